@@ -43,7 +43,7 @@ from clients import Refused, Times, Wire
 from muster.api.core import NODE
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, WORKLOAD
-from muster.api.quantity import parse
+from muster.api.values.quantity import parse
 from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.embedded import cluster

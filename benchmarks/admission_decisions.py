@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import replace
 
-from muster.api.selectors import EVERYTHING
+from muster.api.values.selectors import EVERYTHING
 from muster.queueing.model import (
     FlavorResource,
     FlavorSpec,

@@ -24,7 +24,7 @@ import msgspec
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD, ObjectReference, Pod
-from muster.api.simulated import RUN_TIME
+from muster.api.ours.simulated import RUN_TIME
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import Journal, MemoryJournal, SqliteJournal

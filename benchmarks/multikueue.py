@@ -29,7 +29,7 @@ from muster.actions.home import Home
 from muster.api.batch import JOB, Job
 from muster.api.kueue import MULTI_KUEUE_CLUSTER
 from muster.api.kueue.names import QUEUE_NAME_LABEL
-from muster.api.simulated import RUN_TIME
+from muster.api.ours.simulated import RUN_TIME
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock

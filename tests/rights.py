@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from muster.api.batch import JOB
 from muster.api.core import SERVICE_ACCOUNT
 from muster.api.kinds import Kind
-from muster.api.rbac import ROLE, ROLE_BINDING
+from muster.api.server.rbac import ROLE, ROLE_BINDING
 from muster.cli.main import cli
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock

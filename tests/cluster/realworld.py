@@ -10,6 +10,9 @@ from tests.system.plane import World
 from muster.api.batch import JOB
 from muster.api.core import EVENT, NODE, POD, Node
 from muster.api.core.quota import LIMIT_RANGE
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET
+from muster.api.groups.runtimeclass import RUNTIME_CLASS
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.kueue import (
@@ -24,9 +27,6 @@ from muster.api.kueue import (
 )
 from muster.api.meta import ObjectMeta
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
-from muster.api.policy import POD_DISRUPTION_BUDGET
-from muster.api.runtimeclass import RUNTIME_CLASS
-from muster.api.scheduling import PRIORITY_CLASS
 from muster.cluster.nodes.simulated.leases import SimulatedLeases
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock

@@ -14,7 +14,7 @@ from tests.crdcases import CASES, SAMPLES, Case, Json, edited, mutated
 from tests.documents import documents, needs_the_peers
 from tests.kubeplane import KubePlane, kube_plane, needs_kubernetes
 
-from muster.api.admissionregistration import ServiceReference, WebhookClientConfig
+from muster.api.server.admissionregistration import ServiceReference, WebhookClientConfig
 from muster.cluster.apiserver.custom.v1beta1 import to_v1
 from muster.install.crds import definitions
 

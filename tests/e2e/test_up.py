@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from muster.api.quantity import amount
+from muster.api.values.quantity import amount
 
 JOB = """
 apiVersion: batch/v1

@@ -12,12 +12,12 @@ import atheris
 import msgspec
 
 with atheris.instrument_imports(include=["muster"]):
-    from muster.api import durations, quantity, selectors
     from muster.api.core import POD
     from muster.api.patch import json as json_patch
     from muster.api.patch import merge
     from muster.api.schema import inlined
     from muster.api.status import ApiError
+    from muster.api.values import durations, quantity, selectors
     from muster.cluster.apiserver.decode import Document, decode
     from muster.cluster.apiserver.front.http2.frames import PREFACE
     from muster.cluster.apiserver.front.http2.headers import encode

@@ -14,7 +14,7 @@ from tests.system.worker_world import Line, Workers
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NAMESPACE, Namespace
-from muster.api.simulated import RUN_TIME
+from muster.api.ours.simulated import RUN_TIME
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane
 from muster.controllers.engine import Part, assemble

@@ -12,8 +12,8 @@ from tests.system.jobset_cluster import Words, role
 
 from muster.api.batch import JOB
 from muster.api.core import CONFIG_MAP, POD, Pod
-from muster.api.embedded import CLUSTER_STOPPED
 from muster.api.jobset import names
+from muster.api.ours.embedded import CLUSTER_STOPPED
 from muster.api.pods import is_active, is_finished
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.job import JobController

@@ -13,8 +13,8 @@ from tests.system.queued_jobs import Queued
 
 from muster.api.batch import JOB
 from muster.api.config import DEFAULT, Configuration
-from muster.api.coordination import LEASE, Lease
 from muster.api.core import NAMESPACE, Namespace
+from muster.api.groups.coordination import LEASE, Lease
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.engine import Part
 from muster.operator.precedence import identity

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.kueue import ClusterQueue, Cohort, PodSetAssignment, Workload
-from muster.api.quantity import amount
+from muster.api.values.quantity import amount
 
 
 class Cell(NamedTuple):

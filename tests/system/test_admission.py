@@ -21,8 +21,8 @@ from tests.system.queueing_world import (
 
 from muster.api.core import EVENT
 from muster.api.core.quota import LIMIT_RANGE, LimitRange
+from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, AdmissionCheck, Workload
-from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.api.status import ApiError
 
 

@@ -13,10 +13,10 @@ from tests.system.queueing_world import admitted, finish, flavor, is_, local_que
 
 from muster.api.config import Configuration
 from muster.api.config.types import AdmissionFairSharing
-from muster.api.durations import HOUR, MINUTE
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, AdmissionFairSharingStatus
 from muster.api.kueue.names import ELASTIC_JOB
-from muster.api.quantity import milli
+from muster.api.values.durations import HOUR, MINUTE
+from muster.api.values.quantity import milli
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache

@@ -5,10 +5,10 @@ from tests.system.plane import virtual
 from tests.system.test_custom_kinds import DEFINITION, NAME
 from tests.system.test_serviceaccounts import found, reachable
 
-from muster.api.apiregistration import API_SERVICE
 from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.api.kueue import WORKLOAD
+from muster.api.server.apiregistration import API_SERVICE
 
 SERVICE = API_SERVICE.seen_as(dict)
 LABEL = "kube-aggregator.kubernetes.io/automanaged"

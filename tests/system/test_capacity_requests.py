@@ -13,8 +13,8 @@ from tests.system.test_kep34 import bound, group, member, members
 from muster.api.batch import JOB
 from muster.api.config import EMBEDDED
 from muster.api.core import EVENT, POD_TEMPLATE
-from muster.api.elastic import GANG_ANNOTATION
-from muster.api.provisioning import PROVISIONING_REQUEST
+from muster.api.groups.provisioning import PROVISIONING_REQUEST
+from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.gang.order.ends import EXPECTED_DURATION_ANNOTATION

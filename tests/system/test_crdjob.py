@@ -12,9 +12,9 @@ import pytest
 import yaml
 from tests.system.plane import World, running
 
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.core import POD
 from muster.api.podgroups import kep
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 

@@ -10,10 +10,10 @@ from tests.system.plane import virtual
 
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.core import EVENT, NODE
-from muster.api.elastic import ELASTIC_ANNOTATION
+from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.meta import ObjectMeta
-from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
-from muster.api.simulated import RUN_TIME, STOP_TIME
+from muster.api.ours.elastic import ELASTIC_ANNOTATION
+from muster.api.ours.simulated import RUN_TIME, STOP_TIME
 from muster.cluster.controllers.lostpods import QUARANTINE_SECONDS
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.controllers.integrations.table import gang_sources

@@ -7,10 +7,10 @@ import signal
 import msgspec
 import pytest
 
-from muster.api.admissionregistration import VALIDATING_WEBHOOK_CONFIGURATION
 from muster.api.core import CONFIG_MAP, POD, ConfigMap, Pod
 from muster.api.meta import ObjectMeta
-from muster.api.rbac import ROLE
+from muster.api.server.admissionregistration import VALIDATING_WEBHOOK_CONFIGURATION
+from muster.api.server.rbac import ROLE
 from muster.cluster.embedded import begun, cluster
 from muster.cluster.nodes.disk.leftovers import NODES, end_everything
 from muster.cluster.nodespec import NodeSpec

@@ -11,13 +11,13 @@ from tests.system.test_gang_preemption import bury, classes, going, job, play, t
 from muster.api.batch import JOB
 from muster.api.config import EMBEDDED, Muster, Scheduling
 from muster.api.core import EVENT, NODE, POD, Pod
-from muster.api.durations import SECOND
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetSpec
 from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups import coscheduling
 from muster.api.podgroups.kep import POD_GROUP
 from muster.api.pods import why_unplaced
-from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetSpec
 from muster.api.status import ApiError, Status
+from muster.api.values.durations import SECOND
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.halves import REST_SECONDS
 from muster.controllers.scheduler.scheduler import Scheduler

@@ -4,9 +4,9 @@ import pytest
 from tests.system.plane import virtual
 
 from muster.api.core import EVENT, NODE, POD
+from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.meta import ObjectMeta
 from muster.api.pods import why_unplaced
-from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.gang.order.ends import EXPECTED_DURATION_ANNOTATION
 from muster.gang.order.reservation import MOST_OVERTAKINGS
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH

@@ -8,10 +8,10 @@ from tests.system.plane import virtual
 
 from muster.api.batch import JOB, TRACKING_FINALIZER
 from muster.api.core import EVENT, POD, Pod
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetSpec
+from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups.kep import POD_GROUP, PodGroup, PodGroupSpec
-from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetSpec
-from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.preemption import PREEMPTED_ANNOTATION
 from muster.controllers.scheduler.scheduler import Scheduler

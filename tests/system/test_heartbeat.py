@@ -8,10 +8,10 @@ import pytest
 from tests.system.plane import running
 
 from muster.api.conditions import is_true
-from muster.api.coordination import LEASE
 from muster.api.core import NODE, Node
-from muster.api.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
+from muster.api.groups.coordination import LEASE
 from muster.api.meta import ObjectMeta
+from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
 from muster.cluster.nodes.gpus.holding import Gpus
 from muster.cluster.nodes.heartbeat import REPORT_SECONDS, Heartbeat
 from muster.cluster.nodes.machine import machine

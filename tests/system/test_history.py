@@ -13,7 +13,7 @@ from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED, load
 from muster.api.core import POD, Pod
 from muster.api.kueue import WORKLOAD
-from muster.api.rbac import ROLE, ROLE_BINDING
+from muster.api.server.rbac import ROLE, ROLE_BINDING
 from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.cluster.embedded import begun

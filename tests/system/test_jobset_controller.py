@@ -7,9 +7,9 @@ from tests.system.jobset_cluster import PARTS, Cluster, role
 from tests.system.plane import looks, running
 
 from muster.api.batch import JOB, Job
-from muster.api.coordination import LEASE, Lease
 from muster.api.core import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SERVICE, Namespace, Service
 from muster.api.core.quota import RESOURCE_QUOTA, ResourceQuota
+from muster.api.groups.coordination import LEASE, Lease
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.meta import ObjectMeta
 from muster.controllers.engine import Part

@@ -8,9 +8,9 @@ from tests.system.plane import running
 
 from muster.api.batch import COMPLETION_INDEX
 from muster.api.core import EVENT, NAMESPACE, NODE, POD
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.meta import ObjectMeta
-from muster.api.scheduling import PRIORITY_CLASS
 from muster.runtime.clock import run_virtual
 
 RACK = "example.com/rack"

@@ -18,8 +18,8 @@ from tests.system.node_world import LIMIT, World, shell
 
 from muster.api.batch import JOB, Job
 from muster.api.core import CONFIG_MAP, NODE, POD, ConfigMap, DaemonEndpoint
-from muster.api.embedded import NODE_KIND_LABEL
 from muster.api.meta import ObjectMeta
+from muster.api.ours.embedded import NODE_KIND_LABEL
 from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.identity.certificates import Authority
 from muster.cluster.apiserver.identity.credentials import Credentials

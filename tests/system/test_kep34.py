@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from tests.system.plane import World, running, virtual
 
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.config import EMBEDDED
 from muster.api.core import EVENT, NODE, POD, Pod
 from muster.api.kinds import Kind
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.cluster import controlplane
 from muster.cluster.apiserver.registry.builtin import builtin
 from muster.cluster.apiserver.registry.resources import Resource

@@ -10,8 +10,8 @@ from tests.system.worker_world import status
 
 from muster.api.conditions import is_true
 from muster.api.config import EMBEDDED
-from muster.api.durations import SECOND
 from muster.api.managed.dispatch import home_of
+from muster.api.values.durations import SECOND
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Request, Response, TransportError
 

@@ -18,7 +18,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, QUEUE_NAME_LABEL
 from muster.api.managed.pods import is_held
-from muster.api.simulated import RUN_TIME
+from muster.api.ours.simulated import RUN_TIME
 from muster.multicluster.mirrors.pods import PodMirror
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Request, Response

@@ -11,10 +11,10 @@ from tests.system.queued_jobs import Queued
 from tests.system.test_multikueue_leave import leaves
 from tests.system.test_outside_kind import CODE, SWEEP
 
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.config import EMBEDDED
 from muster.api.config.types import MultiKueue, MultiKueueExternalFramework
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, QUEUE_NAME_LABEL
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.runtime.manager import Manager
 
 KIND = SWEEP.seen_as(dict)

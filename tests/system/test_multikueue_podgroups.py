@@ -13,9 +13,9 @@ from muster.api.config import EMBEDDED
 from muster.api.core import EVENT, POD, Pod
 from muster.api.kinds import Kind
 from muster.api.kueue.names import POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, QUEUE_NAME_LABEL
+from muster.api.ours.simulated import RUN_TIME
 from muster.api.podgroups import coscheduling, kep, volcano
 from muster.api.podgroups.names import GROUP_NAME_ANNOTATION, POD_GROUP_LABEL
-from muster.api.simulated import RUN_TIME
 from muster.jobs.podgroup.record import NATIVE
 from muster.runtime.clock import run_virtual
 

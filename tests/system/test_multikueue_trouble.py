@@ -22,7 +22,7 @@ from muster.api.kueue import (
     WorkloadPriorityClass,
 )
 from muster.api.managed.dispatch import barred
-from muster.api.simulated import RUN_TIME
+from muster.api.ours.simulated import RUN_TIME
 from muster.cluster.store import Key, Put
 from muster.runtime.transport import Request
 

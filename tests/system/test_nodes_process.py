@@ -18,8 +18,8 @@ from tests.system.node_world import DICT, LIMIT, condition, main, shell
 
 from muster.api.core import CONFIG_MAP, NODE, POD
 from muster.api.jobset.names import GROUP_SCHEDULING_INIT
+from muster.api.ours.usage import USAGE_ANNOTATION, usage_of
 from muster.api.status import ApiError
-from muster.api.usage import USAGE_ANNOTATION, usage_of
 from muster.cluster.nodes.disk import leftovers
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodStorage
@@ -89,7 +89,7 @@ def test_the_node_registers_itself_and_beats(play):
         assert {c.type: c.status for c in node.status.conditions} == {
             "Ready": "True", "MemoryPressure": "False", "DiskPressure": "False", "PIDPressure": "False",
         }  # fmt: skip
-        from muster.api.coordination import LEASE
+        from muster.api.groups.coordination import LEASE
 
         async with asyncio.timeout(LIMIT):
             while True:

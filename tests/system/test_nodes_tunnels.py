@@ -12,8 +12,8 @@ from tests.system import node_world
 from tests.system.node_world import LIMIT, shell
 
 from muster.api.core import POD
-from muster.api.shells import HANGS_UP
 from muster.api.status import ApiError
+from muster.api.values.shells import HANGS_UP
 from muster.cluster.nodeconnection import CommandOptions
 from muster.cluster.nodes.machine.isolation import Isolation
 

@@ -12,10 +12,10 @@ from tests.system.operator_site import KUEUE, LEASE_NAME, Cable, Site, renewed, 
 
 from muster.api.config import DEFAULT
 from muster.api.config.types import ClientConnection
-from muster.api.coordination import LEASE, Lease, LeaseSpec
 from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT, Container, Namespace, Pod, PodSpec, ServiceAccount
+from muster.api.groups.coordination import LEASE, Lease, LeaseSpec
 from muster.api.meta import ObjectMeta
-from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.operator.leaderlabel import LABEL, RETRY_SECONDS, VALUE
 from muster.operator.precedence import identity

@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 from tests.system.operator_site import renewed
 
-from muster.api.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION
 from muster.api.config import DEFAULT
-from muster.api.coordination import LEASE
 from muster.api.core import NAMESPACE, SECRET, Namespace
+from muster.api.groups.coordination import LEASE
 from muster.api.meta import ObjectMeta
+from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, control_plane

@@ -12,7 +12,6 @@ import pytest
 from tests.system.plane import World, running
 from tests.system.queueing_world import admitted, flavor, get, is_, queue, why
 
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED
 from muster.api.config.types import Integrations
@@ -20,6 +19,7 @@ from muster.api.core import EVENT, POD, Pod
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.status import ApiError
 from muster.cluster import controlplane
 from muster.cluster.apiserver.objects import views

@@ -15,14 +15,14 @@ from muster.api.config import EMBEDDED, GroupScheduling
 from muster.api.core import EVENT, NODE, POD
 from muster.api.core.container import ResourceRequirements
 from muster.api.core.quota import LIMIT_RANGE, LimitRange
-from muster.api.durations import SECOND
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetSpec
+from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups.kep import POD_GROUP
-from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetSpec
-from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
+from muster.api.values.durations import SECOND
 from muster.cli.actions.newqueue import NewQueue, documents
 from muster.insight.reader.plan import plan
 from muster.runtime.clock import run_virtual

@@ -16,8 +16,8 @@ from muster.api.core import (
     PersistentVolumeClaim,
     Pod,
 )
+from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.meta import ObjectMeta
-from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.clock import run_virtual
 

@@ -16,10 +16,10 @@ from muster.actions.session import Session
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE, POD
 from muster.api.core.quota import LIMIT_RANGE, LimitRange
+from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
-from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
-from muster.api.scheduling import PRIORITY_CLASS
 from muster.cli.actions.holding import hold_or_release
 from muster.cli.actions.newqueue import NewQueue, documents
 from muster.cluster.defaultqueue import create_default_queue

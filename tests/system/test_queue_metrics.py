@@ -22,9 +22,9 @@ from tests.system.queueing_world import (
 
 from muster.api.config import EMBEDDED
 from muster.api.config.types import AdmissionFairSharing, LocalQueueMetrics, Metrics
-from muster.api.durations import HOUR, MINUTE
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD
 from muster.api.meta import LabelSelector
+from muster.api.values.durations import HOUR, MINUTE
 from muster.runtime.clock import run_virtual
 
 

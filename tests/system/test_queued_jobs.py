@@ -10,6 +10,7 @@ from tests.system.queued_jobs import Queued, configured, story
 
 from muster.api.batch import JOB, Job
 from muster.api.core import NAMESPACE, POD
+from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.kueue import (
     ADMISSION_CHECK,
     LOCAL_QUEUE,
@@ -20,7 +21,6 @@ from muster.api.kueue import (
     WorkloadPriorityClass,
 )
 from muster.api.kueue.names import QUEUE_NAME_LABEL
-from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.status import ApiError
 from muster.cluster.store import Key, Put
 from muster.insight.reader.job import investigate

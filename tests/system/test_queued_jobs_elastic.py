@@ -9,9 +9,9 @@ from tests.system.queued_jobs import Queued, story
 
 from muster.api.batch import JOB
 from muster.api.core import EVENT
-from muster.api.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS, WorkloadPriorityClass
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL
+from muster.api.ours.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION
 from muster.jobs.job.world import world_of
 
 KUEUE = {"kueue.x-k8s.io/elastic-job": "true"}

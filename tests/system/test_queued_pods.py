@@ -10,6 +10,7 @@ from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, 
 
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT, POD, Pod
+from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.kueue import (
     ADMISSION_CHECK,
     WORKLOAD,
@@ -33,7 +34,6 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.pods import is_held
 from muster.api.pods import is_deleting
-from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.status import ApiError
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 

@@ -9,7 +9,7 @@ from tests.system.plane import looks, virtual
 
 from muster.api.batch import JOB
 from muster.api.core import EVENT, NAMESPACE, NODE, POD, Pod
-from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
+from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.controllers.gangs import BINDING_ANNOTATION
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
@@ -102,8 +102,8 @@ async def test_two_gangs_that_fit_one_at_a_time_never_hold_half_each(world):
 
 @virtual
 async def test_a_higher_priority_goes_first(world):
+    from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
     from muster.api.meta import ObjectMeta
-    from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 
     await world.client.create(PRIORITY_CLASS, PriorityClass(metadata=ObjectMeta(name="high"), value=10))
     await world.job("low", 2)

@@ -9,7 +9,7 @@ from tests.system.plane import World, running, virtual
 
 from muster.api.core import CONFIG_MAP, NAMESPACE, SECRET, SERVICE_ACCOUNT, Namespace, Secret, ServiceAccount
 from muster.api.meta import ObjectMeta
-from muster.api.rbac import CLUSTER_ROLE, ClusterRole
+from muster.api.server.rbac import CLUSTER_ROLE, ClusterRole
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.controllers.serviceaccounts import ACCOUNT_NAME, ACCOUNT_UID, TOKEN_SECRET

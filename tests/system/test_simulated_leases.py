@@ -5,8 +5,8 @@ from datetime import timedelta
 
 from tests.system.plane import running
 
-from muster.api.coordination import LEASE
 from muster.api.core import NODE
+from muster.api.groups.coordination import LEASE
 from muster.cluster.nodes.node_object import LEASE_NAMESPACE, LEASE_SECONDS
 from muster.cluster.nodes.simulated.leases import RENEW_SECONDS
 from muster.cluster.nodespec import parse

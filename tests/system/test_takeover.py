@@ -13,13 +13,11 @@ from tests.system.left_by_kueue import THEN, Kueue, podset, reference
 from tests.system.operator_site import KUEUE, LEASE_NAME, Cable, Site, configured, renewed
 from tests.system.queued_jobs import noded
 
-from muster.api.admissionregistration import VALIDATING_WEBHOOK_CONFIGURATION
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from muster.api.apps import DEPLOYMENT
 from muster.api.batch import JOB
 from muster.api.config import DEFAULT
-from muster.api.coordination import LEASE, Lease
 from muster.api.core import CONFIG_MAP, NAMESPACE, POD, ConfigMap, Container, Namespace, Pod, PodSpec
+from muster.api.groups.apps import DEPLOYMENT
+from muster.api.groups.coordination import LEASE, Lease
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue import (
@@ -33,6 +31,8 @@ from muster.api.kueue import (
     Topology,
 )
 from muster.api.meta import ObjectMeta
+from muster.api.server.admissionregistration import VALIDATING_WEBHOOK_CONFIGURATION
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.jobset.upstream import LEASE_NAME as JOBSET_LEASE

@@ -11,10 +11,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.system.plane import running
 
-from muster.api.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION
 from muster.api.config import DEFAULT
 from muster.api.core import NAMESPACE, SECRET, Namespace, Secret
 from muster.api.meta import ObjectMeta
+from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane
 from muster.runtime.certificates import is_signed_by

@@ -11,9 +11,9 @@ from tests.system.worker_world import Workers, managed, status, with_workers
 
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED
-from muster.api.durations import SECOND
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
+from muster.api.values.durations import SECOND
 from muster.runtime.clock import run_virtual
 from muster.runtime.objects import meta_of
 from muster.runtime.transport import Request, Response

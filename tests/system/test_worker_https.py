@@ -28,7 +28,7 @@ from muster.api.core import NAMESPACE, SECRET, SERVICE_ACCOUNT, Namespace, Secre
 from muster.api.jobset import JOB_SET
 from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD, MultiKueueCluster
 from muster.api.kueue.names import ACTIVE
-from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ClusterRole, ClusterRoleBinding
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ClusterRole, ClusterRoleBinding
 from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.controlplane import ControlPlane, control_plane

@@ -10,10 +10,10 @@ import yaml
 from tests.system.queueing_world import workload
 from tests.system.test_worker_https import CLONE, Manager, Worker, manager, rules_in_the_docs, worker
 
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from muster.api.clusterinventory import CLUSTER_PROFILE
 from muster.api.config.types import AccessProvider, ClusterProfile, ExecCredentials
+from muster.api.groups.clusterinventory import CLUSTER_PROFILE
 from muster.api.kueue import MULTI_KUEUE_CLUSTER, MultiKueueCluster
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 
 VERSION = "client.authentication.k8s.io/v1"
 SCHEMA = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -13,9 +13,9 @@ from tests.system.workload_cluster import LifeWorld, life, living
 from muster.api.conditions import find
 from muster.api.config import Configuration, WaitForPodsReady
 from muster.api.config.types import ObjectRetentionPolicies, RequeuingStrategy, WorkloadRetention
-from muster.api.durations import MINUTE, SECOND
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, Workload
 from muster.api.status import ApiError
+from muster.api.values.durations import MINUTE, SECOND
 from muster.runtime.clock import run_virtual
 
 QUIET = Configuration(wait_for_pods_ready=None)

@@ -7,7 +7,7 @@ from tests.system.plane import World, virtual
 
 from muster.api.batch import COMPLETION_INDEX, JOB, Job
 from muster.api.core import POD, Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.jobs.job.world import FIRST_SIZE_ANNOTATION
 from muster.runtime.client import Client
 

@@ -9,14 +9,14 @@ from muster.actions.errors import UserError
 from muster.actions.gang import SecretAsked
 from muster.api.batch import JOB
 from muster.api.core import NODE, SECRET
-from muster.api.gpus import NVIDIA_GPU, is_gpu
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from muster.api.managed.jobs import DEFAULT_QUEUE
 from muster.api.meta import Object
-from muster.api.scheduling import PRIORITY_CLASS
+from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
 from muster.api.status import ApiError
 from muster.insight.nearest import nearest
 from muster.insight.reader.queues import get_or_none, list_or_none

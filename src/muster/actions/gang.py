@@ -8,8 +8,8 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from muster.actions.sweep import Sweep
-from muster.api.elastic import Bounds
-from muster.api.gpus import NVIDIA_GPU
+from muster.api.ours.elastic import Bounds
+from muster.api.ours.gpus import NVIDIA_GPU
 
 # The role of a gang that has no roles.
 WORKERS = "workers"

@@ -4,8 +4,8 @@ import re
 import signal
 
 from muster.actions.gang import SoftSignal
-from muster.api import durations
-from muster.api.durations import DurationError
+from muster.api.values import durations
+from muster.api.values.durations import DurationError
 
 _LONGEST_SECONDS = (1 << 31) - 1
 _LONGEST_TEXT = 40

@@ -11,9 +11,9 @@ from muster.actions.gang import Gang, Role
 from muster.actions.sweep import swept
 from muster.actions.workers import pod_spec
 from muster.api.batch import JOB_NAME_LABEL
-from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, World
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
-from muster.api.simulated import RUN_TIME
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, World
+from muster.api.ours.simulated import RUN_TIME
 from muster.jobs.job.world import annotations, birth_annotations
 from muster.jobs.jobset.gang import WHOLE
 

@@ -1,6 +1,6 @@
 """Amounts of resources, as users ask for them. Pure."""
 
-from muster.api.quantity import QuantityError, parse
+from muster.api.values.quantity import QuantityError, parse
 
 _LEAST_MEMORY = 1_000_000
 

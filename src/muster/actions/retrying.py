@@ -11,10 +11,10 @@ from muster.actions.gang import name_for_retry
 from muster.actions.submitting import signed
 from muster.actions.sweep import again
 from muster.api.batch import JOB
-from muster.api.indexes import Indexes
 from muster.api.kueue import WORKLOAD
+from muster.api.ours.trials import RETRY_ANNOTATION, Array
 from muster.api.status import ApiError
-from muster.api.trials import RETRY_ANNOTATION, Array
+from muster.api.values.indexes import Indexes
 from muster.insight.reader.queues import list_or_none
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client

@@ -7,7 +7,7 @@ from muster.actions.conflicts import rewriting
 from muster.actions.errors import UserError
 from muster.actions.session import Session
 from muster.api.batch import INDEXED, Job, JobSpec, pods_at_once
-from muster.api.elastic import Bounds, bounds_of
+from muster.api.ours.elastic import Bounds, bounds_of
 from muster.insight.record import JobRecord
 
 

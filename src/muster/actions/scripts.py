@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from muster.api.shells import SHELLS
+from muster.api.values.shells import SHELLS
 
 # Of one argument, in bytes: Linux gives no program a longer one.
 MOST_BYTES = 128 * 1024 - 1

@@ -17,8 +17,8 @@ from muster.api.core import SERVICE
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
 from muster.api.meta import Object
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError
-from muster.api.submitter import SUBMITTER_ANNOTATION
 from muster.insight.reader.queues import list_or_none
 from muster.insight.record import JobRecord, record_of
 from muster.runtime.client import Client

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from muster.api.batch import COMPLETION_INDEX, INDEX_FAILURE_COUNT
-from muster.api.elastic import GANG_ANNOTATION
-from muster.api.expansion import escape
 from muster.api.kueue.names import JOB_MIN_PARALLELISM
-from muster.api.shells import prepared
-from muster.api.trials import ARRAY_ANNOTATION, GRID_ANNOTATION, RETRY_ANNOTATION, Array, Grid
+from muster.api.ours.elastic import GANG_ANNOTATION
+from muster.api.ours.trials import ARRAY_ANNOTATION, GRID_ANNOTATION, RETRY_ANNOTATION, Array, Grid
+from muster.api.values.expansion import escape
+from muster.api.values.shells import prepared
 
 _INDEX, _ARRAY, _ATTEMPT = "MUSTER_INDEX", "MUSTER_ARRAY", "MUSTER_ATTEMPT"
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from muster.actions.gang import Gang, Role
 from muster.api.batch import COMPLETION_INDEX, JOB_NAME_LABEL
-from muster.api.elastic import WORLD_ANNOTATION
-from muster.api.expansion import escape
 from muster.api.jobset.names import JOBSET_NAME, RESTART_ATTEMPT
-from muster.api.shells import prepared
+from muster.api.ours.elastic import WORLD_ANNOTATION
+from muster.api.values.expansion import escape
+from muster.api.values.shells import prepared
 from muster.jobs.job.world import FIRST_SIZE_ANNOTATION
 
 # Ports below the usual ephemeral range (32768) that few services use. All gangs of one machine share its ports, so

@@ -8,10 +8,10 @@ from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.conditions import find, is_true
 from muster.api.core import Container, Pod, PodCondition, PodSpec
 from muster.api.core.container import ResourceRequirements
-from muster.api.embedded import CLUSTER_STOPPED
 from muster.api.jobset.names import JOBSET_UID
 from muster.api.meta import OwnerReference, controller_of
-from muster.api.quantity import ResourceList, amount
+from muster.api.ours.embedded import CLUSTER_STOPPED
+from muster.api.values.quantity import ResourceList, amount
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 
 from muster.api.batch import JOB
-from muster.api.durations import MICROSECOND
 from muster.api.status import bad_request, unavailable
+from muster.api.values.durations import MICROSECOND
 from muster.cluster.apiserver.answers import Stream
 from muster.cluster.apiserver.endpoints import Inquiry
 from muster.cluster.apiserver.identity.users import Access, User

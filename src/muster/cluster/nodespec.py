@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from muster.api.gpus import NVIDIA_GPU as GPU
-from muster.api.quantity import amount
+from muster.api.ours.gpus import NVIDIA_GPU as GPU
+from muster.api.values.quantity import amount
 
 KINDS = ("process", "simulated")
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")

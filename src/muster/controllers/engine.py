@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from muster.api.config import Configuration
-from muster.api.durations import SECOND
+from muster.api.values.durations import SECOND
 from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
 from muster.controllers.integrations.framework import Integration

@@ -12,9 +12,9 @@ from msgspec import Struct, field
 from muster.api.conditions import find
 from muster.api.config.types import SCHEDULER_NAMES
 from muster.api.core import Pod
-from muster.api.elastic import GANG_ANNOTATION
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta, controller_of
+from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.gang.order.ends import End, end_of
 from muster.gang.quorum import Quorum
 from muster.gang.topology import TopologyConstraint

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from muster.api.quantity import format_amount
+from muster.api.values.quantity import format_amount
 from muster.gang.fit.around import Around
 from muster.gang.fit.filling import MOST_TURNS
 from muster.gang.fit.rules import PORTS, Apart, Together, limits_of

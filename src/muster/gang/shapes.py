@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from muster.api.core import NodeSelectorTerm, Pod, PreferredSchedulingTerm, Toleration, Volume
-from muster.api.nodeaffinity import preferred_terms, required_terms
 from muster.api.pods import pod_requests
-from muster.api.selectors import SelectorError
+from muster.api.values.nodeaffinity import preferred_terms, required_terms
+from muster.api.values.selectors import SelectorError
 from muster.gang.exclusive import Hold, disks_of, holds_of
 from muster.gang.terms import NO_TERMS, Pairs, Term, Terms, keys_of, terms_of, watched_labels
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from muster.api.core import PodAffinityTerm, PodSpec, TopologySpreadConstraint
 from muster.api.meta import LabelSelector, LabelSelectorRequirement
-from muster.api.selectors import EVERYTHING, NOTHING, LabelMatcher, Operator, Requirement, label_matcher
+from muster.api.values.selectors import EVERYTHING, NOTHING, LabelMatcher, Operator, Requirement, label_matcher
 
 Labels = Mapping[str, str]
 Pairs = tuple[tuple[str, str], ...]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from muster.api.quantity import format_amount
+from muster.api.values.quantity import format_amount
 from muster.insight.jobstate import JobState
 from muster.insight.why import JobReadings, Level, failed, when
 

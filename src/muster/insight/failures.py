@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from muster.api.core import ContainerStateTerminated, ContainerStatus, Pod
-from muster.api.indexes import Indexes
 from muster.api.jobset.names import GROUP_SCHEDULING_EXIT_CODE, GROUP_SCHEDULING_INIT
 from muster.api.pods import ended_with_cluster, find_condition, is_deleting, is_finished, why_unplaced
+from muster.api.values.indexes import Indexes
 from muster.insight.record import JobEnd, JobRecord, is_late
 from muster.insight.text import span
 from muster.jobs.job.census import completion_index

@@ -25,8 +25,8 @@ from muster.api.kueue.names import (
     QUOTA_RESERVED,
     TOPOLOGY_PLACEMENT_FAILED,
 )
-from muster.api.quantity import QuantityError
-from muster.api.selectors import SelectorError
+from muster.api.values.quantity import QuantityError
+from muster.api.values.selectors import SelectorError
 from muster.insight.quotastate import display_name, owner_uids
 from muster.queueing import convert
 from muster.queueing.model import PODS, FlavorResource, FlavorSpec

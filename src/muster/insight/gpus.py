@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from muster.api.core import Node, Pod
-from muster.api.gpus import GPUS_ANNOTATION, is_gpu, told
+from muster.api.ours.gpus import GPUS_ANNOTATION, is_gpu, told
 from muster.api.pods import is_finished
 from muster.insight.record import job_of
 from muster.insight.text import quantity

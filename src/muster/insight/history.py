@@ -12,9 +12,9 @@ from muster.api.core import Container, Event, Pod
 from muster.api.kueue import Workload
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta
-from muster.api.shells import typed
-from muster.api.submitter import SUBMITTER_ANNOTATION
-from muster.api.usage import USAGE_ANNOTATION, Usage, usage_of
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
+from muster.api.ours.usage import USAGE_ANNOTATION, Usage, usage_of
+from muster.api.values.shells import typed
 from muster.insight.jobstate import ending, job_state
 from muster.insight.quotastate import display_name, quota_state
 from muster.insight.record import JobRecord

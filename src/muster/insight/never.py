@@ -12,9 +12,9 @@ from functools import cached_property
 import msgspec
 
 from muster.api.core import Node, Pod
-from muster.api.elastic import bounds_of
 from muster.api.jobset import JobSet
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, ResourceFlavor, Workload
+from muster.api.ours.elastic import bounds_of
 from muster.api.pods import pod_requests
 from muster.controllers.gangs import starts_together
 from muster.controllers.integrations.job.integration import JobIntegration

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from muster.api.core import Node, NodeCondition
 from muster.api.nodes import DISK_PRESSURE, is_ready, taints_of
-from muster.api.quantity import amount, format_amount
 from muster.api.validation.resources import is_extended
+from muster.api.values.quantity import amount, format_amount
 
 # Taints that come and go with the state of a node.
 _PASSING = "node.kubernetes.io/"

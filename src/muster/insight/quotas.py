@@ -7,7 +7,7 @@ from muster.api.conditions import find
 from muster.api.kueue import HOLD, HOLD_AND_DRAIN, ClusterQueue, ClusterQueueStatus, LocalQueue, LocalQueueStatus
 from muster.api.kueue.names import ACTIVE
 from muster.api.meta import Condition
-from muster.api.quantity import amount
+from muster.api.values.quantity import amount
 from muster.insight.text import quantity
 
 # What every machine has plenty of, or is not asked for by itself, is shown with `-o wide`.
@@ -106,7 +106,7 @@ def usage_cell(row: dict[str, Any], resource: str) -> str:
 
 def written(row: dict[str, Any]) -> dict[str, Any]:
     """The row for `-o json|yaml`: amounts as quantities."""
-    from muster.api.quantity import format_amount
+    from muster.api.values.quantity import format_amount
 
     amounts = ("nominal", "used", "borrowed")
     quotas = [

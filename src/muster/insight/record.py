@@ -23,15 +23,15 @@ from muster.api.batch import (
 )
 from muster.api.conditions import find, find_true
 from muster.api.core import ContainerStatus, Pod, PodTemplateSpec
-from muster.api.elastic import bounds_of
-from muster.api.indexes import Indexes
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob
 from muster.api.jobset import names as jobset
 from muster.api.kinds import Kind
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.meta import Condition, ObjectMeta, controller_of
+from muster.api.ours.elastic import bounds_of
+from muster.api.ours.trials import Array, array_of
 from muster.api.pods import rank_of
-from muster.api.trials import Array, array_of
+from muster.api.values.indexes import Indexes
 from muster.jobs.job.conditions import FAILURE_TARGET, SUCCESS_CRITERIA_MET
 from muster.jobs.jobset.ordering import may_start
 from muster.jobs.jobset.size import pods_of_role

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from muster.api.config import Scheduling
 from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
-from muster.api.durations import SECOND
-from muster.api.policy import PodDisruptionBudget
+from muster.api.groups.policy import PodDisruptionBudget
+from muster.api.values.durations import SECOND
 from muster.controllers.gangs import GangSource, Turn, gang_of
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.carrier import Carrier, Carriers

@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from muster.api.quantity import format_amount
+from muster.api.values.quantity import format_amount
 
 _LONGEST = 10_000
 _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")

@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from muster.api.core import Pod
-from muster.api.indexes import Indexes
+from muster.api.ours.trials import grid_of
 from muster.api.pods import is_deleting, is_finished, why_unplaced
-from muster.api.trials import grid_of
+from muster.api.values.indexes import Indexes
 from muster.insight.failures import brief, failures, lost_trials, why_waiting
 from muster.insight.record import JobRecord
 from muster.jobs.job.census import completion_index, failures_of_index

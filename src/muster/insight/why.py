@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 from muster.api.conditions import find, find_true
 from muster.api.core import Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.jobset.names import REPLICATED_JOB_NAME
 from muster.api.kueue import Workload
 from muster.api.kueue.names import ADMITTED, EVICTED, PODS_READY, QUEUE_NAME_LABEL
 from muster.api.kueue.visibility import PendingWorkload
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.pods import find_condition, is_finished, is_ready, why_unplaced
-from muster.api.quantity import amount
+from muster.api.values.quantity import amount
 from muster.insight.clusters import ClusterState
 from muster.insight.failures import NAMED, absent, count_of, failures, why_waiting
 from muster.insight.forecast import Holder, Need

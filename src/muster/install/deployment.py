@@ -8,8 +8,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from muster.api.apiregistration import API_SERVICE
 from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
+from muster.api.server.apiregistration import API_SERVICE
 from muster.install.options import NAME, PART_OF, SELECTED, Json, Options, metadata, most_replicas
 from muster.operator.endpoints import OFF, address
 from muster.operator.leaderlabel import LABEL, VALUE

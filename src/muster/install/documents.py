@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from muster.api.admissionregistration import WebhookClientConfig
+from muster.api.server.admissionregistration import WebhookClientConfig
 from muster.install import deployment
 from muster.install.crds import definitions
 from muster.install.options import NAME, PART_OF, Json, Options

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from muster.api.apps import DEPLOYMENT
 from muster.api.config.types import NAMESPACE
 from muster.api.core import CONFIG_MAP, POD
+from muster.api.groups.apps import DEPLOYMENT
 from muster.api.meta import Object
 from muster.api.pods import is_finished
 from muster.install import deployment

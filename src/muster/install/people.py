@@ -13,7 +13,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import KUEUE_KINDS, LOCAL_QUEUE, WORKLOAD
 from muster.api.kueue.visibility import VISIBILITY_GROUP
 from muster.api.podgroups import POD_GROUP_KINDS
-from muster.api.rbac import GROUP
+from muster.api.server.rbac import GROUP
 from muster.install.options import Json, metadata
 from muster.install.roles import READ, cluster_role, rules
 

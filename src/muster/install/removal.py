@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from muster.api.coordination import LEASE
+from muster.api.groups.coordination import LEASE
 from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import CONTROLLER_NAME
 from muster.api.kinds import Kind

@@ -6,15 +6,8 @@ A rule stands where a part makes the request. Who reads everything of a kind (`l
 from collections.abc import Sequence
 from typing import Any, Final
 
-from muster.api.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from muster.api.apiregistration import API_SERVICE
-from muster.api.authentication import TOKEN_REVIEW
-from muster.api.authorization import SUBJECT_ACCESS_REVIEW
 from muster.api.batch import JOB
-from muster.api.clusterinventory import CLUSTER_PROFILE
 from muster.api.config import Configuration
-from muster.api.coordination import LEASE
 from muster.api.core import (
     CONFIG_MAP,
     EVENT,
@@ -28,6 +21,12 @@ from muster.api.core import (
     SERVICE,
 )
 from muster.api.core.quota import LIMIT_RANGE
+from muster.api.groups.clusterinventory import CLUSTER_PROFILE
+from muster.api.groups.coordination import LEASE
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET
+from muster.api.groups.provisioning import PROVISIONING_REQUEST
+from muster.api.groups.runtimeclass import RUNTIME_CLASS
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.kueue import (
@@ -44,10 +43,11 @@ from muster.api.kueue import (
     WORKLOAD_PRIORITY_CLASS,
 )
 from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
-from muster.api.policy import POD_DISRUPTION_BUDGET
-from muster.api.provisioning import PROVISIONING_REQUEST
-from muster.api.runtimeclass import RUNTIME_CLASS
-from muster.api.scheduling import PRIORITY_CLASS
+from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from muster.api.server.apiregistration import API_SERVICE
+from muster.api.server.authentication import TOKEN_REVIEW
+from muster.api.server.authorization import SUBJECT_ACCESS_REVIEW
 from muster.controllers.engine import Part
 from muster.controllers.integrations.table import INTEGRATIONS, chosen, pod_groups
 from muster.controllers.jobset.upstream import LEASE_NAME as JOBSET_LEASE

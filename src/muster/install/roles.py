@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from muster.api.kinds import Kind
-from muster.api.rbac import GROUP
+from muster.api.server.rbac import GROUP
 from muster.install.options import NAME, Json, metadata
 
 READ: Final = ("get", "list", "watch")

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from muster.api.clusterinventory import CLUSTER_PROFILE, ClusterProfile
 from muster.api.conditions import find
 from muster.api.config import Configuration
 from muster.api.config.types import ClusterProfile as ClusterProfiles
 from muster.api.core import SECRET
+from muster.api.groups.clusterinventory import CLUSTER_PROFILE, ClusterProfile
 from muster.api.kinds import Kind
 from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD, MultiKueueCluster, Workload
 from muster.api.kueue.checks import PATH_LOCATION, KubeConfig

@@ -7,8 +7,8 @@ who may write a profile names no programs. The credential goes to the server tha
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from muster.api.clusterinventory import ClusterProfile
 from muster.api.config.types import AccessProvider, ExecCredentials
+from muster.api.groups.clusterinventory import ClusterProfile
 from muster.multicluster.kubeconfigs import require_trusted
 
 if TYPE_CHECKING:  # what reads kubeconfigs takes long to load, and most clusters have no worker

@@ -10,7 +10,7 @@ from muster.api.conditions import find, is_true
 from muster.api.kueue import ClusterQueue, Workload
 from muster.api.kueue.names import ADMITTED, FINISHED, QUOTA_RESERVED
 from muster.api.managed.dispatch import home_of
-from muster.api.quantity import QuantityError
+from muster.api.values.quantity import QuantityError
 from muster.multicluster.clusters import Fleet
 from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start, size
 from muster.queueing.conditions import since

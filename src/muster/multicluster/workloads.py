@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from muster.api.conditions import is_true
 from muster.api.config.types import EARLIEST_START, MultiKueue
 from muster.api.core import POD
-from muster.api.durations import SECOND
 from muster.api.kueue import ADMISSION_CHECK, MULTI_KUEUE_CONFIG, WORKLOAD, AdmissionCheck, MultiKueueConfig, Workload
 from muster.api.kueue.names import FINISHED, MULTI_KUEUE_CONTROLLER
 from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION, home_of
 from muster.api.notes import Note
+from muster.api.values.durations import SECOND
 from muster.multicluster.clusters import Fleet
 from muster.multicluster.connection import RemoteCluster
 from muster.multicluster.dispatch.decide import EVENT, decide, is_clear, of_workload

@@ -6,7 +6,7 @@ Only what this machine's own clock measures counts, as in an election: the times
 from collections.abc import Callable
 
 from muster.api.config import Configuration
-from muster.api.coordination import LEASE, Lease
+from muster.api.groups.coordination import LEASE, Lease
 from muster.operator.precedence import is_ours, place
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock

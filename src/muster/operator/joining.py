@@ -13,9 +13,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from muster.api.core import NODE, Node
-from muster.api.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
 from muster.api.meta import ObjectMeta
-from muster.api.quantity import Quantity
+from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
+from muster.api.values.quantity import Quantity
 from muster.cluster.apiserver.identity.certificates import read_private, write_private
 from muster.cluster.exposure import variables
 from muster.cluster.nodes import node_object

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from aiohttp import web
 
-from muster.api.authorization import (
+from muster.api.core import Pod
+from muster.api.server.authorization import (
     SUBJECT_ACCESS_REVIEW,
     ResourceAttributes,
     SubjectAccessReview,
     SubjectAccessReviewSpec,
 )
-from muster.api.core import Pod
 from muster.api.status import ApiError, not_found
 from muster.cluster.apiserver.identity.certificates import Authority, user_of_der
 from muster.cluster.apiserver.identity.users import User

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 from muster.api.config import Configuration
 from muster.api.config.frameworks import BUILT_IN
-from muster.api.durations import SECOND
+from muster.api.values.durations import SECOND
 from muster.controllers.engine import Part, assemble
 from muster.controllers.kept import Kept
 from muster.controllers.queueing.status.visibility import Visibility

@@ -3,8 +3,8 @@
 As controller-runtime's filter does it (authentication and authorization of metrics).
 """
 
-from muster.api.authentication import TOKEN_REVIEW, TokenReview, TokenReviewSpec
-from muster.api.authorization import (
+from muster.api.server.authentication import TOKEN_REVIEW, TokenReview, TokenReviewSpec
+from muster.api.server.authorization import (
     SUBJECT_ACCESS_REVIEW,
     NonResourceAttributes,
     SubjectAccessReview,

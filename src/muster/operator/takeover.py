@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from muster.api.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.batch import JOB
 from muster.api.config import Configuration
 from muster.api.core import POD
 from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, GROUP, VERSION, WORKLOAD
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta, Struct
+from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.controllers.integrations.table import INTEGRATIONS, chosen, outside
 from muster.insight.reader.queues import list_or_none
 from muster.insight.takeover import GroupKind, Seen

@@ -12,15 +12,15 @@ from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
-from muster.api.authorization import (
+from muster.api.config import Configuration
+from muster.api.core import CONFIG_MAP
+from muster.api.server.authorization import (
     SUBJECT_ACCESS_REVIEW,
     NonResourceAttributes,
     ResourceAttributes,
     SubjectAccessReview,
     SubjectAccessReviewSpec,
 )
-from muster.api.config import Configuration
-from muster.api.core import CONFIG_MAP
 from muster.api.status import ApiError, internal_error, method_not_allowed, path_not_found
 from muster.cluster.apiserver.answers import refusal
 from muster.cluster.apiserver.endpoints import Endpoints

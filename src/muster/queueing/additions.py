@@ -11,9 +11,9 @@ from msgspec import Struct, field
 
 from muster.api.core import Container, PodSpec
 from muster.api.core.quota import LimitRange, LimitRangeItem
+from muster.api.groups.runtimeclass import RuntimeClass
 from muster.api.kueue import PodSet, Workload
-from muster.api.quantity import ResourceList
-from muster.api.runtimeclass import RuntimeClass
+from muster.api.values.quantity import ResourceList
 
 
 class Defaults(Struct, frozen=True):

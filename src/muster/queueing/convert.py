@@ -23,10 +23,10 @@ from muster.api.kueue.names import (
     QUOTA_RESERVED,
 )
 from muster.api.meta import ObjectMeta
-from muster.api.nodeaffinity import required_terms
 from muster.api.pods import amounts, pod_requests
-from muster.api.quantity import Quantity, amount, parse
-from muster.api.selectors import label_matcher
+from muster.api.values.nodeaffinity import required_terms
+from muster.api.values.quantity import Quantity, amount, parse
+from muster.api.values.selectors import label_matcher
 from muster.queueing.model import (
     CohortSpec,
     FlavorResource,

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, field
 
 from muster.api.core import NodeSelectorTerm, Taint, Toleration
-from muster.api.selectors import LabelMatcher
+from muster.api.values.selectors import LabelMatcher
 
 # The resource whose amount is the number of pods; counted only where a ClusterQueue covers it.
 PODS = "pods"

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from muster.api.config.types import Resources
 from muster.api.core import PodSpec
 from muster.api.pods import pod_requests
-from muster.api.quantity import parse
+from muster.api.values.quantity import parse
 
 
 class Transformation(Struct, frozen=True):

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from muster.api.coordination import LEASE, Lease, LeaseSpec, micro_time
+from muster.api.groups.coordination import LEASE, Lease, LeaseSpec, micro_time
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
 from muster.runtime.client import Client

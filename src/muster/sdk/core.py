@@ -24,8 +24,8 @@ from muster.actions.scaling import scale as scale_job
 from muster.actions.session import OWN_NAMESPACE, Session, Target
 from muster.actions.submitting import submit
 from muster.actions.sweep import Sweep
+from muster.api.ours.trials import Array
 from muster.api.status import ApiError
-from muster.api.trials import Array
 from muster.insight.answer import document, lines
 from muster.insight.jobstate import OPEN, Ending, JobState, Verdict, job_state
 from muster.insight.jobstate import worker as worker_named

@@ -13,7 +13,7 @@ from muster.actions.caller import inherited, working_directory
 from muster.actions.errors import UserError
 from muster.actions.gang import Gang, beyond_elastic, name_for, no_host_name, not_text, room_for_name
 from muster.api.batch import MAX_PARALLELISM
-from muster.api.elastic import Bounds
+from muster.api.ours.elastic import Bounds
 from muster.runtime.ids import Ids
 from muster.sdk.errors import Error
 

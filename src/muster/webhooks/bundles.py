@@ -10,19 +10,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from muster.api.admissionregistration import (
+from muster.api.kinds import Kind
+from muster.api.kueue import KUEUE_KINDS
+from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
+from muster.api.meta import ObjectMeta, Struct
+from muster.api.server.admissionregistration import (
     MUTATING_WEBHOOK_CONFIGURATION,
     VALIDATING_WEBHOOK_CONFIGURATION,
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
     WebhookClientConfig,
 )
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION, CustomResourceConversion
-from muster.api.apiregistration import API_SERVICE, APIService
-from muster.api.kinds import Kind
-from muster.api.kueue import KUEUE_KINDS
-from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
-from muster.api.meta import ObjectMeta, Struct
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION, CustomResourceConversion
+from muster.api.server.apiregistration import API_SERVICE, APIService
 from muster.api.status import ApiError
 from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring

@@ -3,7 +3,7 @@
 import pytest
 from tests.system.apiserver.harness import JOBS, PODS, api
 
-from muster.api.submitter import SUBMITTER_ANNOTATION
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

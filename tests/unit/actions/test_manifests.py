@@ -12,8 +12,8 @@ from muster.actions.gang import Gang, Role, SecretAsked, SoftSignal
 from muster.actions.manifests import job, jobset, service
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.defaults import DEFAULTS
-from muster.api.elastic import Bounds, World
 from muster.api.jobset import JOB_SET
+from muster.api.ours.elastic import Bounds, World
 from muster.api.validation.jobset import validate_create
 from muster.cluster.nodes.container.environment import expand
 from muster.jobs.job.plan import Creation

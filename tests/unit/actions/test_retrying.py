@@ -10,7 +10,7 @@ from muster.actions.manifests import job
 from muster.actions.retrying import retry
 from muster.actions.sweep import Sweep, again
 from muster.api.batch import JOB
-from muster.api.trials import Array
+from muster.api.ours.trials import Array
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
 from muster.runtime.ids import Ids

@@ -9,10 +9,12 @@ from tests.documents import documents
 from muster.api.batch import JOB
 from muster.api.core import CONFIG_MAP, NAMESPACE, POD, SERVICE, SERVICE_ACCOUNT
 from muster.api.defaults import DEFAULTS, generate_selector
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import without_nulls
-from muster.api.scheduling import PRIORITY_CLASS
-from muster.api.validation import configmap, jobset, namespace, priorityclass, service, serviceaccount
+from muster.api.validation import jobset
+from muster.api.validation.core import configmap, namespace, service, serviceaccount
+from muster.api.validation.groups import priorityclass
 from muster.api.validation.jobs import job
 from muster.api.validation.pods import pod
 

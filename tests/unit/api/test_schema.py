@@ -6,23 +6,7 @@ from typing import Any
 import pytest
 
 from muster.api import (
-    apiregistration,
-    apps,
-    autoscaling,
-    autoscaling_v2,
-    certificates,
-    coordination,
     core,
-    discovery,
-    events,
-    flowcontrol,
-    networking,
-    policy,
-    resource,
-    runtimeclass,
-    scheduling,
-    scheduling_v1alpha2,
-    storage,
 )
 from muster.api.batch import CRON_JOB, JOB, JobSpec, JobStatus
 from muster.api.core import (
@@ -42,6 +26,21 @@ from muster.api.core import (
     ServicePort,
     ServiceSpec,
 )
+from muster.api.groups import (
+    apps,
+    autoscaling,
+    autoscaling_v2,
+    coordination,
+    discovery,
+    events,
+    networking,
+    policy,
+    resource,
+    runtimeclass,
+    scheduling,
+    scheduling_v1alpha2,
+    storage,
+)
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.meta import ObjectMeta
@@ -53,6 +52,11 @@ from muster.api.schema import (
     kind_components,
     schema_of,
     structural,
+)
+from muster.api.server import (
+    apiregistration,
+    certificates,
+    flowcontrol,
 )
 
 # Kinds of the groups that are only kept.

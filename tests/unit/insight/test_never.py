@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from muster.api.batch import Job
 from muster.api.core import Node, Pod
 from muster.api.core.quota import LimitRange
+from muster.api.groups.runtimeclass import RuntimeClass
 from muster.api.jobset import JobSet
 from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
-from muster.api.runtimeclass import RuntimeClass
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import shape_of

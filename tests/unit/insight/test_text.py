@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from muster.api.quantity import value
+from muster.api.values.quantity import value
 from muster.insight.text import age, quantity, table
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)

@@ -15,7 +15,7 @@ from tests.unit.jobs.world import World, job_of
 from muster.api.batch import JobStatus, UncountedTerminatedPods
 from muster.api.conditions import is_true
 from muster.api.core import Pod
-from muster.api.indexes import Indexes
+from muster.api.values.indexes import Indexes
 from muster.jobs.job.census import Member, completion_index
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.pod_failure_policy import judge

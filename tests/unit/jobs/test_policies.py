@@ -5,8 +5,8 @@ import pytest
 
 from muster.api.batch import PodFailurePolicy, SuccessPolicy
 from muster.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus
-from muster.api.indexes import Indexes
 from muster.api.meta import ObjectMeta
+from muster.api.values.indexes import Indexes
 from muster.jobs.job.pod_failure_policy import fails_job, judge
 from muster.jobs.job.success_policy import match
 

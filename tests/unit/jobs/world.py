@@ -29,10 +29,10 @@ from muster.api.core import (
     PodSpec,
     PodTemplateSpec,
 )
-from muster.api.indexes import Indexes
 from muster.api.meta import ObjectMeta
 from muster.api.notes import Note
 from muster.api.validation.jobs.job import validate_status_update
+from muster.api.values.indexes import Indexes
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.conditions import finish

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.unit.multicluster.test_kubeconfigs import EXEC, PEM
 
-from muster.api.clusterinventory import ClusterProfile
 from muster.api.config.types import AccessProvider, ExecCredentials, ExecVariable
+from muster.api.groups.clusterinventory import ClusterProfile
 from muster.multicluster.kubeconfigs import UntrustedKubeconfigError
 from muster.multicluster.profiles import ProfileError, connection
 

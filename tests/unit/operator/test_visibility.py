@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.api.authorization import SubjectAccessReview, SubjectAccessReviewStatus
 from muster.api.kueue.visibility import PendingWorkload, PendingWorkloadsSummary
 from muster.api.meta import ObjectMeta
+from muster.api.server.authorization import SubjectAccessReview, SubjectAccessReviewStatus
 from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import Access, User
 from muster.operator.visibility import VisibilityServer, asking

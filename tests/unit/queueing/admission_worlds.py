@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tests.unit.queueing import worlds
 from tests.unit.queueing.worlds import START
 
-from muster.api.selectors import EVERYTHING, LabelMatcher, parse_label_selector
+from muster.api.values.selectors import EVERYTHING, LabelMatcher, parse_label_selector
 from muster.queueing.model import FlavorSpec, Fungibility, PodSet, QueueSpec, ResourceGroup, WorkloadInfo
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import NodeSelectorRequirement, NodeSelectorTerm, Toleration
-from muster.api.quantity import amount
+from muster.api.values.quantity import amount
 from muster.queueing.model import (
     CohortSpec,
     FlavorResource,

@@ -9,7 +9,6 @@ import msgspec
 
 from muster.api.config import WaitForPodsReady
 from muster.api.config.types import RequeuingStrategy
-from muster.api.durations import SECOND
 from muster.api.kueue import (
     Admission,
     AdmissionCheckState,
@@ -26,6 +25,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import JOB_UID_LABEL, MULTI_KUEUE_ORIGIN_LABEL, RESOURCE_IN_USE_FINALIZER
 from muster.api.meta import Condition, ObjectMeta, OwnerReference
+from muster.api.values.durations import SECOND
 from muster.queueing.workload.lifecycle import QueueingContext
 from muster.queueing.workload.obstacles import QueueState
 

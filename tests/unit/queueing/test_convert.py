@@ -11,7 +11,7 @@ from muster.api import kueue
 from muster.api.config.types import Resources
 from muster.api.core import NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration
 from muster.api.meta import ObjectMeta
-from muster.api.quantity import QuantityError
+from muster.api.values.quantity import QuantityError
 from muster.queueing.convert import (
     CREATED_ANNOTATION,
     ConversionSettings,

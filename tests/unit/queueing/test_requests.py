@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.config.types import Resources
 from muster.api.core import PodSpec
-from muster.api.quantity import QuantityError
+from muster.api.values.quantity import QuantityError
 from muster.queueing.requests import ResourceRules, requests_of, scaled
 
 MI = 2**20

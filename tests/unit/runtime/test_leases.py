@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.runtime.conftest import THING, MemoryServer, down
 
-from muster.api.coordination import LEASE, Lease, LeaseSpec
+from muster.api.groups.coordination import LEASE, Lease, LeaseSpec
 from muster.api.meta import ObjectMeta
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual

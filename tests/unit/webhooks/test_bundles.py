@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.api.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION
-from muster.api.apiregistration import API_SERVICE
 from muster.api.config import DEFAULT
 from muster.api.patch import json as json_patch
+from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION
+from muster.api.server.apiregistration import API_SERVICE
 from muster.webhooks.bundles import Definition, of_configuration, of_definition, of_service
 from muster.webhooks.configurations import webhook_configurations
 from muster.webhooks.places import Place, ServiceAt, UrlAt, conversion

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.api.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
 from muster.api.config import DEFAULT, Configuration
 from muster.api.config.frameworks import BUILT_IN
-from muster.api.validation import webhooks as rules
+from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
+from muster.api.validation.server import webhooks as rules
 from muster.cluster.apiserver.cel import all_hold
 from muster.webhooks.configurations import webhook_configurations
 from muster.webhooks.places import UrlAt, conversion

@@ -99,7 +99,7 @@ def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Conf
 
 
 def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    from muster.api import yaml_decode  # it takes long to load, and most runs have no Configuration
+    from muster.api.values import yaml_decode  # it takes long to load, and most runs have no Configuration
 
     data = text.encode(errors="surrogatepass")
     if len(data) > MAX_BYTES:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from muster.api import durations
 from muster.api.config.types import NAMESPACE, Configuration, GroupScheduling, MultiKueue, Muster, Scheduling
+from muster.api.values import durations
 
 CONFIGZ = "/configz"
 

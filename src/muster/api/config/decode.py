@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import inspect
 
-from muster.api import durations
 from muster.api.config.types import DURATION, EMPTY_IS_UNSET, ONLY_IN
 from muster.api.validation.fields import unsupported
+from muster.api.values import durations
 
 _SHOWN = 100  # characters of a value or key in a message
 

@@ -5,7 +5,6 @@ Not checked here: that the expressions of device selectors compile.
 
 from typing import Final
 
-from muster.api import durations
 from muster.api.config import frameworks, rules_metrics, rules_resources, tls
 from muster.api.config.types import (
     EARLIEST_START,
@@ -18,7 +17,6 @@ from muster.api.config.types import (
     WaitForPodsReady,
 )
 from muster.api.config.written import Written
-from muster.api.selectors import SelectorError, label_matcher
 from muster.api.validation import addresses, names
 from muster.api.validation.fields import (
     NOT_NEGATIVE,
@@ -31,6 +29,8 @@ from muster.api.validation.fields import (
     unsupported,
 )
 from muster.api.validation.metadata import label_selector
+from muster.api.values import durations
+from muster.api.values.selectors import SelectorError, label_matcher
 
 _FINAL_SHARE: Final = "LessThanOrEqualToFinalShare"
 _INITIAL_SHARE: Final = "LessThanInitialShare"

@@ -11,9 +11,9 @@ from muster.api.config.types import (
     DeviceClassSources,
     Resources,
 )
-from muster.api.quantity import QuantityError, parse
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, duplicate, each, invalid, required, too_long, too_many
+from muster.api.values.quantity import QuantityError, parse
 
 _MAPPINGS: Final = "resources.deviceClassMappings"
 _MAX_MAPPINGS: Final = 16

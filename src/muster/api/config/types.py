@@ -2,7 +2,7 @@
 """The settings of an engine, as Kueue's Configuration spells them (config.kueue.x-k8s.io), and a section of ours.
 
 The structs are those of v1beta2 with its defaults; `written` says what a file of either version means in them. All
-durations are nanoseconds (`muster.api.durations`). A `Configuration` that `load` has returned keeps all rules.
+durations are nanoseconds (`muster.api.values.durations`). A `Configuration` that `load` has returned keeps all rules.
 """
 
 from typing import Annotated, Final, Literal, TypeAlias
@@ -12,11 +12,11 @@ import msgspec
 from muster.api.config.features import FeatureGates
 from muster.api.core.container import ResourceRequirements
 from muster.api.core.security import SecurityContext
-from muster.api.durations import HOUR, MINUTE, SECOND
 from muster.api.markers import Int32
 from muster.api.meta import LabelSelector, LabelSelectorRequirement, Struct
-from muster.api.quantity import ResourceList
 from muster.api.validation.jobs.job import Elastic
+from muster.api.values.durations import HOUR, MINUTE, SECOND
+from muster.api.values.quantity import ResourceList
 
 DURATION: Final = "duration"  # written as Go writes it: 5m, 1h30m
 ONLY_IN: Final = "only-in"  # the one version that has the field

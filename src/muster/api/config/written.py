@@ -25,8 +25,8 @@ from muster.api.config.types import (
     WaitForPodsReady,
     all_namespaces_but,
 )
-from muster.api.durations import MINUTE, SECOND
 from muster.api.meta import LabelSelector, Struct
+from muster.api.values.durations import MINUTE, SECOND
 
 _LONGEST = 2**63 // 10**9  # seconds that a Go duration can hold
 _Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=-_LONGEST, le=_LONGEST)]

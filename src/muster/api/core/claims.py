@@ -7,7 +7,7 @@ from typing import Annotated
 from muster.api.core.references import TypedLocalObjectReference, TypedObjectReference
 from muster.api.markers import GRANULAR_MAP, Required, Strings, merged_by, one_of
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 
 class VolumeResourceRequirements(Struct):

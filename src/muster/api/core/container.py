@@ -7,7 +7,7 @@ from muster.api.core.references import LocalObjectReference
 from muster.api.core.security import SecurityContext
 from muster.api.markers import ATOMIC, SET, Default, Int32, IntOrString, Required, Strings, map_by, merged_by, one_of
 from muster.api.meta import Struct
-from muster.api.quantity import Quantity, ResourceList
+from muster.api.values.quantity import Quantity, ResourceList
 
 
 class ObjectFieldSelector(Struct):

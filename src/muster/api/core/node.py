@@ -6,7 +6,7 @@ from typing import Annotated
 
 from muster.api.markers import ATOMIC, MERGED_SET, Int32, Required, Strings, merged_by, one_of
 from muster.api.meta import ObjectMeta, Struct
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 
 class Taint(Struct):

@@ -10,7 +10,7 @@ from muster.api.core.scheduling import NodeSelector
 from muster.api.core.volumes import HostPathVolumeSource
 from muster.api.markers import ATOMIC, GRANULAR_MAP, Required, Strings, one_of
 from muster.api.meta import ObjectMeta, Struct
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 
 class VolumeNodeAffinity(Struct):

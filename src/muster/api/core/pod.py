@@ -16,7 +16,7 @@ from muster.api.core.security import (
 from muster.api.core.volumes import Volume
 from muster.api.markers import ATOMIC, ATOMIC_MAP, Int32, Required, Strings, merged_by, one_of
 from muster.api.meta import ObjectMeta, Struct
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 
 class Sysctl(Struct):

@@ -7,7 +7,7 @@ from typing import Annotated
 from muster.api.core.container import ResourceRequirements
 from muster.api.markers import ATOMIC, Int32, Required, map_by, merged_by, one_of, patched_by
 from muster.api.meta import Struct
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 
 class ContainerStateWaiting(Struct):

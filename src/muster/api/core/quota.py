@@ -6,7 +6,7 @@ from typing import Annotated
 from muster.api.kinds import Kind
 from muster.api.markers import ATOMIC, Required, Strings, one_of
 from muster.api.meta import ObjectMeta, Struct
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 SCOPES = (
     "BestEffort", "CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating",

@@ -9,7 +9,7 @@ from muster.api.core.container import ObjectFieldSelector, ResourceFieldSelector
 from muster.api.core.references import LocalObjectReference
 from muster.api.markers import ATOMIC, Int32, Required, one_of
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
-from muster.api.quantity import Quantity
+from muster.api.values.quantity import Quantity
 
 
 class EmptyDirVolumeSource(Struct):

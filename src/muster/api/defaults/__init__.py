@@ -9,16 +9,6 @@ a default: the API server's admission does that.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from muster.api.admissionregistration import (
-    MUTATING_WEBHOOK_CONFIGURATION,
-    VALIDATING_ADMISSION_POLICY,
-    VALIDATING_ADMISSION_POLICY_BINDING,
-    VALIDATING_WEBHOOK_CONFIGURATION,
-)
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from muster.api.apiregistration import API_SERVICE
-from muster.api.apps import DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
-from muster.api.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
 from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import (
     ENDPOINTS,
@@ -82,18 +72,28 @@ from muster.api.defaults.storage import (
     default_storage_class,
 )
 from muster.api.defaults.structural import defaults_of
-from muster.api.discovery import ENDPOINT_SLICE
-from muster.api.flowcontrol import FLOW_SCHEMA, PRIORITY_LEVEL_CONFIGURATION
+from muster.api.groups.apps import DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
+from muster.api.groups.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
+from muster.api.groups.discovery import ENDPOINT_SLICE
+from muster.api.groups.networking import INGRESS, INGRESS_CLASS, NETWORK_POLICY
+from muster.api.groups.resource import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from muster.api.groups.runtimeclass import RUNTIME_CLASS
+from muster.api.groups.scheduling import PRIORITY_CLASS
+from muster.api.groups.scheduling_v1alpha2 import POD_GROUP
+from muster.api.groups.storage import CSI_DRIVER, CSI_STORAGE_CAPACITY, STORAGE_CLASS
 from muster.api.jobset import JOB_SET
 from muster.api.kueue import KUEUE_KINDS
-from muster.api.networking import INGRESS, INGRESS_CLASS, NETWORK_POLICY
 from muster.api.podgroups import POD_GROUP_KINDS
-from muster.api.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
-from muster.api.resource import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
-from muster.api.runtimeclass import RUNTIME_CLASS
-from muster.api.scheduling import PRIORITY_CLASS
-from muster.api.scheduling_v1alpha2 import POD_GROUP
-from muster.api.storage import CSI_DRIVER, CSI_STORAGE_CAPACITY, STORAGE_CLASS
+from muster.api.server.admissionregistration import (
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_ADMISSION_POLICY,
+    VALIDATING_ADMISSION_POLICY_BINDING,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+)
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from muster.api.server.apiregistration import API_SERVICE
+from muster.api.server.flowcontrol import FLOW_SCHEMA, PRIORITY_LEVEL_CONFIGURATION
+from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
 
 # By `Kind.resource`; kinds that are not here have no defaults.
 DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {

@@ -13,7 +13,7 @@ from muster.api.core import PodSpec
 from muster.api.defaults.resources import default_requirements, default_resource_list, fill
 from muster.api.defaults.volumes import default_field_ref, default_resource_field_ref, default_volume
 from muster.api.pods import pod_requests
-from muster.api.quantity import QuantityError, format_amount
+from muster.api.values.quantity import QuantityError, format_amount
 
 Json = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from muster.api.rbac import GROUP
+from muster.api.server.rbac import GROUP
 
 _SUBJECT_GROUPS = {"User": GROUP, "Group": GROUP}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from muster.api.quantity import QuantityError, canonical, rounded_up_to_milli
+from muster.api.values.quantity import QuantityError, canonical, rounded_up_to_milli
 
 
 def fill(parent: dict[str, Any], field: str, value: str | int) -> None:

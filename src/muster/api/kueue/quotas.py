@@ -6,7 +6,7 @@ from typing import Annotated
 from muster.api.kueue.fields import RequiredName
 from muster.api.markers import ATOMIC, DEFAULTED, Required, limits, map_by
 from muster.api.meta import Struct
-from muster.api.quantity import Quantity, ResourceList
+from muster.api.values.quantity import Quantity, ResourceList
 
 
 class ResourceQuota(Struct):

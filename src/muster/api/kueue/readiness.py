@@ -5,7 +5,7 @@ from datetime import datetime
 import msgspec
 
 from muster.api.config import WaitForPodsReady
-from muster.api.durations import DurationError, parse
+from muster.api.values.durations import DurationError, parse
 
 # On a Workload (or its job), a ClusterQueue or a ResourceFlavor: `false`, `true`, or what differs from the
 # Configuration: `timeout=10m,recoveryTimeout=5m,blockAdmission=true`.

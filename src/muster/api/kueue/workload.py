@@ -19,7 +19,7 @@ from muster.api.kueue.fields import (
 from muster.api.kueue.topology import PodSetTopologyRequest, TopologyAssignment
 from muster.api.markers import ATOMIC, DEFAULTED, Int32, Required, limits, map_by, one_of
 from muster.api.meta import ObjectMeta, Struct
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 MAIN_POD_SET = "main"
 

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from muster.api.batch import CRON_JOB
-from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.jobset import JOB_SET
 from muster.api.kueue.names import (
     ELASTIC_JOB,
@@ -24,6 +23,7 @@ from muster.api.kueue.names import (
 from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, Errors, each, immutable, invalid

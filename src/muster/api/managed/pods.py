@@ -33,11 +33,11 @@ from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.managed.topology import problems
 from muster.api.meta import ObjectMeta
 from muster.api.pods import is_finished
-from muster.api.quantity import QuantityError, ResourceList, canonical
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, forbidden, immutable, invalid, required
 from muster.api.validation.kueue.rules import annotation_path
+from muster.api.values.quantity import QuantityError, ResourceList, canonical
 
 _ROLE_LENGTH = 8
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from muster.api.kueue import LocalQueue
 from muster.api.meta import ObjectMeta, OwnerReference
-from muster.api.selectors import EVERYTHING, LabelMatcher
+from muster.api.values.selectors import EVERYTHING, LabelMatcher
 
 
 class Surroundings(Protocol):

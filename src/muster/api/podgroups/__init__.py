@@ -1,6 +1,6 @@
 """PodGroups of all who schedule pods together: KEP-34's own kind, and the dialects that grew from it.
 
-The newest, `scheduling.k8s.io`, is in `muster.api.scheduling_v1alpha2`: Kubernetes' own, and served on request.
+The newest, `scheduling.k8s.io`, is in `muster.api.groups.scheduling_v1alpha2`: Kubernetes' own, and served on request.
 """
 
 from typing import Any

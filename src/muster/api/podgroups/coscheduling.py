@@ -7,7 +7,7 @@ from typing import Annotated
 from muster.api.kinds import Kind
 from muster.api.markers import Int32, limits
 from muster.api.meta import ObjectMeta, Struct
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 
 class PodGroupSpec(Struct):

@@ -8,7 +8,7 @@ from muster.api.kinds import Kind
 from muster.api.markers import DEFAULTED, Int32, limits, map_by, one_of
 from muster.api.meta import Condition, ObjectMeta, Struct
 from muster.api.podgroups.fields import Count
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 NONE: Final = "None"
 RESTART: Final = "Restart"

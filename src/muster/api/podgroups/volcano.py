@@ -7,7 +7,7 @@ from muster.api.kinds import Kind
 from muster.api.markers import ATOMIC, DEFAULTED, Format, Int32, limits, one_of
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
 from muster.api.podgroups.fields import Count, PodGroupCondition
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 _Name = Annotated[str, limits(max_length=253)]
 _QUEUE = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"

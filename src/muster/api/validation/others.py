@@ -1,7 +1,7 @@
 """Rules of kinds that have few (k8s.io/kubernetes/pkg/apis/{node,resource}/validation)."""
 
-from muster.api.resource import DeviceRequest, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
-from muster.api.runtimeclass import RuntimeClass
+from muster.api.groups.resource import DeviceRequest, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
+from muster.api.groups.runtimeclass import RuntimeClass
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, immutable, invalid, required
 from muster.api.validation.pods.placement import tolerations

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from muster.api.groups.scheduling_v1alpha2 import PodGroup as NativePodGroup
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
-from muster.api.quantity import Quantity, QuantityError, canonical
-from muster.api.scheduling_v1alpha2 import PodGroup as NativePodGroup
 from muster.api.validation.fields import Errors, forbidden, immutable, invalid, not_negative, positive, required
 from muster.api.validation.kueue.rules import not_negative as no_negative_amount
 from muster.api.validation.standard import Standard
+from muster.api.values.quantity import Quantity, QuantityError, canonical
 
 _NOT_SUPPORTED: Final = "update to PodGroup is not supported"
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
 
 from muster.api.core import ResourceClaim, ResourceRequirements
-from muster.api.quantity import Quantity, QuantityError, canonical, parse
 from muster.api.validation import names
 from muster.api.validation.fields import (
     NOT_NEGATIVE,
@@ -17,6 +16,7 @@ from muster.api.validation.fields import (
     required,
     unsupported,
 )
+from muster.api.values.quantity import Quantity, QuantityError, canonical, parse
 
 _CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _QUOTA_RESOURCES = frozenset({

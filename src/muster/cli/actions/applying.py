@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from muster.api.yaml_decode import decode
+from muster.api.values.yaml_decode import decode
 
 # kubectl's own annotation: both can apply the same manifests in turn.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -10,7 +10,7 @@ import click
 from muster.actions.caller import inherited
 from muster.actions.gang import Gang, Role, beyond_elastic, name_for, no_host_name, not_text, room_for_name
 from muster.actions.sweep import Sweep
-from muster.api.elastic import Bounds
+from muster.api.ours.elastic import Bounds
 from muster.cli.actions import given
 from muster.cli.names.roles import BEHIND_A_COLON, COLON, Segment
 from muster.runtime.ids import Ids

@@ -9,10 +9,10 @@ import click
 from muster.actions import caller, dotenv, limits
 from muster.actions.errors import UserError
 from muster.actions.gang import SecretAsked, SoftSignal
-from muster.api import durations
-from muster.api.durations import DurationError
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.validation import names
+from muster.api.values import durations
+from muster.api.values.durations import DurationError
 
 _START_TIMES = "it is from 1s to 68 years, as 90s or 10m"
 # Labels that options of their own set, which look at what they name.

@@ -11,7 +11,7 @@ from typing import Any
 from muster.api.core import NAMESPACE, POD, SECRET, SERVICE_ACCOUNT
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, LocalQueue
-from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE_BINDING
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE_BINDING
 from muster.jobs.podgroup.record import KINDS
 from muster.multicluster.identity import NAMED_BY
 from muster.multicluster.mirrors.table import MIRRORS

@@ -12,7 +12,7 @@ from muster.api.core import CONFIG_MAP, NAMESPACE, SECRET
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE
 from muster.api.meta import Object
-from muster.api.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
+from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
 from muster.cli.actions.invitation import LABEL, Invitation, places
 from muster.cluster.controllers import clusterinfo
 from muster.runtime.client import Client

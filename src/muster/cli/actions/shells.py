@@ -17,8 +17,8 @@ from muster.actions.gang import Gang, name_for, no_host_name, not_text, room_for
 from muster.actions.session import Session
 from muster.actions.submitting import submit
 from muster.api.core import Pod
-from muster.api.shells import HANGS_UP, NAME
 from muster.api.status import ApiError
+from muster.api.values.shells import HANGS_UP, NAME
 from muster.cli.actions.entering import joining
 from muster.cli.session import unignored
 from muster.cli.terminal.liveline import LiveLine

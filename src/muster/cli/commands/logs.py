@@ -91,7 +91,7 @@ async def _logs(
 def _excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
     """What the options ask for. Raises `click.BadParameter`."""
     from muster.actions.following.excerpt import Excerpt
-    from muster.api.patterns import PatternError, line_pattern
+    from muster.api.values.patterns import PatternError, line_pattern
     from muster.cli.names.moments import moment
     from muster.insight.jobstate import workers
     from muster.insight.trials import rank_of_trial

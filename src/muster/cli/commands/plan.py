@@ -183,7 +183,7 @@ def _domains(places: Any) -> dict[str, Any]:
 
 def _document(plan: Any) -> dict[str, Any]:
     """All of it, for programs."""
-    from muster.api.quantity import format_amount
+    from muster.api.values.quantity import format_amount
 
     quota, gang = plan.quota, plan.gang
     return {

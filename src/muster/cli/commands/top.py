@@ -41,8 +41,8 @@ async def _watch(target: Target) -> None:
 
 async def _picture(session: Session, say: Callable[[str], None]) -> str:
     from muster.api.core import NODE, POD
-    from muster.api.gpus import is_gpu
     from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
+    from muster.api.ours.gpus import is_gpu
     from muster.api.pods import is_finished, pod_requests
     from muster.insight.quotastate import by_owner, quota_state
     from muster.insight.reader.clusters import clusters_of
@@ -82,7 +82,7 @@ async def _picture(session: Session, say: Callable[[str], None]) -> str:
 
 
 def _nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:
-    from muster.api.quantity import amount
+    from muster.api.values.quantity import amount
     from muster.insight.text import table
 
     rows = []
@@ -102,7 +102,7 @@ def _gpus_table(nodes: Any, pods: Any) -> str:
 
 
 def _users_table(users: Any, resources: list[str]) -> str:
-    from muster.api.gpus import is_gpu
+    from muster.api.ours.gpus import is_gpu
     from muster.insight.text import quantity, table
 
     order = [*filter(is_gpu, resources), "cpu", "pods"]

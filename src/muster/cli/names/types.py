@@ -62,7 +62,7 @@ def gpus(text: str) -> int:
 
 def duration(text: str) -> float:
     """Seconds that are more than none, as `90s`, `10m` or `2h`. Raises `click.BadParameter`."""
-    from muster.api.durations import DurationError, seconds
+    from muster.api.values.durations import DurationError, seconds
 
     try:
         found = seconds(text)

@@ -120,7 +120,7 @@ def _read(body: bytes, form: str, *, strict: bool) -> tuple[Any, tuple[str, ...]
         duplicates = tuple(f'duplicate field "{path}"' for path in repeated)
     elif form == "yaml":
         # YAML takes long to load, and a cluster that lives for one command meets none.
-        from muster.api import yaml_decode
+        from muster.api.values import yaml_decode
 
         value, given_again = yaml_decode.decode(body)
         duplicates = tuple(f'line {again.line}: key "{again.key}" already set in map' for again in given_again)

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from muster.api.rbac import CLUSTER_ROLE, ClusterRole
-from muster.api.selectors import SelectorError
+from muster.api.server.rbac import CLUSTER_ROLE, ClusterRole
+from muster.api.values.selectors import SelectorError
 from muster.cluster.apiserver.access.aggregation import aggregated
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager

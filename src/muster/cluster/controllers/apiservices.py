@@ -6,7 +6,7 @@ Clients read there which groups there are, and wait until one is available. Disc
 import re
 from typing import Any
 
-from muster.api.apiregistration import API_SERVICE, APIService
+from muster.api.server.apiregistration import API_SERVICE, APIService
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.controllers.customkinds import Definition, definitions
 from muster.runtime.controller import Result

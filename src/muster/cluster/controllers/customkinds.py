@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION, ESTABLISHED, NAMES_ACCEPTED, NAMESPACED
 from muster.api.conditions import is_true
 from muster.api.kinds import Kind
 from muster.api.meta import Object, ObjectMeta, Struct
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION, ESTABLISHED, NAMES_ACCEPTED, NAMESPACED
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
 

@@ -7,9 +7,9 @@ a name is free is decided by the server in every write of a definition; this con
 from collections.abc import Iterable
 from typing import Any
 
-from muster.api.apiextensions import CLEANUP_FINALIZER
 from muster.api.kinds import Kind
 from muster.api.meta import Object
+from muster.api.server.apiextensions import CLEANUP_FINALIZER
 from muster.cluster.controllers.customkinds import DEFINITION, Definition, definitions
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager

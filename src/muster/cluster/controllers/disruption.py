@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from muster.api.apps import REPLICA_SET
-from muster.api.autoscaling import Scale
 from muster.api.core import POD, Pod
+from muster.api.groups.apps import REPLICA_SET
+from muster.api.groups.autoscaling import Scale
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetStatus
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 from muster.api.pods import is_ready
-from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetStatus
-from muster.api.selectors import label_matcher
+from muster.api.values.selectors import label_matcher
 from muster.cluster.apiserver.pods.budgets import document_of
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.controllers.health import counts_owners, failed, observed

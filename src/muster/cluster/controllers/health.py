@@ -10,8 +10,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from muster.api.core import Pod
+from muster.api.groups.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from muster.api.pods import is_deleting, is_ready
-from muster.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from muster.cluster.apiserver.pods.budgets import SYNC_FAILED, with_allowed, with_condition
 
 # An evicted pod that is not seen to go within this time does not go.

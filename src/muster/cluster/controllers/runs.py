@@ -16,7 +16,7 @@ from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import FINISHED
 from muster.api.meta import controller_of
-from muster.api.usage import USAGE_ANNOTATION
+from muster.api.ours.usage import USAGE_ANNOTATION
 from muster.insight.history import NO_TRACE, Trace, amended, run_of, run_of_workload, trace
 from muster.insight.quotastate import owner_uids
 from muster.insight.record import JobRecord, job_of, record_of

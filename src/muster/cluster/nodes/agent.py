@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from muster.api.core import NODE, POD, ObjectReference, Pod
+from muster.api.ours.usage import USAGE_ANNOTATION, Usage
 from muster.api.pods import is_finished
-from muster.api.quantity import Quantity, amount
 from muster.api.status import ApiError
-from muster.api.usage import USAGE_ANNOTATION, Usage
+from muster.api.values.quantity import Quantity, amount
 from muster.cluster.nodes.connection import Connection
 from muster.cluster.nodes.container import processes
 from muster.cluster.nodes.container.environment import Names

@@ -9,12 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from muster.api.coordination import LEASE, micro_time
 from muster.api.core import NAMESPACE, NODE, Namespace, Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
-from muster.api.embedded import NODE_IDENTITY, PROCESS
+from muster.api.groups.coordination import LEASE, micro_time
 from muster.api.meta import ObjectMeta
-from muster.api.quantity import Quantity
+from muster.api.ours.embedded import NODE_IDENTITY, PROCESS
 from muster.api.status import ApiError, conflict, not_found
+from muster.api.values.quantity import Quantity
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.gpus.holding import Gpus
 from muster.cluster.nodes.machine import machine

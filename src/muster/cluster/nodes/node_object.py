@@ -6,7 +6,6 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from muster.api.coordination import Lease, LeaseSpec
 from muster.api.core import (
     DaemonEndpoint,
     Node,
@@ -18,11 +17,12 @@ from muster.api.core import (
     NodeSystemInfo,
     Taint,
 )
-from muster.api.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
-from muster.api.gpus import GPU_PROBLEM
+from muster.api.groups.coordination import Lease, LeaseSpec
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.nodes import DISK_PRESSURE, HOSTNAME_LABEL
-from muster.api.quantity import Quantity, amount
+from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
+from muster.api.ours.gpus import GPU_PROBLEM
+from muster.api.values.quantity import Quantity, amount
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})

@@ -15,11 +15,11 @@ from typing import Any
 
 from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import POD, Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, Bounds, World, cap_of
-from muster.api.indexes import Indexes
 from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, Bounds, World, cap_of
 from muster.api.pods import is_active
 from muster.api.status import ApiError
+from muster.api.values.indexes import Indexes
 from muster.controllers.gangs import Gang, created, starts_together
 from muster.controllers.integrations.job.gang import JobGangs, failed_indexes
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller

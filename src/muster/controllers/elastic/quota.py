@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD
-from muster.api.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION, cap_of
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA
+from muster.api.ours.elastic import CAP_ANNOTATION, ELASTIC_ANNOTATION, cap_of
 from muster.api.status import ApiError
 from muster.controllers.elastic.placement import elastic_bounds, ended_indexes, least_size, resizing
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller

@@ -9,8 +9,8 @@ from typing import Any
 
 from muster.api.batch import JOB, Job
 from muster.api.core import POD, Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.api.kinds import Kind
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.api.pods import is_active, job_reference
 from muster.controllers.job import claims
 from muster.jobs.job.world import annotations, announce, has_world, pod_annotations

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from muster.api.batch import Job
 from muster.api.conditions import is_true
 from muster.api.core import Pod
-from muster.api.elastic import is_elastic
 from muster.api.jobset import JobSet
 from muster.api.jobset.names import REPLICATED_JOB_NAME
 from muster.api.kinds import Kind
@@ -22,6 +21,7 @@ from muster.api.kueue.names import ADMITTED, ELASTIC_JOB, POD_SET_LABEL, PRIORIT
 from muster.api.managed.jobs import arrival, changes, new_rules, prebuilt_name
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import ObjectMeta, controller_of
+from muster.api.ours.elastic import is_elastic
 from muster.api.patch import json as json_patch
 from muster.api.patch import merge
 from muster.api.status import FieldError

@@ -3,7 +3,6 @@
 from typing import Generic, TypeVar
 
 from muster.api.config import Configuration
-from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.kueue.names import (
     ADMISSION_GATED_BY,
     ELASTIC_JOB,
@@ -13,6 +12,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.kueue.readiness import JOB_START_ANNOTATION, READY_ANNOTATION
 from muster.api.managed.jobs import prebuilt_name
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.controllers.integrations.framework import Observable
 from muster.controllers.integrations.priorities import Priorities
 from muster.queueing.jobframework.equivalence import sanitized

@@ -1,12 +1,12 @@
 """Which priority a job asks for: by the label of the job, else as its pods have it, else by the cluster's default."""
 
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.kueue import (
     POD_PRIORITY_GROUP,
     WORKLOAD_PRIORITY_CLASS,
     WORKLOAD_PRIORITY_GROUP,
     PriorityClassRef,
 )
-from muster.api.scheduling import PRIORITY_CLASS
 from muster.runtime.manager import Manager
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import NAMESPACE
+from muster.api.groups.scheduling import PriorityClass
 from muster.api.kueue import RESOURCE_FLAVOR, Workload, WorkloadPriorityClass
 from muster.api.kueue.names import (
     PRIORITY_CLASS_LABEL,
@@ -22,9 +23,8 @@ from muster.api.kueue.names import (
 from muster.api.managed.ancestry import NestingTooDeepError
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
-from muster.api.quantity import QuantityError
-from muster.api.scheduling import PriorityClass
-from muster.api.selectors import label_matcher
+from muster.api.values.quantity import QuantityError
+from muster.api.values.selectors import label_matcher
 from muster.controllers.integrations.framework import Integration, Step
 from muster.controllers.integrations.injection import InjectionError, infos
 from muster.controllers.integrations.observed import Observer

@@ -11,7 +11,7 @@ from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLO
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.managed.surroundings import Settings
 from muster.api.meta import Object, ObjectMeta, OwnerReference
-from muster.api.selectors import EVERYTHING, label_matcher
+from muster.api.values.selectors import EVERYTHING, label_matcher
 from muster.controllers.integrations.framework import Integration
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from muster.api.batch import CONTROLLER_UID_LABEL, TRACKING_FINALIZER, Job
 from muster.api.core import Pod
 from muster.api.meta import controller_of
 from muster.api.pods import job_reference
-from muster.api.selectors import LabelMatcher, SelectorError, label_matcher
+from muster.api.values.selectors import LabelMatcher, SelectorError, label_matcher
 from muster.runtime.informer import Informer
 
 # Indexes of the informers.

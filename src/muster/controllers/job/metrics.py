@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from muster.api.batch import INDEXED, Job, JobStatus
 from muster.api.conditions import find_true
 from muster.api.core import Pod
-from muster.api.indexes import Indexes
 from muster.api.pods import is_finished
+from muster.api.values.indexes import Indexes
 from muster.controllers.job.claims import is_tracked
 from muster.jobs.job.conditions import COMPLETE, FAILED
 from muster.jobs.job.plan import JobPlan

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 
-from muster.api.coordination import LEASE, Lease
+from muster.api.groups.coordination import LEASE, Lease
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 

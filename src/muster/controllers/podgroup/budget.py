@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
 from muster.api.kinds import Kind
-from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.budget import asks, budget_of, is_of
 from muster.jobs.podgroup.record import read

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from muster.api.core.quota import LIMIT_RANGE, LimitRange, LimitRangeItem
+from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.api.kueue import Workload
-from muster.api.quantity import ResourceList
-from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass
+from muster.api.values.quantity import ResourceList
 from muster.queueing.additions import Defaults, completed, defaults_of
 from muster.queueing.limits import limits_problem
 from muster.runtime.manager import Manager

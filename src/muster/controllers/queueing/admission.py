@@ -28,8 +28,8 @@ from muster.api.kueue.names import (
     QUOTA_RESERVED,
     SUSPENDED,
 )
-from muster.api.quantity import format_amount
 from muster.api.status import ApiError
+from muster.api.values.quantity import format_amount
 from muster.controllers.queueing.cache import QueueingCache
 from muster.queueing import model
 from muster.queueing.conditions import stamped

@@ -31,7 +31,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
-from muster.api.quantity import QuantityError
+from muster.api.values.quantity import QuantityError
 from muster.controllers.queueing.additions import Additions, Concerned
 from muster.controllers.queueing.indexes import (
     HOLDERS_BY_CLUSTER_QUEUE,

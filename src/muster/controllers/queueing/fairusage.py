@@ -19,7 +19,7 @@ from muster.api.kueue import (
     LocalQueue,
     LocalQueueFairSharingStatus,
 )
-from muster.api.quantity import parse
+from muster.api.values.quantity import parse
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import LOCAL_QUEUES_BY_CLUSTER_QUEUE, by_cluster_queue
 from muster.queueing.elastic.growth import whole_key

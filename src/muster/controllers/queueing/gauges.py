@@ -11,7 +11,7 @@ from math import nan
 from muster.api.conditions import find
 from muster.api.config.types import Metrics
 from muster.api.kueue.names import ACTIVE, TERMINATING
-from muster.api.selectors import label_matcher
+from muster.api.values.selectors import label_matcher
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, named
 from muster.queueing.model import FlavorResource, Quota, Usage

@@ -13,15 +13,15 @@ import msgspec
 from msgspec import Struct
 
 from muster.api.core import POD, POD_TEMPLATE, Container, Pod, PodSpec, PodTemplate, PodTemplateSpec
-from muster.api.kinds import Kind
-from muster.api.meta import ObjectMeta, OwnerReference
-from muster.api.provisioning import (
+from muster.api.groups.provisioning import (
     PROVISIONING_REQUEST,
     PodTemplateReference,
     ProvisionedPodSet,
     ProvisioningRequest,
     ProvisioningRequestSpec,
 )
+from muster.api.kinds import Kind
+from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import ApiError
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.carrier import Carrier

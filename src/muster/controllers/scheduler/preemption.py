@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from muster.api.batch import TRACKING_FINALIZER, UNTRACK
 from muster.api.core import POD, Pod
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET
 from muster.api.pods import is_deleting, is_finished, job_reference
-from muster.api.policy import POD_DISRUPTION_BUDGET
 from muster.api.status import ApiError
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.roster import Roster

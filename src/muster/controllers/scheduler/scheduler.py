@@ -21,9 +21,9 @@ from typing import Any
 
 from muster.api.config import Scheduling
 from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Node, Pod
-from muster.api.durations import SECOND
-from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
 from muster.api.status import ApiError
+from muster.api.values.durations import SECOND
 from muster.controllers.elastic.placement import Sizes
 from muster.controllers.gangs import SCHEDULERS, GangSource, Turn
 from muster.controllers.scheduler.agenda import SHRINK_SECONDS, Agenda, Look

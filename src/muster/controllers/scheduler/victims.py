@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from muster.api.core import Pod
+from muster.api.groups.policy import PodDisruptionBudget
 from muster.api.pods import priority
-from muster.api.policy import PodDisruptionBudget
-from muster.api.selectors import label_matcher
+from muster.api.values.selectors import label_matcher
 from muster.controllers.gangs import Gang, created
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.roster import LATE_SECONDS, Roster, started_at

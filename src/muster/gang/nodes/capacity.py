@@ -14,10 +14,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from muster.api.core import Node, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Taint
-from muster.api.nodeaffinity import matches_any
 from muster.api.nodes import is_ready, taints_of
-from muster.api.quantity import amount
-from muster.api.taints import untolerated, unwelcome
+from muster.api.values.nodeaffinity import matches_any
+from muster.api.values.quantity import amount
+from muster.api.values.taints import untolerated, unwelcome
 from muster.gang.nodes.domains import Level, domains
 from muster.gang.nodes.guests import Guests
 from muster.gang.nodes.volumes import Volumes

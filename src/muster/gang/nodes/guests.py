@@ -8,7 +8,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
-from muster.api.selectors import NOTHING, LabelMatcher
+from muster.api.values.selectors import NOTHING, LabelMatcher
 from muster.gang.exclusive import Hold
 from muster.gang.shapes import Guest
 from muster.gang.terms import Labels, Spread, Term, keys_of

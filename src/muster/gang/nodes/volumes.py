@@ -6,7 +6,7 @@ Only claims that are bound are followed. To bind a claim when its first pod is p
 from typing import TypeVar
 
 from muster.api.core import PersistentVolume, PersistentVolumeClaim
-from muster.api.nodeaffinity import matches_any
+from muster.api.values.nodeaffinity import matches_any
 from muster.gang.terms import Labels
 
 CONFLICT = "node(s) didn't match PersistentVolume's node affinity"

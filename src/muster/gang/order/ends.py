@@ -4,10 +4,10 @@ from math import inf
 
 from msgspec import Struct
 
-from muster.api import durations
 from muster.api.core import Pod
 from muster.api.kueue.names import MAX_EXEC_TIME_SECONDS_LABEL
 from muster.api.meta import ObjectMeta, controller_of
+from muster.api.values import durations
 
 # On a pod, a Job or a group: how long it will run once it has started, as a duration (`1h30m`).
 EXPECTED_DURATION_ANNOTATION = "muster.dev/expected-duration"

@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from msgspec import Struct
 
-from muster.api import durations
 from muster.api.core import Pod
 from muster.api.pods import priority
+from muster.api.values import durations
 from muster.gang.nodes.capacity import Capacity, Ints
 from muster.gang.nodes.holdings import Holdings
 from muster.gang.placement import Placement, Refusal, taken_by

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from muster.api.core.quota import LIMIT_RANGE
+from muster.api.groups.runtimeclass import RUNTIME_CLASS
 from muster.api.kinds import Kind
-from muster.api.runtimeclass import RUNTIME_CLASS
 from muster.api.status import ApiError
 from muster.insight.reader.queues import UNSEEN
 from muster.queueing.additions import Completion

@@ -11,21 +11,21 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace as changed
 
-from muster.api import durations
 from muster.api.batch import COMPLETION_INDEX, JOB, MAX_PARALLELISM, Job
 from muster.api.config import EMBEDDED, Muster, Scheduling
 from muster.api.config.configz import CONFIGZ, settings_of
 from muster.api.core import NAMESPACE, NODE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, Pod
-from muster.api.elastic import bounds_of
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD_PRIORITY_CLASS, PodSet
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.managed.pods import group_name, is_managed
 from muster.api.meta import ObjectMeta
-from muster.api.policy import POD_DISRUPTION_BUDGET
-from muster.api.quantity import QuantityError
+from muster.api.ours.elastic import bounds_of
 from muster.api.status import ApiError, forbidden
+from muster.api.values import durations
+from muster.api.values.quantity import QuantityError
 from muster.controllers.gangs import GangSource, gang_of, starts_together
 from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.pods.groups import membership_of

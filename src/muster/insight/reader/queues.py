@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from muster.api.coordination import LEASE, Lease
 from muster.api.core import NODE
-from muster.api.embedded import NODE_KIND_LABEL, SERVER_MARK, SIMULATED
+from muster.api.groups.coordination import LEASE, Lease
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.kueue.visibility import (
@@ -22,6 +21,7 @@ from muster.api.kueue.visibility import (
     PendingWorkload,
     PendingWorkloadsSummary,
 )
+from muster.api.ours.embedded import NODE_KIND_LABEL, SERVER_MARK, SIMULATED
 from muster.api.status import ApiError
 from muster.runtime.client import Client
 from muster.runtime.refusals import Reason, ignoring

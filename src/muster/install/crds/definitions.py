@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from muster.api.admissionregistration import WebhookClientConfig
-from muster.api.apiextensions import CLUSTER, NAMESPACED, NO_CONVERSION, WEBHOOK_CONVERSION
+from muster.api.server.admissionregistration import WebhookClientConfig
+from muster.api.server.apiextensions import CLUSTER, NAMESPACED, NO_CONVERSION, WEBHOOK_CONVERSION
 from muster.cluster.apiserver.registry.jobset import JOB_SETS
 from muster.cluster.apiserver.registry.kueue import KUEUE
 from muster.cluster.apiserver.registry.podgroups import POD_GROUPS

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from muster.api.batch import JobStatus, UncountedTerminatedPods
 from muster.api.core import Pod
-from muster.api.indexes import Indexes
+from muster.api.values.indexes import Indexes
 from muster.jobs.job.backoff import finish_time
 from muster.jobs.job.census import Census, Member, failures_of_index
 from muster.jobs.job.pod_failure_policy import FAIL_INDEX, judge

@@ -10,8 +10,8 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from muster.api.indexes import Indexes
 from muster.api.pods import find_condition, is_ready
+from muster.api.values.indexes import Indexes
 from muster.jobs.job.accounting import Tally
 from muster.jobs.job.backoff import Backoff, index_until
 from muster.jobs.job.census import Census, Member, failures_of_index

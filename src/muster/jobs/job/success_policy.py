@@ -1,7 +1,7 @@
 """Whether the indexes that have succeeded are enough by the Job's successPolicy."""
 
 from muster.api.batch import SuccessPolicy, SuccessPolicyRule
-from muster.api.indexes import Indexes
+from muster.api.values.indexes import Indexes
 
 
 def match(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> str:

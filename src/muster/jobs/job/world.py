@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from muster.api.batch import INDEXED, Job
 from muster.api.core import Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, World, is_elastic
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, World, is_elastic
 from muster.api.pods import is_active
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.conditions import finish

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from muster.api.conditions import find_true
 from muster.api.jobset import FailurePolicyRule, JobSet, ReplicatedJobStatus, names
 from muster.api.notes import Note
-from muster.api.patterns import PatternError, compile_pattern
+from muster.api.values.patterns import PatternError, compile_pattern
 from muster.jobs.job.conditions import FAILED
 from muster.jobs.jobset.census import Member
 from muster.jobs.jobset.conditions import Record

@@ -7,8 +7,8 @@ they wait for others, do not count: those that wait for the same are a stage, an
 
 from collections.abc import Mapping
 
-from muster.api.elastic import GANG_ANNOTATION
 from muster.api.jobset import JobSet, ReplicatedJob
+from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.jobs.jobset.start.group import is_target, status_of, targets
 from muster.jobs.jobset.terms import is_in_order
 

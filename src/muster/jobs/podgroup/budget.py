@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from muster.api.core import Pod
+from muster.api.groups.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from muster.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from muster.api.podgroups.names import (
     DISRUPTION_BUDGET_ANNOTATION,
@@ -15,7 +16,6 @@ from muster.api.podgroups.names import (
     POD_GROUP_LABEL,
     SCHEDULING_GROUP_LABEL,
 )
-from muster.api.policy import PodDisruptionBudget, PodDisruptionBudgetSpec
 from muster.api.validation import names
 from muster.jobs.podgroup.record import PodGroup
 from muster.jobs.podgroup.reference import By, Reference, reference_of

@@ -5,14 +5,14 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from muster.api import scheduling_v1alpha2 as native
 from muster.api.conditions import find_true
+from muster.api.groups import scheduling_v1alpha2 as native
 from muster.api.kinds import Kind
 from muster.api.kueue.names import POD_SET_PREFERRED_TOPOLOGY, POD_SET_REQUIRED_TOPOLOGY
 from muster.api.meta import ObjectMeta
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.api.podgroups.names import FAILED, TAKEN_BACK_ANNOTATION
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 from muster.jobs.podgroup.reference import By
 
 

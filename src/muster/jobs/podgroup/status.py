@@ -6,8 +6,8 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from muster.api import scheduling_v1alpha2 as native
 from muster.api.conditions import find, is_true
+from muster.api.groups import scheduling_v1alpha2 as native
 from muster.api.meta import Condition
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.api.podgroups.fields import PodGroupCondition

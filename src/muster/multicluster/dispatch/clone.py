@@ -6,12 +6,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from muster.api.conditions import is_true
-from muster.api.elastic import is_elastic
 from muster.api.kueue import PodSet, Workload, WorkloadSpec
 from muster.api.kueue.names import JOB_UID_LABEL, MULTI_KUEUE_ORIGIN_LABEL, QUOTA_RESERVED
 from muster.api.managed.dispatch import HOME_ANNOTATION
 from muster.api.meta import ObjectMeta
-from muster.api.quantity import QuantityError
+from muster.api.ours.elastic import is_elastic
+from muster.api.values.quantity import QuantityError
 from muster.queueing.elastic.growth import afforded
 from muster.queueing.jobframework.equivalence import equivalent
 

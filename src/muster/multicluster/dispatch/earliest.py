@@ -14,7 +14,7 @@ from muster.api.conditions import find
 from muster.api.kueue import STOP_NONE, ClusterQueue, Workload
 from muster.api.kueue.names import ACTIVE
 from muster.api.pods import amounts
-from muster.api.quantity import QuantityError, amount
+from muster.api.values.quantity import QuantityError, amount
 from muster.queueing.model import PODS
 
 Amounts = Mapping[str, int]

@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from muster.api.core import Pod, PodTemplateSpec
-from muster.api.elastic import CAP_ANNOTATION, WORLD_ANNOTATION
 from muster.api.kinds import Kind
 from muster.api.kueue import PodSet
 from muster.api.kueue.names import (
@@ -21,6 +20,7 @@ from muster.api.kueue.names import (
     PREBUILT_WORKLOAD_NAME_LABEL,
     STOPPING,
 )
+from muster.api.ours.elastic import CAP_ANNOTATION, WORLD_ANNOTATION
 from muster.api.validation import names
 
 T = TypeVar("T")

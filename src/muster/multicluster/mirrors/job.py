@@ -18,9 +18,9 @@ from muster.api.batch import (
     JobSpec,
     pods_at_once,
 )
-from muster.api.elastic import ELASTIC_ANNOTATION, World, is_elastic
 from muster.api.kueue import PodSet
 from muster.api.kueue.names import ELASTIC_JOB, MULTI_KUEUE_CONTROLLER
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, World, is_elastic
 from muster.jobs.job import world as worlds
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.terms import managed_by

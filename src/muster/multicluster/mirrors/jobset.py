@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from muster.api.elastic import is_elastic
 from muster.api.jobset import JOB_SET, JobSet, JobSetStatus
 from muster.api.kueue import PodSet
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+from muster.api.ours.elastic import is_elastic
 from muster.jobs.jobset.conditions import Record
 from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.terms import finish, is_suspended, managed_by

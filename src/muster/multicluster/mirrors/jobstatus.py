@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from muster.api.batch import INDEXED, Job, JobCondition, JobStatus, UncountedTerminatedPods
 from muster.api.conditions import find_true
-from muster.api.indexes import Indexes
 from muster.api.validation.jobs.job import validate_status_update
+from muster.api.values.indexes import Indexes
 from muster.jobs.job.conditions import (
     COMPLETE,
     FAILED,

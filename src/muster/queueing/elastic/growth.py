@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from muster.api import kueue
 from muster.api.conditions import is_true
-from muster.api.elastic import is_elastic
 from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED
 from muster.api.managed.dispatch import refusal_of
+from muster.api.ours.elastic import is_elastic
 from muster.api.pods import amounts
-from muster.api.quantity import ResourceList, format_amount
+from muster.api.values.quantity import ResourceList, format_amount
 from muster.queueing import convert
 from muster.queueing.model import PodSet, WorkloadInfo
 from muster.queueing.requests import scaled

@@ -14,7 +14,7 @@ import msgspec
 from muster.api.core import Container
 from muster.api.core.container import EnvVar, ResourceRequirements
 from muster.api.kueue import PodSet
-from muster.api.quantity import ResourceList, parse
+from muster.api.values.quantity import ResourceList, parse
 
 
 def equivalent(one: Sequence[PodSet], other: Sequence[PodSet], *, admitted: bool = False) -> bool:

@@ -5,7 +5,7 @@ way of what is left (kueue#13117).
 """
 
 from muster.api.batch import Job
-from muster.api.indexes import Indexes
+from muster.api.values.indexes import Indexes
 
 
 def reclaimable_pods(job: Job) -> int:

@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 from muster.api.kueue import AdmissionFairSharingStatus
-from muster.api.quantity import ResourceList, amount, format_amount
+from muster.api.values.quantity import ResourceList, amount, format_amount
 from muster.queueing.model import Usage
 from muster.queueing.pending.usage import Account
 

@@ -8,8 +8,8 @@ import msgspec
 from muster.api.core import Node
 from muster.api.kueue import ClusterQueue, FlavorQuotas, ResourceFlavor, ResourceGroup, ResourceQuota
 from muster.api.nodes import is_ready
-from muster.api.quantity import amount, format_amount
-from muster.api.taints import untolerated
+from muster.api.values.quantity import amount, format_amount
+from muster.api.values.taints import untolerated
 
 # On a ClusterQueue: its nominal quota is what nodes have. Only for queues with one resource group.
 FOLLOWS_NODES = "muster.dev/quota-from-nodes"

@@ -21,7 +21,7 @@ from muster.api.kueue import (
     ResourceUsage,
 )
 from muster.api.kueue.names import ACTIVE
-from muster.api.quantity import format_amount
+from muster.api.values.quantity import format_amount
 from muster.queueing.conditions import Conditions, put
 from muster.queueing.model import FlavorResource, QueueSpec, Usage
 from muster.queueing.pending.activity import Activity

@@ -7,8 +7,8 @@ affinity only what is about those labels is looked at; the rest is left to the s
 from collections.abc import Mapping
 
 from muster.api.core import NodeSelectorTerm, Taint
-from muster.api.nodeaffinity import requirement
-from muster.api.taints import untolerated
+from muster.api.values.nodeaffinity import requirement
+from muster.api.values.taints import untolerated
 from muster.queueing.model import FlavorSpec, PodSet
 
 

@@ -12,8 +12,8 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from muster.api.quantity import format_amount
-from muster.api.selectors import SelectorError
+from muster.api.values.quantity import format_amount
+from muster.api.values.selectors import SelectorError
 from muster.queueing.model import (
     PODS,
     Assignment,

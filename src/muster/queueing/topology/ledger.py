@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from muster.api.core import Node, Toleration
 from muster.api.nodes import HOSTNAME_LABEL
-from muster.api.taints import untolerated
+from muster.api.values.taints import untolerated
 from muster.gang.nodes.capacity import Capacity, Ints, Mask
 from muster.gang.nodes.domains import Level, domains
 from muster.gang.shapes import MOST, Amounts, Guest, Shape

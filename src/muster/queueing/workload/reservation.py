@@ -13,7 +13,7 @@ from muster.api.kueue.names import (
     QUOTA_RESERVED,
     UNSATISFIED_ADMISSION_CHECKS,
 )
-from muster.api.quantity import format_amount
+from muster.api.values.quantity import format_amount
 from muster.queueing.conditions import put, reset
 from muster.queueing.model import Assignment, QueueSpec
 from muster.queueing.topology.written import assignment_of

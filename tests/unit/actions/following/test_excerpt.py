@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.actions.following.excerpt import _LINE_BYTES, WHOLE, Excerpt, Lines
-from muster.api.patterns import line_pattern
+from muster.api.values.patterns import line_pattern
 from muster.runtime.containerlogs import STDERR, STDOUT
 
 

@@ -11,9 +11,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.api import durations
 from muster.api.config import DEFAULT, EMBEDDED, MAX_BYTES, Configuration, ConfigurationError, load
 from muster.api.meta import LabelSelector, LabelSelectorRequirement
+from muster.api.values import durations
 
 HERE = Path(__file__).parent
 TIMES = ("timeout", "_interval", "_period", "_deadline", "_duration", "after_finished")

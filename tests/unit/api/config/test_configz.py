@@ -6,7 +6,7 @@ import pytest
 from muster.api.config import EMBEDDED, GroupScheduling, Muster, Scheduling
 from muster.api.config.configz import configz, namespace_of, origin_of, settings_of
 from muster.api.core.container import ResourceRequirements
-from muster.api.durations import MINUTE
+from muster.api.values.durations import MINUTE
 
 ROOM = ResourceRequirements(requests={"cpu": "50m"})
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.config import WaitForPodsReady
-from muster.api.durations import MINUTE
 from muster.api.kueue.readiness import ReadyAnnotationError, parse_annotation, parse_job_start
+from muster.api.values.durations import MINUTE
 
 BASE = WaitForPodsReady(timeout=3 * MINUTE, recovery_timeout=None)
 

@@ -6,7 +6,7 @@ from tests.unit.managed_world import DEFAULT, World
 from muster.api.managed.jobs import Arrival, arrival, prebuilt_name
 from muster.api.managed.surroundings import Settings
 from muster.api.meta import ObjectMeta, OwnerReference
-from muster.api.selectors import parse_label_selector
+from muster.api.values.selectors import parse_label_selector
 
 K = "kueue.x-k8s.io"
 QUEUE, CLASS = f"{K}/queue-name", f"{K}/priority-class"

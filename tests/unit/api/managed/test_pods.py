@@ -25,7 +25,7 @@ from muster.api.managed.pods import (
 )
 from muster.api.managed.surroundings import Settings
 from muster.api.meta import LabelSelector, ObjectMeta, OwnerReference
-from muster.api.selectors import label_matcher
+from muster.api.values.selectors import label_matcher
 
 KUEUE = "kueue.x-k8s.io"
 QUEUE = f"{KUEUE}/queue-name"

@@ -7,10 +7,13 @@ import msgspec
 import pytest
 
 from muster.api import (
-    apiregistration,
+    core,
+)
+from muster.api.batch import CRON_JOB
+from muster.api.defaults import DEFAULTS
+from muster.api.groups import (
     apps,
     autoscaling_v2,
-    core,
     discovery,
     networking,
     policy,
@@ -18,15 +21,16 @@ from muster.api import (
     runtimeclass,
     storage,
 )
-from muster.api.batch import CRON_JOB
-from muster.api.defaults import DEFAULTS
 from muster.api.kinds import Kind
-from muster.api.validation import apiservice as api_service_rules
-from muster.api.validation import apps as app_rules
-from muster.api.validation import networking as network_rules
+from muster.api.server import (
+    apiregistration,
+)
 from muster.api.validation import others as other_rules
-from muster.api.validation import scaling
-from muster.api.validation import storage as storage_rules
+from muster.api.validation.groups import apps as app_rules
+from muster.api.validation.groups import networking as network_rules
+from muster.api.validation.groups import scaling
+from muster.api.validation.groups import storage as storage_rules
+from muster.api.validation.server import apiservice as api_service_rules
 from muster.api.validation.standard import Standard
 
 META = {"name": "x", "namespace": "default"}

@@ -4,20 +4,22 @@ from typing import Any
 
 import pytest
 
-from muster.api.coordination import LEASE
 from muster.api.core import CONFIG_MAP, EVENT, NAMESPACE, NODE, SECRET, SERVICE_ACCOUNT
-from muster.api.events import EVENTS_V1_EVENT
-from muster.api.scheduling import PRIORITY_CLASS
-from muster.api.validation import (
+from muster.api.groups.coordination import LEASE
+from muster.api.groups.events import EVENTS_V1_EVENT
+from muster.api.groups.scheduling import PRIORITY_CLASS
+from muster.api.validation.core import (
     configmap,
     event,
-    event_v1,
-    lease,
     namespace,
     node,
-    priorityclass,
     secret,
     serviceaccount,
+)
+from muster.api.validation.groups import (
+    event_v1,
+    lease,
+    priorityclass,
 )
 
 META = {"name": "a", "namespace": "default"}

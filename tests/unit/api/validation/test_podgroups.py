@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from muster.api.groups.scheduling_v1alpha2 import POD_GROUP as NATIVE_POD_GROUP
 from muster.api.podgroups import coscheduling, kep, sigs, volcano
-from muster.api.scheduling_v1alpha2 import POD_GROUP as NATIVE_POD_GROUP
 from muster.api.validation.podgroups import NATIVE, VALIDATIONS
 
 KEP, KUBE_BATCH = kep.POD_GROUP, sigs.POD_GROUP

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api.core.quota import LimitRange, ResourceQuota
-from muster.api.validation import limitrange, resourcequota
+from muster.api.validation.core import limitrange, resourcequota
 
 META = {"name": "a", "namespace": "default"}
 REQUEST = "spec.limits[0].defaultRequest[cpu]"

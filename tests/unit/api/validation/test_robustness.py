@@ -14,7 +14,7 @@ from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.schema import inlined
 from muster.api.validation import jobset as jobset_rules
-from muster.api.validation import service as service_rules
+from muster.api.validation.core import service as service_rules
 from muster.api.validation.jobs import job as job_rules
 from muster.api.validation.pods import pod as pod_rules
 

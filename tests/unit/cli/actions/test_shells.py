@@ -6,7 +6,7 @@ import click
 import pytest
 
 from muster.actions.workers import pod_spec
-from muster.api.shells import HANGS_UP, typed
+from muster.api.values.shells import HANGS_UP, typed
 from muster.cli.actions.shells import shell
 
 ASKED = {"name": "", "cpus": "2", "memory": None, "gpus": 1, "image": "", "queue": "vision"}

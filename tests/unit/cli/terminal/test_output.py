@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.api.yaml_decode import decode
+from muster.api.values.yaml_decode import decode
 from muster.cli.terminal.output import dump, has_colours, prefix
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api.core import Pod
-from muster.api.policy import PodDisruptionBudget
+from muster.api.groups.policy import PodDisruptionBudget
 from muster.cluster.controllers.health import failed, observed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from muster.api.batch import Job
-from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.controllers.elastic.placement import resizing
 
 

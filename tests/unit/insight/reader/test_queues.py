@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from tests.unit.runtime.conftest import ScriptedTransport
 
-from muster.api.coordination import LEASE, Lease, LeaseSpec
+from muster.api.groups.coordination import LEASE, Lease, LeaseSpec
 from muster.api.kueue import LOCAL_QUEUE
 from muster.api.status import ApiError
 from muster.insight.reader.queues import (

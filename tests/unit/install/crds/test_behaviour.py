@@ -8,8 +8,8 @@ import pytest
 from tests.crdcases import CASES, SAMPLES, Case, Json, edited, mutated
 from tests.documents import documents, needs_the_peers
 
-from muster.api.admissionregistration import ServiceReference, WebhookClientConfig
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from muster.api.server.admissionregistration import ServiceReference, WebhookClientConfig
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.cluster.apiserver.custom.conversion import rename
 from muster.cluster.apiserver.custom.resources import resources_of
 from muster.cluster.apiserver.custom.v1beta1 import to_v1

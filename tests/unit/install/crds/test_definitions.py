@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from tests.documents import documents, needs_the_peers
 
-from muster.api.admissionregistration import ServiceReference, WebhookClientConfig
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from muster.api.server.admissionregistration import ServiceReference, WebhookClientConfig
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.cluster.apiserver.custom.definition import validate_create
 from muster.cluster.apiserver.custom.v1beta1 import to_v1
 from muster.install.crds import definitions

@@ -6,7 +6,7 @@ from tests.unit.jobs.world import job_of, replace
 
 from muster.api.batch import Job
 from muster.api.core import POD, Pod
-from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
 

@@ -12,8 +12,8 @@ from tests.unit.jobs.world import START, job_of, replace
 
 from muster.api.batch import COMPLETION_INDEX, Job
 from muster.api.core import Pod, PodSchedulingGate, PodStatus
-from muster.api.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, World
 from muster.api.meta import ObjectMeta
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, WORLD_ANNOTATION, World
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate

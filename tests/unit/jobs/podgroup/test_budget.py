@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.api import scheduling_v1alpha2 as native
 from muster.api.core import Pod
+from muster.api.groups import scheduling_v1alpha2 as native
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
-from muster.api.selectors import label_matcher
+from muster.api.values.selectors import label_matcher
 from muster.jobs.podgroup.budget import asks, budget_of, is_of, labels_of
 from muster.jobs.podgroup.record import read
 

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from muster.api.kueue import ClusterQueue, Workload
-from muster.api.quantity import QuantityError
+from muster.api.values.quantity import QuantityError
 from muster.multicluster.dispatch.earliest import Ahead, Load, seconds_until_start, size
 
 USUAL = 1000.0

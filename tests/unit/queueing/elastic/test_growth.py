@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from muster.api.kueue import Admission, Workload, WorkloadStatus
 from muster.api.managed.dispatch import Refusal
-from muster.api.quantity import format_amount
+from muster.api.values.quantity import format_amount
 from muster.queueing.convert import workload as read
 from muster.queueing.elastic import growth
 from muster.queueing.model import FlavorResource

@@ -6,7 +6,7 @@ import msgspec
 
 from muster.api.core import Node
 from muster.api.meta import LabelSelector
-from muster.api.selectors import label_matcher
+from muster.api.values.selectors import label_matcher
 from muster.queueing.model import (
     FlavorResource,
     FlavorSpec,

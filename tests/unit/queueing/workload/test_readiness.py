@@ -8,8 +8,8 @@ from tests.unit.queueing import given, lives
 from tests.unit.queueing.lives import NOW, at, condition
 
 from muster.api.config import WaitForPodsReady, load
-from muster.api.durations import MINUTE, SECOND
 from muster.api.kueue.readiness import READY_ANNOTATION
+from muster.api.values.durations import MINUTE, SECOND
 from muster.queueing import convert
 from muster.queueing.conditions import put
 from muster.queueing.scheduling.blocking import MESSAGE, Blocking, Closed

@@ -9,7 +9,7 @@ from muster.api.kueue import workload
 from muster.api.kueue.fields import GROUP, LABEL, OLD_VERSION, Conditions, ObjectName, RequiredName, TopologyLabel
 from muster.api.markers import ATOMIC, DEFAULTED, Int32, Required, limits, map_by, one_of
 from muster.api.meta import ObjectMeta, Struct
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 
 # Where a workload's priority class comes from.
 WORKLOAD_PRIORITY_SOURCE: Final = "kueue.x-k8s.io/workloadpriorityclass"

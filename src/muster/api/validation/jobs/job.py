@@ -23,7 +23,6 @@ from muster.api.batch import (
 )
 from muster.api.conditions import is_true
 from muster.api.core import Affinity, Container, PodSpec, PodTemplateSpec
-from muster.api.selectors import SelectorError, label_matcher
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import (
@@ -40,6 +39,7 @@ from muster.api.validation.fields import (
 from muster.api.validation.jobs import policies, status
 from muster.api.validation.metadata import changed_metadata, has_label, label_selector, new_metadata
 from muster.api.validation.pods.podspec import pod_template
+from muster.api.values.selectors import SelectorError, label_matcher
 
 Elastic = Literal["kep", "upstream"]
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 
 from muster.api.jobset import FailurePolicy, FailurePolicyRule, ReplicatedJob, names
-from muster.api.patterns import PatternError, compile_pattern
 from muster.api.validation.fields import Errors, invalid, too_long
+from muster.api.values.patterns import PatternError, compile_pattern
 
 _ACTIONS_OF_ONE_JOB = (names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX)
 _MAX_REPLICAS = 1024  # of whose restarts one by one the status keeps count

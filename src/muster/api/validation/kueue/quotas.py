@@ -5,10 +5,10 @@ from fractions import Fraction
 from msgspec import Struct
 
 from muster.api.kueue import FairSharing, FlavorQuotas, ResourceGroup, ResourceQuota
-from muster.api.quantity import Quantity, QuantityError, parse
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, duplicate, each, invalid
 from muster.api.validation.kueue.rules import OBJECT, at_most, not_negative, shown
+from muster.api.values.quantity import Quantity, QuantityError, parse
 
 GROUPS = "spec.resourceGroups"
 

@@ -13,12 +13,12 @@ import msgspec
 from muster.api.core import Toleration
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
 from muster.api.meta import ObjectMeta
-from muster.api.quantity import Quantity, QuantityError, canonical, parse
 from muster.api.status import FieldError, OfWebhook
 from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, NOT_NEGATIVE, Errors, invalid
 from muster.api.validation.metadata import changed_metadata, label_key, new_metadata
 from muster.api.validation.pods.placement import TAINT_EFFECTS
+from muster.api.values.quantity import Quantity, QuantityError, canonical, parse
 
 # The value in the sentence of a CRD's rule: of objects and lists only their type, of anything else the value.
 OBJECT: Final = "object"

@@ -9,7 +9,6 @@ from itertools import chain
 
 import msgspec
 
-from muster.api.elastic import is_elastic
 from muster.api.kueue import (
     POD_PRIORITY_GROUP,
     WORKLOAD_PRIORITY_GROUP,
@@ -20,7 +19,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import ADMITTED, PRIORITY_BOOST, QUOTA_RESERVED
 from muster.api.kueue.readiness import JOB_START_ANNOTATION, ReadyAnnotationError, parse_job_start
-from muster.api.quantity import ResourceList
+from muster.api.ours.elastic import is_elastic
 from muster.api.status import FieldError
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid, required
 from muster.api.validation.kueue import workload_status
@@ -37,6 +36,7 @@ from muster.api.validation.kueue.rules import (
 )
 from muster.api.validation.kueue.workload_status import holds
 from muster.api.validation.metadata import annotations, labels
+from muster.api.values.quantity import ResourceList
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _INT32 = 2**31

@@ -9,7 +9,6 @@ from itertools import chain
 import msgspec
 
 from muster.api.conditions import is_true
-from muster.api.elastic import is_elastic
 from muster.api.kueue import (
     CHECK_READY,
     Admission,
@@ -21,10 +20,11 @@ from muster.api.kueue import (
     WorkloadStatus,
 )
 from muster.api.kueue.names import QUOTA_RESERVED, WORKLOAD_SLICE_REPLACEMENT_FOR
-from muster.api.quantity import Quantity, QuantityError, amount
+from muster.api.ours.elastic import is_elastic
 from muster.api.validation.fields import NOT_NEGATIVE, Errors, immutable, invalid, not_found, required, unsupported
 from muster.api.validation.kueue.rules import OBJECT, ROOT, shown, toleration_keys, tolerations, unchanged
 from muster.api.validation.metadata import annotations, labels
+from muster.api.values.quantity import Quantity, QuantityError, amount
 
 _ADMISSION = "status.admission"
 _CHECKS = "status.admissionChecks"

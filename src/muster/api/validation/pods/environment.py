@@ -11,9 +11,9 @@ from muster.api.core import (
     ObjectFieldSelector,
     ResourceFieldSelector,
 )
-from muster.api.quantity import Quantity, QuantityError, canonical
 from muster.api.validation import names, paths
 from muster.api.validation.fields import Errors, each, invalid, required, unsupported
+from muster.api.values.quantity import Quantity, QuantityError, canonical
 
 _ENV_FIELDS = frozenset({
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",

@@ -13,7 +13,6 @@ from muster.api.core import (
     ResourceRequirements,
 )
 from muster.api.pods import pod_requests
-from muster.api.quantity import QuantityError, amount, canonical, format_amount
 from muster.api.validation import metadata, names
 from muster.api.validation.addresses import ip_address
 from muster.api.validation.fields import (
@@ -31,6 +30,7 @@ from muster.api.validation.pods import placement, security
 from muster.api.validation.pods.containers import PodFacts, containers, ephemeral_containers, init_containers
 from muster.api.validation.pods.volumes import volumes
 from muster.api.validation.resources import container_resources, pod_resources
+from muster.api.values.quantity import QuantityError, amount, canonical, format_amount
 
 MAX_INT32 = 2**31 - 1
 

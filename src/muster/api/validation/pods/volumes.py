@@ -25,7 +25,6 @@ from muster.api.core import (
 )
 from muster.api.core.sources import NFSVolumeSource
 from muster.api.meta import ObjectMeta
-from muster.api.quantity import QuantityError, parse
 from muster.api.status import FieldError
 from muster.api.validation import metadata, names, paths
 from muster.api.validation.fields import (
@@ -39,6 +38,7 @@ from muster.api.validation.fields import (
 )
 from muster.api.validation.pods.environment import VOLUME_FIELDS, field_selector, resource_selector
 from muster.api.validation.resources import amount
+from muster.api.values.quantity import QuantityError, parse
 
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 

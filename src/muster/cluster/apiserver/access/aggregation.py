@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from muster.api.rbac import ClusterRole, PolicyRule
-from muster.api.selectors import label_matcher
+from muster.api.server.rbac import ClusterRole, PolicyRule
+from muster.api.values.selectors import label_matcher
 
 
 def aggregated(role: ClusterRole, roles: Iterable[ClusterRole]) -> tuple[PolicyRule, ...]:

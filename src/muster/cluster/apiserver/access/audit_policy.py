@@ -72,7 +72,7 @@ class Scope(Struct, frozen=True):
 
 def parse(text: str | bytes) -> Policy:
     """The policy in a YAML file. Raises `PolicyError`."""
-    from muster.api.yaml_decode import decode  # it takes long to load, and few servers have a policy
+    from muster.api.values.yaml_decode import decode  # it takes long to load, and few servers have a policy
 
     data = text.encode() if isinstance(text, str) else text
     if len(data) > MAX_POLICY_BYTES:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE, ROLE_BINDING, PolicyRule, RoleRef
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, GROUP, ROLE, ROLE_BINDING, PolicyRule, RoleRef
 from muster.api.status import not_found
 from muster.cluster.apiserver.access.rbac import Rbac
 from muster.cluster.apiserver.access.rules import (

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from muster.api.kinds import Kind
-from muster.api.rbac import (
+from muster.api.server.rbac import (
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,
     ROLE,

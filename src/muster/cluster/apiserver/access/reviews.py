@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from muster.api.authentication import SELF_SUBJECT_REVIEW, TOKEN_REVIEW, TokenReviewSpec
-from muster.api.authorization import (
+from muster.api.server.authentication import SELF_SUBJECT_REVIEW, TOKEN_REVIEW, TokenReviewSpec
+from muster.api.server.authorization import (
     LOCAL_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_RULES_REVIEW,

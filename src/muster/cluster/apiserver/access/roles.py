@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from muster.api.jobset import JOB_SET
 from muster.api.meta import LabelSelector, ObjectMeta
 from muster.api.podgroups import POD_GROUP_KINDS
-from muster.api.rbac import GROUP as RBAC
-from muster.api.rbac import (
+from muster.api.server.rbac import GROUP as RBAC
+from muster.api.server.rbac import (
     AggregationRule,
     ClusterRole,
     ClusterRoleBinding,

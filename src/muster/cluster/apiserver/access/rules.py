@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import prod
 
-from muster.api.rbac import PolicyRule
+from muster.api.server.rbac import PolicyRule
 from muster.cluster.apiserver.identity.users import Access
 
 ALL = "*"

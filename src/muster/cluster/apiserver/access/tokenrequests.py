@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from muster.api.authentication import BoundObjectReference, TokenRequestSpec
 from muster.api.core import NODE, POD, SECRET, SERVICE_ACCOUNT
 from muster.api.kinds import Kind
+from muster.api.server.authentication import BoundObjectReference, TokenRequestSpec
 from muster.api.status import FieldError, bad_request, conflict, invalid, not_found
 from muster.api.validation import fields
 from muster.cluster.apiserver.access.reviews import answer, written

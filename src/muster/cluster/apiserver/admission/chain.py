@@ -12,10 +12,10 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from muster.api.core import NAMESPACE
+from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.meta import DeleteOptions
-from muster.api.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, forbidden, not_found
-from muster.api.validation.priorityclass import SYSTEM_CLASSES
+from muster.api.validation.groups.priorityclass import SYSTEM_CLASSES
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.registry.resources import Resource, View

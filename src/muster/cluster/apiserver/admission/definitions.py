@@ -1,6 +1,6 @@
 """What there is to say of definitions of kinds that the server has by itself."""
 
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.cluster.apiserver.admission.chain import Attempt, Remark
 from muster.cluster.apiserver.registry.resources import Registry
 

@@ -11,7 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 import msgspec
 from msgspec import Struct, field
 
-from muster.api.admissionregistration import (
+from muster.api.core import NAMESPACE
+from muster.api.meta import LabelSelector
+from muster.api.server.admissionregistration import (
     GROUP,
     VALIDATING_ADMISSION_POLICY,
     VALIDATING_ADMISSION_POLICY_BINDING,
@@ -23,10 +25,8 @@ from muster.api.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
     Validation,
 )
-from muster.api.core import NAMESPACE
-from muster.api.meta import LabelSelector
-from muster.api.selectors import label_matcher
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails
+from muster.api.values.selectors import label_matcher
 from muster.cluster.apiserver.admission.chain import Attempt, Webhooks
 from muster.cluster.apiserver.admission.webhooks import review
 from muster.cluster.apiserver.admission.webhooks.matching import labels_of, rule_matches

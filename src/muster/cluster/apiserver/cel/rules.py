@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from muster.api.status import DUPLICATE, FORBIDDEN, INVALID, REQUIRED, FieldError
-from muster.api.validation.structuralschema import RULES
+from muster.api.validation.server.structuralschema import RULES
 from muster.cluster.apiserver.cel.closures import key_of
 from muster.cluster.apiserver.cel.evaluate import Budget, Program, compile_expression
 from muster.cluster.apiserver.cel.front import CompileError, check

@@ -13,8 +13,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from muster.api import durations
-from muster.api.validation.structuralschema import EMBEDDED, INT_OR_STRING, LIST_KEYS, LIST_TYPE, PRESERVE
+from muster.api.validation.server.structuralschema import EMBEDDED, INT_OR_STRING, LIST_KEYS, LIST_TYPE, PRESERVE
+from muster.api.values import durations
 from muster.cluster.apiserver.cel.values import CelError, Duration, Timestamp
 from muster.cluster.apiserver.schema.walk import Schema, type_of
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from muster.api.apiextensions import CustomResourceColumnDefinition
+from muster.api.server.apiextensions import CustomResourceColumnDefinition
 from muster.cluster.apiserver.custom.jsonpath import Find, JsonPathError, compile_path, first
 from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, age
 

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from muster.api.admissionregistration import WebhookClientConfig
-from muster.api.apiextensions import WEBHOOK_CONVERSION, CustomResourceDefinition
 from muster.api.meta import Struct
+from muster.api.server.admissionregistration import WebhookClientConfig
+from muster.api.server.apiextensions import WEBHOOK_CONVERSION, CustomResourceDefinition
 from muster.api.status import ApiError, Status, internal_error
 from muster.cluster.apiserver.admission.webhooks.calls import CallError, Calls
 from muster.cluster.apiserver.decode import Document

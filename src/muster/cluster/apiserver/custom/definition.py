@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from muster.api.apiextensions import CustomResourceDefinition
-from muster.api.patterns import PatternError, compile_pattern
+from muster.api.server.apiextensions import CustomResourceDefinition
 from muster.api.status import FieldError
-from muster.api.validation import customresourcedefinition as rules
 from muster.api.validation.fields import Errors, invalid
-from muster.api.validation.structuralschema import Schema, below
+from muster.api.validation.server import customresourcedefinition as rules
+from muster.api.validation.server.structuralschema import Schema, below
+from muster.api.values.patterns import PatternError, compile_pattern
 from muster.cluster.apiserver.cel import RuleError, compile_rules
 from muster.cluster.apiserver.schema import compile_part
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.api.apiextensions import ESTABLISHED, NAMES_ACCEPTED
+from muster.api.server.apiextensions import ESTABLISHED, NAMES_ACCEPTED
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects.conditions import holds, set_condition
 

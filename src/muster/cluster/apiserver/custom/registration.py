@@ -4,7 +4,7 @@ import logging
 
 import msgspec
 
-from muster.api.apiextensions import CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION, CustomResourceDefinition
 from muster.cluster.apiserver.admission.webhooks.calls import Calls
 from muster.cluster.apiserver.custom.conversion import conversion
 from muster.cluster.apiserver.custom.resources import resources_of

@@ -12,7 +12,11 @@ from typing import Any
 
 import msgspec
 
-from muster.api.apiextensions import (
+from muster.api.conditions import is_true
+from muster.api.kinds import Kind
+from muster.api.meta import Object
+from muster.api.schema import inlined
+from muster.api.server.apiextensions import (
     ESTABLISHED,
     NAMESPACED,
     TERMINATING,
@@ -20,10 +24,6 @@ from muster.api.apiextensions import (
     CustomResourceDefinitionVersion,
     storage_version,
 )
-from muster.api.conditions import is_true
-from muster.api.kinds import Kind
-from muster.api.meta import Object
-from muster.api.schema import inlined
 from muster.api.status import INVALID, NOT_SUPPORTED, REQUIRED, TOO_LONG, TOO_MANY, FieldError
 from muster.api.validation import names
 from muster.api.validation.metadata import changed_metadata, new_metadata

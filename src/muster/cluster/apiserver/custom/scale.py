@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from muster.api.apiextensions import CustomResourceSubresourceScale
+from muster.api.server.apiextensions import CustomResourceSubresourceScale
 from muster.api.status import FieldError
 from muster.api.validation.fields import invalid
 from muster.cluster.apiserver.custom.jsonpath import at, simple_names

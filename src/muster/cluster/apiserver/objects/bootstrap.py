@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from muster.api.core import NAMESPACE
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.kinds import Kind
 from muster.api.meta import Object
-from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ClusterRole, ClusterRoleBinding
-from muster.api.scheduling import PRIORITY_CLASS
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ClusterRole, ClusterRoleBinding
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.roles import AUTO_UPDATE, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
 from muster.cluster.apiserver.access.rules import TooManyRightsError, compacted, uncovered

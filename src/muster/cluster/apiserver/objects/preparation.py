@@ -15,7 +15,7 @@ from muster.api.defaults import generate_selector, keep_allocated
 from muster.api.meta import NAMESPACE_FINALIZER
 from muster.api.patch.json import equal
 from muster.api.pods import qos_class
-from muster.api.quantity import QuantityError
+from muster.api.values.quantity import QuantityError
 from muster.cluster.apiserver.decode import Document
 
 # Members of an object that say nothing of what is wanted.

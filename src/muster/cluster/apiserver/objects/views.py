@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from muster.api.autoscaling import Scale
 from muster.api.batch import INDEXED
-from muster.api.events import EVENTS_V1_EVENT
+from muster.api.groups.autoscaling import Scale
+from muster.api.groups.events import EVENTS_V1_EVENT
 from muster.api.kinds import Kind
 from muster.api.members import without
 from muster.api.meta import LabelSelector
-from muster.api.selectors import label_matcher
+from muster.api.values.selectors import label_matcher
 from muster.cluster.apiserver.decode import Document
 
 SCALE = Kind("autoscaling", "v1", "Scale", "scales", Scale)

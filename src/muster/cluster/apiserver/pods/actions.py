@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import Binding, Pod
-from muster.api.policy import POD_DISRUPTION_BUDGET
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET
 from muster.api.status import ApiError, bad_request, conflict, invalid, not_found
 from muster.api.validation.pods.pod import validate_binding
 from muster.cluster.apiserver.admission.chain import Webhooks

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from muster.api.conditions import find
 from muster.api.core import Pod
+from muster.api.groups.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
 from muster.api.meta import Condition
 from muster.api.pods import is_active, is_ready
-from muster.api.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, forbidden
 from muster.cluster.apiserver.decode import Document
 

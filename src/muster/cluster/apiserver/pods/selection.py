@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.api.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
-from muster.api.selectors import LabelMatcher, label_matcher
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget
+from muster.api.values.selectors import LabelMatcher, label_matcher
 from muster.cluster.store import Entry, Store
 
 _REMEMBERED = 10_000

@@ -21,34 +21,38 @@ from typing import Any, TypeAlias, Union, get_args, get_origin
 import msgspec
 
 from muster.api import (
-    admissionregistration,
-    apiextensions,
-    apiregistration,
+    batch,
+    core,
+)
+from muster.api.core import quota
+from muster.api.groups import (
     apps,
-    authentication,
-    authorization,
     autoscaling,
     autoscaling_v2,
-    batch,
-    certificates,
     coordination,
-    core,
     discovery,
     events,
-    flowcontrol,
     networking,
     policy,
-    rbac,
     resource,
     runtimeclass,
     scheduling,
     scheduling_v1alpha2,
     storage,
 )
-from muster.api.core import quota
 from muster.api.kinds import Kind
 from muster.api.meta import DeleteOptions, Struct
 from muster.api.schema import component_name, schema_of
+from muster.api.server import (
+    admissionregistration,
+    apiextensions,
+    apiregistration,
+    authentication,
+    authorization,
+    certificates,
+    flowcontrol,
+    rbac,
+)
 from muster.cluster.apiserver.protobuf import wireformat
 from muster.cluster.apiserver.protobuf.numbers import NUMBERS
 from muster.cluster.apiserver.protobuf.opaque import OPEN, raw_json

@@ -3,14 +3,15 @@
 from dataclasses import replace
 from functools import partial
 
-from muster.api.admissionregistration import (
+from muster.api.core.quota import LIMIT_RANGE, RESOURCE_QUOTA
+from muster.api.server.admissionregistration import (
     MUTATING_WEBHOOK_CONFIGURATION,
     VALIDATING_ADMISSION_POLICY,
     VALIDATING_ADMISSION_POLICY_BINDING,
     VALIDATING_WEBHOOK_CONFIGURATION,
 )
-from muster.api.core.quota import LIMIT_RANGE, RESOURCE_QUOTA
-from muster.api.validation import admissionpolicy, limitrange, resourcequota, webhooks
+from muster.api.validation.core import limitrange, resourcequota
+from muster.api.validation.server import admissionpolicy, webhooks
 from muster.cluster.apiserver.admission import policies
 from muster.cluster.apiserver.admission.webhooks import dispatch
 from muster.cluster.apiserver.cel import problem_of

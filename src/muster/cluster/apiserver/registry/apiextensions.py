@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
-from muster.api.apiextensions import (
+from muster.api.defaults import DEFAULTS
+from muster.api.kinds import Kind
+from muster.api.server.apiextensions import (
     CLEANUP_FINALIZER,
     CUSTOM_RESOURCE_DEFINITION,
     TERMINATING,
     CustomResourceDefinition,
 )
-from muster.api.defaults import DEFAULTS
-from muster.api.kinds import Kind
 from muster.api.status import FieldError
-from muster.api.validation.customresourcedefinition import validate_status_update
+from muster.api.validation.server.customresourcedefinition import validate_status_update
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.custom import definition as rules
 from muster.cluster.apiserver.custom import v1beta1

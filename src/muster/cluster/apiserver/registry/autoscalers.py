@@ -5,9 +5,9 @@ What v1 has no words for (other metrics, behavior, conditions) stays as it is wh
 
 from typing import Any
 
-from muster.api.autoscaling import HORIZONTAL_POD_AUTOSCALER_V1
-from muster.api.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
 from muster.api.defaults.autoscaling import cpu_metric
+from muster.api.groups.autoscaling import HORIZONTAL_POD_AUTOSCALER_V1
+from muster.api.groups.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
 from muster.api.members import without
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects import views

@@ -10,7 +10,6 @@ from functools import cache, partial
 from typing import Any
 
 from muster.api.batch import JOB
-from muster.api.coordination import LEASE
 from muster.api.core import (
     CONFIG_MAP,
     EVENT,
@@ -23,21 +22,24 @@ from muster.api.core import (
     Binding,
 )
 from muster.api.core.podoptions import PodAttachOptions, PodExecOptions, PodPortForwardOptions
-from muster.api.events import EVENTS_V1_EVENT
+from muster.api.groups.coordination import LEASE
+from muster.api.groups.events import EVENTS_V1_EVENT
+from muster.api.groups.policy import Eviction
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.kinds import Kind
-from muster.api.policy import Eviction
-from muster.api.scheduling import PRIORITY_CLASS
-from muster.api.validation import (
+from muster.api.validation.core import (
     configmap,
     event,
-    event_v1,
-    lease,
     namespace,
     node,
-    priorityclass,
     secret,
     service,
     serviceaccount,
+)
+from muster.api.validation.groups import (
+    event_v1,
+    lease,
+    priorityclass,
 )
 from muster.api.validation.jobs import job
 from muster.api.validation.pods import pod

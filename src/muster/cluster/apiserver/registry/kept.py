@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from muster.api import (
-    apiregistration,
+    core,
+)
+from muster.api.batch import CRON_JOB
+from muster.api.groups import (
     apps,
     autoscaling,
     autoscaling_v2,
-    certificates,
-    core,
     discovery,
-    flowcontrol,
     networking,
     policy,
     resource,
@@ -23,15 +23,19 @@ from muster.api import (
     scheduling_v1alpha2,
     storage,
 )
-from muster.api.batch import CRON_JOB
 from muster.api.kinds import Kind
-from muster.api.validation import apiservice as api_service_rules
-from muster.api.validation import apps as app_rules
-from muster.api.validation import networking as network_rules
+from muster.api.server import (
+    apiregistration,
+    certificates,
+    flowcontrol,
+)
 from muster.api.validation import others as other_rules
 from muster.api.validation import podgroups as podgroup_rules
-from muster.api.validation import scaling
-from muster.api.validation import storage as storage_rules
+from muster.api.validation.groups import apps as app_rules
+from muster.api.validation.groups import networking as network_rules
+from muster.api.validation.groups import scaling
+from muster.api.validation.groups import storage as storage_rules
+from muster.api.validation.server import apiservice as api_service_rules
 from muster.api.validation.standard import Standard
 from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry import autoscalers

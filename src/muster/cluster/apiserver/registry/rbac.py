@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from muster.api.authentication import SELF_SUBJECT_REVIEW, TOKEN_REQUEST, TOKEN_REVIEW
-from muster.api.authorization import (
+from muster.api.kinds import Kind
+from muster.api.server.authentication import SELF_SUBJECT_REVIEW, TOKEN_REQUEST, TOKEN_REVIEW
+from muster.api.server.authorization import (
     LOCAL_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_ACCESS_REVIEW,
     SELF_SUBJECT_RULES_REVIEW,
     SUBJECT_ACCESS_REVIEW,
 )
-from muster.api.kinds import Kind
-from muster.api.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
-from muster.api.validation import rbac
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from muster.api.validation.server import rbac
 from muster.cluster.apiserver.registry.entries import served
 from muster.cluster.apiserver.registry.resources import Resource, Rules, Subresource, View
 

@@ -1,7 +1,7 @@
 """What a request is about to do: the verb, the access that it takes, and the resource that it means."""
 
-from muster.api.selectors import SelectorError, parse_field_selector
 from muster.api.status import method_not_allowed, path_not_found
+from muster.api.values.selectors import SelectorError, parse_field_selector
 from muster.cluster.apiserver.identity.users import Access, User
 from muster.cluster.apiserver.registry.resources import Registry, Resource
 from muster.cluster.apiserver.request.requestinfo import Target, boolean

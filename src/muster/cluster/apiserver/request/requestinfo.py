@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.api import durations
 from muster.api.status import FORBIDDEN, NOT_SUPPORTED, FieldError, bad_request, invalid, path_not_found
+from muster.api.values import durations
 from muster.cluster.apiserver.fields import manager_errors
 
 # The two things below a namespace that are the namespace's own, not names of resources in it.

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
-from muster.api.selectors import (
+from muster.api.status import bad_request
+from muster.api.values.selectors import (
     EVERYTHING,
     FieldMatcher,
     FieldRequirement,
@@ -13,7 +14,6 @@ from muster.api.selectors import (
     parse_field_selector,
     parse_label_selector,
 )
-from muster.api.status import bad_request
 from muster.cluster.store import Change, Entry
 
 _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"

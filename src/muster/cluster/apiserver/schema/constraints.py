@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from muster.api.patterns import compile_pattern
 from muster.api.status import DUPLICATE, INVALID, NOT_SUPPORTED, TOO_LONG, TOO_MANY, FieldError
+from muster.api.values.patterns import compile_pattern
 from muster.cluster.apiserver.schema.formats import FORMATS
 from muster.cluster.apiserver.schema.walk import Constraint, Findings, Path, Schema, render
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from muster.api.status import FieldError
-from muster.api.validation.structuralschema import EMBEDDED, INT_OR_STRING, INTEGER_OR_STRING, PRESERVE
+from muster.api.validation.server.structuralschema import EMBEDDED, INT_OR_STRING, INTEGER_OR_STRING, PRESERVE
 from muster.cluster.apiserver.schema.constraints import constraints_of, invalid, not_valid
 from muster.cluster.apiserver.schema.walk import (
     ABSENT,

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from muster.api.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from muster.api.core.quota import ResourceQuota
-from muster.api.quantity import canonical
+from muster.api.server.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+from muster.api.values.quantity import canonical
 from muster.cluster.apiserver.tables.printer import AGE, NAME, UNSET, Cells, Column, Printer, age
 
 

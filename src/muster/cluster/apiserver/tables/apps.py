@@ -2,10 +2,17 @@
 
 from datetime import datetime
 
-from muster.api import apps, autoscaling_v2, core, policy
-from muster.api.autoscaling import HorizontalPodAutoscaler as AutoscalerV1
-from muster.api.autoscaling_v2 import HorizontalPodAutoscaler, MetricSpec, MetricStatus, MetricTarget, MetricValueStatus
+from muster.api import core
 from muster.api.batch import CRON_JOB, CronJob
+from muster.api.groups import apps, autoscaling_v2, policy
+from muster.api.groups.autoscaling import HorizontalPodAutoscaler as AutoscalerV1
+from muster.api.groups.autoscaling_v2 import (
+    HorizontalPodAutoscaler,
+    MetricSpec,
+    MetricStatus,
+    MetricTarget,
+    MetricValueStatus,
+)
 from muster.api.meta import controller_of
 from muster.cluster.apiserver.tables.printer import (
     AGE,

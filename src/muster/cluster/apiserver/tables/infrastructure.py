@@ -3,14 +3,18 @@
 from datetime import datetime, timedelta
 
 from muster.api import (
-    apiregistration,
-    certificates,
     core,
+)
+from muster.api.groups import (
     discovery,
-    flowcontrol,
     networking,
     resource,
     runtimeclass,
+)
+from muster.api.server import (
+    apiregistration,
+    certificates,
+    flowcontrol,
 )
 from muster.cluster.apiserver.tables.printer import (
     AGE,

@@ -11,7 +11,7 @@ from typing import Any
 
 from muster.api.core import Container
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
-from muster.api.selectors import SelectorError, label_matcher
+from muster.api.values.selectors import SelectorError, label_matcher
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"

@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any
 
 from muster.api.batch import Job
-from muster.api.coordination import Lease
 from muster.api.core import (
     ConfigMap,
     Event,
@@ -16,9 +15,10 @@ from muster.api.core import (
     ServiceSpec,
 )
 from muster.api.core.objects import EventSeries
-from muster.api.events import Event as EventsV1Event
+from muster.api.groups.coordination import Lease
+from muster.api.groups.events import Event as EventsV1Event
+from muster.api.groups.scheduling import PriorityClass
 from muster.api.kinds import Kind
-from muster.api.scheduling import PriorityClass
 from muster.cluster.apiserver.tables.admission import ADMISSION
 from muster.cluster.apiserver.tables.apps import CONTAINERS, WORKLOADS
 from muster.cluster.apiserver.tables.infrastructure import INFRASTRUCTURE

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from muster.api.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRoleBinding, RoleBinding
+from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRoleBinding, RoleBinding
 from muster.cluster.apiserver.tables.printer import AGE, NAME, Cells, Column, Printer, age, wide
 
 

@@ -2,9 +2,10 @@
 
 from datetime import datetime
 
-from muster.api import core, storage
+from muster.api import core
+from muster.api.groups import storage
 from muster.api.meta import ObjectMeta
-from muster.api.quantity import ResourceList
+from muster.api.values.quantity import ResourceList
 from muster.cluster.apiserver.tables.printer import AGE, NAME, NONE, UNSET, Cells, Column, Printer, created, text, wide
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

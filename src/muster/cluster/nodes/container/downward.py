@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from muster.api.core import Container, ObjectFieldSelector, Pod, ResourceFieldSelector
-from muster.api.quantity import Quantity, QuantityError, milli, value
+from muster.api.values.quantity import Quantity, QuantityError, milli, value
 
 _SUBSCRIPTED = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]", re.DOTALL)
 _TO_ESCAPE = re.compile(r"[^ !#-\[\]-~]")  # perhaps: all but the printable of ASCII

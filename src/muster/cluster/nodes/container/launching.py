@@ -18,8 +18,8 @@ from muster.api.core import (
     SecurityContext,
 )
 from muster.api.pods import container_requests, job_uid
-from muster.api.quantity import Quantity
-from muster.api.shells import HANGS_UP
+from muster.api.values.quantity import Quantity
+from muster.api.values.shells import HANGS_UP
 from muster.cluster.nodes.container import environment, rights
 from muster.cluster.nodes.container.downward import NodeFacts
 from muster.cluster.nodes.container.environment import ConfigError, Environment, Names, Objects

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from muster.api.core import NODE
-from muster.api.embedded import NODE_IDENTITY, NODE_KIND_LABEL
+from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL
 from muster.api.status import ApiError
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from muster.api.gpus import AMD_GPU, NVIDIA_GPU
+from muster.api.ours.gpus import AMD_GPU, NVIDIA_GPU
 
 
 @dataclass(frozen=True, slots=True)

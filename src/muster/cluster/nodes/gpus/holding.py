@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from muster.api.core.podstatus import ResourceHealth, ResourceStatus
-from muster.api.gpus import GPUS_ANNOTATION, GpuInfo
+from muster.api.ours.gpus import GPUS_ANNOTATION, GpuInfo
 from muster.cluster.nodes.gpus.device import FAMILIES, Family, Gpu
 
 # Of a container: how many GPUs of each resource.

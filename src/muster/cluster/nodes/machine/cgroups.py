@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from muster.api.core import Container
-from muster.api.quantity import milli, value
+from muster.api.values.quantity import milli, value
 
 CONTROLLERS = ("cpu", "memory", "pids")
 # Scheduling period in microseconds, the kernel's default.

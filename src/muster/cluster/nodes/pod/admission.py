@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from muster.api.core import Pod
 from muster.api.pods import pod_requests
-from muster.api.quantity import Quantity, amount
+from muster.api.values.quantity import Quantity, amount
 
 UNEXPECTED = "UnexpectedAdmissionError"
 

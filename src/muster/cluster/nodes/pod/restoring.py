@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from muster.api.core import Container, ContainerStatus, Pod
-from muster.api.usage import Usage
+from muster.api.ours.usage import Usage
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, logs
 from muster.cluster.nodes.disk import plainfiles

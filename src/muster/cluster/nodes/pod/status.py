@@ -22,7 +22,7 @@ from muster.api.core import (
     PodIP,
     PodStatus,
 )
-from muster.api.embedded import CLUSTER_STOPPED
+from muster.api.ours.embedded import CLUSTER_STOPPED
 from muster.api.pods import FINISHED_PHASES, find_condition, is_sidecar
 from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts, Trouble
 from muster.cluster.nodes.pod.rules import (

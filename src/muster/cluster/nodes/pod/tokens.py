@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from muster.api.authentication import TOKEN_REQUEST, BoundObjectReference, TokenRequest, TokenRequestSpec
 from muster.api.core import POD, SERVICE_ACCOUNT, Pod
+from muster.api.server.authentication import TOKEN_REQUEST, BoundObjectReference, TokenRequest, TokenRequestSpec
 from muster.cluster.nodes.container.environment import AskedToken
 from muster.cluster.nodes.volumes.contents import asked_tokens
 from muster.runtime.client import Client

@@ -8,8 +8,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from muster.api.coordination import LEASE, micro_time
 from muster.api.core import NODE
+from muster.api.groups.coordination import LEASE, micro_time
 from muster.api.status import ApiError
 from muster.cluster.nodes import node_object
 from muster.runtime.manager import Manager

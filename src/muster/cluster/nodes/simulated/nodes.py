@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from muster.api.core import NODE, POD, Node, NodeAddress, NodeSystemInfo, Pod
-from muster.api.embedded import SIMULATED
 from muster.api.kinds import Kind
-from muster.api.quantity import Quantity
+from muster.api.ours.embedded import SIMULATED
 from muster.api.status import ApiError, bad_request, not_found
+from muster.api.values.quantity import Quantity
 from muster.cluster.nodeconnection import CommandOptions, Dial, LogOptions, Opening
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.simulated.stages import DEFAULT_STAGES, Stage, advance, delay_seconds, stage_of

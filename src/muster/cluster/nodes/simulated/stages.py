@@ -18,7 +18,6 @@ from typing import Literal
 
 import msgspec
 
-from muster.api import durations
 from muster.api.core import (
     Container,
     ContainerState,
@@ -31,9 +30,10 @@ from muster.api.core import (
     PodIP,
     PodStatus,
 )
-from muster.api.durations import DurationError
+from muster.api.ours.simulated import EXIT_CODE, RUN_TIME, START_TIME, STOP_TIME
 from muster.api.pods import find_condition
-from muster.api.simulated import EXIT_CODE, RUN_TIME, START_TIME, STOP_TIME
+from muster.api.values import durations
+from muster.api.values.durations import DurationError
 from muster.cluster.nodes.pod.rules import BACKOFF_FIRST_SECONDS, BACKOFF_LIMIT_SECONDS, BACKOFF_RESET_SECONDS
 
 # Of a program that does nothing about SIGTERM.

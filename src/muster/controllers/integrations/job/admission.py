@@ -1,7 +1,6 @@
 """What a Job may say about how it queues, and change; order and sentences are those of Kueue's job_webhook.go. Pure."""
 
 from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, pods_at_once
-from muster.api.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.kueue.names import (
     ELASTIC_JOB,
     JOB_COMPLETIONS_EQUAL_PARALLELISM,
@@ -10,6 +9,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.jobs import integer, not_a_number, prebuilt_name
 from muster.api.managed.topology import problems
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.validation.fields import IMMUTABLE, Errors, forbidden, invalid
 from muster.api.validation.kueue.rules import annotation_path
 

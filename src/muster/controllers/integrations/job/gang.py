@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from muster.api.batch import INDEXED, JOB, Job
 from muster.api.core import Pod
-from muster.api.indexes import Indexes
+from muster.api.values.indexes import Indexes
 from muster.controllers.gangs import OwnedGangs
 from muster.gang.order.ends import End, end_of
 from muster.jobs.job.census import completion_index

@@ -6,10 +6,10 @@ admission injects go when the Job is stopped.
 
 from muster.api.batch import JOB
 from muster.api.core import POD, Pod
-from muster.api.elastic import is_elastic
 from muster.api.kueue import Workload
 from muster.api.kueue.names import POD_SET_LABEL
 from muster.api.meta import controller_of
+from muster.api.ours.elastic import is_elastic
 from muster.api.pods import job_reference
 from muster.controllers.integrations.owners import Owners
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller

@@ -18,11 +18,11 @@ from muster.api.batch import (
     pods_at_once,
 )
 from muster.api.conditions import is_true
-from muster.api.elastic import is_elastic
 from muster.api.kinds import Kind
 from muster.api.kueue import MAIN_POD_SET, PodSet, ReclaimablePod
 from muster.api.kueue.names import ELASTIC_JOB, JOB_MIN_PARALLELISM, MULTI_KUEUE_CONTROLLER, POD_SET_LABEL
 from muster.api.managed.topology import topology_request
+from muster.api.ours.elastic import is_elastic
 from muster.api.validation.fields import Errors
 from muster.controllers.gangs import starts_together
 from muster.controllers.integrations.framework import Integration, Step

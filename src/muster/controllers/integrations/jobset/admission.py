@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from muster.api.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.jobset import JobSet
 from muster.api.jobset.names import CONTROLLER_NAME
 from muster.api.kueue import MOST_POD_SETS, PodSet
 from muster.api.kueue.names import ELASTIC_JOB, QUEUE_NAME_LABEL, TOPOLOGY_ANNOTATIONS
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.managed.topology import grouping, problems
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, forbidden, too_many
 from muster.api.validation.kueue.rules import annotation_path

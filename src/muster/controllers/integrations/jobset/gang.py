@@ -8,10 +8,10 @@ from msgspec import Struct, field
 from muster.api.batch import JOB
 from muster.api.conditions import is_true
 from muster.api.core import Pod
-from muster.api.elastic import GANG_ANNOTATION
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
 from muster.api.kinds import Kind
 from muster.api.meta import controller_of
+from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.api.pods import is_deleting
 from muster.controllers.gangs import Due, GangSource, Members, Turn, by_age, one_by_one
 from muster.jobs.jobset.gang import WHOLE, stages

@@ -1,9 +1,9 @@
 """The gang of a group of pods (KEP-976): as many as the pods say. No object carries it. Pure."""
 
 from muster.api.core import Pod
-from muster.api.elastic import GANG_ANNOTATION
 from muster.api.kueue.names import POD_GROUP_FAST_ADMISSION
 from muster.api.managed.pods import group_name, group_size
+from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.controllers.gangs import Due, GangSource, Members, whole
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from muster.api.conditions import find_true, is_true
 from muster.api.config import Configuration
 from muster.api.core import POD, Pod
+from muster.api.groups.scheduling import PriorityClass
 from muster.api.kueue import RESOURCE_FLAVOR, WORKLOAD, Workload, WorkloadPriorityClass
 from muster.api.kueue.names import (
     ADMITTED,
@@ -27,8 +28,7 @@ from muster.api.managed.jobs import prebuilt_name
 from muster.api.managed.pods import group_name, is_held, is_managed, role_of
 from muster.api.meta import controller_of
 from muster.api.pods import is_active, is_deleting, is_finished
-from muster.api.quantity import QuantityError
-from muster.api.scheduling import PriorityClass
+from muster.api.values.quantity import QuantityError
 from muster.controllers.integrations.injection import InjectionError, infos
 from muster.controllers.integrations.observed import Observer
 from muster.controllers.integrations.places import selectors_of

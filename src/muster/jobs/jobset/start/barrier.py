@@ -24,7 +24,7 @@ from muster.api.core.volumes import (
     VolumeProjection,
 )
 from muster.api.jobset import JobSet, names
-from muster.api.quantity import Quantity, amount
+from muster.api.values.quantity import Quantity, amount
 
 MOUNT_PATH = "/mnt/group-scheduling"
 DEFAULT: Final = GroupScheduling()

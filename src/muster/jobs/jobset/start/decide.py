@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from muster.api.batch import Job, JobCondition
 from muster.api.conditions import find
 from muster.api.core import ConfigMap
-from muster.api.indexes import Indexes
 from muster.api.jobset import GroupSchedulingStatus, JobSet, names
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.notes import Note
+from muster.api.values.indexes import Indexes
 from muster.jobs.job.conditions import DEADLINE_EXCEEDED, FAILED_INDEXES, FAILURE_TARGET, Verdict, finish
 from muster.jobs.jobset.children import owner_reference
 from muster.jobs.jobset.start.barrier import (

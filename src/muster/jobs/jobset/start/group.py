@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from muster.api.batch import COMPLETION_INDEX, INDEXED, Job, JobSpec, pods_at_once
 from muster.api.conditions import is_true
 from muster.api.core import Pod
-from muster.api.indexes import Indexes
 from muster.api.jobset import GroupSchedulingStatus, JobSet, JobSetSpec, ReplicatedJob, names
 from muster.api.jobset.naming import job_name
 from muster.api.pods import ended_with_cluster, is_active, job_reference
+from muster.api.values.indexes import Indexes
 from muster.jobs.job.conditions import finish
 
 FIRST_EPOCH = 1

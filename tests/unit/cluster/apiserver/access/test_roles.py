@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from muster.api.rbac import ClusterRole
-from muster.api.validation.rbac import validate_cluster_create
+from muster.api.server.rbac import ClusterRole
+from muster.api.validation.server.rbac import validate_cluster_create
 from muster.cluster.apiserver.access.aggregation import aggregated
 from muster.cluster.apiserver.access.roles import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES
 from muster.cluster.apiserver.access.rules import allows, uncovered

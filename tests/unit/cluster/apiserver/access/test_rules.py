@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.api.rbac import PolicyRule
+from muster.api.server.rbac import PolicyRule
 from muster.cluster.apiserver.access.rules import (
     EVERYTHING,
     TooManyRightsError,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.core import Pod
-from muster.api.policy import PodDisruptionBudget
+from muster.api.groups.policy import PodDisruptionBudget
 from muster.api.status import ApiError
 from muster.cluster.apiserver.pods.budgets import charged
 from muster.cluster.controllers.health import observed

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api.batch import JOB
-from muster.api.coordination import LEASE
 from muster.api.core import CONFIG_MAP, POD, SECRET
+from muster.api.groups.coordination import LEASE
 from muster.api.kinds import Kind
 from muster.cluster.apiserver.schema import Checked, DecodeError, compile_builtin, sound_parts
 

@@ -6,11 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.api import apps, autoscaling_v2, core, discovery, networking, policy, resource, storage
-from muster.api.autoscaling import HORIZONTAL_POD_AUTOSCALER_V1
+from muster.api import core
 from muster.api.batch import CRON_JOB
-from muster.api.certificates import CERTIFICATE_SIGNING_REQUEST
+from muster.api.groups import apps, autoscaling_v2, discovery, networking, policy, resource, storage
+from muster.api.groups.autoscaling import HORIZONTAL_POD_AUTOSCALER_V1
 from muster.api.kinds import Kind
+from muster.api.server.certificates import CERTIFICATE_SIGNING_REQUEST
 from muster.cluster.apiserver.registry.kept import KEPT
 from muster.cluster.apiserver.tables import printer_of
 from muster.cluster.apiserver.tables.apps import AUTOSCALERS_V1

@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from muster.api.batch import JOB
-from muster.api.coordination import LEASE
 from muster.api.core import CONFIG_MAP, EVENT, NAMESPACE, NODE, SECRET, SERVICE, SERVICE_ACCOUNT
-from muster.api.events import EVENTS_V1_EVENT
+from muster.api.groups.coordination import LEASE
+from muster.api.groups.events import EVENTS_V1_EVENT
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.kinds import Kind
 from muster.api.meta import Object
-from muster.api.scheduling import PRIORITY_CLASS
 from muster.cluster.apiserver.tables import printer_of
 from muster.cluster.apiserver.tables.printer import human_duration
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.api.gpus import GPUS_ANNOTATION, told
+from muster.api.ours.gpus import GPUS_ANNOTATION, told
 from muster.cluster.nodes.gpus.device import AMD, NVIDIA, Gpu
 from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
 

@@ -12,7 +12,7 @@ import msgspec
 from muster.api.core import POD, Pod
 from muster.api.core.quota import LIMIT_RANGE, LimitRangeItem
 from muster.api.pods import pod_requests
-from muster.api.quantity import Quantity, canonical, format_amount, parse
+from muster.api.values.quantity import Quantity, canonical, format_amount, parse
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.admission.plugins.quotausage import CLAIMS, pod_limits
 from muster.cluster.apiserver.decode import Document

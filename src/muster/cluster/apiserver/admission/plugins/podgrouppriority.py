@@ -1,7 +1,7 @@
 """Pods that name no class of priority have that of their PodGroup: it is they who are queued and displaced by it."""
 
 from muster.api.core import POD
-from muster.api.scheduling import PRIORITY_CLASS
+from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin
 from muster.cluster.store import Key, Store
 from muster.controllers.podgroup.gang import PodGroups

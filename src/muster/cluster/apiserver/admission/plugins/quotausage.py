@@ -18,7 +18,7 @@ from muster.api.core.quota import ResourceQuotaSpec, ScopedResourceSelectorRequi
 from muster.api.meta import Struct
 from muster.api.podgroups.kep import POD_GROUP, PodGroup
 from muster.api.pods import is_finished, pod_requests, qos_class
-from muster.api.quantity import Quantity, ResourceList, format_amount, parse
+from muster.api.values.quantity import Quantity, ResourceList, format_amount, parse
 from muster.jobs.podgroup.record import read
 from muster.jobs.podgroup.reference import By, reference_of
 

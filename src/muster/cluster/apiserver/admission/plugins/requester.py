@@ -1,6 +1,6 @@
 """Who asks for a certificate: the server says so, whatever the request says of itself."""
 
-from muster.api.certificates import CERTIFICATE_SIGNING_REQUEST
+from muster.api.server.certificates import CERTIFICATE_SIGNING_REQUEST
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.identity.users import user_info
 from muster.cluster.store import Store

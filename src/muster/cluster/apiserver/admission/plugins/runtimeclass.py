@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from muster.api.core import POD
+from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass, Scheduling
 from muster.api.pods import amounts
-from muster.api.quantity import QuantityError, ResourceList
-from muster.api.runtimeclass import RUNTIME_CLASS, RuntimeClass, Scheduling
+from muster.api.values.quantity import QuantityError, ResourceList
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.store import Key, Store
 

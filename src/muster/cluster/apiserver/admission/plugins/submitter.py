@@ -6,7 +6,7 @@ from muster.api.batch import JOB
 from muster.api.core import POD
 from muster.api.jobset import JOB_SET
 from muster.api.kueue.names import QUEUE_NAME_LABEL
-from muster.api.submitter import SUBMITTER_ANNOTATION
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from muster.api.admissionregistration import WebhookClientConfig
+from muster.api.server.admissionregistration import WebhookClientConfig
 from muster.cluster.apiserver.admission.webhooks.services import Address, ServiceError
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
 

@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from muster.api.admissionregistration import (
+from muster.api.core import NAMESPACE
+from muster.api.kinds import Kind
+from muster.api.patch import json as json_patch
+from muster.api.server.admissionregistration import (
     MUTATING_WEBHOOK_CONFIGURATION,
     VALIDATING_WEBHOOK_CONFIGURATION,
     MutatingWebhook,
     MutatingWebhookConfiguration,
     ValidatingWebhookConfiguration,
 )
-from muster.api.core import NAMESPACE
-from muster.api.kinds import Kind
-from muster.api.patch import json as json_patch
-from muster.api.selectors import SelectorError
 from muster.api.status import ApiError, bad_request, internal_error
+from muster.api.values.selectors import SelectorError
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.admission.webhooks import review
 from muster.cluster.apiserver.admission.webhooks.calls import CallError, Calls

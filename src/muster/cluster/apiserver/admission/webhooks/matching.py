@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from muster.api.admissionregistration import GROUP, RuleWithOperations, ValidatingWebhook
 from muster.api.core import NAMESPACE
-from muster.api.selectors import LabelMatcher, label_matcher
+from muster.api.server.admissionregistration import GROUP, RuleWithOperations, ValidatingWebhook
+from muster.api.values.selectors import LabelMatcher, label_matcher
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry.resources import Resource, View
 

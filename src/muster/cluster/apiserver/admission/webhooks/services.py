@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from muster.api.core import POD, SERVICE, Pod, Service, ServicePort
 from muster.api.pods import is_ready
-from muster.api.selectors import labels_matcher
+from muster.api.values.selectors import labels_matcher
 from muster.cluster.apiserver.objects.documents import decode_entry
 from muster.cluster.store import Key, Store
 

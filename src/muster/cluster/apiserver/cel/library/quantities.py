@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from muster.api import quantity
+from muster.api.values import quantity
 from muster.cluster.apiserver.cel.library.overloads import Amount, Functions
 from muster.cluster.apiserver.cel.values import INT_MAX, INT_MIN, CelError
 

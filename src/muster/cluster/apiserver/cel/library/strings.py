@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from muster.api.patterns import Pattern, PatternError, pattern_of
+from muster.api.values.patterns import Pattern, PatternError, pattern_of
 from muster.cluster.apiserver.cel.library.formatting import formatted
 from muster.cluster.apiserver.cel.library.overloads import Functions
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError

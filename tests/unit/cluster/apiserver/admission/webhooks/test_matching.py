@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from muster.api.admissionregistration import RuleWithOperations, ValidatingWebhook
+from muster.api.server.admissionregistration import RuleWithOperations, ValidatingWebhook
 from muster.cluster.apiserver.admission.webhooks.matching import Hook, concerned, rule_matches, selected
 from muster.cluster.apiserver.registry.builtin import BUILTIN
 from muster.cluster.apiserver.registry.resources import Resource

@@ -1,0 +1,1 @@
+"""Rules of the core group's plain objects."""

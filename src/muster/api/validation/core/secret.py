@@ -1,0 +1,73 @@
+"""Rules of Secrets (k8s.io/kubernetes/pkg/apis/core/validation). No error repeats what is in one."""
+
+import json
+
+from muster.api.core import Secret
+from muster.api.status import FieldError
+from muster.api.validation import names
+from muster.api.validation.core.configmap import FROZEN, MAX_BYTES
+from muster.api.validation.fields import Errors, each, forbidden, immutable, invalid, required, too_long
+from muster.api.validation.metadata import changed_metadata, new_metadata
+
+_ACCOUNT = "kubernetes.io/service-account.name"
+_JSON_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
+
+
+def validate_create(secret: Secret) -> list[FieldError]:
+    """A new Secret with its defaults."""
+    return [*new_metadata(secret.metadata, names.dns_subdomain), *_data(secret)]
+
+
+def validate_update(new: Secret, old: Secret) -> list[FieldError]:
+    """A change of a Secret; never of its type."""
+    return [*changed_metadata(new.metadata, old.metadata), *_kept(new, old), *_data(new)]
+
+
+def _data(secret: Secret) -> Errors:
+    for key in secret.data:
+        yield from each(f"data[{key}]", key, names.config_key(key))
+    if sum(map(len, secret.data.values())) > MAX_BYTES:
+        yield too_long("data", MAX_BYTES)
+    yield from _by_type(secret)
+
+
+def _by_type(secret: Secret) -> Errors:
+    data = secret.data
+    match secret.type:
+        case "kubernetes.io/service-account-token":
+            if not secret.metadata.annotations.get(_ACCOUNT):
+                yield required(f"metadata.annotations[{_ACCOUNT}]")
+        case "kubernetes.io/dockercfg" | "kubernetes.io/dockerconfigjson":
+            yield from _json(_JSON_KEYS[secret.type], data)
+        case "kubernetes.io/basic-auth":
+            if not data.keys() & {"username", "password"}:
+                yield required("data[username]")
+                yield required("data[password]")
+        case "kubernetes.io/ssh-auth":
+            if not data.get("ssh-privatekey"):
+                yield required("data[ssh-privatekey]")
+        case "kubernetes.io/tls":
+            for key in ("tls.crt", "tls.key"):
+                if key not in data:
+                    yield required(f"data[{key}]")
+
+
+def _json(key: str, data: dict[str, bytes]) -> Errors:
+    if key not in data:
+        yield required(f"data[{key}]")
+        return
+    try:
+        good = isinstance(json.loads(data[key]), dict)
+    except (ValueError, RecursionError):
+        good = False
+    if not good:
+        yield invalid(f"data[{key}]", "<secret contents redacted>", "must be a JSON object")
+
+
+def _kept(new: Secret, old: Secret) -> Errors:
+    yield from immutable("type", new.type, old.type)
+    if old.immutable:
+        if not new.immutable:
+            yield forbidden("immutable", FROZEN)
+        if new.data != old.data:
+            yield forbidden("data", FROZEN)

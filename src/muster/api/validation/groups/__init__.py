@@ -1,0 +1,1 @@
+"""Rules of groups beside the core and batch."""

@@ -1,0 +1,238 @@
+"""Rules of the kinds that make pods (k8s.io/kubernetes/pkg/apis/{apps,core,batch}/validation).
+
+Of what a controller does, the server only asks that it can know its pods: a selector that matches the template.
+"""
+
+import re
+import zoneinfo
+
+import msgspec
+
+from muster.api.batch import CronJob
+from muster.api.core import (
+    PersistentVolumeClaimVolumeSource,
+    PodTemplate,
+    PodTemplateSpec,
+    ReplicationController,
+    Volume,
+)
+from muster.api.groups.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet, StatefulSetSpec
+from muster.api.meta import LabelSelector
+from muster.api.validation import names
+from muster.api.validation.fields import (
+    IMMUTABLE,
+    Errors,
+    forbidden,
+    immutable,
+    invalid,
+    not_negative,
+    required,
+    unsupported,
+)
+from muster.api.validation.jobs.job import validate_template_spec
+from muster.api.validation.metadata import label_selector
+from muster.api.validation.pods.podspec import pod_template
+from muster.api.validation.standard import Standard
+from muster.api.values.selectors import SelectorError, label_matcher, labels_matcher
+
+_NO_MATCH = "`selector` does not match template `labels`"
+_SCHEDULE_FIELDS = 5
+_MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
+_SCHEDULE_FIELD = re.compile(r"[0-9A-Za-z*?/,-]+", re.ASCII)
+_LONGEST_CRON_JOB = 52  # the names of its Jobs have 11 more
+_STATEFUL_CHANGES = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+
+
+def _deployment(deployment: Deployment) -> Errors:
+    spec = deployment.spec
+    yield from not_negative("spec.replicas", spec.replicas)
+    yield from _selector(spec.selector, spec.template, "deployment")
+    yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
+    yield from not_negative("spec.revisionHistoryLimit", spec.revision_history_limit)
+    if spec.strategy.type not in ("Recreate", "RollingUpdate"):
+        yield unsupported("spec.strategy.type", spec.strategy.type, ("Recreate", "RollingUpdate"))
+    elif spec.strategy.type == "Recreate" and spec.strategy.rolling_update is not None:
+        sentence = "may not be specified when strategy `type` is 'Recreate'"
+        yield forbidden("spec.strategy.rollingUpdate", sentence)
+    deadline = spec.progress_deadline_seconds
+    if deadline is not None:
+        yield from not_negative("spec.progressDeadlineSeconds", deadline)
+        if deadline <= spec.min_ready_seconds:
+            yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+
+
+def _replica_set(replica_set: ReplicaSet) -> Errors:
+    spec = replica_set.spec
+    yield from not_negative("spec.replicas", spec.replicas)
+    yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
+    yield from _selector(spec.selector, spec.template, "replicaset")
+
+
+def _stateful_set(stateful_set: StatefulSet) -> Errors:
+    spec = stateful_set.spec
+    if spec.pod_management_policy not in ("OrderedReady", "Parallel"):
+        sentence = "must be 'OrderedReady' or 'Parallel'"
+        yield invalid("spec.podManagementPolicy", spec.pod_management_policy, sentence)
+    if spec.update_strategy.type not in ("OnDelete", "RollingUpdate"):
+        yield invalid("spec.updateStrategy", spec.update_strategy, "must be 'RollingUpdate' or 'OnDelete'")
+    yield from not_negative("spec.replicas", spec.replicas)
+    yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
+    if spec.ordinals is not None:
+        yield from not_negative("spec.ordinals.start", spec.ordinals.start)
+    yield from _selector(spec.selector, _with_claims(spec), "statefulset")
+
+
+def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
+    """The template with the volumes that its pods get from claims of their own."""
+    template = spec.template
+    own = {volume.name for volume in template.spec.volumes}
+    claimed = tuple(
+        Volume(
+            name=claim.metadata.name,
+            persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=claim.metadata.name),
+        )
+        for claim in spec.volume_claim_templates
+        if claim.metadata.name not in own
+    )
+    volumes = (*template.spec.volumes, *claimed)
+    return msgspec.structs.replace(template, spec=msgspec.structs.replace(template.spec, volumes=volumes))
+
+
+def _daemon_set(daemon_set: DaemonSet) -> Errors:
+    spec = daemon_set.spec
+    yield from _selector(spec.selector, spec.template, "daemonset")
+    yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
+    if spec.update_strategy.type not in ("OnDelete", "RollingUpdate"):
+        yield unsupported("spec.updateStrategy.type", spec.update_strategy.type, ("RollingUpdate", "OnDelete"))
+    yield from not_negative("spec.revisionHistoryLimit", spec.revision_history_limit)
+
+
+def _replication_controller(controller: ReplicationController) -> Errors:
+    spec = controller.spec
+    yield from not_negative("spec.minReadySeconds", spec.min_ready_seconds)
+    if not spec.selector:
+        yield required("spec.selector")
+    if spec.replicas is None:
+        yield required("spec.replicas")
+    yield from not_negative("spec.replicas", spec.replicas)
+    if spec.template is None:
+        yield required("spec.template")
+        return
+    if spec.selector and not labels_matcher(spec.selector).matches(spec.template.metadata.labels):
+        yield invalid("spec.template.metadata.labels", spec.template.metadata.labels, _NO_MATCH)
+    yield from _endless_template(spec.template)
+
+
+def _cron_job(cron_job: CronJob) -> Errors:
+    if len(cron_job.metadata.name) > _LONGEST_CRON_JOB:
+        yield invalid("metadata.name", cron_job.metadata.name, "must be no more than 52 characters")
+    spec = cron_job.spec
+    yield from _schedule(spec.schedule, spec.time_zone)
+    yield from not_negative("spec.startingDeadlineSeconds", spec.starting_deadline_seconds)
+    if spec.concurrency_policy not in ("Allow", "Forbid", "Replace"):
+        yield unsupported("spec.concurrencyPolicy", spec.concurrency_policy, ("Allow", "Forbid", "Replace"))
+    yield from not_negative("spec.successfulJobsHistoryLimit", spec.successful_jobs_history_limit)
+    yield from not_negative("spec.failedJobsHistoryLimit", spec.failed_jobs_history_limit)
+    yield from validate_template_spec("spec.jobTemplate.spec", spec.job_template.spec)
+
+
+def _schedule(schedule: str, time_zone: str | None) -> Errors:
+    if not schedule:
+        yield required("spec.schedule")
+    elif "TZ" in schedule and time_zone is not None:
+        sentence = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        yield invalid("spec.schedule", schedule, sentence)
+    elif problem := _schedule_problem(schedule):
+        yield invalid("spec.schedule", schedule, problem)
+    if time_zone is not None and not _is_time_zone(time_zone):
+        yield invalid("spec.timeZone", time_zone, f"unknown time zone {time_zone}")
+
+
+def _schedule_problem(schedule: str) -> str:
+    """What is wrong with a schedule, as far as its form goes."""
+    if schedule.startswith("@"):
+        known = schedule in _MACROS or schedule.startswith("@every ")
+        return "" if known else f"unrecognized descriptor: {schedule}"
+    fields = schedule.split()
+    if len(fields) != _SCHEDULE_FIELDS:
+        return f"expected exactly {_SCHEDULE_FIELDS} fields, found {len(fields)}: {fields}"
+    bad = [field for field in fields if not _SCHEDULE_FIELD.fullmatch(field)]
+    return f"failed to parse {bad[0]}" if bad else ""
+
+
+def _is_time_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return name.lower() != "local"
+
+
+def _pod_template(template: PodTemplate) -> Errors:
+    yield from pod_template("template", template.template)
+
+
+def _selector(selector: LabelSelector | None, template: PodTemplateSpec, of: str) -> Errors:
+    """The selector of a controller, and its template, which it must match."""
+    if selector is None:
+        yield required("spec.selector")
+    else:
+        yield from label_selector("spec.selector", selector)
+        if not selector.match_labels and not selector.match_expressions:
+            yield invalid("spec.selector", selector, f"empty selector is invalid for {of}")
+        elif not _matches(selector, template):
+            yield invalid("spec.template.metadata.labels", template.metadata.labels, _NO_MATCH)
+    yield from _endless_template(template)
+
+
+def _matches(selector: LabelSelector, template: PodTemplateSpec) -> bool:
+    try:
+        return label_matcher(selector).matches(template.metadata.labels)
+    except SelectorError:
+        return True  # what is wrong with it has been said
+
+
+def _endless_template(template: PodTemplateSpec) -> Errors:
+    """The template of pods that are started again and again."""
+    yield from pod_template("spec.template", template)
+    if template.spec.restart_policy != "Always":
+        yield unsupported("spec.template.spec.restartPolicy", template.spec.restart_policy, ("Always",))
+    if template.spec.active_deadline_seconds is not None:
+        sentence = "activeDeadlineSeconds in ReplicaSet is not Supported"
+        yield forbidden("spec.template.spec.activeDeadlineSeconds", sentence)
+
+
+def _same_selector(new: Deployment | ReplicaSet | DaemonSet, old: Deployment | ReplicaSet | DaemonSet) -> Errors:
+    if new.spec.selector != old.spec.selector:
+        yield invalid("spec.selector", new.spec.selector, IMMUTABLE)
+
+
+def _stateful_change(new: StatefulSet, old: StatefulSet) -> Errors:
+    changeable = {
+        "replicas": new.spec.replicas,
+        "ordinals": new.spec.ordinals,
+        "template": new.spec.template,
+        "update_strategy": new.spec.update_strategy,
+        "revision_history_limit": new.spec.revision_history_limit,
+        "persistent_volume_claim_retention_policy": new.spec.persistent_volume_claim_retention_policy,
+        "min_ready_seconds": new.spec.min_ready_seconds,
+    }
+    if msgspec.structs.replace(old.spec, **changeable) != new.spec:
+        yield forbidden("spec", _STATEFUL_CHANGES)
+
+
+def _revision(new: ControllerRevision, old: ControllerRevision) -> Errors:
+    yield from immutable("data", new.data, old.data)
+
+
+DEPLOYMENT = Standard(_deployment, _same_selector)
+REPLICA_SET = Standard(_replica_set, _same_selector)
+STATEFUL_SET = Standard(_stateful_set, _stateful_change)
+DAEMON_SET = Standard(_daemon_set, _same_selector)
+CONTROLLER_REVISION = Standard(change=_revision)
+REPLICATION_CONTROLLER = Standard(_replication_controller)
+POD_TEMPLATE = Standard(_pod_template)
+CRON_JOB = Standard(_cron_job, name=names.dns_subdomain)

@@ -1,0 +1,84 @@
+"""Rules of Events as `events.k8s.io/v1` writes them: stricter, and an Event hardly changes.
+
+Paths are those of the core Event, as upstream's are: both are views of one object.
+"""
+
+from datetime import datetime
+
+from muster.api.groups.events import Event
+from muster.api.status import FieldError
+from muster.api.validation import names
+from muster.api.validation.core.event import report, sentence_fields
+from muster.api.validation.fields import Errors, each, immutable, invalid, required
+from muster.api.validation.metadata import changed_metadata, new_metadata
+
+_UNSET = "needs to be unset"
+
+
+def validate_create(event: Event) -> list[FieldError]:
+    """A new Event."""
+    return [*_common(event), *new_metadata(event.metadata, names.dns_subdomain), *_series(event), *_strict(event)]
+
+
+def validate_update(new: Event, old: Event) -> list[FieldError]:
+    """A change of an Event: of its series."""
+    return [*_common(new), *changed_metadata(new.metadata, old.metadata), *_kept(new, old)]
+
+
+def _common(event: Event) -> Errors:
+    about, namespace = event.regarding.namespace, event.metadata.namespace
+    if event.event_time is not None:
+        if not about and namespace not in ("default", "kube-system"):
+            yield invalid("involvedObject.namespace", about, "does not match event.namespace")
+        yield from report("reportingController", event.reporting_controller, event.reporting_instance)
+        yield from sentence_fields(event.action, event.reason, "message", event.note)
+    yield from each("namespace", namespace, names.dns_subdomain(namespace))
+
+
+def _series(event: Event) -> Errors:
+    if event.series is None:
+        return
+    if event.series.count < 2:
+        yield invalid("series.count", "", "should be at least 2")
+    if event.series.last_observed_time is None:
+        yield required("series.lastObservedTime")
+
+
+def _strict(event: Event) -> Errors:
+    if event.event_time is None:
+        yield required("eventTime")
+    if event.type not in ("Normal", "Warning"):
+        yield invalid("type", "", f"has invalid value: {event.type}")
+    for path, value in (
+        ("firstTimestamp", event.deprecated_first_timestamp),
+        ("lastTimestamp", event.deprecated_last_timestamp),
+        ("count", event.deprecated_count),
+        ("source", event.deprecated_source.component or event.deprecated_source.host),
+    ):
+        if value:
+            yield invalid(path, "", _UNSET)
+
+
+def _kept(new: Event, old: Event) -> Errors:
+    if new.series != old.series:
+        yield from _series(new)
+    for path, field in (
+        ("involvedObject", "regarding"),
+        ("reason", "reason"),
+        ("message", "note"),
+        ("source", "deprecated_source"),
+        ("firstTimestamp", "deprecated_first_timestamp"),
+        ("lastTimestamp", "deprecated_last_timestamp"),
+        ("count", "deprecated_count"),
+        ("type", "type"),
+        ("eventTime", "event_time"),
+        ("action", "action"),
+        ("related", "related"),
+        ("reportingController", "reporting_controller"),
+        ("reportingInstance", "reporting_instance"),
+    ):
+        yield from immutable(path, _shown(getattr(new, field)), _shown(getattr(old, field)))
+
+
+def _shown(value: object) -> object:
+    return value.isoformat() if isinstance(value, datetime) else value

@@ -1,0 +1,1 @@
+"""Rules of the kinds by which an API server is governed."""

@@ -1,0 +1,60 @@
+"""Which nodes a pod requires, and which it prefers: the terms of its node affinity."""
+
+from collections.abc import Iterable, Mapping
+
+from muster.api.core import NodeSelectorRequirement, NodeSelectorTerm, PodSpec, PreferredSchedulingTerm
+from muster.api.values.selectors import Operator, Requirement, SelectorError
+
+_OPERATORS = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+    "Gt": Operator.GREATER_THAN,
+    "Lt": Operator.LESS_THAN,
+}
+_SETS = (Operator.IN, Operator.NOT_IN)
+_COMPARISONS = (Operator.GREATER_THAN, Operator.LESS_THAN)
+
+
+def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
+    """The alternatives that a pod's node affinity requires; empty if it requires nothing."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    return required.node_selector_terms if required is not None else ()
+
+
+def preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
+    """What a pod's node affinity prefers, with weights."""
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    return affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ()
+
+
+def requirement(written: NodeSelectorRequirement) -> Requirement:
+    """As a requirement on labels. Raises `SelectorError`: what templates say is not validated as pods are."""
+    operator = _OPERATORS.get(written.operator)
+    if operator is None:
+        raise SelectorError(f'"{written.operator}" is not a valid node selector operator')
+    if operator in _SETS and not written.values:
+        raise SelectorError("for 'in', 'notin' operators, values set can't be empty")
+    if operator in _COMPARISONS and len(written.values) != 1:
+        raise SelectorError("for 'Gt', 'Lt' operators, exactly one value is required")
+    return Requirement(written.key, operator, frozenset(written.values))
+
+
+def matches_any(terms: Iterable[NodeSelectorTerm], name: str, labels: Mapping[str, str]) -> bool:
+    """Whether a node matches one of the terms; one without requirements, or without sense, matches none.
+
+    Upstream: component-helpers/scheduling/corev1/nodeaffinity, `LazyErrorNodeSelector.Match`.
+    """
+    return any(_matches(term, {"metadata.name": name}, labels) for term in terms)
+
+
+def _matches(term: NodeSelectorTerm, fields: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    if not term.match_expressions and not term.match_fields:
+        return False
+    try:
+        on_labels = all(requirement(one).matches(labels) for one in term.match_expressions)
+        return on_labels and all(requirement(one).matches(fields) for one in term.match_fields)
+    except SelectorError:
+        return False
