@@ -255,11 +255,17 @@ def test_a_fresh_install_works_with_the_rights_that_it_is_given_and_goes_without
         until(lambda: asked(f"http://127.0.0.1:{site.health}/readyz") == (200, "ok"))
         use(site)
         refuse_to_go(site)
-        refused = [each for each in site.requests() if each["responseStatus"]["code"] == 403]
-        assert not refused, "\n".join(
-            f"{each['verb']} {each['requestURI']}: {each['responseStatus'].get('message')}" for each in refused
+        forbidden = [each for each in site.requests() if each["responseStatus"]["code"] == 403]
+        assert not forbidden, "\n".join(
+            f"{each['verb']} {each['requestURI']}: {each['responseStatus'].get('message')}" for each in forbidden
         )
         assert site.requests()
+        # It is no pod, as far as the cluster knows.
+        refused = site.remove(*EVERYTHING)
+        assert refused.returncode == 1
+        assert refused.stderr.startswith("an engine that is no pod of this cluster goes on, as ")
+        processes[1].terminate()
+        assert processes[1].wait(60) == 0
         removed = site.remove(*EVERYTHING)
         assert removed.returncode == 0, removed.stderr
     finally:
