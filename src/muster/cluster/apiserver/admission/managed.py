@@ -24,7 +24,7 @@ from muster.api.kueue.names import (
 from muster.api.managed import jobs, pods
 from muster.api.managed.ancestry import NestingTooDeepError
 from muster.api.managed.surroundings import Settings, Surroundings
-from muster.api.meta import controller_of
+from muster.api.meta import Object, controller_of
 from muster.api.status import bad_request, denied
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin, Remark
 from muster.cluster.store import Key, Store
@@ -201,6 +201,7 @@ class ManagedPods:
 
 
 _PREBUILT = PREBUILT_WORKLOAD_NAME_LABEL.encode()
+_POD_HEAD = POD.seen_as(Object)
 
 
 def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
@@ -212,18 +213,20 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
     """
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
-    pod = readable(attempt.document, POD)
-    owner = controller_of(pod.metadata) if pod is not None else None
-    if pod is None or owner is None or not JOB.is_of(owner):
+    head = readable(attempt.document, _POD_HEAD)
+    owner = controller_of(head.metadata) if head is not None else None
+    if head is None or owner is None or not JOB.is_of(owner):
         return
     entry = store.latest(Key(JOB.resource, attempt.namespace, owner.name))
     if entry is None or entry.header.uid != owner.uid:
         return
     own = Key(WORKLOAD.resource, attempt.namespace, workload_name(JOB.kind, JOB.group, owner.name, owner.uid))
     kept = store.latest(own)
-    if kept is None and _PREBUILT not in entry.body and POD_SET_LABEL not in pod.metadata.labels:
-        return  # it does not queue: most Jobs are told from others without being decoded
-    job = JOB.decode(entry.body)
+    if kept is None and _PREBUILT not in entry.body and POD_SET_LABEL not in head.metadata.labels:
+        return  # it does not queue: most Jobs, and their pods, are told from others without being decoded
+    job, pod = JOB.decode(entry.body), readable(attempt.document, POD)
+    if pod is None:
+        return
     if prebuilt := jobs.prebuilt_name(job.metadata):
         kept = store.latest(own._replace(name=prebuilt))
     if waits_for_quota(pod, job, WORKLOAD.decode(kept.body) if kept is not None else None):
