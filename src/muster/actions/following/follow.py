@@ -392,7 +392,7 @@ def _unheard(job: JobRecord) -> str:
     name = job.metadata.name
     if job.end is not None:
         return f"{name}: nothing is left of what it printed"
-    return f"{name}: nothing has started that prints; muster why {name} says what it waits for"
+    return f"{name}: there is no output yet; muster why {name} says what it waits for"
 
 
 def _ends_with_cluster(pods: Iterable[Pod]) -> bool:
