@@ -14,6 +14,7 @@ from tests.system.plane import World, under
 from tests.system.queued_jobs import Queued
 
 from muster.api.batch import JOB, Job
+from muster.api.conditions import find
 from muster.api.core import EVENT, NODE, POD, Pod
 from muster.api.kueue import CLUSTER_QUEUE, TOPOLOGY, WORKLOAD, Topology
 from muster.api.kueue.names import (
@@ -386,23 +387,55 @@ async def test_a_node_that_is_not_ready_is_waited_for_as_long_as_its_pods_run(q:
     await q.world.until(are_elsewhere, 120)
 
 
+UNSENT = {"spec": {"schedulerName": "nobody"}}
+
+
+async def sent(q: Queued) -> list[str]:
+    """Where the pods that have not ended are to go, by completion index."""
+    pods = [
+        pod for pod in await q.world.pods("j")
+        if pod.metadata.deletion_timestamp is None and pod.status.phase != "Failed"
+    ]  # fmt: skip
+    pods.sort(key=lambda pod: int(pod.metadata.labels["batch.kubernetes.io/job-completion-index"]))
+    return [pod.spec.node_selector.get(HOSTNAME_LABEL, "") for pod in pods]
+
+
 @hall
-async def test_pods_that_had_not_come_to_a_lost_node_are_made_again(q: Queued) -> None:
+async def test_a_job_none_of_whose_pods_has_come_to_a_node_starts_anew_when_theirs_is_lost(q: Queued) -> None:
     await queue(q)
-    template = asking(required=RACK) | {"spec": {"schedulerName": "nobody"}}
-    await q.job(workers=2, template=template)
-
-    async def sent() -> list[str]:
-        pods = [pod for pod in await q.world.pods("j") if pod.metadata.deletion_timestamp is None]
-        return [pod.spec.node_selector.get(HOSTNAME_LABEL, "") for pod in pods]
-
-    assert await sent() == ["b1-r1-h1", "b1-r1-h1"]
+    await q.job(workers=2, template=asking(required=RACK) | UNSENT, backoffLimit=0)
+    assert await sent(q) == ["b1-r1-h1", "b1-r1-h1"]
     await no_more_ready(q, "b1-r1-h1")
 
     async def are_sent_elsewhere() -> bool:
-        return await sent() == ["b1-r1-h2", "b1-r1-h2"]
+        return await sent(q) == ["b1-r1-h2", "b1-r1-h2"]
 
     await q.world.until(are_sent_elsewhere, 120)
+    assert not (await q.now()).status.failed
+    told = [event.message for event in (await q.client.list(EVENT)).items if event.reason.endswith("NodeFailures")]
+    assert told == ["Workload was evicted as its pods had not come to a failed node: b1-r1-h1"]
+
+
+@hall
+async def test_pods_that_had_not_come_to_a_lost_node_are_made_again_where_others_run_on(q: Queued) -> None:
+    await queue(q)
+    await q.job(workers=3, template=asking(preferred=RACK) | UNSENT)
+    assert await sent(q) == ["b1-r1-h1", "b1-r1-h1", "b1-r1-h2"]
+    (bound,) = [pod for pod in await q.world.pods("j") if pod.spec.node_selector[HOSTNAME_LABEL] == "b1-r1-h2"]
+    binding = {"metadata": {"name": bound.metadata.name}, "target": {"kind": "Node", "name": "b1-r1-h2"}}
+    await q.client.post(POD, bound.metadata.name, "default", "binding", binding)
+    await q.world.settle()
+    await no_more_ready(q, "b1-r1-h1")
+
+    async def are_sent_elsewhere() -> bool:
+        return await sent(q) == ["b1-r2-h1", "b1-r2-h1", "b1-r1-h2"]
+
+    await q.world.until(are_sent_elsewhere, 120)
+    failed = [pod for pod in await q.world.pods("j") if pod.status.phase == "Failed"]
+    why = [find(pod.status.conditions, "TerminatedByKueue").reason for pod in failed]
+    assert why == ["UnschedulableOnAssignedNode"] * 2
+    assert (await q.now()).status.failed == 2
+    assert await q.client.get(POD, bound.metadata.name, "default")
 
 
 async def _no_places(q: Queued) -> None:

@@ -3,7 +3,8 @@
 A node is lost when it is gone, or not ready for a while and no pod of the workload runs there any more. The new place
 counts at once, in the ledger; its write follows. Of several lost nodes the whole workload starts anew, as upstream.
 
-Pods that were sent to such a node and had not come to it cannot be sent elsewhere: they are deleted, and their
+Pods that were sent to such a node and had not come to it cannot be sent elsewhere. While none of the workload's has
+come to a node, it starts anew: that counts as no failure of its job. Later they fail, as upstream has it, and their
 controller makes others.
 """
 
@@ -29,15 +30,24 @@ from muster.queueing.workload.eviction import evict
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import merge_patch, reference
+from muster.runtime.objects import key_of, merge_patch, reference
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # For so long a node may be not ready before its pods are looked for elsewhere (upstream NodeFailureDelay).
 DELAY_SECONDS = 30.0
 
 # After a replacement the ungater may still send a pod where the workload was, for as long as it has not heard of it.
 AGAIN_SECONDS = 1.0
+
+# As upstream tells people why a pod failed that never ran.
+_UNSCHEDULABLE = {
+    "type": "TerminatedByKueue",
+    "status": "True",
+    "reason": "UnschedulableOnAssignedNode",
+    "message": "The pod had not come to its node when that was lost; its workload has another now",
+}
 
 _BY_HOST = "topology-host"
 _SINGLE_NODES = (HOSTNAME_LABEL,)
@@ -82,16 +92,11 @@ class NodeReplacement(Reconciler):
         if lost:
             await self._replace(workload, holder, lost)
             return AGAIN_SECONDS
-        for pod in self._astray(key, holder):
-            meta = pod.metadata
-            with ignoring("NotFound", "Conflict"):  # it is gone, or has a node after all
-                await self._client.delete(
-                    POD, meta.name, meta.namespace, uid=meta.uid, resource_version=meta.resource_version
-                )
+        await self._end(workload, self._astray(key, holder))
         return min((seconds for seconds in left.values() if seconds is not None), default=None)
 
     def _astray(self, key: str, holder: WorkloadInfo) -> list[Pod]:
-        """The pods that were sent to a node where the workload is no longer, and that does not work."""
+        """The pods (of podsets with places) that were sent to a node where the workload is no longer, and that is lost."""
         hosts = _hosts(holder.places)
         return [
             pod
@@ -103,6 +108,23 @@ class NodeReplacement(Reconciler):
             and controller_of(pod.metadata) is not None
             and not any(map(is_ready, self._nodes.by(_BY_HOST, host)))
         ]
+
+    async def _end(self, workload: Workload, astray: Sequence[Pod]) -> None:
+        """End pods that cannot come to their node."""
+        if not astray:
+            return
+        pods = self._pods.by(PODS_BY_WORKLOAD, key_of(workload))
+        if not any(pod.spec.node_name for pod in pods):
+            hosts = ", ".join(sorted({pod.spec.node_selector[HOSTNAME_LABEL] for pod in astray}))
+            await self._evict(workload, f"Workload was evicted as its pods had not come to a failed node: {hosts}")
+            return
+        now = self._clock.now().replace(microsecond=0)
+        status = {"phase": "Failed", "conditions": [_UNSCHEDULABLE | {"lastTransitionTime": now}]}
+        for pod in astray:
+            with ignoring("NotFound", "Conflict"):  # it is gone, or has a node after all
+                await self._client.patch_object(
+                    POD, pod, {"status": status}, type=STRATEGIC_MERGE_PATCH, subresource="status"
+                )
 
     def _until_lost(self, key: str, host: str) -> float | None:
         """How long until the pods of a workload on a node are looked for elsewhere; None: as things are, never."""
