@@ -15,6 +15,10 @@ def test_ranks_last_lines_times_and_patterns(up: Muster) -> None:
     unheard = up("logs", "large")
     waits = "large: there is no output yet; muster why large says what it waits for\n"
     assert (unheard.stdout, unheard.stderr) == ("", waits)
+    up("cancel", "large")
+    unstarted = up("logs", "large", "--rank", "0")
+    never = "large: there is no output of that rank: it was not started, or its pods are gone\n"
+    assert (unstarted.stdout, unstarted.stderr) == ("", never)
     up("run", "--name", "train", "--workers", "4", "--", "sh", "-c", SCRIPT)
     assert up("logs", "train", "--rank", "0,2-3", "--grep", "step [45]").stdout.splitlines() == [
         f"[{rank}] step {number} of {rank}" for rank in (0, 2, 3) for number in (4, 5)

@@ -552,6 +552,35 @@ def test_a_stream_that_is_read_while_its_client_closes_breaks(turns: int) -> Non
     play(scenario)
 
 
+@pytest.mark.parametrize("turns", range(16))
+def test_a_stream_that_begins_while_its_client_closes_breaks(turns: int) -> None:
+    async def scenario(world: World) -> None:
+        begun = asyncio.Event()
+
+        async def step(request: web.Request) -> web.StreamResponse:
+            response = web.StreamResponse()
+            await response.prepare(request)
+            begun.set()
+            await asyncio.sleep(60)
+            return response
+
+        async def read(transport: HttpsTransport) -> None:
+            async with transport.stream(Request("GET", "/log")) as chunks:
+                await anext(chunks)
+
+        world.server.on("/log", step)
+        async with world.as_user() as transport:
+            reading = asyncio.create_task(read(transport))
+            await begun.wait()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await transport.close()
+            with pytest.raises(TransportError):
+                await reading
+
+    play(scenario)
+
+
 def test_a_stream_that_falls_silent_breaks_if_asked_to() -> None:
     async def scenario(world: World) -> None:
         world.server.on("/log", stream("one", stay=True))

@@ -435,7 +435,7 @@ async def test_pods_that_had_not_come_to_a_lost_node_are_made_again_where_others
     why = [find(pod.status.conditions, "TerminatedByKueue").reason for pod in failed]
     assert why == ["UnschedulableOnAssignedNode"] * 2
     assert (await q.now()).status.failed == 2
-    assert await q.client.get(POD, bound.metadata.name, "default")
+    assert (await q.client.get(POD, bound.metadata.name, "default")).metadata.uid == bound.metadata.uid
 
 
 async def _no_places(q: Queued) -> None:

@@ -7,16 +7,19 @@ name, and nothing else: others may use the labels.
 
 from collections.abc import Callable, Iterable
 from itertools import groupby
+from math import ceil
 from typing import Any, Final
 
 from msgspec.structs import replace
 
+from muster.api.config.types import LeaderElection
 from muster.api.groups.coordination import LEASE
 from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import CONTROLLER_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, KUEUE_KINDS, LOCAL_QUEUE, WORKLOAD
 from muster.api.podgroups import POD_GROUP_KINDS
+from muster.api.values.durations import SECOND
 from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.install.documents import documents
 from muster.install.options import NAME, Json, Options
@@ -47,9 +50,10 @@ _PODS: Final = '{{range .items}}  pod {{.metadata.namespace}}/{{.metadata.name}}
 _POD_GROUPS: Final = (
     '{{range .items}}  podgroup {{.metadata.namespace}}/{{.metadata.name}} would go with its kind{{"\\n"}}{{end}}'
 )
-# A Lease is looked at every 2 s: for as long as it lasts, as it is installed; who waits for a free one asks every 2 s.
-_LOOKS: Final = 8
-_LOOKS_AT_FREE: Final = 3
+# A Lease is looked at so often.
+_LOOK_SECONDS: Final = 2
+# A standby asks for a free Lease after one to so many retry periods more (client-go's JitterFactor, and ours).
+_JITTER: Final = 1.2
 _ELSEWHERE: Final = '{{range .items}}{{if ne .metadata.namespace "%s"}}{{.metadata.namespace}} {{end}}{{end}}'
 
 
@@ -88,21 +92,23 @@ remove() {{
   kubectl delete "$@" --ignore-not-found --timeout=120s
 }}
 
-# Who renews a Lease while this looks at it: times in it are of another clock.
+# Who renews the Lease $1/$2 while this looks at it, for as long as it lasts: times in it are of another clock. For a
+# free one a standby asks within $3 s.
 lease() {{
   kubectl get {LEASE.resource} -n "$1" "$2" --ignore-not-found \\
-    -o jsonpath='{{.spec.holderIdentity}} {{.spec.renewTime}}'
+    -o jsonpath='{{.spec.holderIdentity}} {{.spec.renewTime}} {{.spec.leaseDurationSeconds}}'
 }}
 renewer() {{
   before="$(lease "$@")"
   case "$before" in
-    "") looks=0 ;;
-    " "*) looks={_LOOKS_AT_FREE} ;;
-    *) looks={_LOOKS} ;;
+    "") seconds=0 ;;
+    " "*) seconds="$3" ;;
+    *) seconds=$((${{before##* }} + 0)) ;;
   esac
-  while [ "$looks" -gt 0 ]; do
-    sleep 2
-    looks=$((looks - 1))
+  if [ "$seconds" -gt 0 ]; then printf 'is the lease %s/%s in use? up to %s s\\n' "$1" "$2" "$seconds" >&2; fi
+  while [ "$seconds" -gt 0 ]; do
+    sleep {_LOOK_SECONDS}
+    seconds=$((seconds - {_LOOK_SECONDS}))
     now="$(lease "$@")"
     if [ "$now" != "$before" ] && [ -n "${{now%% *}}" ]; then
       printf '%s' "${{now%% *}}"
@@ -182,7 +188,7 @@ def _left_jobsets(namespace: str) -> str:
     """What finds out whether JobSet's own controller runs the JobSets."""
     return f"""\
 # JobSets need the engine no more than Jobs do while JobSet's own controller works: it holds its Lease, and renews it.
-others_run_jobsets="$(renewer {namespace} {LEASE_NAME})"
+others_run_jobsets="$(renewer {namespace} {LEASE_NAME} {_asks_within(LeaderElection())})"
 if [ -n "$others_run_jobsets" ]; then
   printf "JobSets are left: JobSet's own controller runs them, as %s\\n" "$others_run_jobsets" >&2
 fi
@@ -196,12 +202,17 @@ def _engine_outside(options: Options) -> str:
         return ""
     return f"""\
 # One that runs outside of the cluster, too: the kinds would go under its hands.
-outside="$(renewer {options.lease_namespace} {election.resource_name})"
+outside="$(renewer {options.lease_namespace} {election.resource_name} {_asks_within(election)})"
 if [ -n "$outside" ]; then
   printf 'an engine that is no pod of this cluster goes on, as %s: stop it, and run this again\\n' "$outside" >&2
   exit 1
 fi
 """
+
+
+def _asks_within(election: LeaderElection) -> int:
+    """In so many seconds a free Lease has been taken, if a standby is there."""
+    return ceil((1 + _JITTER) * election.retry_period / SECOND) + _LOOK_SECONDS
 
 
 def _deletions(kinds: Iterable[Kind[Any]]) -> str:

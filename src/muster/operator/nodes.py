@@ -36,7 +36,7 @@ async def play(
 
     The Node objects stay, and go on if they are played again. A process node that is told to stop ends its pods; what
     is left by one that is killed is found by the next one. Raises what made a part fail, `TransportError` when the
-    server does not answer at first, `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
+    server does not answer at first, `ApiError`, `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
     """
     clock, random, ids = RealClock(), Random(), Ids()
     async with AsyncExitStack() as stack:

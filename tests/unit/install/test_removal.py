@@ -24,7 +24,8 @@ def options(more: str = "", kinds: tuple[str, ...] = KUEUE) -> Options:
 
 SCRIPT = removal(options())
 
-# Notes what it is called with. What there is to `get` is in the file of that resource, or Lease, if there is one.
+# Notes what it is called with. What there is to `get` is in the file of that resource, or Lease, if there is one; after
+# N naps it is what the file NAME.after-N says.
 KUBECTL = """\
 #!/bin/sh
 echo "$@" >> calls
@@ -32,8 +33,12 @@ if [ "$1" = get ]; then
   [ -f broken ] && exit 1
   if [ "$2" = leases.coordination.k8s.io ]; then name="$5"; else name="$2"; fi
   [ ! -f "$name" ] || cat "$name"
-  [ ! -f "$name.renewed" ] || wc -l < calls
 fi
+"""
+SLEEP = """\
+#!/bin/sh
+echo "$1" >> naps
+for file in *.after-"$(wc -l < naps)"; do [ ! -f "$file" ] || mv "$file" "${file%.after-*}"; done
 """
 THERE = ("workloads.kueue.x-k8s.io", "jobsets.jobset.x-k8s.io", "podgroups.scheduling.volcano.sh")
 
@@ -48,7 +53,7 @@ class Done(NamedTuple):
 
 def run(folder: Path, script: str = SCRIPT, **answers: str) -> Done:
     """answers: what there is to `get`, by resource; a Lease by its name."""
-    for name, text in (("kubectl", KUBECTL), ("sleep", "#!/bin/sh\n")):
+    for name, text in (("kubectl", KUBECTL), ("sleep", SLEEP)):
         program = folder / name
         program.write_text(text)
         program.chmod(0o755)
@@ -84,38 +89,63 @@ JOBSET_LEASE = LEASE_NAME
 ENGINE_LEASE = load(plain()).leader_election.resource_name
 
 
+def in_use(lease: str) -> str:
+    """What is said while a Lease that lasts for 15 s is looked at; the last look is the eighth."""
+    return f"is the lease {lease} in use? up to 15 s\n"
+
+
 def test_jobsets_that_jobsets_own_controller_runs_hold_nothing_up(tmp_path: Path):
-    (tmp_path / f"{JOBSET_LEASE}.renewed").touch()
-    done = run(tmp_path, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: "jobset-0_uid "})
-    assert (done.code, done.said) == (0, "JobSets are left: JobSet's own controller runs them, as jobset-0_uid\n")
+    (tmp_path / f"{JOBSET_LEASE}.after-8").write_text("jobset-0_uid now 15")
+    done = run(tmp_path, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: "jobset-0_uid then 15"})
+    left = "JobSets are left: JobSet's own controller runs them, as jobset-0_uid\n"
+    assert (done.code, done.said) == (0, in_use(f"jobset-system/{JOBSET_LEASE}") + left)
     assert JOBSETS not in [name for arguments in done.deleted for name in arguments]
 
 
-@pytest.mark.parametrize("lease", ["jobset-0_uid then", " then", ""], ids=["killed", "given back", "never there"])
+NOT_IN_USE = pytest.mark.parametrize(
+    "lease",
+    ["box_uid then 15", "box_uid then ", " then 1", ""],
+    ids=["killed", "lasts not", "given back", "never there"],
+)
+
+
+@NOT_IN_USE
 def test_jobsets_hold_it_up_where_jobsets_own_controller_has_ended(tmp_path: Path, lease: str):
     done = run(tmp_path, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: lease})
     assert (done.code, done.deleted) == (1, [])
 
 
 def test_kinds_stay_while_an_engine_outside_of_the_cluster_renews_its_lease(tmp_path: Path):
-    (tmp_path / f"{ENGINE_LEASE}.renewed").touch()
-    done = run(tmp_path, **{ENGINE_LEASE: "box_uid "})
-    assert done.code == 1
-    assert done.said == "an engine that is no pod of this cluster goes on, as box_uid: stop it, and run this again\n"
+    (tmp_path / f"{ENGINE_LEASE}.after-8").write_text("box_uid now 15")
+    done = run(tmp_path, **{ENGINE_LEASE: "box_uid then 15"})
+    goes_on = "an engine that is no pod of this cluster goes on, as box_uid: stop it, and run this again\n"
+    assert (done.code, done.said) == (1, in_use(f"{options().lease_namespace}/{ENGINE_LEASE}") + goes_on)
     kinds = [arguments[0].partition(".")[0] for arguments in done.deleted]
     assert "deployment" in kinds
     assert "customresourcedefinition" not in kinds
 
 
-@pytest.mark.parametrize("lease", ["muster-0_uid then", " then", ""], ids=["killed", "given back", "never there"])
+SLOW = "leaderElection: {leaderElect: true, leaseDuration: 60s, renewDeadline: 40s, retryPeriod: 10s}\n"
+
+
+@pytest.mark.parametrize(("more", "look"), [("", 3), (SLOW, 11)])
+def test_kinds_stay_where_a_standby_takes_the_lease_that_the_engine_gave_back(tmp_path: Path, more: str, look: int):
+    """It asks for it within 2.2 retry periods."""
+    (tmp_path / f"{ENGINE_LEASE}.after-{look}").write_text("standby_uid now 15")
+    done = run(tmp_path, removal(options(more)), **{ENGINE_LEASE: " then 1"})
+    assert done.code == 1
+    assert "goes on, as standby_uid" in done.said
+
+
+@NOT_IN_USE
 def test_an_engine_that_has_ended_holds_nothing_up(tmp_path: Path, lease: str):
     assert run(tmp_path, **{ENGINE_LEASE: lease}).code == 0
 
 
 def test_no_jobset_goes_with_its_kind_whoever_runs_it(tmp_path: Path):
-    (tmp_path / f"{JOBSET_LEASE}.renewed").touch()
+    (tmp_path / f"{JOBSET_LEASE}.after-1").write_text("jobset-0_uid now 15")
     script = removal(options(kinds=("kueue", "jobset")))
-    done = run(tmp_path, script, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: "jobset-0_uid "})
+    done = run(tmp_path, script, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: "jobset-0_uid then 15"})
     assert (done.code, done.deleted) == (1, [])
 
 

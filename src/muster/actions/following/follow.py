@@ -138,7 +138,7 @@ class Follower:
             most = max(runs.values(), default=0)
             raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
         if not found:
-            self.warn(_unheard(job))
+            self.warn(_unheard(job, self.excerpt))
         for attempt in wanted:
             await self._log_of(job, attempt).copy_once(attempt.path, attempt.query)
 
@@ -387,12 +387,13 @@ class Follower:
         )
 
 
-def _unheard(job: JobRecord) -> str:
+def _unheard(job: JobRecord, excerpt: Excerpt) -> str:
     """Why there is no output of a job's workers, or of those that are asked for."""
     name = job.metadata.name
+    whose = " of that rank" if len(excerpt.ranks) == 1 else " of those ranks" if excerpt.ranks else ""
     if job.end is not None:
-        return f"{name}: nothing is left of what it printed"
-    return f"{name}: there is no output yet; muster why {name} says what it waits for"
+        return f"{name}: there is no output{whose}: it was not started, or its pods are gone"
+    return f"{name}: there is no output{whose} yet; muster why {name} says what it waits for"
 
 
 def _ends_with_cluster(pods: Iterable[Pod]) -> bool:

@@ -91,8 +91,8 @@ def prebuilt_name(meta: ObjectMeta) -> str:
 # Rules.
 
 
-def new_rules(meta: ObjectMeta) -> Errors:
-    """What holds for every version of a job."""
+def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
+    """What holds for every version of a job; `old` is the one before, if there is one."""
     yield from _name_of(meta, QUEUE_NAME_LABEL)
     prebuilt = meta.annotations.get(PREBUILT_WORKLOAD_NAME_LABEL)
     if prebuilt:
@@ -102,14 +102,18 @@ def new_rules(meta: ObjectMeta) -> Errors:
     yield from _longest(meta)
     yield from gates(meta)
     yield from readiness(meta)
-    yield from _gang(meta)
+    yield from gang(meta, old)
 
 
-def _gang(meta: ObjectMeta) -> Errors:
-    """Our annotation about pods that start together."""
+def gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> Errors:
+    """Our annotation about pods that start together; what was stored before it was looked at may stay.
+
+    path: of what the metadata is of, with the last dot.
+    """
     text = meta.annotations.get(GANG_ANNOTATION)
-    if text not in (None, "true", "false"):
-        yield invalid(annotation_path(GANG_ANNOTATION), text, 'must be "true" or "false"')
+    kept = old is not None and old.annotations.get(GANG_ANNOTATION) == text
+    if text not in (None, "true", "false") and not kept:
+        yield invalid(path + annotation_path(GANG_ANNOTATION), text, 'must be "true" or "false"')
 
 
 def changes(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool, was_suspended: bool) -> Errors:

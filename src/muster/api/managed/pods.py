@@ -184,19 +184,19 @@ def _add(found: list[Any], item: Any) -> None:
 
 def validate_create(pod: Pod) -> list[FieldError]:
     """What is wrong with what a new pod says about queueing."""
-    return list(_rules(pod.metadata))
+    return list(_rules(pod.metadata, None))
 
 
 def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError]:
     """What is wrong with a change of what a pod says about queueing."""
     stopped, was_stopped = (is_held(pod) or is_finished(pod) for pod in (new, old))
     common = changes(new.metadata, old.metadata, around, suspended=stopped, was_suspended=was_stopped)
-    return list(chain(_rules(new.metadata), common, _group_change(new.metadata, old.metadata)))
+    return list(chain(_rules(new.metadata, old.metadata), common, _group_change(new.metadata, old.metadata)))
 
 
-def _rules(meta: ObjectMeta) -> Errors:
+def _rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
     of_topology = problems("metadata.annotations", meta.annotations)
-    return chain(new_rules(meta), _managed_label(meta), _group(meta), _prebuilt(meta), of_topology)
+    return chain(new_rules(meta, old), _managed_label(meta), _group(meta), _prebuilt(meta), of_topology)
 
 
 def _group_change(new: ObjectMeta, old: ObjectMeta) -> Errors:

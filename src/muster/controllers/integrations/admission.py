@@ -105,7 +105,7 @@ def keeping(new: ObjectMeta, old: ObjectMeta) -> dict[str, Any]:
 
 def errors(integration: Integration[T], job: T, old: T | None, around: Surroundings) -> list[FieldError]:
     """What is wrong with a job as it is to be stored: a new one, or a change of `old`."""
-    found = chain(new_rules(meta_of(job)), integration.rules(job, old))
+    found = chain(new_rules(meta_of(job), meta_of(old) if old is not None else None), integration.rules(job, old))
     if old is None:
         return list(found)
     suspended, was_suspended = integration.is_suspended(job), integration.is_suspended(old)

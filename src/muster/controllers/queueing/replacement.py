@@ -96,7 +96,7 @@ class NodeReplacement(Reconciler):
         return min((seconds for seconds in left.values() if seconds is not None), default=None)
 
     def _astray(self, key: str, holder: WorkloadInfo) -> list[Pod]:
-        """The pods (of podsets with places) that were sent to a node where the workload is no longer, and that is lost."""
+        """The pods that were sent to a node where the workload is no longer, and that does not work."""
         hosts = _hosts(holder.places)
         return [
             pod

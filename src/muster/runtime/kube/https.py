@@ -57,6 +57,7 @@ _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 _TURNS_TO_END = 100
 
 _log = logging.getLogger(__name__)
+_CLOSED = "the client is closed"
 
 A = TypeVar("A", Response, "Response | aiohttp.ClientResponse")
 
@@ -149,7 +150,7 @@ class HttpsTransport:
         self._closed = True
         await self._vault.close()
         for answer in self._answers:  # aiohttp forgets who reads from a connection that it closes itself
-            answer.content.set_exception(TransportError(f"{answer.method} {answer.url.path}: the client is closed"))
+            answer.content.set_exception(aiohttp.ClientConnectionError(_CLOSED))
         if self._session is not None:
             await self._session.close()
         await self._hang_up()
@@ -238,6 +239,7 @@ class HttpsTransport:
         )
         self._answers.add(response)
         try:
+            self._require_open(request)  # it may have been closed since the answer began
             if 300 <= response.status < 400:
                 target = _without_secrets(response.headers.get("Location", ""))
                 raise TransportError(
@@ -273,7 +275,7 @@ class HttpsTransport:
 
     def _require_open(self, request: Request) -> None:
         if self._closed:
-            raise TransportError(f"{self._where(request)}: the client is closed")
+            raise TransportError(f"{self._where(request)}: {_CLOSED}")
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -29,10 +29,10 @@ from muster.api.server import (
     certificates,
     flowcontrol,
 )
-from muster.api.validation import others as other_rules
 from muster.api.validation import podgroups as podgroup_rules
 from muster.api.validation.groups import apps as app_rules
 from muster.api.validation.groups import networking as network_rules
+from muster.api.validation.groups import nodes as node_rules
 from muster.api.validation.groups import scaling
 from muster.api.validation.groups import storage as storage_rules
 from muster.api.validation.server import apiservice as api_service_rules
@@ -270,14 +270,14 @@ OTHERS = (
     ),
     _kept(flowcontrol.FLOW_SCHEMA, _CLUSTER, _SPEC),
     _kept(flowcontrol.PRIORITY_LEVEL_CONFIGURATION, _CLUSTER, _SPEC),
-    _kept(runtimeclass.RUNTIME_CLASS, other_rules.RUNTIME_CLASS, Rules(unconditional_update=False), has_status=False),
+    _kept(runtimeclass.RUNTIME_CLASS, node_rules.RUNTIME_CLASS, Rules(unconditional_update=False), has_status=False),
     _kept(
         resource.RESOURCE_CLAIM,
-        other_rules.RESOURCE_CLAIM,
+        node_rules.RESOURCE_CLAIM,
         replace(_PLAIN, returns_deleted=True),
         but="allocates no devices to them",
     ),
-    _kept(resource.RESOURCE_CLAIM_TEMPLATE, other_rules.RESOURCE_CLAIM_TEMPLATE, _GIVEN_BACK, has_status=False),
+    _kept(resource.RESOURCE_CLAIM_TEMPLATE, node_rules.RESOURCE_CLAIM_TEMPLATE, _GIVEN_BACK, has_status=False),
     _kept(
         resource.RESOURCE_SLICE,
         _CLUSTER,

@@ -16,7 +16,7 @@ QUEUE, CLASS = f"{K}/queue-name", f"{K}/priority-class"
 LONGEST, PREBUILT = f"{K}/max-exec-time-seconds", f"{K}/prebuilt-workload-name"
 MINIMUM, TOGETHER = f"{K}/job-min-parallelism", f"{K}/job-completions-equal-parallelism"
 ELASTIC, GATES = f"{K}/elastic-job", f"{K}/admission-gated-by"
-OURS = "muster.dev/elastic"
+OURS, GANG = "muster.dev/elastic", "muster.dev/gang"
 
 
 def job(labels=None, annotations=None, *, runs=False, **spec):
@@ -63,13 +63,13 @@ def test_what_a_new_job_gets(made, around, gets):
     [
         pytest.param(job({QUEUE: "lq"}, **FOUR), True, id="a pod for each index"),
         pytest.param(job(managedBy="kubernetes.io/job-controller", **FOUR), True, id="the usual controller by name"),
-        pytest.param(job(annotations={"muster.dev/gang": "true"}, **FOUR), True, id="a gang"),
+        pytest.param(job(annotations={GANG: "true"}, **FOUR), True, id="a gang"),
         pytest.param(job(**FOUR | {"parallelism": 2}), False, id="fewer pods than indexes"),
         pytest.param(job(parallelism=4, completions=4), False, id="pods without an index"),
         pytest.param(job(annotations={OURS: "1:4"}, **FOUR), False, id="elastic in our way"),
         pytest.param(job(annotations={ELASTIC: "false"}, **FOUR), False, id="not to be elastic"),
         pytest.param(job(annotations={MINIMUM: "2"}, **FOUR), False, id="admitted in part"),
-        pytest.param(job(annotations={"muster.dev/gang": "false"}, **FOUR), False, id="not a gang"),
+        pytest.param(job(annotations={GANG: "false"}, **FOUR), False, id="not a gang"),
         pytest.param(job({PREBUILT: "w"}, **FOUR), False, id="a Workload of somebody else"),
         pytest.param(job(managedBy="else.io/x", **FOUR), False, id="a controller of its own"),
     ],
@@ -130,8 +130,8 @@ def test_whose_workload_follows_its_size(made, follows):
             f'metadata.annotations[{GATES}]: Invalid value: "a.io/b,,": cannot contain empty',
         ),
         (job({}, {"muster.dev/wait-for-pods-ready": "soon"}), "metadata.annotations[muster.dev/wait-for-pods-ready]"),
-        (job({}, {"muster.dev/gang": "false"}), ""),
-        (job({}, {"muster.dev/gang": "no"}), 'metadata.annotations[muster.dev/gang]: Invalid value: "no": must be "tr'),
+        (job({}, {GANG: "false"}), ""),
+        (job({}, {GANG: "no"}), 'metadata.annotations[muster.dev/gang]: Invalid value: "no": must be "tr'),
     ],
 )
 def test_new_jobs(made, said):
@@ -149,6 +149,8 @@ def test_new_jobs(made, said):
             f'metadata.labels[{QUEUE}]: Invalid value: "b": field is immutable',
         ),
         (job({QUEUE: "a"}, runs=True), job({QUEUE: "b"}), ""),
+        (job({}, {GANG: "no"}), job({}, {GANG: "no"}, runs=True), ""),
+        (job({}, {GANG: "no"}), job({}, {GANG: "none"}), f"metadata.annotations[{GANG}]: Invalid value"),
         (job({QUEUE: "a"}), job({QUEUE: "b"}, runs=True), f"metadata.labels[{QUEUE}]: Invalid value"),
         (
             job({QUEUE: "a"}),

@@ -15,6 +15,7 @@ QUEUE = f"{K}/queue-name"
 REQUIRED, PREFERRED = f"{K}/podset-required-topology", f"{K}/podset-preferred-topology"
 SLICE, SLICE_SIZE, GROUP = (f"{K}/podset-slice-required-topology", f"{K}/podset-slice-size", f"{K}/podset-group-name")
 ELASTIC = f"{K}/elastic-job"
+GANG = "metadata.annotations[muster.dev/gang]"
 SIZED = {"metadata": {"annotations": {ELASTIC: "true"}}}
 SUSPENDED = {"spec": {"suspend": True}}
 AWAY = {"spec": {"managedBy": f"{K}/multikueue"}}
@@ -24,7 +25,8 @@ FAR = World({"lq": "far"}, elsewhere=("far",))
 def role(name, pods=1, replicas=1, /, **annotations):
     template = {"metadata": {"annotations": annotations.pop("annotations", {})}}
     spec = {"parallelism": pods, "completions": pods, "template": template}
-    return {"name": name, "replicas": replicas, "template": {"spec": spec}}
+    said = {"muster.dev/gang": annotations["gang"]} if annotations else {}
+    return {"name": name, "replicas": replicas, "template": {"metadata": {"annotations": said}, "spec": spec}}
 
 
 def jobset(*roles, labels=None, annotations=None, runs=False, **spec):
@@ -72,6 +74,12 @@ OTHERS = f"must specify '{REQUIRED}' or '{PREFERRED}' topology consistent with '
     ("made", "said"),
     [
         pytest.param(jobset(labels={QUEUE: "queue"}), [], id="simple"),
+        pytest.param(jobset(role("a", gang="false")), [], id="no gang"),
+        pytest.param(
+            jobset(role("a"), role("b", gang="no")),
+            [f'spec.replicatedJobs[1].template.{GANG}: Invalid value: "no": must be "true" or "false"'],
+            id="a gang or not",
+        ),
         pytest.param(
             jobset(labels={QUEUE: "queue", f"{K}/prebuilt-workload-name": "prebuilt-workload"}), [], id="prebuilt"
         ),

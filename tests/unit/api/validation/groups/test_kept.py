@@ -25,9 +25,9 @@ from muster.api.kinds import Kind
 from muster.api.server import (
     apiregistration,
 )
-from muster.api.validation import others as other_rules
 from muster.api.validation.groups import apps as app_rules
 from muster.api.validation.groups import networking as network_rules
+from muster.api.validation.groups import nodes as node_rules
 from muster.api.validation.groups import scaling
 from muster.api.validation.groups import storage as storage_rules
 from muster.api.validation.server import apiservice as api_service_rules
@@ -97,9 +97,9 @@ GOOD: dict[str, tuple[Kind[Any], Standard, dict[str, Any]]] = {
         {"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "d"}, "maxReplicas": 3}},
     ),
     "budget": (policy.POD_DISRUPTION_BUDGET, scaling.DISRUPTION_BUDGET, {"spec": {"minAvailable": "50%"}}),
-    "runtimeclass": (runtimeclass.RUNTIME_CLASS, other_rules.RUNTIME_CLASS, {"handler": "h"}),
-    "devices": (resource.RESOURCE_CLAIM, other_rules.RESOURCE_CLAIM, {"spec": DEVICES}),
-    "template": (resource.RESOURCE_CLAIM_TEMPLATE, other_rules.RESOURCE_CLAIM_TEMPLATE, {"spec": {"spec": DEVICES}}),
+    "runtimeclass": (runtimeclass.RUNTIME_CLASS, node_rules.RUNTIME_CLASS, {"handler": "h"}),
+    "devices": (resource.RESOURCE_CLAIM, node_rules.RESOURCE_CLAIM, {"spec": DEVICES}),
+    "template": (resource.RESOURCE_CLAIM_TEMPLATE, node_rules.RESOURCE_CLAIM_TEMPLATE, {"spec": {"spec": DEVICES}}),
     "apiservice": (
         apiregistration.API_SERVICE,
         api_service_rules.API_SERVICE,

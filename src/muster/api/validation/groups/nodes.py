@@ -1,4 +1,4 @@
-"""Rules of kinds that have few (k8s.io/kubernetes/pkg/apis/{node,resource}/validation)."""
+"""Rules of what nodes lend: runtimes and devices (k8s.io/kubernetes/pkg/apis/{node,resource}/validation)."""
 
 from muster.api.groups.resource import DeviceRequest, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from muster.api.groups.runtimeclass import RuntimeClass
