@@ -263,7 +263,7 @@ def test_a_fresh_install_works_with_the_rights_that_it_is_given_and_goes_without
         # It is no pod, as far as the cluster knows.
         refused = site.remove(*EVERYTHING)
         assert refused.returncode == 1
-        assert refused.stderr.startswith("an engine that is no pod of this cluster goes on, as ")
+        assert "\nan engine that is no pod of this cluster goes on, as " in refused.stderr
         processes[1].terminate()
         assert processes[1].wait(60) == 0
         removed = site.remove(*EVERYTHING)
@@ -374,7 +374,7 @@ def test_definitions_of_others_are_neither_taken_over_nor_removed(site: Site) ->
     with renewed_lease(site, "jobset-system", "6d4f6a47.jobset.x-k8s.io", "jobset-0_uid"):
         removed = site.remove()
     assert removed.returncode == 0, removed.stderr
-    assert removed.stderr.startswith("JobSets are left: JobSet's own controller runs them, as jobset-0_uid\n")
+    assert "\nJobSets are left: JobSet's own controller runs them, as jobset-0_uid\n" in removed.stderr
     assert len(site.get("jobsets")["items"]) == 2
     assert site.get(*name)["metadata"]["uid"] == before["metadata"]["uid"]
     left = site.kubectl("get", "crds", "-o", "name")
