@@ -77,6 +77,33 @@ def test_nothing_to_apply_is_said(shared_up, manifest, message, tmp_path):
     assert "no *.yaml, *.yml, *.json in it" in done.stderr
 
 
+KEPT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec:
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: c, image: none}]}
+"""
+
+
+def test_what_the_server_warns_of_is_said_beside_what_it_did(shared_up):
+    done = shared_up("apply", "-f", "-", input=KEPT)
+    warning = "Warning: this cluster keeps deployments but makes no pods for them\n"
+    assert (done.stdout, done.stderr) == ("deployment.apps/d created\n", warning)
+
+
+def test_an_address_is_no_manifest_and_it_is_said_how_it_becomes_one(shared_up):
+    done = shared_up("apply", "-f", "https://example.com/a b.yaml", check=False)
+    fetch = "curl -fsSL 'https://example.com/a b.yaml' | muster apply -f -"
+    assert (done.returncode, errors(done)) == (
+        1,
+        [f"Error: https://example.com/a b.yaml: only files are read; {fetch}"],
+    )
+
+
 def test_of_a_name_that_is_taken_nothing_is_made(up):
     up("run", "--name", "taken", "--", "true")
     done = up("run", "--name", "taken", "--", "true", check=False)

@@ -93,6 +93,7 @@ async def connect(target: Target, say: Callable[[str], None]) -> AsyncIterator[S
     """
     from muster.actions.patience import Patience
     from muster.actions.refusals import PlainRefusals
+    from muster.actions.warnings import Warnings
     from muster.runtime.client import Client
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
@@ -100,7 +101,7 @@ async def connect(target: Target, say: Callable[[str], None]) -> AsyncIterator[S
 
     config = connection(target)
     tunnels = PlainRefusals(HttpsTransport(config, RealClock(), Random()))
-    transport = Patience(tunnels, say)
+    transport = Warnings(Patience(tunnels, say), say)
     try:
         client, namespace = Client(transport, field_manager="muster-cli"), target.namespace or config.namespace
         where = _where(config) if names_another(target, Home.find(os.environ)) else ""

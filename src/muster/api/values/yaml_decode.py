@@ -37,6 +37,9 @@ MAX_ALIASED = 3 * 1024 * 1024
 
 MAX_DIGITS = 100
 
+# What PyYAML calls a text that has no name.
+_UNNAMED = 'in "<byte string>", '
+
 _TAG = "tag:yaml.org,2002:"
 _END = object()
 
@@ -64,7 +67,8 @@ def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
             raise ValueError("yaml: more than one document")
         return value, tuple(reader.duplicates)
     except yaml.YAMLError as error:
-        raise ValueError(f"yaml: {' '.join(str(error).split())}") from None
+        said = " ".join(str(error).split())
+        raise ValueError(f"yaml: {said.replace(_UNNAMED, 'at ')}") from None
 
 
 def _json(text: bytes) -> Any:

@@ -1,5 +1,6 @@
 """Manifests from files, and each of them on its way to the server: what `muster apply` and `muster plan` share."""
 
+import shlex
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -32,6 +33,8 @@ def _files(name: str) -> list[str]:
 
 def _read(name: str) -> list[Manifest | ManifestError]:
     source = "stdin" if name == "-" else name
+    if name.startswith(("http://", "https://")):
+        return [ManifestError(f"{name}: only files are read; curl -fsSL {shlex.quote(name)} | muster apply -f -")]
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:

@@ -13,6 +13,7 @@ from muster.cli.names.suggesting import meant
 
 _STDIN = 0
 _BY_INPUT = "script"
+_RUN_BY = {".py": "python", ".sh": "sh"}
 
 
 def find(words: tuple[str, ...]) -> Script | None:
@@ -101,5 +102,9 @@ def _from_file(word: str) -> Script | None:
             data = opened.read(scripts.MOST_BYTES + 1)
     except (OSError, ValueError):
         return None  # as a command it will say what is wrong
-    bare = "/" not in word and data.startswith(b"#!") and shutil.which(word) is None
-    return scripts.read(path.name, data) if bare or scripts.has_directives(data) else None
+    bare, begins = "/" not in word and shutil.which(word) is None, data.startswith(b"#!")
+    if (bare and begins) or scripts.has_directives(data):
+        return scripts.read(path.name, data)
+    if bare and path.suffix in _RUN_BY:
+        raise ScriptError(f"{word} has no #! line that says what runs it; say so: {_RUN_BY[path.suffix]} {word}")
+    return None

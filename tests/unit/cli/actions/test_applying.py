@@ -33,7 +33,7 @@ def name_of(found):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: [", "x.yaml: yaml: while parsing a flow node did not find expected node content"),
+        ("a: [", "x.yaml: yaml: while parsing a flow node did not find expected node content at line 2, column 1"),
         ("kind: A\nkind: B", "x.yaml: kind is given more than once"),
         ("[" * 100_000, "x.yaml: yaml: it nests deeper than"),
         ("just text", "x.yaml: expected an object with apiVersion and kind"),

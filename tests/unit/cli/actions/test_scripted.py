@@ -99,6 +99,16 @@ def test_what_is_no_script_stays_a_command(here, word):
     assert submitted(word)[2]["command"] == [word]
 
 
+@pytest.mark.parametrize(("name", "hint"), [("train.py", "python train.py"), ("job.sh", "sh job.sh")])
+def test_a_file_that_nothing_would_find_says_how_it_is_run(here, monkeypatch, name, hint):
+    script("echo\n", name)
+    assert refused(name) == f"Error: {name} has no #! line that says what runs it; say so: {hint}"
+    assert submitted(f"./{name}")[2]["command"] == [f"./{name}"]
+    (here / name).chmod(0o700)
+    monkeypatch.setenv("PATH", str(here))
+    assert submitted(name)[2]["command"] == [name]
+
+
 def test_nothing_waits_for_a_pipe_of_that_name(here):
     os.mkfifo(here / "pipe")
     assert submitted("./pipe")[2]["command"] == ["./pipe"]
