@@ -263,7 +263,8 @@ def test_the_server_begins_anew_and_has_forgotten_what_was(world: World) -> None
     world.job(2)
     world.all_ends_well()
     assert leader.leads
-    assert leader.said("version too old, listing again")
+    # A server that does not know its roles yet refuses the watch before it looks at its version: it is listed then, too.
+    assert leader.said("version too old, listing again") or leader.said("cannot watch resource")
 
 
 def test_a_server_that_is_too_busy_is_not_hurried(world: World) -> None:
