@@ -263,7 +263,7 @@ def test_the_server_begins_anew_and_has_forgotten_what_was(world: World) -> None
     world.job(2)
     world.all_ends_well()
     assert leader.leads
-    # A server that does not know its roles yet refuses the watch before it looks at its version: it is listed then, too.
+    # A server that does not know its roles yet refuses the watch before it looks at its version: it lists then, too.
     assert leader.said("version too old, listing again") or leader.said("cannot watch resource")
 
 
