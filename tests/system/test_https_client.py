@@ -265,6 +265,9 @@ def test_a_closed_client_says_so() -> None:
             await status(transport)
         with pytest.raises(TransportError, match="the client is closed"):
             await status(transport)
+        with pytest.raises(TransportError, match="the client is closed"):
+            async with transport.converse(Request("GET", "/exec"), "v5.channel.k8s.io"):
+                pass
 
     play(scenario)
 

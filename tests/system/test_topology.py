@@ -400,6 +400,18 @@ async def sent(q: Queued) -> list[str]:
     return [pod.spec.node_selector.get(HOSTNAME_LABEL, "") for pod in pods]
 
 
+async def evictions(q: Queued) -> list[str]:
+    events = (await q.client.list(EVENT)).items
+    return [event.message for event in events if event.reason == "EvictedDueToNodeFailures"]
+
+
+async def bind(q: Queued, pod: Pod) -> None:
+    node = pod.spec.node_selector[HOSTNAME_LABEL]
+    binding = {"metadata": {"name": pod.metadata.name}, "target": {"kind": "Node", "name": node}}
+    await q.client.post(POD, pod.metadata.name, "default", "binding", binding)
+    await q.world.settle()
+
+
 @hall
 async def test_a_job_none_of_whose_pods_has_come_to_a_node_starts_anew_when_theirs_is_lost(q: Queued) -> None:
     await queue(q)
@@ -412,8 +424,7 @@ async def test_a_job_none_of_whose_pods_has_come_to_a_node_starts_anew_when_thei
 
     await q.world.until(are_sent_elsewhere, 120)
     assert not (await q.now()).status.failed
-    told = [event.message for event in (await q.client.list(EVENT)).items if event.reason.endswith("NodeFailures")]
-    assert told == ["Workload was evicted as its pods had not come to a failed node: b1-r1-h1"]
+    assert await evictions(q) == ["Workload was evicted as its pods had not started when their node failed: b1-r1-h1"]
 
 
 @hall
@@ -422,9 +433,7 @@ async def test_pods_that_had_not_come_to_a_lost_node_are_made_again_where_others
     await q.job(workers=3, template=asking(preferred=RACK) | UNSENT)
     assert await sent(q) == ["b1-r1-h1", "b1-r1-h1", "b1-r1-h2"]
     (bound,) = [pod for pod in await q.world.pods("j") if pod.spec.node_selector[HOSTNAME_LABEL] == "b1-r1-h2"]
-    binding = {"metadata": {"name": bound.metadata.name}, "target": {"kind": "Node", "name": "b1-r1-h2"}}
-    await q.client.post(POD, bound.metadata.name, "default", "binding", binding)
-    await q.world.settle()
+    await bind(q, bound)
     await no_more_ready(q, "b1-r1-h1")
 
     async def are_sent_elsewhere() -> bool:
@@ -436,6 +445,41 @@ async def test_pods_that_had_not_come_to_a_lost_node_are_made_again_where_others
     assert why == ["UnschedulableOnAssignedNode"] * 2
     assert (await q.now()).status.failed == 2
     assert (await q.client.get(POD, bound.metadata.name, "default")).metadata.uid == bound.metadata.uid
+
+
+@hall
+async def test_a_pod_that_has_ended_does_not_run(q: Queued) -> None:
+    """Its Job has one failure left, and keeps it."""
+    await queue(q)
+    await q.job(workers=2, template=asking(required=RACK) | UNSENT, backoffLimit=1)
+    first = (await q.world.pods("j"))[0]
+    await bind(q, first)
+    await q.client.patch(POD, first.metadata.name, {"status": {"phase": "Failed"}}, "default", subresource="status")
+    await q.world.settle(30)
+    assert (await q.now()).status.failed == 1
+    assert await sent(q) == ["b1-r1-h1", "b1-r1-h1"]
+    await no_more_ready(q, "b1-r1-h1")
+
+    async def are_sent_elsewhere() -> bool:
+        return await sent(q) == ["b1-r1-h2", "b1-r1-h2"]
+
+    await q.world.until(are_sent_elsewhere, 120)
+    assert (await q.now()).status.failed == 1
+
+
+@hall
+async def test_who_chose_a_node_without_having_been_sent_there_waits_for_it(q: Queued) -> None:
+    """A topology down to racks sends nobody to a node."""
+    await queue(q, levels=[BLOCK, RACK])
+    chosen = {"spec": {"nodeSelector": {HOSTNAME_LABEL: "b1-r1-h1"}, "schedulerName": "nobody"}}
+    await q.job(workers=2, template=asking(required=BLOCK) | chosen)
+    before = [pod.metadata.uid for pod in await q.world.pods("j")]
+    await no_more_ready(q, "b1-r1-h1")
+    name = (await q.workload()).metadata.name
+    await q.client.patch(WORKLOAD, name, {"metadata": {"labels": {"looked": "at"}}}, "default")
+    await q.world.settle(60)
+    assert [pod.metadata.uid for pod in await q.world.pods("j")] == before
+    assert await evictions(q) == []
 
 
 async def _no_places(q: Queued) -> None:

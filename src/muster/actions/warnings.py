@@ -37,7 +37,7 @@ class Warnings:
         await self._transport.close()
 
     def _tell(self, text: str) -> None:
-        if text not in self._said:
+        if text and text not in self._said:
             self._said.add(text)
             self._say(f"Warning: {plain(text)}")
 

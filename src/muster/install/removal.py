@@ -52,6 +52,8 @@ _POD_GROUPS: Final = (
 )
 # A Lease is looked at so often.
 _LOOK_SECONDS: Final = 2
+# However long a Lease says that it lasts: who works renews it sooner.
+_MOST_SECONDS: Final = 120
 # A standby asks for a free Lease after one to so many retry periods more (client-go's JitterFactor, and ours).
 _JITTER: Final = 1.2
 _ELSEWHERE: Final = '{{range .items}}{{if ne .metadata.namespace "%s"}}{{.metadata.namespace}} {{end}}{{end}}'
@@ -92,8 +94,8 @@ remove() {{
   kubectl delete "$@" --ignore-not-found --timeout=120s
 }}
 
-# Who renews the Lease $1/$2 while this looks at it, for as long as it lasts: times in it are of another clock. For a
-# free one a standby asks within $3 s.
+# Who renews the Lease $1/$2 while this looks at it: times in it are of another clock. For one that is free, or has run
+# out, a standby asks within $3 s.
 lease() {{
   kubectl get {LEASE.resource} -n "$1" "$2" --ignore-not-found \\
     -o jsonpath='{{.spec.holderIdentity}} {{.spec.renewTime}} {{.spec.leaseDurationSeconds}}'
@@ -103,15 +105,16 @@ renewer() {{
   case "$before" in
     "") seconds=0 ;;
     " "*) seconds="$3" ;;
-    *) seconds=$((${{before##* }} + 0)) ;;
+    *) seconds=$((${{before##* }} + $3)) ;;
   esac
+  if [ "$seconds" -gt {_MOST_SECONDS} ]; then seconds={_MOST_SECONDS}; fi
   if [ "$seconds" -gt 0 ]; then printf 'is the lease %s/%s in use? up to %s s\\n' "$1" "$2" "$seconds" >&2; fi
   while [ "$seconds" -gt 0 ]; do
     sleep {_LOOK_SECONDS}
     seconds=$((seconds - {_LOOK_SECONDS}))
     now="$(lease "$@")"
     if [ "$now" != "$before" ] && [ -n "${{now%% *}}" ]; then
-      printf '%s' "${{now%% *}}"
+      printf '%s' "${{now%% *}}" | tr -d '[:cntrl:]'
       return
     fi
   done

@@ -90,12 +90,12 @@ ENGINE_LEASE = load(plain()).leader_election.resource_name
 
 
 def in_use(lease: str) -> str:
-    """What is said while a Lease that lasts for 15 s is looked at; the last look is the eighth."""
-    return f"is the lease {lease} in use? up to 15 s\n"
+    """What is said while a Lease that lasts for 15 s is looked at; the last look is the eleventh."""
+    return f"is the lease {lease} in use? up to 22 s\n"
 
 
 def test_jobsets_that_jobsets_own_controller_runs_hold_nothing_up(tmp_path: Path):
-    (tmp_path / f"{JOBSET_LEASE}.after-8").write_text("jobset-0_uid now 15")
+    (tmp_path / f"{JOBSET_LEASE}.after-11").write_text("jobset-0_uid now 15")
     done = run(tmp_path, **{JOBSETS: "  jobset team/train\n", JOBSET_LEASE: "jobset-0_uid then 15"})
     left = "JobSets are left: JobSet's own controller runs them, as jobset-0_uid\n"
     assert (done.code, done.said) == (0, in_use(f"jobset-system/{JOBSET_LEASE}") + left)
@@ -116,13 +116,23 @@ def test_jobsets_hold_it_up_where_jobsets_own_controller_has_ended(tmp_path: Pat
 
 
 def test_kinds_stay_while_an_engine_outside_of_the_cluster_renews_its_lease(tmp_path: Path):
-    (tmp_path / f"{ENGINE_LEASE}.after-8").write_text("box_uid now 15")
+    (tmp_path / f"{ENGINE_LEASE}.after-11").write_text("box_uid now 15")
     done = run(tmp_path, **{ENGINE_LEASE: "box_uid then 15"})
     goes_on = "an engine that is no pod of this cluster goes on, as box_uid: stop it, and run this again\n"
     assert (done.code, done.said) == (1, in_use(f"{options().lease_namespace}/{ENGINE_LEASE}") + goes_on)
     kinds = [arguments[0].partition(".")[0] for arguments in done.deleted]
     assert "deployment" in kinds
     assert "customresourcedefinition" not in kinds
+
+
+def test_who_holds_a_lease_is_shown_without_what_could_steer_a_terminal(tmp_path: Path):
+    (tmp_path / f"{ENGINE_LEASE}.after-1").write_text("box\x1b[2J_uid now 15")
+    assert "goes on, as box[2J_uid: stop" in run(tmp_path, **{ENGINE_LEASE: "box\x1b[2J_uid then 15"}).said
+
+
+def test_a_lease_that_lasts_for_ever_is_looked_at_for_two_minutes(tmp_path: Path):
+    done = run(tmp_path, **{ENGINE_LEASE: "box_uid then 2147483647"})
+    assert (done.code, len((tmp_path / "naps").read_text().split())) == (0, 60)
 
 
 SLOW = "leaderElection: {leaderElect: true, leaseDuration: 60s, renewDeadline: 40s, retryPeriod: 10s}\n"

@@ -102,7 +102,8 @@ def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
     yield from _longest(meta)
     yield from gates(meta)
     yield from readiness(meta)
-    yield from gang(meta, old)
+    if part_of(meta) is None:  # what its JobSet may say is looked at there
+        yield from gang(meta, old)
 
 
 def gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> Errors:

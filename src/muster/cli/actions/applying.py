@@ -46,18 +46,24 @@ def manifests(data: bytes, source: str) -> list[Manifest | ManifestError]:
 
 def _documents(text: str, source: str) -> Iterator[Manifest | ManifestError]:
     # A line that begins with three dashes begins a document, wherever it stands.
-    parts = re.split(r"^(?=---(?:\s|$))", text, flags=re.MULTILINE)
+    parts, lines = re.split(r"^(?=---(?:\s|$))", text, flags=re.MULTILINE), 0
     for number, part in enumerate(parts, 1):
         where = f"{source}, document {number}" if len(parts) > 1 else source
+        above, lines = lines, lines + part.count("\n")
         try:
             document, repeated = decode(part.encode())
         except ValueError as error:
-            yield ManifestError(f"{where}: {error}")
+            yield ManifestError(f"{where}: {_of_file(str(error), above)}")
             continue
         if repeated:
             yield ManifestError(f"{where}: {repeated[0].path} is given more than once")
         elif document is not None:
             yield from _objects(document, where)
+
+
+def _of_file(error: str, above: int) -> str:
+    """What is wrong with a document below so many lines: its lines are those of the file."""
+    return re.sub(r"\bat line (\d+), column ", lambda line: f"at line {int(line[1]) + above}, column ", error)
 
 
 def _objects(document: Any, where: str) -> Iterator[Manifest | ManifestError]:

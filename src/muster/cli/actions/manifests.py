@@ -33,8 +33,10 @@ def _files(name: str) -> list[str]:
 
 def _read(name: str) -> list[Manifest | ManifestError]:
     source = "stdin" if name == "-" else name
-    if name.startswith(("http://", "https://")):
-        return [ManifestError(f"{name}: only files are read; curl -fsSL {shlex.quote(name)} | muster apply -f -")]
+    if name.lower().startswith(("http://", "https://")):
+        return [
+            ManifestError(f"{name}: only files are read, and stdin: curl -fsSL {shlex.quote(name)} prints it for -f -")
+        ]
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:

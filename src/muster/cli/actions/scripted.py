@@ -1,5 +1,6 @@
 """Job scripts on the command line of `muster run`: by the name of a file, or by the standard input."""
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from click.core import ParameterSource
 from muster.actions import scripts
 from muster.actions.scripts import Directive, Script, ScriptError
 from muster.cli.names.suggesting import meant
+from muster.cli.terminal.output import say
 
 _STDIN = 0
 _BY_INPUT = "script"
@@ -106,5 +108,6 @@ def _from_file(word: str) -> Script | None:
     if (bare and begins) or scripts.has_directives(data):
         return scripts.read(path.name, data)
     if bare and path.suffix in _RUN_BY:
-        raise ScriptError(f"{word} has no #! line that says what runs it; say so: {_RUN_BY[path.suffix]} {word}")
+        how = f"{_RUN_BY[path.suffix]} {shlex.quote(word)}"
+        say(f"{word}: no program of that name is on PATH here; if the file is meant: {how}, or begin it with #!")
     return None

@@ -3,12 +3,12 @@
 A node is lost when it is gone, or not ready for a while and no pod of the workload runs there any more. The new place
 counts at once, in the ledger; its write follows. Of several lost nodes the whole workload starts anew, as upstream.
 
-Pods that were sent to such a node and had not come to it cannot be sent elsewhere. While none of the workload's has
-come to a node, it starts anew: that counts as no failure of its job. Later they fail, as upstream has it, and their
+Pods that were sent to such a node and had not come to it cannot be sent elsewhere. Where no pod of the workload runs,
+it starts anew: that counts as no failure of its job. Where others run, they fail, as upstream has it, and their
 controller makes others.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from muster.api.conditions import find, is_true
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.kueue import WORKLOAD, Workload, WorkloadStatus
-from muster.api.kueue.names import ADMITTED, EVICTED, EVICTED_DUE_TO, FINISHED, NODE_FAILURES
+from muster.api.kueue.names import ADMITTED, EVICTED, EVICTED_DUE_TO, FINISHED, NODE_FAILURES, POD_SET_LABEL
 from muster.api.meta import controller_of
 from muster.api.nodes import HOSTNAME_LABEL, is_ready
 from muster.api.pods import is_active
@@ -30,7 +30,7 @@ from muster.queueing.workload.eviction import evict
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, merge_patch, reference
+from muster.runtime.objects import merge_patch, reference
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -89,39 +89,42 @@ class NodeReplacement(Reconciler):
         left = {host: self._until_lost(key, host) for host in sorted(_hosts(holder.places))}
         said = {node.name for node in workload.status.unhealthy_nodes}
         lost = [host for host, seconds in left.items() if seconds == 0 or host in said]
-        if lost:
+        stuck = self._stuck(key, holder, lost)
+        if stuck and not any(pod.spec.node_name and is_active(pod) for pod in self._pods.by(PODS_BY_WORKLOAD, key)):
+            hosts = ", ".join(sorted({pod.spec.node_selector[HOSTNAME_LABEL] for pod in stuck}))
+            await self._evict(
+                workload, f"Workload was evicted as its pods had not started when their node failed: {hosts}"
+            )
+        elif lost:
             await self._replace(workload, holder, lost)
             return AGAIN_SECONDS
-        await self._end(workload, self._astray(key, holder))
+        else:
+            await self._fail(stuck)
         return min((seconds for seconds in left.values() if seconds is not None), default=None)
 
-    def _astray(self, key: str, holder: WorkloadInfo) -> list[Pod]:
-        """The pods that were sent to a node where the workload is no longer, and that does not work."""
-        hosts = _hosts(holder.places)
+    def _stuck(self, key: str, holder: WorkloadInfo, lost: Collection[str]) -> list[Pod]:
+        """The pods that were sent to a node that is lost, or where the workload is no longer and that does not work.
+
+        Only those were sent whose podset has places by node: others may have chosen one themselves.
+        """
+        hosts = {places.podset: _hosts([places]) for places in holder.places if places.levels == _SINGLE_NODES}
         return [
             pod
             for pod in self._pods.by(PODS_BY_WORKLOAD, key)
-            if (host := pod.spec.node_selector.get(HOSTNAME_LABEL))
-            and host not in hosts
+            if (podset := pod.metadata.labels.get(POD_SET_LABEL, "")) in hosts
+            and (host := pod.spec.node_selector.get(HOSTNAME_LABEL, ""))
+            and (host in lost or not (host in hosts[podset] or any(map(is_ready, self._nodes.by(_BY_HOST, host)))))
             and not (pod.spec.node_name or waits(pod))
             and is_active(pod)
             and controller_of(pod.metadata) is not None
-            and not any(map(is_ready, self._nodes.by(_BY_HOST, host)))
         ]
 
-    async def _end(self, workload: Workload, astray: Sequence[Pod]) -> None:
-        """End pods that cannot come to their node."""
-        if not astray:
-            return
-        pods = self._pods.by(PODS_BY_WORKLOAD, key_of(workload))
-        if not any(pod.spec.node_name for pod in pods):
-            hosts = ", ".join(sorted({pod.spec.node_selector[HOSTNAME_LABEL] for pod in astray}))
-            await self._evict(workload, f"Workload was evicted as its pods had not come to a failed node: {hosts}")
-            return
+    async def _fail(self, pods: Iterable[Pod]) -> None:
+        """End pods that cannot come to their node. Raises `ApiError` (Conflict: one may have a node after all)."""
         now = self._clock.now().replace(microsecond=0)
         status = {"phase": "Failed", "conditions": [_UNSCHEDULABLE | {"lastTransitionTime": now}]}
-        for pod in astray:
-            with ignoring("NotFound", "Conflict"):  # it is gone, or has a node after all
+        for pod in pods:
+            with ignoring("NotFound"):
                 await self._client.patch_object(
                     POD, pod, {"status": status}, type=STRATEGIC_MERGE_PATCH, subresource="status"
                 )

@@ -116,6 +116,7 @@ class HttpsTransport:
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
         """A WebSocket. Raises `ApiError` if the server refuses, `TransportError` if the connection breaks."""
+        self._require_open(request)
         credential, cluster = await self._vault.current(), self.config.cluster
         headers = [*self._headers, *([("Authorization", credential.authorization)] if credential.authorization else [])]
         try:

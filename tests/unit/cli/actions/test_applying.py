@@ -72,6 +72,7 @@ def test_what_can_be_read_is_read():
     assert (name_of(second), name_of(fourth)) == ("a", "b")
     assert fourth.where == "x.yaml, document 4"
     assert [isinstance(one, ManifestError) for one in (first, third)] == [True, True]
+    assert "at line 8, column 1" in str(third), "of the file"
 
 
 def test_yaml_dates_are_text():

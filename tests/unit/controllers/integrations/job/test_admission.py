@@ -2,10 +2,12 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.unit.managed_world import DEFAULT, World
 
 from muster.api.batch import Job
 from muster.api.managed.surroundings import Settings
+from muster.api.meta import OwnerReference
 from muster.controllers.integrations.admission import completing, errors
 from muster.controllers.integrations.job.admission import counts_follow
 from muster.controllers.integrations.job.integration import JobIntegration
@@ -137,6 +139,13 @@ def test_whose_workload_follows_its_size(made, follows):
 def test_new_jobs(made, said):
     found = [str(error) for error in errors(KIND, made, None, DEFAULT)]
     assert found[0].startswith(said) if said else found == []
+
+
+def test_what_a_jobset_says_of_its_jobs_is_looked_at_in_the_jobset():
+    made = job({}, {GANG: "no"})
+    owner = OwnerReference(api_version="jobset.x-k8s.io/v1alpha2", kind="JobSet", name="s", uid="u", controller=True)
+    owned = replace(made, metadata=replace(made.metadata, owner_references=(owner,)))
+    assert errors(KIND, owned, None, DEFAULT) == []
 
 
 @pytest.mark.parametrize(
