@@ -3,7 +3,7 @@
     PYTHONPATH=. python benchmarks/cluster.py CONFIGURATION --where kube,kube:50,floor,up [--fraction 1.0]
     PYTHONPATH=. python benchmarks/cluster.py --failover 10000
 
-MUSTER_KUBE_ASSETS names the folder with kube-apiserver and etcd, and Kueue's kinds are read from `../shared/data`.
+MUSTER_KUBE_ASSETS names the folder with kube-apiserver and etcd, and MUSTER_PEERS that with Kueue's definitions.
 
 The first plays a configuration of Kueue's own, as `admission.py` does and with its player: on kube-apiserver with
 `muster controllers` beside it (`kube:50` with 50 requests a second, `kube` with as many as it likes), and on `muster

@@ -18,7 +18,8 @@ import numpy as np
 from muster.api.core import Node, Pod
 from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
 from muster.controllers.scheduler.roster import Roster
-from muster.gang.nodes.capacity import Capacity, Ints, Strategy
+from muster.gang.arrays import Ints
+from muster.gang.nodes.capacity import Capacity, Strategy
 from muster.gang.order.ends import End
 from muster.gang.order.ledger import Ledger, Running
 from muster.gang.order.preemption import Candidate, Preemption, preempt

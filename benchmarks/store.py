@@ -191,7 +191,7 @@ async def fan_out(store: Store) -> None:
         watch, left = store.watch("pods", store.revision), BURST * rounds
         while left:
             changes = await watch.next()
-            b"".join([change.line for change in changes])
+            b"".join([fragment for change in changes for fragment in change.line])
             left -= len(changes)
         watch.close()
 

@@ -89,7 +89,7 @@ def history() -> None:
 async def _answers(home: Path) -> dict[str, list[float]]:
     """The same questions on a connection that is there: what the server takes of it."""
     from muster.actions.session import Target, connect
-    from muster.insight.runs import PATH
+    from muster.insight.history.runs import PATH
     from muster.runtime.transport import Request
 
     since = str(int(time.time()) - 3 * 3600)
@@ -114,7 +114,7 @@ async def _answers(home: Path) -> dict[str, list[float]]:
 def _fill(home: Path, count: int) -> None:
     from muster.cluster.controllers.recorder import row_of
     from muster.cluster.store.history import FILE, HistoryFile
-    from muster.insight.runs import OUTCOMES, Run
+    from muster.insight.history.runs import OUTCOMES, Run
 
     now = datetime.now(UTC).replace(microsecond=0)
     file = HistoryFile(home / FILE, now)

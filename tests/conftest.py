@@ -1,8 +1,11 @@
 """What all tests share: the long form of tests that have one, and how hypothesis searches."""
 
 import gc
+import os
 import signal
+import zlib
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,8 +20,13 @@ LONG_SECONDS = 2 * 3600
 COLLECTION_THRESHOLDS = (20_000, 10, 10)
 
 
+# The share of a run in which the slow tests begin; quick ones fill what the workers have left after it.
+SLOW_SHARE = 0.85
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the long form of crash, fault and property tests")
+    parser.addoption("--schedule", type=int, help="play this one of the schedules of interruptions")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -35,6 +43,28 @@ def _hear_signals() -> None:
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return the number of worker processes: three for two cores, as tests wait a third of their time.
+
+    A debugger needs the only process, and one file is sooner done than workers have started.
+    """
+    if config.getoption("usepdb") or [Path(name.partition("::")[0]).suffix for name in config.args] == [".py"]:
+        return 0
+    return len(os.sched_getaffinity(0)) * 3 // 2
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Spread the slow modules among the quick ones, so that all workers have both and the percentage tells the time."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        items.sort(key=lambda item: _place_module(item.path.relative_to(config.rootpath).as_posix()))
+
+
+def _place_module(path: str) -> float:
+    """Return where in the run a test module begins, from 0 to 1; the same in every worker."""
+    share = 1 if path.startswith("tests/unit/") else SLOW_SHARE
+    return share * zlib.crc32(path.encode()) / 2**32
 
 
 def pytest_collection_finish() -> None:

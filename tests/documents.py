@@ -1,5 +1,10 @@
-"""CRDs and manifests to test with: our own, in `samples`, and the peers', where they lie beside the checkout."""
+"""CRDs and manifests to test with: our own, in `samples`, and the peers', where there are some.
 
+The peers' lie in the folder that `MUSTER_PEERS` names, by default beside the checkout: `crds/PROJECT/*.yaml` and
+`manifests/PROJECT/*.yaml`.
+"""
+
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +12,7 @@ import pytest
 import yaml
 
 OURS = Path(__file__).parent / "samples"
-PEERS = Path(__file__).resolve().parents[2] / "shared" / "data"
+PEERS = Path(os.environ.get("MUSTER_PEERS") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
 # For what only their own files can answer.
 needs_the_peers = pytest.mark.skipif(not PEERS.is_dir(), reason=f"the peers' CRDs and manifests are not at {PEERS}")

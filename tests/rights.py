@@ -65,7 +65,8 @@ _BY_NAMESPACE = [
         *_refused(user, "cluster list", right=f"list multikueueclusters.kueue.x-k8s.io{_EVERYWHERE}"),
         *_refused(user, "queue stop QUEUE --cluster", "queue resume QUEUE --cluster", right=_EVERYWHERE),
         *_refused(user, "queue create more --cpu 1", right=_EVERYWHERE),
-        *_refused(user, "hold queue/QUEUE", "release queue/QUEUE", right=f'localqueues.kueue.x-k8s.io "QUEUE"{_HERE}'),
+        *_refused(user, "hold queue/QUEUE", right=f'localqueues.kueue.x-k8s.io "QUEUE"{_HERE}'),
+        Case(user, "release queue/QUEUE", 0, "is not stopped"),
         *_refused(user, "hold first", right=_HERE),
     )
 ]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from muster import aio, submitit
-    from muster.insight.jobstate import JobState
+    from muster.insight.jobs.state import JobState
     from muster.sdk.core import Why
     from muster.sdk.errors import Error, JobFailedError
     from muster.sdk.executor import Executor
@@ -24,7 +24,7 @@ _HOMES = {
     "Executor": "muster.sdk.executor",
     "Job": "muster.sdk.jobs",
     "JobFailedError": "muster.sdk.errors",
-    "JobState": "muster.insight.jobstate",
+    "JobState": "muster.insight.jobs.state",
     "Why": "muster.sdk.core",
     "job": "muster.sdk.jobs",
     "run": "muster.sdk.jobs",

@@ -1,17 +1,18 @@
-"""The Python interface for programs with a loop of their own: what waits in `muster` is awaited here.
+"""The Python interface for programs with an event loop: what blocks in `muster` is awaited here.
 
     job = await muster.aio.run(train, workers=4)
-    async for state in muster.aio.watch(job): ...
+    async for state in muster.aio.watch(job):
+        ...
     value = await muster.aio.result(job)
 
-The work is done in muster's own thread, so any loop will do, and a busy one holds up no job.
+Muster works in a thread of its own. So any event loop works, and a busy loop delays no job.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
-from muster.insight.jobstate import JobState
+from muster.insight.jobs.state import JobState
 from muster.sdk import core, results
 from muster.sdk.background import background
 from muster.sdk.core import What, Why
@@ -27,86 +28,89 @@ __all__ = ["cancel", "done", "follow", "job", "logs", "result", "run", "scale", 
 async def run(
     what: What, /, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None, **options: Unpack[Options]
 ) -> Job:
-    """As `muster.run`. Cancelled meanwhile, it leaves no job behind."""
-    asked, work, there = checked(options), core.work_of(what, args, kwargs), background()
-    submitting = there.start(core.run(there.connections, work, asked))
+    """Submit a job as `muster.run` does. If the call is cancelled, no job stays."""
+    checked_options, work, thread = checked(options), core.work_of(what, args, kwargs), background()
+    submitting = thread.start(core.run(thread.connections, work, checked_options))
     try:
         return Job(await asyncio.wrap_future(submitting))
     except asyncio.CancelledError:
-        if not submitting.cancel() and submitting.exception() is None:  # it had just been submitted
-            there.start(core.remove(submitting.result()))
+        if not submitting.cancel() and submitting.exception() is None:  # the job had just been submitted
+            thread.start(core.remove(submitting.result()))
         raise
 
 
 async def job(name: str, *, namespace: str = "", kubeconfig: str = "") -> Job:
-    """As `muster.job`."""
+    """Return an existing job, as `muster.job` does."""
     options = Options(namespace=namespace, kubeconfig=kubeconfig)
-    return Job(await _there(core.find(background().connections, name, options)))
+    return Job(await _run_there(core.find(background().connections, name, options)))
 
 
 async def wait(job: Job) -> int:
-    """Wait until it has ended; its exit code. What limits the time is `asyncio.timeout`."""
-    return (await _there(core.ending(job.reference))).code
+    """Wait until the job has ended; return its exit code. Use `asyncio.timeout` to limit the time."""
+    return (await _run_there(core.ending(job.reference))).code
 
 
 async def result(job: Job) -> Any:
-    """As `Job.result`."""
-    return results.result(await _there(core.ended(job.reference)))
+    """Wait for the job, and return its result, as `Job.result` does."""
+    return results.result(await _run_there(core.ended(job.reference)))
 
 
 async def state(job: Job) -> str:
-    """As `Job.state`."""
-    return await _there(core.state(job.reference))
+    """Return the state of the job in a word, as `Job.state`."""
+    return await _run_there(core.state(job.reference))
 
 
 async def done(job: Job) -> bool:
-    """Whether it has ended."""
-    return (await _there(core.record(job.reference))).end is not None
+    """Return whether the job has ended."""
+    return (await _run_there(core.record(job.reference))).end is not None
 
 
 async def logs(job: Job, rank: int | None = None) -> str:
-    """As `Job.logs`."""
-    return "".join(f"{line}\n" for line in await _there(core.logs(job.reference, rank)))
+    """Return what the job has printed so far, as `Job.logs` does."""
+    return "".join(f"{line}\n" for line in await _run_there(core.logs(job.reference, rank)))
 
 
 async def why(job: Job) -> Why:
-    """As `Job.why`."""
-    return await _there(core.why(job.reference))
+    """Return why the job does not run, as `Job.why` does."""
+    return await _run_there(core.why(job.reference))
 
 
 async def cancel(job: Job) -> None:
-    """End it, gracefully."""
-    await _there(core.cancel(job.reference))
+    """End the job gracefully."""
+    await _run_there(core.cancel(job.reference))
 
 
 async def scale(job: Job, workers: int) -> None:
-    """Give it so many workers."""
-    await _there(core.scale(job.reference, workers))
+    """Change the number of workers of the job."""
+    await _run_there(core.scale(job.reference, workers))
 
 
 async def watch(job: Job) -> AsyncIterator[JobState]:
-    """Each state that it comes into, to its end: `word` says it, `ready` of `wanted` workers are, `reason` says why."""
+    """Yield each new state of the job until it ends.
+
+    `word` names the state, `ready` of `wanted` workers are ready, and `reason` explains the state.
+    """
     feed = Feed[JobState]()
-    async for one in _taken(feed, core.watch(job.reference, feed.mention)):
+    async for one in _iterate_feed(feed, core.watch(job.reference, feed.mention)):
         yield one
 
 
 async def follow(job: Job, rank: int | None = None) -> AsyncIterator[str]:
-    """Its lines as they are printed, to its end."""
+    """Yield the lines of the job as they are printed, until it ends."""
     feed = Feed[str]()
-    async for line in _taken(feed, core.follow(job.reference, rank, feed.tell)):
+    async for line in _iterate_feed(feed, core.follow(job.reference, rank, feed.tell)):
         yield line
 
 
-async def _there(work: Coroutine[Any, Any, T]) -> T:
+async def _run_there(work: Coroutine[Any, Any, T]) -> T:
     return await asyncio.wrap_future(background().start(work))
 
 
-async def _taken(feed: Feed[T], work: Coroutine[Any, Any, Any]) -> AsyncIterator[T]:
-    """What the work tells in muster's thread, until it is done."""
+async def _iterate_feed(feed: Feed[T], work: Coroutine[Any, Any, Any]) -> AsyncIterator[T]:
+    """Yield the items that the work puts into the feed in muster's thread, until the work ends."""
     working = background().start(feed.filled_by(work))
     try:
-        while (several := await _there(feed.take())) is not None:
+        while (several := await _run_there(feed.take())) is not None:
             for one in several:
                 yield one
         await asyncio.wrap_future(working)

@@ -18,7 +18,10 @@ __all__ = ["Backend"]
 
 
 class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # joblib has no types
-    """Has batches of calls made by an executor. Its options are those of `muster.Executor`, with n_jobs for array."""
+    """A backend of joblib that runs batches of calls on an executor.
+
+    Its options are those of `muster.Executor`, with n_jobs in place of array.
+    """
 
     supports_retrieve_callback = True
     supports_timeout = True
@@ -31,19 +34,19 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
         self._executor: Executor | None = None
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """How many calls are made at a time. Raises `Error` for "all processors": of which machine?"""
+        """Return how many calls run at a time. Raises `Error` for "all processors": no single machine is meant."""
         if n_jobs is not None and n_jobs < 1:
-            raise Error(f"n_jobs={n_jobs}: say how many workers are asked for, at least 1")
+            raise Error(f"n_jobs={n_jobs}: name a number of workers, at least 1")
         return n_jobs or 1
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **_: Any) -> int:
-        """Start the workers."""
+        """Start the workers; return how many calls run at a time."""
         self.parallel = parallel
         self._executor = Executor(array=self.effective_n_jobs(n_jobs), **self._options)
         return n_jobs
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> "Future[Any]":
-        """Have a batch made."""
+        """Submit a batch of calls."""
         assert self._executor is not None, "it was configured"
         future = self._executor.submit(func)
         if callback is not None:
@@ -51,17 +54,17 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
         return future
 
     def retrieve_result_callback(self, out: "Future[Any]") -> Any:
-        """What a batch returned."""
+        """Return the result of a batch."""
         return out.result()
 
     def terminate(self) -> None:
-        """Let the workers go."""
+        """Release the workers."""
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
             self._executor = None
 
     def abort_everything(self, ensure_ready: bool = True) -> None:
-        """Make no more calls, and end those under way."""
+        """Cancel waiting calls, and end those that run."""
         if self._executor is not None:
             self._executor.terminate_workers()
             self._executor = None

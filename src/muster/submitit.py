@@ -1,11 +1,11 @@
-"""An executor of submitit's shape: `from muster import submitit` in the place of `import submitit`.
+"""An executor with submitit's interface: `from muster import submitit` replaces `import submitit`.
 
     executor = submitit.AutoExecutor(folder="logs")
     executor.update_parameters(timeout_min=60, cpus_per_task=4, slurm_partition="vision")
     jobs = executor.map_array(train, [0.1, 0.01])
     print([job.result() for job in jobs])
 
-Each task is a worker; it sees its own GPUs alone, and so is the only one on what it takes for its node.
+Each task is a worker. A task sees only its own GPUs, so it takes itself for the only task on its node.
 """
 
 import os
@@ -33,14 +33,14 @@ __all__ = ["AutoExecutor", "FailedJobError", "Job", "JobEnvironment", "Uncomplet
 
 
 class UncompletedJobError(RuntimeError):
-    """A job has no result."""
+    """A job without a result."""
 
 
 class FailedJobError(UncompletedJobError):
-    """A job has failed; the text has the traceback of where."""
+    """A job that has failed; the text holds the traceback from the worker."""
 
 
-# What shared parameters are called by Slurm, beside their own names.
+# Slurm's names of shared parameters, which are accepted, too.
 _OF_SLURM = {
     "partition": "queue",
     "qos": "priority",
@@ -62,7 +62,7 @@ _SHARED: Mapping[str, tuple[type, ...]] = {
 }
 _OTHERS = ("local", "debug")
 
-# submitit's words for states.
+# submitit's names of states.
 _STATES = {
     "Completed": "COMPLETED",
     "Failed": "FAILED",
@@ -74,7 +74,7 @@ _STATES = {
 
 
 class AutoExecutor:
-    """Submits functions. What they return lies where Muster keeps results; folder is kept for who asks for it."""
+    """An executor that submits functions. Muster stores the results; `folder` is kept for callers that read it."""
 
     def __init__(self, folder: str | Path, cluster: str | None = None, **parameters: Any) -> None:
         self.folder = Path(folder).expanduser().absolute()
@@ -83,22 +83,24 @@ class AutoExecutor:
         self.update_parameters(**parameters)
 
     def update_parameters(self, **parameters: Any) -> None:
-        """Shared parameters of submitit; those of Slurm that have a counterpart; `muster_` and an option of run.
+        """Set parameters.
 
-        Raises `NameError` for one that there is not.
+        Submitit's shared ones, those of Slurm with a counterpart, or `muster_` and an option of run.
+
+        Raises `NameError` for an unknown parameter.
         """
         for name, value in parameters.items():
             if value is not None:
-                self._set(name, value)
+                self._set_parameter(name, value)
 
     def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> "Job":
-        """Submit a call, which all tasks make."""
+        """Submit a call that all tasks make."""
         _warn_of_checkpoint(fn)
         work = Work([title(fn)], packed_call(fn, args, kwargs))
-        return self._one(work)
+        return self._submit_one(work)
 
     def map_array(self, fn: Callable[..., Any], *iterable: Iterable[Any]) -> "list[Job]":
-        """Submit a call for the values of each step: all are one sweep, of which so many run at a time."""
+        """Submit one call for each step of the iterables, as one sweep; a parameter limits how many run at a time."""
         _warn_of_checkpoint(fn)
         return self._submit_all([title(fn)], [packed_call(fn, args, {}) for args in zip(*iterable, strict=False)])
 
@@ -108,41 +110,41 @@ class AutoExecutor:
 
     @contextmanager
     def batch(self, allow_implicit_submissions: bool = False) -> Iterator[None]:  # noqa: ARG002 - submitit's own
-        """Scripts submit inside of this what is to be one array. Here each is submitted at once."""
+        """Return a context in which scripts submit the parts of an array. Here each call is submitted at once."""
         yield
 
     @property
-    def _tasks(self) -> int:
+    def _task_count(self) -> int:
         return int(self.parameters.get("nodes", 1)) * int(self.parameters.get("tasks_per_node", 1))
 
     def _submit_all(self, name: Sequence[str], calls: Sequence[bytes]) -> "list[Job]":
-        if self._tasks > 1:  # each a gang, and so a job of its own
-            return [self._one(Work(name, call)) for call in calls]
+        if self._task_count > 1:  # each call is a gang, and so a job of its own
+            return [self._submit_one(Work(name, call)) for call in calls]
         if not calls:
             return []
         work = Work(name, trials=calls, at_once=self.parameters.get("array_parallelism"))
-        job = self._run(work)
+        job = self._submit_work(work)
         return [Job(self.folder, f"{job.name}_{index}", job=job) for index in range(len(calls))]
 
-    def _one(self, work: Work) -> "Job":
-        job = self._run(work)
-        return Job(self.folder, job.name, range(self._tasks), job=job)
+    def _submit_one(self, work: Work) -> "Job":
+        job = self._submit_work(work)
+        return Job(self.folder, job.name, range(self._task_count), job=job)
 
-    def _run(self, work: Work) -> MusterJob:
+    def _submit_work(self, work: Work) -> MusterJob:
         there = background()
         name = self.parameters.get("name")
         named = Work([name], work.call, (), work.trials, work.at_once) if name else work
         return MusterJob(there.call(core.run(there.connections, named, self._options())))
 
     def _options(self) -> Options:
-        """What was asked for, in Muster's words."""
+        """Return the parameters as options of `muster.run`."""
         asked, tasks = self.parameters, int(self.parameters.get("tasks_per_node", 1))
         options: dict[str, Any] = dict(asked.get("options", {}))
         options |= {name: asked[name] for name in ("queue", "priority") if name in asked}
         if "exclusive" in asked:
             options["exclusive"] = bool(asked["exclusive"])  # Slurm's may be "user", too
-        if self._tasks > 1:
-            options["workers"] = self._tasks
+        if self._task_count > 1:
+            options["workers"] = self._task_count
         if "timeout_min" in asked:
             time = asked["timeout_min"]
             options["time"] = time if isinstance(time, str) else time * 60
@@ -154,7 +156,7 @@ class AutoExecutor:
             options["gpus"] = ceil(asked["gpus_per_node"] / tasks)
         return checked(options)
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set_parameter(self, name: str, value: Any) -> None:
         of, _, rest = name.partition("_")
         if name in _SHARED:
             if not isinstance(value, _SHARED[name]):
@@ -163,18 +165,18 @@ class AutoExecutor:
         elif of == "muster" and rest in Options.__annotations__:
             self.parameters["options"] = {**self.parameters.get("options", {}), rest: value}
         elif of == "slurm" and rest in _SHARED:
-            self._set(rest, value)
+            self._set_parameter(rest, value)
         elif of == "slurm" and rest in _OF_SLURM:
             self.parameters[_OF_SLURM[rest]] = value
         elif of == "slurm":
-            warnings.warn(f"{name} has no counterpart, and is passed over", stacklevel=4)
+            warnings.warn(f"{name} has no counterpart, and is ignored", stacklevel=4)
         elif of not in _OTHERS:
             shared, ours = ", ".join(_SHARED), ", ".join(Options.__annotations__)
             raise NameError(f"unknown parameter {name!r}; there is: {shared}, slurm_..., and muster_ with: {ours}")
 
 
 class Job:
-    """A job, or one of an array, whose id is NAME_INDEX. Another program finds it by that."""
+    """A job, or one trial of an array with the id NAME_INDEX. Another program finds the job by this id."""
 
     def __init__(
         self, folder: str | Path, job_id: str, tasks: Sequence[int] = (0,), *, job: MusterJob | None = None
@@ -188,21 +190,21 @@ class Job:
         return f"Job<job_id={self.job_id}>"
 
     def result(self) -> Any:
-        """What the function returned. Raises `FailedJobError`."""
+        """Return the result of the function. Raises `FailedJobError`."""
         assert self.num_tasks == 1, "there are several tasks: say results()"
         return self.results()[0]
 
     def results(self) -> list[Any]:
-        """What it returned in each task. Raises `FailedJobError`."""
+        """Return the results of all tasks. Raises `FailedJobError`."""
         try:
-            value = result(self._ended())
-        except Exception as error:  # whatever the function raised
+            value = result(self._wait_for_end())
+        except Exception as error:  # the function may raise anything
             cause = error.__cause__ if error.__cause__ is not None else error
             raise FailedJobError(f"Job {self.job_id} failed: {cause}\n{type(error).__name__}: {error}") from error
         return value if self.num_tasks > 1 else [value]
 
     def exception(self) -> UncompletedJobError | None:
-        """What is wrong once it has ended; None if nothing is."""
+        """Wait for the end; return the error of a failed job, or None."""
         try:
             self.results()
         except UncompletedJobError as error:
@@ -210,15 +212,15 @@ class Job:
         return None
 
     def wait(self) -> None:
-        """Wait until it has ended, however it does."""
-        self._ended()
+        """Wait until the job has succeeded or failed."""
+        self._wait_for_end()
 
     def done(self, force_check: bool = False) -> bool:  # noqa: ARG002 - submitit's own; it is always up to date
-        """Whether it has ended."""
-        return bool(_ended_of([self]))
+        """Return whether the job has ended."""
+        return bool(_find_ended([self]))
 
     def has_ended(self, known: dict[str, Collection[int]]) -> bool:
-        """Whether it has. known: by the uid of an array, which of it have, where that has been asked."""
+        """Return whether the job has ended. known: the ended trials of arrays, by uid, where they have been read."""
         if self._index is None:
             return self._job.done()
         reference = self._job.reference
@@ -228,42 +230,42 @@ class Job:
 
     @property
     def place(self) -> tuple[Reference, int | None]:
-        """Muster's job, and which of an array it is."""
+        """Muster's job, and the index of the trial in an array."""
         return self._job.reference, self._index
 
     def cancel(self, check: bool = True) -> None:  # noqa: ARG002 - submitit's own
-        """End it; of an array, all of it."""
+        """End the job; of an array, all trials."""
         self._job.cancel()
 
     @property
     def state(self) -> str:
-        """In submitit's words; of an array, that of all of it."""
+        """The state in submitit's words; the state of the whole array for a trial."""
         return _STATES.get(self._job.state, "PENDING")
 
     def get_info(self, mode: str = "force") -> dict[str, str]:  # noqa: ARG002 - submitit's own
-        """Its id and state."""
+        """Return the id and the state of the job."""
         return {"JobID": self.job_id, "State": self.state}
 
     def stdout(self) -> str | None:
-        """What it has printed."""
-        return self._printed(STDOUT)
+        """Return what the job has printed on stdout."""
+        return self._read_output(STDOUT)
 
     def stderr(self) -> str | None:
-        """What it has printed as errors."""
-        return self._printed(STDERR)
+        """Return what the job has printed on stderr."""
+        return self._read_output(STDERR)
 
-    def _ended(self) -> Ended:
+    def _wait_for_end(self) -> Ended:
         reference = self._job.reference
         ended = core.ended(reference) if self._index is None else core.trial_ended(reference, self._index)
         return background().call(ended)
 
-    def _printed(self, stream: bytes) -> str:
+    def _read_output(self, stream: bytes) -> str:
         lines = background().call(core.logs(self._job.reference, self._index or 0, stream))
         return "".join(f"{line}\n" for line in lines)
 
 
 class JobEnvironment:
-    """What a task knows of itself. Raises `RuntimeError` outside of one."""
+    """The position of a task in its job. Raises `RuntimeError` outside of a task."""
 
     def __init__(self) -> None:
         if "MUSTER_JOB" not in os.environ:
@@ -283,7 +285,7 @@ class JobEnvironment:
 
 
 class _CommandFunction:
-    """A command as a function: its output, or `FailedJobError`."""
+    """A command as a function that returns its output, or raises `FailedJobError`."""
 
     def __init__(
         self,
@@ -298,19 +300,19 @@ class _CommandFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> str:
         words = self.command + [str(arg) for arg in args] + [f"--{name}={value}" for name, value in kwargs.items()]
         environment = None if self.env is None else os.environ | dict(self.env)
-        done = subprocess.run(words, cwd=self.cwd, env=environment, capture_output=True, text=True, check=False)
+        completed = subprocess.run(words, cwd=self.cwd, env=environment, capture_output=True, text=True, check=False)
         if self.verbose:
-            print(done.stdout, end="")
-        if done.returncode:
-            raise FailedJobError(f"{' '.join(words)}: exit code {done.returncode}\n{done.stderr}")
-        return done.stdout.strip()
+            print(completed.stdout, end="")
+        if completed.returncode:
+            raise FailedJobError(f"{' '.join(words)}: exit code {completed.returncode}\n{completed.stderr}")
+        return completed.stdout.strip()
 
 
 def _as_completed(jobs: Sequence[Job], **_: Any) -> Iterator[Job]:
-    """Jobs as they end; those that have ended together, in their order."""
+    """Yield jobs as they end; those that have ended together come in their order."""
     left = list(jobs)
     while left:
-        while not (ended := _ended_of(left)):
+        while not (ended := _find_ended(left)):
             _wait_for_any(left)
         over = set(ended)
         left = [job for job in left if job not in over]
@@ -318,7 +320,7 @@ def _as_completed(jobs: Sequence[Job], **_: Any) -> Iterator[Job]:
 
 
 def _wait_for_any(jobs: Iterable[Job]) -> None:
-    """Wait until one has ended; those of an array are waited for together."""
+    """Wait until one of the jobs has ended; one request covers all trials of an array."""
     whole: list[Reference] = []
     arrays: dict[str, tuple[Reference, list[int]]] = {}
     for job in jobs:
@@ -330,8 +332,8 @@ def _wait_for_any(jobs: Iterable[Job]) -> None:
     background().call(core.any_ended(whole, arrays.values()))
 
 
-def _ended_of(jobs: Iterable[Job]) -> list[Job]:
-    """Those that have ended; of an array the cluster is asked once, however many of it there are."""
+def _find_ended(jobs: Iterable[Job]) -> list[Job]:
+    """Return the jobs that have ended; one request covers all trials of an array."""
     known: dict[str, Collection[int]] = {}
     return [job for job in jobs if job.has_ended(known)]
 
@@ -343,3 +345,7 @@ def _warn_of_checkpoint(fn: Any) -> None:
     if hasattr(fn, "checkpoint"):
         text = "checkpoint() is not called: keep what is done in $MUSTER_STATE, and say how often to try with retries"
         warnings.warn(text, stacklevel=3)
+
+
+if __name__ == "__main__":
+    print(Path(__file__).parent / "dropin")

@@ -1,4 +1,4 @@
-"""What holds of a cluster on every day, read from the server alone (section 8 of the design).
+"""What holds of a cluster on every day, read from the server alone.
 
 At every moment: no ClusterQueue holds more than its quota, no pod is on a node whose Job holds none, and no gang stands
 half on its nodes for longer than a new leader needs to finish it. In the end: every Job has ended, and nothing is left.

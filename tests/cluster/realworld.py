@@ -11,6 +11,7 @@ from muster.api.batch import JOB
 from muster.api.core import EVENT, NODE, POD, Node
 from muster.api.core.quota import LIMIT_RANGE
 from muster.api.groups.policy import POD_DISRUPTION_BUDGET
+from muster.api.groups.resource import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from muster.api.groups.runtimeclass import RUNTIME_CLASS
 from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET
@@ -46,7 +47,8 @@ _FOR_QUIET, _FOR_TIME = 120.0, 60.0
 KINDS: tuple[Kind[Any], ...] = (
     JOB_SET, JOB, *(dialect.POD_GROUP for dialect in (kep, coscheduling, volcano, sigs, kubebatch)), POD, WORKLOAD,
     LOCAL_QUEUE, CLUSTER_QUEUE, COHORT, RESOURCE_FLAVOR, TOPOLOGY, ADMISSION_CHECK, WORKLOAD_PRIORITY_CLASS,
-    PRIORITY_CLASS, RUNTIME_CLASS, LIMIT_RANGE, POD_DISRUPTION_BUDGET, NODE,
+    PRIORITY_CLASS, RUNTIME_CLASS, LIMIT_RANGE, POD_DISRUPTION_BUDGET, RESOURCE_CLAIM_TEMPLATE, RESOURCE_CLAIM,
+    RESOURCE_SLICE, DEVICE_CLASS, NODE,
 )  # fmt: skip
 # What still has finalizers then has them of a controller that there is not.
 _FINALIZED_WITHIN = timedelta(seconds=10)

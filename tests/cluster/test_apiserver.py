@@ -76,7 +76,7 @@ _NOT_ASKED = {
     "the limit is of the front": ("nests deeper",),
 }
 
-# Each of them is in docs/apiserver.md, but for words that say the same.
+# Each of them is in docs/differences.md, but for words that say the same.
 _DIFFERENCES = {
     "what the schema does not know is 500 in an apply patch": ("services_keep_ports", ".bogus: field", "&value.value"),
     "no body is 415 in an apply patch": ("test_refusals[b''-{}-400-]",),

@@ -302,6 +302,12 @@ def use(site: Site) -> None:
     site.create(*pod_group("group", 2))
     until(lambda: site.phases("group-") == {"Succeeded"})
 
+    # What it makes is not installed, and goes with the engine all the same.
+    options = ["--namespace", "default", "--kubeconfig", str(site.plane.kubeconfig)]
+    invited = subprocess.run([MUSTER, "cluster", "invite", *options], capture_output=True, text=True, check=True)
+    assert "say by --server URL how they reach this cluster" in invited.stderr
+    assert "muster up" not in invited.stderr
+
     worker = site.kubectl("config", "view", "--raw", "--flatten")
     site.kubectl("create", "secret", "generic", "worker", "-n", NAMESPACE, f"--from-literal=kubeconfig={worker}")
     site.kubectl("apply", "-f", "-", text=MULTI_KUEUE)

@@ -14,6 +14,8 @@ from tests.cluster.conftest import Cluster, Replica, install, until
 from tests.documents import needs_the_peers
 from tests.kubeplane import KubePlane, free_port, kube_plane, needs_kubernetes
 
+from muster.actions.gang import Gang
+from muster.actions.manifests import jobset
 from muster.cluster.apiserver.identity.certificates import Authority
 from muster.cluster.apiserver.identity.users import MASTERS, User
 
@@ -135,6 +137,34 @@ def test_jobs_run_as_processes_and_pods_are_found_again_after_a_kill(
     beside.kubectl("patch", "configmap", "words", "-p", '{"data": {"second": "two"}}')
     until(lambda: _phase(beside, "long") == "Succeeded")
     assert told.read_text() == "begun\ntwo"
+
+
+def test_a_gang_whose_worker_is_evicted_starts_again_whole_without_a_retry(
+    beside: Cluster, join: Start, tmp_path: Path
+) -> None:
+    """As `muster run` submits it: with rules for Kubernetes' own Job controller. The other worker fails by itself."""
+    join()
+    until(lambda: _is_ready(beside))
+    script = f"""
+        echo $MUSTER_ATTEMPT >> {tmp_path}/$RANK; trap 'touch {tmp_path}/lost; exit 1' TERM
+        test $MUSTER_ATTEMPT = 1 || while test ! -e {tmp_path}/lost; do sleep 0.1; done
+        test $MUSTER_ATTEMPT = 1
+    """
+    document = jobset(Gang("gang", ["sh", "-c", script], workers=2, upstream=True))
+    del document["spec"]["groupSchedulingConfig"]  # the kind that is installed here lacks it
+    pods = document["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pods |= {"schedulerName": "muster", "tolerations": [TOLERATION]}
+    _create(beside, document)
+    until(lambda: (tmp_path / "0").exists() and (tmp_path / "1").exists())
+    name = beside.kubectl("get", "pods", "-l", "jobset.sigs.k8s.io/jobset-name=gang", "-o", "name").split()[0][4:]
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name, "namespace": "default"}}
+    path = f"/api/v1/namespaces/default/pods/{name}/eviction"
+    beside.kubectl("create", "--raw", path, "-f", "-", text=json.dumps(eviction))
+    until(lambda: beside.get("jobset", "gang")["status"].get("terminalState"))
+    status = beside.get("jobset", "gang")["status"]
+    assert (status["terminalState"], status["restarts"]) == ("Completed", 1)
+    assert not status.get("restartsCountTowardsMax")
+    assert [(tmp_path / rank).read_text() for rank in "01"] == ["0\n1\n"] * 2
 
 
 def test_one_that_is_told_to_stop_ends_its_pods_and_says_so(beside: Cluster, join: Start, tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from tests.cluster.test_webhooks import RIGHTS, Served
 from tests.kubeplane import kube_plane, needs_kubernetes
 from tests.system import (
     test_admission,
+    test_devices,
+    test_gang_demands,
     test_kep34,
     test_pod_groups,
     test_queue_status,
@@ -43,6 +45,8 @@ pytestmark = [needs_kubernetes, pytest.mark.kubectl, pytest.mark.timeout(300)]
 
 _MODULES = (
     test_admission,
+    test_devices,
+    test_gang_demands,
     test_kep34,
     test_pod_groups,
     test_queue_status,
@@ -57,6 +61,7 @@ _MODULES = (
 # By a part of the test's name.
 _NOT_ASKED = {
     "it is of the server's own set-up": ("kubernetes_own_group", "brings_later"),
+    "it waits for quiet too often": ("next_waves_of_a_sweep",),
     "no controller runs in it": ("a_pod_that_comes_when_there_is_no_workload",),
 }
 

@@ -73,7 +73,7 @@ def test_muster_goes_on_where_kueue_stopped_and_kueue_where_muster_did(cluster: 
     asked = adopt(cluster, "--dry-run", "-o", "json")
     assert asked.returncode == 0, asked.stderr
     counts = {"admitted": 1, "reserved": 0, "pending": 2, "inactive": 0, "finished": 0}
-    expected = {"workloads": [{"kind": "Job.batch", "handled": True, "counts": counts}], "findings": []}
+    expected = {"workloads": [{"kind": "Job.batch", "handled": True, "counts": counts}], "gates": [], "findings": []}
     assert json.loads(asked.stdout) == expected
     before = everything(cluster)
     replica = start()

@@ -5,6 +5,7 @@ import stat
 import subprocess
 
 import pytest
+from tests.e2e.test_remains import until
 
 MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {}}}\ndata: {{text: {}}}\n"
 
@@ -84,6 +85,35 @@ def test_a_backup_of_one_that_is_stopped_goes_into_an_empty_home(muster, tmp_pat
     assert (muster.home / "pki" / "ca.pem").read_bytes() == authority
     muster("up", "--detach", "--port", "0")
     assert maps(muster)[0] == {"m1": "x"}
+    muster("down")
+
+
+def pods_that_run(muster):
+    _, body = get(muster, ("/api/v1/pods",))
+    pods = [(pod["metadata"]["name"], pod["status"].get("phase")) for pod in json.loads(body)["items"]]
+    return [name for name, phase in pods if phase not in ("Succeeded", "Failed")]
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("nodes", ["process", "process:3,pods=2"])
+def test_gangs_that_ran_start_again_in_a_new_home_and_so_do_others(muster, tmp_path, nodes):
+    """Their processes are not there: that is said of each pod, whatever nodes its peers are on."""
+    start = ("up", "--detach", "--port", "0", "--nodes", nodes)
+    muster(*start)
+    for name in ("g1", "g2"):
+        muster("run", "--detach", "--name", name, "--workers", "3", "--cpus", "1m", "--", "sleep", "1000")
+    until(lambda: muster("ps").stdout.count("3/3") == 2)
+    assert len({path.parent for path in muster.home.glob("nodes/*/pods/*")}) == (3 if "3" in nodes else 1)
+    muster("backup", str(tmp_path / "backup"))
+    muster("down")
+    muster.home.rename(tmp_path / "old")
+    muster("restore", str(tmp_path / "backup"))
+    muster(*start)
+    until(lambda: muster("ps").stdout.count("3/3") == 2)
+    muster("cancel", "g1", "g2")
+    until(lambda: pods_that_run(muster) == [])
+    assert muster("run", "--workers", "3", "--cpus", "1m", "--", "echo", "served").stdout.count("served") == 3
+    assert "may specify no more than one IP" not in (muster.home / "server.log").read_text()
     muster("down")
 
 

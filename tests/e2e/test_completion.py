@@ -53,7 +53,7 @@ def at_work(shared_muster):
         (["run", "--queue", "v"], ["vision"]),
         (["hold", "q"], ["queue/"]),
         (["hold", "queue/v"], ["queue/vision"]),
-        (["queue", "stop", "--cluster", ""], ["default", "vision"]),
+        (["queue", "stop", "--cluster", ""], ["muster-default", "vision"]),
         (["ps", "-n", "kube-s"], ["kube-system"]),
         (["ps", "--state", "s"], ["suspended", "starting"]),
         (["ps", "tr"], ["train"]),
@@ -107,6 +107,6 @@ def test_kubectl_completes_its_plugin(at_work):
         return done.stdout.splitlines()
 
     assert completed("cancel", "t") == ["train", "tune", ":4"]
-    assert completed("canc") == ["cancel\tStop jobs, those that are named or alike.", ":4"]
+    assert completed("canc") == ["cancel\tEnd jobs, named or selected ones.", ":4"]
     assert completed("apply", "-f", "") == [":0"]
     assert completed("up", "--data", "") == [":16"]

@@ -1,6 +1,6 @@
 """Kill -9 under load, again and again: what was acknowledged is there, no pod runs twice, nothing is left, all ends.
 
-`--long` does it two hundred times.
+`--long` does it two hundred times, with one node and with three.
 """
 
 import asyncio
@@ -178,33 +178,60 @@ async def one_life(muster, work, seed, process):
         await client.transport.close()
 
 
+async def settle(muster, work):
+    """Nothing acknowledged is lost, and all ends."""
+    client = client_of(muster)
+    try:
+        await work.verify(client)
+        async with asyncio.timeout(120):
+            await work.finished(client)
+    finally:
+        await client.transport.close()
+
+
+def live(muster, work, seed, start):
+    """A server that is killed under load."""
+    process = muster.start(*start)
+    try:
+        assert "ready" in process.stdout.readline()
+        asyncio.run(one_life(muster, work, seed, process))
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @pytest.mark.timeout(1800)
-def test_kill_9_loses_nothing_and_runs_nothing_twice(muster, tmp_path, long):
+@pytest.mark.parametrize("nodes", ["process", "process:3,pods=6"])
+def test_kill_9_loses_nothing_and_runs_nothing_twice(muster, tmp_path, long, nodes):
+    """Nor does it if the last life is taken to a new home, by a backup."""
     runs = tmp_path / "runs"
     runs.touch()
     work = Load(runs)
-    for seed in range(200 if long else 6):
-        process = muster.start("up", "--port", "0")
-        try:
-            assert "ready" in process.stdout.readline()
-            asyncio.run(one_life(muster, work, seed, process))
-        finally:
-            process.kill()
-            process.communicate()
+    start = ("up", "--port", "0", "--nodes", nodes)
+    lives = 100 if long else 3
+    for seed in range(lives):
+        live(muster, work, seed, start)
     assert work.is_mixed, "the load never got through"
-    muster("up", "--detach", "--port", "0")
-
-    async def settle():
-        client = client_of(muster)
-        try:
-            await work.verify(client)
-            async with asyncio.timeout(120):
-                await work.finished(client)
-        finally:
-            await client.transport.close()
-
-    asyncio.run(settle())
-    twice = {uid: count for uid, count in Counter(runs.read_text().split()).items() if count > 1}
-    assert not twice
+    muster(*start, "--detach")
+    asyncio.run(settle(muster, work))
+    assert run_twice(runs.read_text()) == {}
     muster("down")
     assert not muster.processes()
+
+    live(muster, work, lives, start)
+    muster("down")
+    muster("backup", str(tmp_path / "backup"))
+    muster.home.rename(tmp_path / "old")
+    muster("restore", str(tmp_path / "backup"))
+    runs.write_text("")  # a pod of which the backup does not know that it has run may run here
+    muster(*start, "--detach")
+    asyncio.run(settle(muster, work))
+    assert run_twice(runs.read_text()) == {}
+    assert "may specify no more than one IP" not in (muster.home / "server.log").read_text()
+    muster("down")
+    assert not muster.processes()
+
+
+def run_twice(runs):
+    """The pods that ran more than once, and how often."""
+    return {uid: count for uid, count in Counter(runs.split()).items() if count > 1}

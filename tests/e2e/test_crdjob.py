@@ -1,4 +1,4 @@
-"""The controller of docs/podgroups.md as a program of its own: killed in the middle, it goes on."""
+"""The controller of docs/podgroup-controllers.md as a program of its own: killed in the middle, it goes on."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "podgroups.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "podgroup-controllers.md").read_text()
 
 JOB = """
 apiVersion: example.com/v1

@@ -115,9 +115,9 @@ done
 
 
 @pytest.mark.kubectl
-def test_the_manifest_in_the_guide_is_told_of_what_kubectl_does(up):
-    guide = (ROOT / "docs/guide.md").read_text()
-    [text] = [block for block in re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL) if "muster.dev/elastic" in block]
+def test_the_manifest_on_the_page_is_told_of_what_kubectl_does(up):
+    page = (ROOT / "docs/elastic.md").read_text()
+    [text] = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if "muster.dev/elastic" in block]
     job = yaml.safe_load(text)
     job["metadata"]["annotations"]["muster.dev/elastic"] = "4:4"  # nothing but what is done here changes its size
     job["spec"]["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", SCRIPT]

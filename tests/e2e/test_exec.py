@@ -33,8 +33,12 @@ def test_it_has_our_streams_and_gives_us_its_exit_code(train):
     assert train("exec", "train", "--", "sh", "-c", "echo $RANK").stdout == "0\n"
     for arguments, code, words in (
         (("--rank", "2", "--", "true"), 2, "train has no worker 2: its ranks are 0 to 1"),
-        (("--", "nonesuch"), 127, 'Error: it could not be started: exec: "nonesuch": executable file not found'),
-        (("--", "/"), 126, "Error: it could not be started: "),
+        (
+            ("--", "nonesuch"),
+            127,
+            'Error: the command could not be started: exec: "nonesuch": executable file not found',
+        ),
+        (("--", "/"), 126, "Error: the command could not be started: "),
         (("-c", "nonesuch", "--", "true"), 1, "container nonesuch is not valid"),
     ):
         refused = train("exec", "train", *arguments, check=False)

@@ -61,4 +61,4 @@ def test_one_that_is_ill_goes_to_no_job(four):
 def test_a_fraction_is_refused_in_words(muster, options):
     refused = muster("run", *options, "--", "true", check=False)
     assert refused.returncode == 2
-    assert "a GPU is given whole; processes that share one run within one worker" in refused.stderr
+    assert "only whole GPUs can be requested; processes that share one run in one worker" in refused.stderr

@@ -96,7 +96,7 @@ def test_a_group_that_one_pod_never_joins_fails_and_gives_its_quota_back(up, tmp
     assert attempts(up, "main") == []
 
     def admitted():
-        queue = json.loads(kubectl(up, "get", "clusterqueue", "default", "-o", "json"))
+        queue = json.loads(kubectl(up, "get", "clusterqueue", "muster-default", "-o", "json"))
         return queue["status"]["admittedWorkloads"]
 
     until(lambda: admitted() == 0)

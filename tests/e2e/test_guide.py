@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_without_gpus_nothing_is_said_of_them(muster):
 @pytest.mark.kubectl
 def test_a_secret_is_a_variable_and_a_file(up):
     kubectl(up, "create", "secret", "generic", "wandb", "--from-literal=key=s3cret")
-    up("apply", "-f", "-", "--wait", input=manifests("guide.md", "secretKeyRef"))
+    up("apply", "-f", "-", "--wait", input=manifests("data.md", "secretKeyRef"))
     assert "the same" in up("logs", "report").stdout
     for role, answer in (("view", "no"), ("edit", "yes")):
         kubectl(up, "create", "rolebinding", role, "--clusterrole", role, "--user", role)
@@ -102,7 +103,7 @@ def test_what_does_not_start_says_why_as_the_guide_shows_it(muster):
     shown = {}
     for name, *options in ALL_TOGETHER:
         muster("run", "--detach", "--name", name, *options, "--", "true")
-        [row] = re.findall(rf"^{name} .*$", (ROOT / "docs/guide.md").read_text(), re.MULTILINE)
+        [row] = re.findall(rf"^{name} .*$", (ROOT / "docs/why.md").read_text(), re.MULTILINE)
         cells = re.split(r" {3,}", row)
         shown[name] = (cells[1], cells[6] if len(cells) > 6 else "")
 
@@ -113,3 +114,25 @@ def test_what_does_not_start_says_why_as_the_guide_shows_it(muster):
     while found() != shown and tries:
         tries -= 1
     assert found() == shown
+
+
+@pytest.mark.kubectl
+def test_gangs_take_turns_at_devices_that_they_claim(muster, tmp_path):
+    config = tmp_path / "config.yaml"
+    mapping = "resources: {deviceClassMappings: [{name: gpus, deviceClassNames: [gpu.example.com]}]}"
+    config.write_text(f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n{mapping}\n")
+    nodes = "simulated:2,device/gpu.example.com=4"
+    muster("up", "--detach", "--port", "0", "--nodes", nodes, "--config", str(config))
+    muster("queue", "create", "team", "--cpu", "8", "--quota", "gpus=16")
+    text = manifests("gpus.md", "ResourceClaimTemplate")
+    plays = "    metadata: {annotations: {muster.dev/run-time: 10s}}\n"
+    played = text.replace("    spec:\n      restartPolicy", f"{plays}    spec:\n      restartPolicy")
+    assert played != text
+    muster("apply", "-f", "-", input=played)
+    muster("apply", "-f", "-", input=played.replace("name: train", "name: second"))
+    needs = "Each pod asks for devices of class gpu.example.com 2"
+    deadline = time.monotonic() + 60
+    while needs not in muster("why", "second").stdout:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    muster("wait", "train", "second")

@@ -5,6 +5,7 @@ import json
 import os
 import select
 import signal
+import time
 
 import pytest
 
@@ -28,6 +29,7 @@ def test_a_record_outlives_the_job_a_kill_and_the_home(muster, tmp_path):
     muster("up", "--detach", "--port", "0")
     evil = "printf '\x1b[31m'; exit 3"
     assert muster("run", "--name", "bad", "--", "sh", "-c", evil, check=False).returncode == 3
+    time.sleep(1.1)  # records are in the order of their endings, to the second
     muster("run", "--name", "good", "--workers", "2", "--", "sh", "-c", "exit 0")
     kill(muster)  # what has ended was acknowledged
     muster("up", "--detach", "--port", "0")

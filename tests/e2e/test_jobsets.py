@@ -132,7 +132,9 @@ def test_what_ends_with_the_cluster_goes_on_with_it_and_has_not_failed(up):
         up("down")
         up("up", "--detach", "--port", "0")
         until(lambda: rows() == running)
-    assert [row["reason"] for row in yaml.safe_load(up("ps", "-o", "yaml").stdout)] == ["", ""]
+    for row in yaml.safe_load(up("ps", "-o", "yaml").stdout):
+        assert row["reason"].startswith("interrupted 2 times, last: Pod ")
+        assert row["reason"].endswith(" ended with the whole cluster, which was stopped")
 
 
 def test_a_command_that_stays_with_a_job_hears_that_the_cluster_was_stopped(up):

@@ -87,7 +87,7 @@ def test_a_restart_without_it_serves_this_machine_alone(listening):
 @pytest.mark.parametrize(
     ("options", "code", "problem"),
     [
-        (["--listen", "localhost"], 1, "localhost is 127.0.0.1 on this machine, where no other one comes"),
+        (["--listen", "localhost"], 1, "localhost is 127.0.0.1 on this machine, which other machines cannot reach"),
         (["--listen", "192.0.2.77"], 1, "cannot listen on 192.0.2.77: Cannot assign requested address"),
         (["--listen", "0.0.0.0"], 2, "add --name"),
         (["--name", "box1"], 2, "needs --listen"),

@@ -97,7 +97,7 @@ def test_what_the_server_warns_of_is_said_beside_what_it_did(shared_up):
 
 def test_an_address_is_no_manifest_and_it_is_said_how_it_becomes_one(shared_up):
     done = shared_up("apply", "-f", "https://example.com/a b.yaml", check=False)
-    said = "only files are read, and stdin: curl -fsSL 'https://example.com/a b.yaml' prints it for -f -"
+    said = "muster reads only files and stdin: curl -fsSL 'https://example.com/a b.yaml' prints it for -f -"
     assert (done.returncode, errors(done)) == (1, [f"Error: https://example.com/a b.yaml: {said}"])
 
 

@@ -16,10 +16,13 @@ import pytest
 
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import processes
+from muster.cluster.nodes.fence import Fence
 from muster.cluster.nodes.machine import isolation
 from muster.cluster.nodes.machine.isolation import Isolation
+from muster.cluster.nodes.shim.fence import MESSAGE
 from muster.cluster.nodes.shims import ClaimedError, ShimError
 from muster.cluster.nodes.volumes.mounts import Mount, plan
+from muster.runtime.clock import boot_nanoseconds
 
 LIMIT = 20.0
 NOBODY = 65534
@@ -77,14 +80,16 @@ class Node:
             "log_patience": 0.0,
             "report": -1,
             "lifeline": -1,
+            "fence": -1,
+            "patience": 0.0,
             "stdin": False,
             "stdin_once": False,
             "tty": False,
         }
         return spec | changes
 
-    def reserve(self):
-        return shims.Reserve(self.kind.kind, own_pids=self.kind.own_pids, lifeline=-1)
+    def reserve(self, fence=-1):
+        return shims.Reserve(self.kind.kind, own_pids=self.kind.own_pids, lifeline=-1, fence=fence)
 
     async def start(self, spec, reserve=None):
         shim = await shims.start(spec, reserve)
@@ -291,6 +296,17 @@ def test_nothing_survives_its_container(node, how):
     asyncio.run(until(lambda: not living(mark)))
 
 
+def test_what_is_forked_while_it_is_killed_is_killed_too(tmp_path):
+    """The shell forks for as long as it lives: a single look at /proc misses its last children."""
+    mark = str(tmp_path).encode()
+    environment = {"PATH": os.environ["PATH"], shims.MARK.decode(): str(tmp_path), "MARK_OF_TEST": str(tmp_path)}
+    with subprocess.Popen(["sh", "-c", "while :; do sleep 1000 & done"], env=environment):
+        asyncio.run(until(lambda: len(living(mark)) >= 200))
+        killed = shims.kill_marked(mark)
+    asyncio.run(until(lambda: not living(mark)))
+    assert killed > 200
+
+
 @every
 def test_with_a_lifeline_everything_ends_with_the_server(node):
     mark = str(node.root).encode()
@@ -308,6 +324,49 @@ def test_with_a_lifeline_everything_ends_with_the_server(node):
 
     asyncio.run(run())
     os.close(reader)
+
+
+@every
+def test_behind_a_closed_fence_nothing_runs_on_whoever_lives(node):
+    """The node's file says how long; each renewal moves the time, and after the last one nobody has to be there."""
+    mark, fence = str(node.root).encode(), Fence(node.root)
+
+    async def run():
+        fence.renewed(boot_nanoseconds(), 1.0)
+        specs = [
+            node.spec("sh", "-c", "sleep 1000 & sleep 1000", fence=fence.descriptor, patience=patience)
+            for patience in (1.0, 1.0, 1000.0)
+        ]
+        for spec in specs:
+            spec["env"].append((b"MARK_OF_TEST", mark))
+        reserve = node.reserve(fence.descriptor) if node.kind.kind != "bubblewrap" else None
+        first, reserved, patient = (
+            await node.start(specs[0]),
+            await node.start(specs[1], reserve),
+            await node.start(specs[2]),
+        )
+        for _ in range(25):
+            await asyncio.sleep(0.1)
+            fence.renewed(boot_nanoseconds(), 1.0)
+        renewed = boot_nanoseconds()
+        assert all(shims.is_alive(shim.directory) for shim in (first, reserved, patient))
+        for shim in (first, reserved):
+            record = await shim.ended()
+            assert (record.code, record.reason, record.message) == (137, "Fenced", MESSAGE)
+        assert boot_nanoseconds() - renewed > 1.9e9
+        assert shims.is_alive(patient.directory)
+        patient.end()
+        assert (await patient.ended()).reason == ""
+        await until(lambda: not living(mark))
+        fence.renewed(boot_nanoseconds(), 0.0)
+        await asyncio.sleep(0.5)
+        late = node.spec("sh", "-c", "echo ran", fence=fence.descriptor, patience=0.3)
+        assert await node.start(late) is None
+        assert shims.read_record(Path(late["directory"])).reason == "Fenced"
+        assert output(Path(late["directory"])) == ""
+
+    asyncio.run(run())
+    fence.close()
 
 
 @every

@@ -32,7 +32,7 @@ def test_what_is_planned_is_not_made_and_comes_true(up, file):
     path = file(JOB.format(name="train", workers=2))
     told = up("plan", "-f", path).stdout.splitlines()
     assert told[0] == "train (job.batch): would start now"
-    assert told[1].startswith("   quota      from ClusterQueue default through queue default: main x2: cpu (")
+    assert told[1].startswith("   quota      from ClusterQueue muster-default through queue default: main x2: cpu (")
     assert told[2].startswith("   placement  2 pods: ")
     assert json.loads(up("ps", "-o", "json").stdout) == []
     [item] = json.loads(up("plan", "-f", path, "-o", "json").stdout)["items"]
@@ -93,6 +93,6 @@ def test_roles_that_are_alike_are_told_together(shared_up, file):
     made = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "j"}}
     told = shared_up("plan", "-f", file(json.dumps(made | {"spec": {"replicatedJobs": roles}}))).stdout.splitlines()
     assert told[1].startswith(
-        "   quota      from ClusterQueue default through queue default: r0, r1, r2, r3, r4 and 1 more x1:"
+        "   quota      from ClusterQueue muster-default through queue default: r0, r1, r2, r3, r4 and 1 more x1:"
     )
     assert told[2].startswith("              r6 x2: cpu (")

@@ -63,7 +63,7 @@ def test_two_teams_borrow_and_take_back(teams, tmp_path):
     red, blue = tmp_path / "red", tmp_path / "blue"
     submit(teams, "borrower", 2, "red", red)
     assert until(teams, "borrower", "Running")["clusterQueue"] == "red"
-    holds(lambda: taken(teams) == {"default": ("0", "0"), "red": ("2", "1"), "blue": ("0", "0")})
+    holds(lambda: taken(teams) == {"muster-default": ("0", "0"), "red": ("2", "1"), "blue": ("0", "0")})
 
     # The owner comes: the borrower gives all of it back, and waits.
     submit(teams, "owner", 1, "blue", blue)
@@ -74,7 +74,7 @@ def test_two_teams_borrow_and_take_back(teams, tmp_path):
     why = json.loads(teams("why", "borrower", "-o", "json").stdout)
     level = why["levels"][0]
     assert (level["name"], level["state"]) == ("quota", "here")
-    assert why["reason"] == "insufficient unused quota for cpu in flavor default-flavor, 1 more needed"
+    assert why["reason"] == "insufficient unused quota for cpu in flavor muster-nodes, 1 more needed"
     assert [(need["asked"], need["available"], need["missing"]) for need in why["needs"]] == [("2", "1", "1")]
     assert [holder["name"] for holder in why["holders"]] == ["owner"]
     assert any("lost its quota (Preempted)" in detail for detail in level["details"])
@@ -155,13 +155,13 @@ def test_a_queue_that_is_changed_lets_more_start_and_one_that_is_deleted_lets_no
     until(up, "second", "Queued")
     assert up("queue", "edit", "blue", "--cpu", "2").stdout == "clusterqueue/blue changed\n"
     until(up, "second", "Running")
-    assert up("queue", "edit", "blue", "--cpu", "2").stdout == "clusterqueue/blue is so already\n"
+    assert up("queue", "edit", "blue", "--cpu", "2").stdout == "clusterqueue/blue is unchanged\n"
     assert "borrowingLimit: '4'" in up("queue", "edit", "blue", "--borrow", "cpu=4", "--dry-run").stdout
     assert "borrowingLimit" not in up("queue", "edit", "blue", "--weight", "2", "--dry-run").stdout
     for arguments, words in (
-        (("edit", "blue"), "say what is to be another way"),
+        (("edit", "blue"), "name a change"),
         (("edit", "nonesuch", "--cpu", "1"), "there is no ClusterQueue nonesuch"),
-        (("edit", "blue", "--borrow", "gpu=1"), "blue: a limit of gpu needs a quota of it"),
+        (("edit", "blue", "--borrow", "gpu=1"), "blue: a limit of gpu needs a quota of that resource"),
         (("delete", "nonesuch"), "no queue nonesuch in namespace default; there is: blue, default"),
     ):
         refused = up("queue", *arguments, check=False)

@@ -155,7 +155,7 @@ def test_an_impossible_gang_waits_in_a_cluster_that_stays_and_all_say_why(muster
     muster("up", "--detach", "--port", "0", "--nodes", "simulated:2,cpu=8")
     process = muster.start("run", "--name", "big", "--cpus", "64", "--", "true")
     try:
-        assert process.stderr.readline() == "the nodes of this cluster are simulated: nothing is run\n"
+        assert process.stderr.readline() == "the nodes of this cluster are simulated: they run no programs\n"
         line = process.stderr.readline()
         while never not in line:
             assert line, "it ended without a word"
@@ -192,7 +192,7 @@ def test_simulated_workers_run_for_as_long_as_they_are_told_to(muster):
         (["run", "--priority", "nope", "--", "true"], 1, "no WorkloadPriorityClass and no PriorityClass nope"),
         (["nonsense"], 2, "no such command"),
         (["ps"], 1, "no cluster"),
-        (["up", "--nodes", "docker"], 2, "no kind of node"),
+        (["up", "--nodes", "docker"], 2, "not a kind of node"),
     ],
 )
 def test_bad_input_gets_one_clear_line(muster, arguments, code, message):

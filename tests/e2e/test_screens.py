@@ -54,7 +54,7 @@ def test_a_cluster_that_stops_is_said_below_what_was_there(up: Muster) -> None:
         tty.reads(b"node-0")
         up("down")
         tty.reads(b"node-0")
-        tty.reads(b"Connection refused")
+        tty.reads(b"the cluster is down; start it again with: muster up --detach")
         tty.press(b"q")
         tty.reads(LEAVE)
         assert watching.wait(timeout=60) == 0
@@ -73,3 +73,20 @@ def test_in_a_pipe_ps_prints_what_changes_and_top_does_not_watch(up: Muster) -> 
     for arguments in (("top", "-w"), ("ps", "-w", "-o", "json")):
         refused = up(*arguments, check=False)
         assert (refused.returncode, refused.stdout) == (2, "")
+
+
+def test_ps_in_a_pipe_goes_on_after_the_cluster_was_down(up: Muster) -> None:
+    with up.start("ps", "-w") as watching:
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        up("run", "--detach", "--name", "a", "--", "sleep", "600")
+        while not (line := watching.stdout.readline()).startswith("a "):
+            assert line, watching.stderr.read()
+        up("down")
+        while (line := watching.stderr.readline()) != "the cluster is down; start it again with: muster up --detach\n":
+            assert line, "the command has left"
+        up("up", "--detach", "--port", "0")
+        up("run", "--detach", "--name", "b", "--", "sleep", "600")
+        while not (line := watching.stdout.readline()).startswith("b "):
+            assert line, watching.stderr.read()
+        watching.terminate()

@@ -65,7 +65,7 @@ def test_only_what_failed_runs_again(up, tmp_path):
     assert "2 of 3 trials again" in again.stderr
     up("wait", again.stdout.strip())
     assert sorted(up("logs", again.stdout.strip()).stdout.splitlines()) == ["[1] 1 2", "[2] 2 3"]
-    assert "there is none to run again" in up("retry", again.stdout.strip()).stderr
+    assert "there is none to retry" in up("retry", again.stdout.strip()).stderr
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +78,11 @@ def plain(shared_up):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["retry", "plain"], "plain is no sweep, whose trials could run again"),
+        (["retry", "plain"], "plain is no sweep, and only trials of a sweep can be retried"),
         (["ps", "plain", "--trials"], "plain is no sweep: it has no trials"),
         (["logs", "plain", "--index", "0"], "plain is no sweep: its workers have ranks"),
-        (["ps", "--trials"], "--trials shows those of one sweep: muster ps JOB --trials"),
-        (["ps", "-w", "tune", "--trials"], "--trials shows how trials are now: muster logs -f JOB follows them"),
+        (["ps", "--trials"], "--trials needs the name of one sweep: muster ps JOB --trials"),
+        (["ps", "-w", "tune", "--trials"], "--trials cannot watch; follow a sweep with: muster logs -f JOB"),
         (["retry", "plain", "--name", "No_Name"], "'No_Name': at most"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The guide for three machines (docs/clusters.md), by its own words: each is a network namespace with a server."""
+"""The guide for three machines (docs/multicluster.md), by its own words: each is a network namespace with a server."""
 
 import json
 import os
@@ -105,7 +105,7 @@ def boxes(tmp_path: Path) -> Iterator[dict[str, Box]]:
 
 def guide() -> list[list[str]]:
     """The commands of each of its blocks, without their remarks."""
-    text = (ROOT / "docs" / "clusters.md").read_text().split("## Three machines")[1]
+    text = (ROOT / "docs" / "multicluster.md").read_text().split("## Three machines")[1]
     blocks = text.split("```")[1::2]
     return [[line.partition("#")[0].strip() for line in block.strip().splitlines()] for block in blocks]
 

@@ -104,6 +104,18 @@ def test_status_counts_jobs_as_ps_shows_them(up):
     assert "1 queued, 1 running" in up("status").stdout
 
 
+@pytest.mark.kubectl
+def test_status_names_cordoned_nodes_and_is_not_well_if_no_node_takes_pods(up):
+    assert up("status").returncode == 0
+    kubeconfig = f"--kubeconfig={up.home}/kubeconfig"
+    subprocess.run(["kubectl", kubeconfig, "cordon", "node-0"], check=True, capture_output=True)
+    cordoned = up("status", check=False)
+    assert "1 of 1 ready; cordoned, so no new pods start there: node-0 (kubectl uncordon NODE)" in cordoned.stdout
+    assert cordoned.returncode == 1
+    subprocess.run(["kubectl", kubeconfig, "uncordon", "node-0"], check=True, capture_output=True)
+    assert up("status").returncode == 0
+
+
 def test_the_kubeconfig_is_private(up):
     assert stat.S_IMODE(os.stat(up.home / "kubeconfig").st_mode) == 0o600
     assert stat.S_IMODE(os.stat(up.home).st_mode) == 0o700

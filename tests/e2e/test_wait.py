@@ -19,7 +19,7 @@ def test_the_first_of_several_or_all_of_them_or_no_longer_than_that(up: Muster) 
     assert "short: failed" in done.stderr
     assert "long" not in done.stderr.replace("long: running", "")
     late = up("wait", "long", "--timeout", "1s", check=False)
-    assert (late.returncode, late.stderr.splitlines()[-1]) == (124, "not finished within 1 s; what runs goes on")
+    assert (late.returncode, late.stderr.splitlines()[-1]) == (124, "not finished within 1 s; the jobs go on")
     assert up("wait", "nonesuch", "--any", check=False).returncode == 1
     assert "is no time" in up("wait", "long", "--timeout", "soon", check=False).stderr
     up("cancel", "long")

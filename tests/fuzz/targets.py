@@ -4,14 +4,19 @@ A target takes bytes and may refuse them in the way that its module promises; an
 Each runs in a process of its own, which atheris never leaves: `python -m tests.fuzz.targets NAME -runs=20000`.
 """
 
+import asyncio
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 import atheris
+import httptools
 import msgspec
 
 with atheris.instrument_imports(include=["muster"]):
+    from tests.unit.cluster.apiserver.front.http1.test_connection import Client
+
     from muster.api.core import POD
     from muster.api.patch import json as json_patch
     from muster.api.patch import merge
@@ -27,6 +32,7 @@ with atheris.instrument_imports(include=["muster"]):
     from muster.cluster.apiserver.request.requestinfo import parse_path
     from muster.cluster.apiserver.schema import DecodeError, compile_builtin
     from muster.multicluster.kubeconfigs import UntrustedKubeconfigError, trusted
+    from muster.runtime.clock import run_virtual
     from muster.runtime.kube import kubeconfig_parse  # noqa: F401  (loaded late, it would not be instrumented)
 
 POD_DOCUMENT: Document = {
@@ -139,6 +145,27 @@ def http2(data: bytes) -> None:
     session.take()
 
 
+def http1(data: bytes) -> None:
+    """What comes on a connection, in two pieces; what the client is told is a row of whole answers."""
+
+    async def answer(_scope: object, receive: Any, send: Any) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    async def talk() -> None:
+        client = Client(answer)
+        half = len(data) // 2
+        told = await client.say(data[:half], data[half:])
+        httptools.HttpResponseParser(object()).feed_data(told)
+        assert client.problems == []
+        client.transport.abort()
+        await asyncio.sleep(0)
+
+    run_virtual(talk())
+
+
 def kubeconfig(data: bytes) -> None:
     """A worker cluster's, whose text may come from a Secret."""
     trusted(data, "Secret ns/name")
@@ -157,6 +184,7 @@ TARGETS: Mapping[str, tuple[Callable[[bytes], None], tuple[type[Exception], ...]
     "quantities": (quantities, (quantity.QuantityError,)),
     "duration": (duration, (durations.DurationError,)),
     "path": (path, (ApiError,)),
+    "http1": (http1, ()),
     "http2": (http2, ()),
     "kubeconfig": (kubeconfig, (UntrustedKubeconfigError,)),
 }
@@ -165,6 +193,7 @@ TARGETS: Mapping[str, tuple[Callable[[bytes], None], tuple[type[Exception], ...]
 # What the fuzzer begins with, where bytes are text of some form.
 _BLOCK = encode([(b":method", b"POST"), (b":scheme", b"https"), (b":path", b"/api"), (b"accept", b"*/*")])
 _REQUEST = bytes([0, 0, len(_BLOCK), 1, 5, 0, 0, 0, 1]) + _BLOCK
+_CHUNKED = b"POST / HTTP/1.1\r\nhost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 _KUBECONFIG = b"""current-context: c
 contexts: [{name: c, context: {cluster: c, user: u}}]
 clusters: [{name: c, cluster: {server: 'https://[::1]:6443', proxy-url: 'http://a:b@c:1', tls-server-name: d}}]
@@ -175,6 +204,12 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
     "decode_yaml": (b"a: &x [1, 2]\nb: *x\n<<: {c: !!str 3}\n", b"kind: Pod\nmetadata: {name: p}\n--- \n"),
     "decode_protobuf": (
         b'\n\n\n\x02v1\x12\x04Node\x12\x10\n\x0e\n\x01n\x12\x00\x1a\x00Z\x05\n\x01a\x12\x01b\x1a\x00"\x00',
+    ),
+    "http1": (
+        b"GET /a?b HTTP/1.1\r\nhost: x\r\n\r\nGET / HTTP/1.1\r\nhost: x\r\nConnection: close\r\n\r\n",
+        _CHUNKED.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n") + b"3\r\nabc\r\n0\r\na: b\r\n\r\n",
+        _CHUNKED + b"1;" + b"a" * 1000 + b"\r\nx\r\n0\r\na: " + b"b" * 1000,
+        b"GET / HTTP/1.1\r\nhost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x00",
     ),
     "http2": (
         _REQUEST,

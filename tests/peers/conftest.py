@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-OLDEST_SUPPORTED = (1, 28)
+OLDEST_SUPPORTED = (1, 31)
 START_SECONDS = 30
 COMMAND_SECONDS = 30
 

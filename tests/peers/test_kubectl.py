@@ -381,6 +381,22 @@ def test_what_a_fresh_cluster_has(kubectl: Kubectl) -> None:
     assert "443/TCP" in kubectl("get", "service", "kubernetes", "-n", "default")
 
 
+def test_top(kubectl: Kubectl) -> None:
+    kubectl("run", "busy", "--image=none", "--restart=Never", "--command", "--", "sleep", "30")
+    kubectl("wait", "--for=condition=Ready", "pod/busy", "--timeout=20s")
+    assert lines(kubectl("top", "nodes"))[1][0] == "node-0"
+    assert lines(kubectl("top", "pods"))[1][0] == "busy"
+    assert lines(kubectl("top", "pod", "busy", "--containers"))[1][:2] == ["busy", "busy"]
+    assert lines(kubectl("get", "podmetrics"))[1][0] == "busy"
+    kubectl("delete", "pod", "busy", "--now")
+
+
+def test_kinds_of_kueue_and_jobset_are_among_the_definitions(kubectl: Kubectl) -> None:
+    kinds = ["crd/jobsets.jobset.x-k8s.io", "crd/workloads.kueue.x-k8s.io", "crd/clusterqueues.kueue.x-k8s.io"]
+    assert kubectl("wait", "--for=condition=established", "--timeout=5s", *kinds).count("condition met") == len(kinds)
+    assert "its definition cannot be deleted" in kubectl.refused("delete", kinds[0])
+
+
 def test_explain_and_discovery(kubectl: Kubectl, long: bool) -> None:
     text = kubectl("explain", "pods.spec.containers")
     assert re.search(r"FIELD: containers <\[\]Container>", text)
@@ -393,7 +409,8 @@ def test_explain_and_discovery(kubectl: Kubectl, long: bool) -> None:
     kinds = lines(kubectl("api-resources", "--verbs=get", "--no-headers"))
     for row in kinds if long else {row[-3]: row for row in kinds}.values():  # a kind of each group and version
         assert "FIELDS:" in kubectl("explain", row[0], f"--api-version={row[-3]}", "--recursive")
-    rows = {row[0]: row for row in lines(kubectl("api-resources"))}
+    # The first of a name is the one that is meant by it: metrics.k8s.io has pods, too.
+    rows = {row[0]: row for row in reversed(lines(kubectl("api-resources")))}
     assert rows["jobs"][1:] == ["batch/v1", "true", "Job"]
     assert rows["pods"][1:] == ["po", "v1", "true", "Pod"]
     assert "pods" in kubectl("api-resources", "--categories=all", "--namespaced=true", "--verbs=watch", "-o", "name")

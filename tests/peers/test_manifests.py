@@ -73,7 +73,7 @@ def newest(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with start(home, "--config", str(settings)) as server:
         assert server.kubeconfig == home / "kubeconfig"
         kubectl = Kubectl(releases()[-1], home, "default")
-        kubectl("delete", "localqueue/default", "clusterqueue/default", "resourceflavor/default-flavor")
+        kubectl("delete", "localqueue/default", "clusterqueue/muster-default", "resourceflavor/muster-nodes")
         for crd in CRDS:
             kubectl.run("apply", "--server-side", "-f", str(crd))
         yield kubectl
@@ -91,7 +91,10 @@ def test_crd(newest: Kubectl, crd: Path) -> None:
                 assert done.returncode == 0, done.stdout + done.stderr
     for version in served(crd):
         assert "FIELDS:" in newest("explain", name.partition(".")[0], "--api-version", version, "--recursive")
-    newest("patch", definition, "--type=merge", "-p", '{"metadata":{"labels":{"seen":"yes"}}}')
+    patched = newest.run("patch", definition, "--type=merge", "-p", '{"metadata":{"labels":{"seen":"yes"}}}')
+    is_users = name.endswith(".example.com")
+    assert patched.returncode == 0
+    assert ("only metadata of its definition can change" in patched.stderr) is not is_users
     assert f"/{name}\n" in newest("get", "crd", "-l", "seen=yes", "-o", "name")
     assert newest("get", name, "-A", "-o", "name") is not None
 

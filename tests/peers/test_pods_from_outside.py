@@ -1,6 +1,6 @@
 """exec, attach, cp, port-forward and logs, as every kubectl and the official Python client ask for them.
 
-Of kubectl, 1.28 and 1.29 speak SPDY, 1.30 a WebSocket for commands, and from 1.31 on a WebSocket for ports too.
+From 1.31 on kubectl asks for WebSockets for commands and for ports.
 """
 
 import fcntl

@@ -3,7 +3,6 @@
 A pod's barrier reads what a kubelet would mount: the ConfigMap as it is when the test says that the node looks.
 """
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +17,6 @@ from muster.api.pods import is_active, is_finished
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.job import JobController
 from muster.controllers.jobset import JobSetController
-from muster.controllers.jobset.stopped import renew_stopped
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.conditions import FAILURE_TARGET
 from muster.jobs.jobset.start.barrier import word
@@ -29,7 +27,7 @@ from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
-from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 Place = tuple[str, int]  # a Job's name and an index
 RUNNING: dict[str, Any] = {"running": {}}
@@ -74,13 +72,12 @@ class GroupCluster(Words, JobCluster):
         if on_nodes and not any(started(pod) is not None for pod in on_nodes[:left]):
             self._stops += 1
         await self.release_everything()
-        if writes is not None:
-            wire = Wire(InProcessTransport(self._server))
-            wire.writes_left = writes
-            with contextlib.suppress(TransportError):
-                await renew_stopped(Client(wire))
-        await renew_stopped(self.client)
         await self.start_controller()
+        if writes is not None:
+            self.wire.writes_left = writes
+            await self.settle()
+            await self.kill_controller()
+            await self.start_controller()
 
     async def group(self, replicas: int = 2, pods: int = 2, timeout: int = 30, **spec: Any) -> None:
         """A JobSet with one role, all of which starts together."""

@@ -148,10 +148,10 @@ class JobCluster:
 
     # The user.
 
-    async def create(self, spec: dict[str, Any], name: str = "job") -> Job:
+    async def create(self, spec: dict[str, Any], name: str = "job", **metadata: Any) -> Job:
         """Create a Job from the JSON of its spec; the template is filled in."""
         template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}
-        job = msgspec.convert({"metadata": {"name": name}, "spec": {"template": template} | spec}, Job)
+        job = msgspec.convert({"metadata": {"name": name, **metadata}, "spec": {"template": template} | spec}, Job)
         created = await self.client.create(JOB, job, NAMESPACE_NAME)
         await self.rest()
         return created

@@ -18,6 +18,8 @@ from muster.runtime.transport import APPLY_PATCH, Request, Transport
 DOCUMENTS: Kind[dict[str, Any]] = WORKLOAD.seen_as(dict)
 FLAVOR, CLUSTER_QUEUE = "f", "cq"
 THEN = "2026-01-01T00:00:00Z"
+# What its webhook holds pods that queue by: topology-aware scheduling is on by default.
+GATES = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
 
 
 class Kueue:
@@ -124,25 +126,38 @@ class Kueue:
         pods = {"metadata": {"labels": labels, "annotations": annotations}, "spec": {"nodeSelector": {"zone": "a"}}}
         await self.client.patch(JOB, job.metadata.name, {"spec": {"suspend": False, "template": pods}}, "default")
 
-    async def pod(self, name: str, group: str, total: int, *, running: bool) -> Pod:
-        """One of a group: gated, or on its way."""
+    async def pod(self, name: str, group: str, total: int, *, running: bool, left: Sequence[str] = ()) -> Pod:
+        """One of a group: behind both gates, as the webhook makes it, or on its way. left: gates that it has then.
+
+        group: "" of a pod alone.
+        """
         meta = {
             "name": name, "finalizers": ["kueue.x-k8s.io/managed"],
-            "labels": {
-                "kueue.x-k8s.io/queue-name": self.queue, "kueue.x-k8s.io/managed": "true",
-                "kueue.x-k8s.io/pod-group-name": group,
-            },
-            "annotations": {
-                "kueue.x-k8s.io/pod-group-total-count": str(total), "kueue.x-k8s.io/role-hash": "main-role",
-            },
+            "labels": {"kueue.x-k8s.io/queue-name": self.queue, "kueue.x-k8s.io/managed": "true"}
+            | ({"kueue.x-k8s.io/pod-group-name": group} if group else {}),
+            "annotations": {"kueue.x-k8s.io/role-hash": "main-role"}
+            | ({"kueue.x-k8s.io/pod-group-total-count": str(total)} if group else {}),
         }  # fmt: skip
-        spec = template()["spec"] | {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+        spec = template()["spec"] | {"schedulingGates": [{"name": gate} for gate in GATES]}
         made = await self.client.create(POD, msgspec.convert({"metadata": meta, "spec": spec}, Pod), "default")
         if running:
             own = {"kueue.x-k8s.io/podset": "main-role", "kueue.x-k8s.io/cluster-queue-name": CLUSTER_QUEUE}
-            opened = {"schedulingGates": None, "nodeSelector": {"zone": "a"}}
+            gates = [{"name": gate} for gate in left]
+            opened = {"schedulingGates": gates or None, "nodeSelector": {"zone": "a"}}
             await self.client.patch(POD, name, {"metadata": {"labels": own}, "spec": opened}, "default")
         return made
+
+    async def served_pod(self, name: str, parent: str, **more: Any) -> Pod:
+        """One of a Deployment or StatefulSet, behind both gates. more: labels and annotations, by these names."""
+        meta = {
+            "name": name,
+            "labels": {"kueue.x-k8s.io/queue-name": self.queue, "kueue.x-k8s.io/managed": "true"}
+            | more.get("labels", {}),
+            "annotations": {"kueue.x-k8s.io/pod-suspending-parent": parent, "kueue.x-k8s.io/role-hash": "main"}
+            | more.get("annotations", {}),
+        }  # fmt: skip
+        spec = template()["spec"] | {"schedulingGates": [{"name": gate} for gate in GATES]}
+        return await self.client.create(POD, msgspec.convert({"metadata": meta, "spec": spec}, Pod), "default")
 
     async def ungate(self) -> None:
         """Let the pods of elastic Jobs go, as many as there is quota for: all of them."""
@@ -179,8 +194,11 @@ def template() -> dict[str, Any]:
     return {"spec": {"restartPolicy": "Never", "containers": [container]}}
 
 
-def podset(count: int = 1, name: str = "main") -> dict[str, Any]:
-    """One of a Workload, as the API server's defaults make a template."""
+def podset(count: int = 1, name: str = "main", *, groups: int = 0) -> dict[str, Any]:
+    """One of a Workload, as the API server's defaults make a template.
+
+    Where no topology is asked for the request holds the labels of ranks alone. groups: of a JobSet, how many Jobs.
+    """
     pods = template()
     (container,) = pods["spec"]["containers"]
     container |= {
@@ -190,7 +208,10 @@ def podset(count: int = 1, name: str = "main") -> dict[str, Any]:
     }
     pods["spec"] |= {"dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler", "securityContext": {}}
     pods["spec"] |= {"terminationGracePeriodSeconds": 30}
-    return {"name": name, "count": count, "template": {"metadata": {}, **pods}}
+    request: dict[str, Any] = {"podIndexLabel": "batch.kubernetes.io/job-completion-index"}
+    if groups:
+        request |= {"subGroupIndexLabel": "jobset.sigs.k8s.io/job-index", "subGroupCount": groups}
+    return {"name": name, "count": count, "template": {"metadata": {}, **pods}, "topologyRequest": request}
 
 
 def reference(kind: Kind[Any], meta: ObjectMeta) -> dict[str, Any]:

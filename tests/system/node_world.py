@@ -1,4 +1,4 @@
-"""An API server and one process node in this process: what the tests of nodes are played in."""
+"""An API server and process nodes in this process, mostly one: what the tests of nodes are played in."""
 
 import asyncio
 import contextlib
@@ -26,31 +26,38 @@ DICT = {kind.kind: replace(kind, type=dict) for kind in KINDS}
 
 
 class World:
-    """An API server and the one node that it has at the moment."""
+    """An API server and the nodes that it has at the moment; `node` is the first of them, often the only one."""
 
-    def __init__(self, plane, state):
+    def __init__(self, plane, state, count=1):
         self.plane, self.state = plane, state
+        self.names = [f"node-{number}" for number in range(count)]
         self.client = plane.client()
         self.node: Any = None
         self.manager: Any = None
         self.running: Any = None
 
-    async def start_node(self, **options):
-        """A node, as a server that has just started makes it."""
+    async def start_node(self, client=None, **options):
+        """The nodes, as a server that has just started makes them."""
         surroundings = self.plane.surroundings
-        self.manager = Manager(self.plane.manager.client, surroundings.clock, surroundings.random)
+        self.manager = Manager(client or self.plane.manager.client, surroundings.clock, surroundings.random)
         only = "node-0" if options.get("guest") else ""
         network = Network(self.manager, Addresses(), only_node=only, machine_hosts=self.state / "no-hosts")
-        recorder = self.plane.events.recorder("kubelet", "node-0")
-        self.node = ProcessNode(self.manager, recorder, network, name="node-0", state=self.state / "node-0", **options)
-        self.plane.nodes["node-0"] = self.node.connection
         self.manager.add(network)
-        self.manager.add(self.node)
+        self.nodes = []
+        for name in self.names:
+            recorder = self.plane.events.recorder("kubelet", name)
+            node = ProcessNode(self.manager, recorder, network, name=name, state=self.state / name, **options)
+            self.plane.nodes[name] = node.connection
+            self.manager.add(node)
+            self.nodes.append(node)
+        self.node = self.nodes[0]
         self.running = asyncio.create_task(self.manager.run())
-        await self.node.ready.wait()
+        for node in self.nodes:
+            await node.ready.wait()
 
     async def stop_node(self, *, leave=False):
-        self.node.leave_pods_running = leave
+        for node in self.nodes:
+            node.leave_pods_running = leave
         await self.manager.stop()
         await self.running
 
@@ -146,11 +153,11 @@ def shell(script):
 
 
 @asynccontextmanager
-async def world(state, *, node=True, **options):
+async def world(state, *, node=True, count=1, **options):
     async with control_plane(MemoryJournal(), Givens(RealClock(), Ids(), Random())) as plane:
         serving = asyncio.create_task(plane.manager.run())
         await plane.manager.ready.wait()
-        found = World(plane, state)
+        found = World(plane, state, count)
         if node:
             await found.start_node(**options)
         try:
@@ -163,7 +170,7 @@ async def world(state, *, node=True, **options):
 
 
 def play(state, story, **options):
-    """Run a coroutine function with a world; whatever it leaves behind is ended."""
+    """Run a coroutine function with a world of `count` nodes; whatever it leaves behind is ended."""
 
     async def go():
         async with asyncio.timeout(3 * LIMIT), world(state, **options) as found:

@@ -24,7 +24,7 @@ from muster.runtime.clock import Clock, run_virtual
 from muster.runtime.leases import LeadershipLostError
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
-from muster.runtime.transport import Request, Response, Transport, TransportError
+from muster.runtime.transport import ClosedError, Request, Response, Transport, TransportError
 
 KUEUE, LEASE_NAME = "kueue-system", "c1f6bfd2.kueue.x-k8s.io"
 
@@ -62,6 +62,61 @@ class Cable:
         return len(self.wrote)
 
 
+class Wire(Cable):
+    """A way that breaks watches off, and refuses all else, once its owner closes it or it is cut: as HTTPS does."""
+
+    def __init__(self, transport: Transport) -> None:
+        super().__init__(transport)
+        self._closed = False
+        self._broken = asyncio.Event()
+
+    async def request(self, request: Request) -> Response:
+        self._require_open()
+        return await super().request(request)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
+        self._require_open()
+        arrived: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+        async def pump(chunks: AsyncIterator[bytes]) -> None:
+            async for chunk in chunks:
+                arrived.put_nowait(chunk)
+            arrived.put_nowait(None)
+
+        async def break_off() -> None:
+            await self._broken.wait()
+            arrived.put_nowait(None)
+
+        async def read() -> AsyncIterator[bytes]:
+            while (chunk := await arrived.get()) is not None:
+                yield chunk
+            self._require_open()
+
+        async with super().stream(request) as chunks:
+            tasks = [asyncio.create_task(pump(chunks)), asyncio.create_task(break_off())]
+            try:
+                yield read()
+            finally:
+                await cancel(tasks)
+
+    async def close(self) -> None:
+        self._closed = True
+        self._broken.set()
+        await super().close()
+
+    def sever(self) -> None:
+        """The server goes away."""
+        self.cut = True
+        self._broken.set()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ClosedError("the client is closed")
+        if self.cut:
+            raise TransportError("the connection is cut")
+
+
 class Site:
     """A server with kube-controller-manager's part played, and replicas."""
 
@@ -72,9 +127,9 @@ class Site:
         self.replicas: dict[str, Replica] = {}
         self.cables: dict[str, Cable] = {}
 
-    async def start(self, name: str) -> Replica:
+    async def start(self, name: str, way: type[Cable] = Cable) -> Replica:
         plane = self.world.plane
-        cable = self.cables[name] = Cable(InProcessTransport(plane.server))
+        cable = self.cables[name] = way(InProcessTransport(plane.server))
         replica = Replica(cable, plane.surroundings, self._configuration, identity(name, "uid"), pod=name)
         self.replicas[name] = replica
         self._runs[name] = asyncio.create_task(replica.run())

@@ -1,7 +1,7 @@
 """A control plane in virtual time, and a few words to play nodes with."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from typing import Any, TypeAlias
@@ -12,6 +12,7 @@ from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED, Configuration, load
 from muster.api.core import NODE, POD, Node, Pod
 from muster.cluster.apiserver.access.control import Trust
+from muster.cluster.apiserver.cel import device_matches
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.controllers.engine import Part, assemble
@@ -34,15 +35,18 @@ async def running(
     trust: Callable[[], Trust] = Trust,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
     engine: Collection[Part] = tuple(Part),
+    definitions: Iterable[Any] = (),
 ) -> AsyncIterator[ControlPlane]:
     """A control plane whose controllers run, or these parts of the engine alone. Only on a virtual loop.
 
-    engine: of the controllers, the parts of the engine that run too.
+    engine: of the controllers, the parts of the engine that run too. definitions: those of kinds that are built in.
     """
     surroundings = Givens(VirtualClock(), Ids(seed), Random(seed))
-    async with control_plane(MemoryJournal(), surroundings, configuration, trust, integrations) as plane:
+    given = (configuration, trust, integrations, definitions)
+    async with control_plane(MemoryJournal(), surroundings, *given) as plane:
         if parts:
-            assemble(plane.manager, plane.events, configuration, parts, integrations)
+            manager, events = plane.manager, plane.events
+            assemble(manager, events, configuration, parts, integrations, matches=device_matches)
         elif controllers:
             plane.add_controllers(engine)
         run = asyncio.create_task(plane.manager.run())

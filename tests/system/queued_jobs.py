@@ -25,6 +25,7 @@ class Queued:
 
     def __init__(self, world: World) -> None:
         self.world, self.client = world, world.client
+        self.forget_node: Callable[[str], None] = lambda _: None  # a node that is deleted is not made again
 
     async def queue(self, cpu: int = 4, **spec: Any) -> None:
         """The queue, with so many CPUs, and the flavor."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.system.plane import World, virtual
+from tests.system.plane import World, under, virtual
 from tests.system.queueing_world import (
     admitted,
     cohort,
@@ -22,7 +22,15 @@ from tests.system.queueing_world import (
 from muster.api.core import EVENT
 from muster.api.core.quota import LIMIT_RANGE, LimitRange
 from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass
-from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, AdmissionCheck, Workload
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    AdmissionCheck,
+    ClusterQueue,
+    Workload,
+)
 from muster.api.status import ApiError
 
 
@@ -103,6 +111,84 @@ async def test_what_a_cohort_lends_is_taken_back(world: World) -> None:
     await world.settle()
     assert await admitted(world) == ["owner"]
     assert (await why(world, "borrower"))[0] == "WaitingForQuota"
+
+
+FAIR = "fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}"
+
+
+async def pools(world: World, **queues: dict[str, int]) -> None:
+    """ClusterQueues of a cohort, with CPUs and GPUs of one flavor; the Cohort has one more GPU."""
+    await flavor(world)
+    for name, nominal in queues.items():
+        resources = [{"name": resource, "nominalQuota": amount} for resource, amount in nominal.items()]
+        group = {"coveredResources": list(nominal), "flavors": [{"name": "default", "resources": resources}]}
+        spec = {
+            "namespaceSelector": {},
+            "cohortName": "all",
+            "resourceGroups": [group],
+            "preemption": {"reclaimWithinCohort": "Any", "withinClusterQueue": "LowerPriority"},
+        }
+        document = {"metadata": {"name": name}, "spec": spec}
+        await world.client.create(CLUSTER_QUEUE, msgspec.convert(document, ClusterQueue))
+        await local_queue(world, name, name)
+    gpu = {
+        "coveredResources": ["gpu"],
+        "flavors": [{"name": "default", "resources": [{"name": "gpu", "nominalQuota": 1}]}],
+    }
+    await cohort(world, "all", resourceGroups=[gpu])
+
+
+async def evictions(world: World, *names: str) -> list[int]:
+    """How often workloads were evicted, as their status counts it."""
+    found = [(await get(world, name)).status.scheduling_stats for name in names]
+    return [sum(each.count for each in stats.evictions) if stats is not None else 0 for stats in found]
+
+
+@under(FAIR)
+async def test_what_victims_give_back_one_by_one_is_their_preemptors(world: World) -> None:  # kueue 13662, 14682
+    await pools(world, one={"cpu": 2, "gpu": 0}, two={"cpu": 0, "gpu": 0})
+    for name in ("first", "second"):
+        await workload(world, name, "two")
+    await world.settle()
+    owner = {"name": "c", "image": "none", "resources": {"requests": {"cpu": 2, "gpu": 1}}}
+    template = {"spec": {"containers": [owner], "restartPolicy": "Never"}}
+    await workload(world, "owner", "one", podSets=[{"name": "main", "count": 1, "template": template}])
+    for name in ("first", "second"):
+        await world.settle()
+        assert await is_(world, name, "Evicted")
+        await give_back(world, name)
+    await world.settle()
+    assert await admitted(world) == ["owner"]
+    assert await evictions(world, "first", "second") == [1, 1]
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_what_is_its_own_is_taken_back_whatever_the_shares_unless_that_is_switched_off(on: bool) -> None:
+    @under(f"{FAIR}\nfeatureGates: {{FairSharingPreemptWithinNominal: {str(on).lower()}}}")
+    async def scenario(world: World) -> None:
+        await pools(world, one={"cpu": 2, "gpu": 0}, two={"cpu": 0, "gpu": 0})
+        gpu = {"name": "c", "image": "none", "resources": {"requests": {"gpu": 1}}}
+        template = {"spec": {"containers": [gpu], "restartPolicy": "Never"}}
+        await workload(world, "guest", "one", podSets=[{"name": "main", "count": 1, "template": template}])
+        await workload(world, "borrower", "two", cpu=2)
+        await world.settle()
+        await workload(world, "owner", "one", cpu=1)
+        await world.settle()
+        assert await is_(world, "borrower", "Evicted") == on
+
+    scenario()
+
+
+@under(FAIR)
+async def test_no_workload_is_evicted_by_right_of_one_that_is_spared(world: World) -> None:  # kueue 14543
+    await pools(world, ann={"cpu": 0}, bob={"cpu": 0}, bank={"cpu": 5})
+    await workload(world, "small", "ann", cpu=1, priority=-1)
+    await workload(world, "other", "bob", cpu=4)
+    await world.settle()
+    await workload(world, "big", "ann", cpu=3)
+    await world.settle()
+    assert await admitted(world) == ["other", "small"]
+    assert await evictions(world, "other", "small") == [0, 0]
 
 
 @virtual

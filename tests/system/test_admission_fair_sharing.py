@@ -216,7 +216,7 @@ async def test_a_queue_that_was_never_used_says_so_once(world: World) -> None:
     await two(world)
     await world.settle(10)
     found = await past(world, "a")
-    assert (found.consumed_resources, found.last_update is not None) == ({}, True)
+    assert (found.consumed_resources, found.last_update is not None) == ({"cpu": "0"}, True)
     before = world.plane.store.revision
     await world.settle(4 * 3600)
     assert world.plane.store.revision == before

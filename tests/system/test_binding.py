@@ -53,10 +53,10 @@ class Bindings:
         pass
 
 
-def start(world, fate):
-    """A scheduler whose bindings meet their fate."""
+def start(world, fate, clock=None):
+    """A scheduler whose bindings meet their fate. clock: the server's unless another one is given."""
     plane, bindings = world.plane, Bindings(world.client.transport, fate)
-    manager = Manager(Client(bindings), plane.surroundings.clock, plane.surroundings.random)
+    manager = Manager(Client(bindings), clock or plane.surroundings.clock, plane.surroundings.random)
     manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
     return bindings, manager, asyncio.create_task(manager.run())
 
@@ -72,20 +72,20 @@ async def gang(world, name, workers, cpu="1"):
     await world.job(name, workers, template={"spec": pod}, backoffLimit=100)
 
 
-async def pods(world, name, workers, **metadata):
+async def pods(world, name, workers, *, scheduler="test", **metadata):
     """Pods of nobody's, which are made anew by nobody."""
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
-    spec = {"restartPolicy": "Never", "schedulerName": "test", "containers": [container]}
+    spec = {"restartPolicy": "Never", "schedulerName": scheduler, "containers": [container]}
     for number in range(workers):
         meta = {"name": f"{name}-{number}", "labels": {"batch.kubernetes.io/job-name": name}, **metadata}
         await world.client.create(POD, msgspec.convert({"metadata": meta, "spec": spec}, Pod), "default")
 
 
-async def pod_group(world, name, workers):
+async def pod_group(world, name, workers, *, scheduler="test"):
     """A PodGroup of KEP-34 that needs all its pods."""
     group = PodGroup(metadata=ObjectMeta(name=name, namespace="default"), spec=PodGroupSpec(min_members=workers))
     await world.client.create(POD_GROUP, group, "default")
-    await pods(world, name, workers, annotations={"scheduling.k8s.io/group-name": name})
+    await pods(world, name, workers, scheduler=scheduler, annotations={"scheduling.k8s.io/group-name": name})
 
 
 async def reasons(world):

@@ -234,7 +234,10 @@ async def test_where_the_kind_is_not_served_that_is_said_once(world: World) -> N
     await world.job("j", 2)
     await world.settle(1000)
     ((name, message),) = await said(world, "CapacityNotRequested")
-    assert (name, message) == ("j", "No room could be asked for: the server does not serve ProvisioningRequests")
+    assert (name, message) == (
+        "j",
+        "The scheduler could not request capacity: the server does not serve ProvisioningRequests",
+    )
     await serve(world)
     await world.settle(400)
     assert await requests(world) == {"j": 2}

@@ -19,6 +19,7 @@ from muster.api.core import (
 )
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import ApiError
+from muster.jobs.interruption import count_interruptions
 
 
 async def make(world, name, *owners, block=True):
@@ -224,7 +225,7 @@ async def test_the_default_account_comes_back(world):
 
 
 @virtual
-async def test_pods_of_a_node_that_is_gone_fail_and_are_replaced(world):
+async def test_pods_of_a_node_that_is_gone_are_interrupted_and_replaced(world):
     await world.node("a")
     await world.job("j", 2)
     await world.settle()
@@ -235,4 +236,5 @@ async def test_pods_of_a_node_that_is_gone_fail_and_are_replaced(world):
     await world.settle(30)
     after = await world.pods("j")
     assert before.isdisjoint(pod.metadata.uid for pod in after)
-    assert (await world.client.get(JOB, "j", "default")).status.failed == 2
+    job = await world.client.get(JOB, "j", "default")
+    assert (job.status.failed, count_interruptions(job.status.conditions)) == (0, 2)

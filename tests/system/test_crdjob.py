@@ -1,4 +1,7 @@
-"""A controller from outside starts its pods together (row 3.25 of KEP-34's checklist): docs/podgroups.md, as it is."""
+"""A controller from outside starts its pods together (row 3.25 of KEP-34's checklist).
+
+It is that of docs/podgroup-controllers.md, as it stands there.
+"""
 
 import asyncio
 import re
@@ -18,7 +21,7 @@ from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 
-PAGE = (Path(__file__).parents[2] / "docs" / "podgroups.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "podgroup-controllers.md").read_text()
 
 
 def blocks(language: str) -> list[str]:

@@ -50,6 +50,18 @@ async def test_pitfall_29_a_budget_is_spent_by_the_eviction_itself(api):
 
 
 @cluster
+async def test_a_pod_that_has_failed_by_itself_is_not_disrupted_by_an_eviction(api):
+    made = pod("p", node="n1")
+    made["metadata"]["finalizers"] = ["example.com/keep"]
+    await api.made(PODS, made)
+    await run(api, "p", "Failed", ready=False)
+    assert (await evict(api, "p")).status == 201
+    left = await api.get(f"{PODS}/p")
+    assert left.meta["deletionTimestamp"]
+    assert "DisruptionTarget" not in [one["type"] for one in left.json["status"]["conditions"]]
+
+
+@cluster
 async def test_pitfall_29_many_evictions_at_once_are_let_through_as_far_as_the_budget_goes(api):
     names = [f"a{n}" for n in range(20)]
     await make(api, *names)

@@ -7,10 +7,12 @@ import signal
 import msgspec
 import pytest
 
-from muster.api.core import CONFIG_MAP, POD, ConfigMap, Pod
+from muster.api.core import CONFIG_MAP, NODE, POD, ConfigMap, Node, Pod
 from muster.api.meta import ObjectMeta
+from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
 from muster.api.server.admissionregistration import VALIDATING_WEBHOOK_CONFIGURATION
 from muster.api.server.rbac import ROLE
+from muster.api.status import ApiError
 from muster.cluster.embedded import begun, cluster
 from muster.cluster.nodes.disk.leftovers import NODES, end_everything
 from muster.cluster.nodespec import NodeSpec
@@ -120,3 +122,16 @@ def test_a_server_is_stopped_though_its_nodes_cannot_register(tmp_path):
 
     asyncio.run(body())
     assert urls == []
+
+
+def test_a_server_takes_no_name_that_a_machine_has_joined_by(tmp_path):
+    async def body(count):
+        journal = SqliteJournal(tmp_path / "home")
+        async with cluster(journal, tmp_path / "home" / NODES, (NodeSpec(count=count),), adopt=True) as running:
+            labels, annotations = {NODE_KIND_LABEL: PROCESS}, {NODE_IDENTITY: "a-guest"}
+            meta = ObjectMeta(name="node-1", labels=labels, annotations=annotations)
+            await running.plane.client().create(NODE, Node(metadata=meta))
+
+    asyncio.run(body(1))
+    with pytest.raises(ApiError, match='nodes "node-1": a joined machine has this name: start with fewer nodes'):
+        asyncio.run(body(2))

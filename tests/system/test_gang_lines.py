@@ -88,7 +88,7 @@ async def test_an_absurd_deadline_is_no_end(world):
     await world.settle(1)
     await world.job("waits", 2)
     await world.settle(2)
-    assert "0 of 2 like pods fit now" in why_unplaced(await world.pods("waits"))
+    assert "0 of 2 identical pods fit now" in why_unplaced(await world.pods("waits"))
 
 
 async def running_now(world, name):

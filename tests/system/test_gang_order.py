@@ -99,7 +99,7 @@ async def test_a_gang_that_never_fits_keeps_nothing_from_anybody(world):
     await world.node("a", cpu="4")
     await world.job("impossible", 9)
     await world.settle(1)
-    assert "It would not fit either if all that ever ends had ended." in await why(world, "impossible")
+    assert "It would not fit even if everything that ever ends had ended." in await why(world, "impossible")
     for number in range(MOST_OVERTAKINGS + 3):
         await world.job(f"j{number}", 1)
         await world.settle(0.5)
@@ -172,9 +172,9 @@ async def test_what_is_said_of_a_gang_that_waits_stays_true(world):
     await world.node("a", cpu="2")
     await world.job("j", 4)
     await world.settle(2)
-    assert "2 of 4 like pods fit now" in why_unplaced(await world.pods("j"))
+    assert "2 of 4 identical pods fit now" in why_unplaced(await world.pods("j"))
     await world.node("b", cpu="1")
     await world.settle(2)
-    assert "3 of 4 like pods fit now" in why_unplaced(await world.pods("j"))
+    assert "3 of 4 identical pods fit now" in why_unplaced(await world.pods("j"))
     said = [condition.message for pod in await world.pods("j") for condition in pod.status.conditions]
     assert sum("3 of 4" in message for message in said) == 1, "one write for a reason that is another"

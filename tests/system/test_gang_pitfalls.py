@@ -66,7 +66,7 @@ async def test_pitfall_3_a_gang_that_never_fits_is_told_so_and_stops_no_other(wo
         await world.settle(1)
         assert await world.nodes_of(f"later{number}") == ["n0"]
     told = [event.message for event in (await world.client.list(EVENT, "default")).items]
-    assert any(text.endswith("It would not fit either if all that ever ends had ended.") for text in told)
+    assert any(text.endswith("It would not fit even if everything that ever ends had ended.") for text in told)
     assert await world.nodes_of("impossible") == [""] * 5
 
 

@@ -4,18 +4,21 @@ import asyncio
 
 import msgspec
 import pytest
-from tests.system.plane import virtual
+from tests.system.plane import World, running, virtual
 
 from muster.api.batch import JOB, TRACKING_FINALIZER
 from muster.api.core import EVENT, POD, Pod
 from muster.api.groups.policy import POD_DISRUPTION_BUDGET, PodDisruptionBudget, PodDisruptionBudgetSpec
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.meta import LabelSelector, ObjectMeta
+from muster.api.ours.interruptions import PREEMPTED_ANNOTATION
 from muster.api.podgroups.kep import POD_GROUP, PodGroup, PodGroupSpec
+from muster.controllers.engine import Part
 from muster.controllers.integrations.table import gang_sources
-from muster.controllers.scheduler.preemption import PREEMPTED_ANNOTATION
 from muster.controllers.scheduler.scheduler import Scheduler
+from muster.jobs.interruption import count_interruptions
 from muster.runtime.client import Client
+from muster.runtime.clock import run_virtual
 from muster.runtime.manager import Manager
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -81,7 +84,7 @@ async def test_a_whole_gang_goes_for_one_of_higher_priority_and_comes_again_behi
     victims = "victim" if await going(world, "victim") else "spared"
     other = "spared" if victims == "victim" else "victim"
     assert (await going(world, victims), await going(world, other)) == (4, 0), "half a gang is left"
-    assert "4 pods of lower priority were told to go for it" in await said(world, "urgent")
+    assert "4 pods of lower priority are being evicted for it" in await said(world, "urgent")
     await bury(world)
     await bury(world)
     assert await bound(world, "urgent") == 2
@@ -316,3 +319,30 @@ async def test_one_that_is_spared_after_it_was_marked_counts_again(world):
     assert spared.metadata.finalizers == (TRACKING_FINALIZER,)
     await manager.stop()
     await run
+
+
+@pytest.mark.parametrize("ours", [True, False], ids=["Muster's Job controller", "that of others"])
+def test_a_victim_is_counted_as_interrupted_and_where_the_job_controller_knows_no_such_thing_not_at_all(ours):
+    async def scenario():
+        async with running(parts=(Part.SCHEDULING, *((Part.JOBS,) if ours else ()))) as plane:
+            world = World(plane)
+            await classes(world)
+            await world.node("a", cpu="1")
+            made = await world.job("victim", 1, template=template("low"))
+            if not ours:  # the test plays it
+                owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "victim", "uid": made.metadata.uid}
+                labels = {"batch.kubernetes.io/job-name": "victim"}
+                meta = {"name": "victim-0", "labels": labels, "ownerReferences": [owner | {"controller": True}]}
+                body = {"metadata": meta | {"finalizers": [TRACKING_FINALIZER]}, "spec": template("low")["spec"]}
+                await world.client.create(POD.seen_as(dict), body, "default")
+            await world.until(lambda: bound(world, "victim"))
+            urgent = {"metadata": {"name": "urgent"}, "spec": template("high")["spec"]}
+            await world.client.create(POD.seen_as(dict), urgent, "default")
+            await world.until(lambda: going(world, "victim"))
+            await world.settle(1)
+            [victim] = [pod for pod in await world.pods("victim") if pod.spec.node_name]
+            assert not victim.metadata.finalizers
+            told = (await world.client.get(JOB, "victim", "default")).status
+            assert (count_interruptions(told.conditions), told.failed) == (int(ours), 0)
+
+    run_virtual(scenario())

@@ -20,7 +20,7 @@ from muster.runtime.refusals import ignoring
 
 NAME = "js-group-scheduling"
 TIMEOUT = 30
-CONFLICT = f'ConfigMap "{NAME}" is not of this JobSet: nothing more begins until it goes'
+CONFLICT = f'ConfigMap "{NAME}" does not belong to this JobSet: no main container starts until it is deleted'
 
 
 def play(story: Any) -> None:
@@ -542,7 +542,7 @@ def test_a_group_that_ended_with_its_cluster_starts_anew_and_together(writes: in
     play(story)
 
 
-def test_what_ended_with_the_cluster_joins_those_of_its_group_that_ran_on() -> None:
+def test_the_group_of_what_ended_with_its_cluster_starts_anew_and_whole() -> None:
     async def story(cluster: GroupCluster) -> None:
         await cluster.group(timeout=TIMEOUT)
         first = await cluster.pods_there()
@@ -550,14 +550,17 @@ def test_what_ended_with_the_cluster_joins_those_of_its_group_that_ran_on() -> N
         await cluster.settle()
         await cluster.look()
         await cluster.restart_cluster(left=3)
-        await cluster.settle()
+        for _ in range(4):
+            await cluster.gone(0.5)
         there = await cluster.pods_there()
-        assert {pod.metadata.uid for pod in first[:3]} < {pod.metadata.uid for pod in there}
+        assert not {pod.metadata.uid for pod in first} & {pod.metadata.uid for pod in there}
         await cluster.arrive(*there)
         await cluster.settle()
         await cluster.look()
         assert [pod.status.phase for pod in await cluster.pods_there()] == ["Running"] * 4
-        assert list(cluster.begun) == [1]
+        assert list(cluster.begun) == [1, 2]
+        status = (await cluster.seen()).status
+        assert (status.restarts, status.restarts_count_towards_max) == (1, 0)
 
     play(story)
 

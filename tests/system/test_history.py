@@ -9,6 +9,7 @@ from functools import partial
 import msgspec
 import pytest
 
+from muster.actions.following.follow import Follower
 from muster.api.batch import JOB, Job
 from muster.api.config import EMBEDDED, load
 from muster.api.core import POD, Pod
@@ -22,8 +23,13 @@ from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
 from muster.cluster.store.history import FILE, HistoryError
 from muster.cluster.store.historyworker import History
+from muster.insight.history.runs import PATH, Wanted
+from muster.insight.jobs.state import Ending
 from muster.insight.reader.history import history
-from muster.insight.runs import PATH, Wanted
+from muster.insight.reader.job import investigate
+from muster.insight.reader.jobs import job_rows
+from muster.runtime.clock import RealClock
+from muster.runtime.ids import Random
 from muster.runtime.transport import Request
 
 LIMIT = 60.0
@@ -100,6 +106,31 @@ def test_a_run_is_told_as_soon_as_its_job_has_ended_and_after_its_objects_are_go
         assert good.memory_bytes > 1 << 20
         assert (bad.state, bad.exit_code, bad.reason) == ("Failed", 3, "ended with exit code 3")
         assert after == before
+
+    play(story)
+
+
+def test_what_ended_is_told_from_its_record_once_its_pods_are_gone(tmp_path):
+    async def story():
+        async with host(tmp_path) as running:
+            await running.submit("lost", "sh", "-c", "exit 5")
+            await running.ended("lost")
+            async with asyncio.timeout(LIMIT):
+                while not await running.runs():
+                    await asyncio.sleep(0.02)
+            for pod in (await running.client.list(POD, "default")).items:
+                await running.client.delete(POD, pod.metadata.name, "default")
+            await running.gone("lost", POD)
+            [run] = await running.runs()
+            assert (run.exit_code, run.reason) == (5, "ended with exit code 5")
+            clock = RealClock()
+            follower = Follower(running.client, clock, Random(), "default", "lost")
+            assert await follower.run() == Ending(run.exit_code, f"failed: {run.reason}")
+            [row] = await job_rows(running.client, "default", clock.now(), print)
+            assert (row["reason"], row["nodes"], row["started"]) == (run.reason, list(run.nodes), run.started)
+            facts = await investigate(running.client, "default", "lost", clock.now())
+            assert facts is not None
+            assert facts.state.reason == run.reason
 
     play(story)
 

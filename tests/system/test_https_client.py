@@ -38,7 +38,7 @@ from muster.runtime.ids import Random
 from muster.runtime.kube import https
 from muster.runtime.kube.credentials import CredentialError
 from muster.runtime.kube.https import MAX_ATTEMPTS, MAX_CONCURRENT_REQUESTS, HttpsTransport
-from muster.runtime.transport import Request, TransportError
+from muster.runtime.transport import ClosedError, Request, TransportError
 
 # ---- trust ----
 
@@ -268,6 +268,24 @@ def test_a_closed_client_says_so() -> None:
         with pytest.raises(TransportError, match="the client is closed"):
             async with transport.converse(Request("GET", "/exec"), "v5.channel.k8s.io"):
                 pass
+
+    play(scenario)
+
+
+def test_what_breaks_off_as_the_client_is_closed_says_so() -> None:
+    """It is no trouble of the server's, and none for the log."""
+
+    async def scenario(world: World) -> None:
+        world.server.on("/api/v1/pods", silence)
+        async with world.as_user() as transport:
+            asking = asyncio.create_task(transport.request(PODS))
+            while not world.server.seen:
+                await asyncio.sleep(0)
+            await transport.close()
+            with pytest.raises(ClosedError):
+                await asking
+            with pytest.raises(ClosedError):
+                await transport.request(PODS)
 
     play(scenario)
 
@@ -548,7 +566,7 @@ def test_a_stream_that_is_read_while_its_client_closes_breaks(turns: int) -> Non
             closing = asyncio.create_task(transport.close())
             for _ in range(turns):
                 await asyncio.sleep(0)
-            with pytest.raises(TransportError):
+            with pytest.raises(ClosedError):
                 await anext(chunks)
             await closing
 
@@ -578,7 +596,7 @@ def test_a_stream_that_begins_while_its_client_closes_breaks(turns: int) -> None
             for _ in range(turns):
                 await asyncio.sleep(0)
             await transport.close()
-            with pytest.raises(TransportError):
+            with pytest.raises(ClosedError):
                 await reading
 
     play(scenario)

@@ -10,6 +10,7 @@ from muster.api.batch import JOB, TRACKING_FINALIZER, Job, JobSpec
 from muster.api.core import POD, Container, Pod, PodSpec
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails
+from muster.jobs.interruption import INTERRUPTIONS
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Request, Response
 
@@ -46,6 +47,27 @@ async def test_a_small_job_is_looked_at_at_once(cluster: JobCluster) -> None:
     await cluster.set_phase((await cluster.active())[0], "Succeeded")
     await cluster.rest(0.02)
     assert is_over(await cluster.job())
+
+
+@virtual
+async def test_many_jobs_of_one_owner_delay_no_other_job(cluster: JobCluster) -> None:
+    """A JobSet of a hundred Jobs and a Job of its own share a namespace; a controller that starts finds them all."""
+    await cluster.kill_controller()
+    owner = {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "name": "large",
+        "uid": "1",
+        "controller": True,
+    }
+    for number in range(100):
+        await cluster.create({"suspend": True}, f"large-{number:02}", ownerReferences=[owner])
+    await cluster.create({"suspend": True}, "own")
+    await cluster.start_controller()
+    await cluster.rest()
+    jobs = [request.path.split("/")[-2] for request in cluster.wire.writes if request.path.endswith("/status")]
+    assert len(jobs) == 101
+    assert jobs.index("own") < 50
 
 
 @virtual
@@ -110,14 +132,14 @@ async def test_suspend_and_resume(cluster: JobCluster) -> None:
     await cluster.end_deleted()
     await cluster.rest()
     job = await cluster.job()
-    assert conditions(job) == ["Suspended"]
+    assert set(conditions(job)) == {"Suspended", INTERRUPTIONS}
     status = job.status
     assert (status.active, status.terminating, status.failed, status.completed_indexes) == (0, 0, 0, "1")
     assert status.start_time is None
     await cluster.set_spec(suspend=False)
     await cluster.rest()
     job = await cluster.job()
-    assert conditions(job) == []
+    assert conditions(job) == [INTERRUPTIONS]
     assert job.status.start_time is not None
     assert await cluster.active_indexes() == [0, 2]
 

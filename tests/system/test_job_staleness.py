@@ -8,6 +8,7 @@ from tests.system.job_cluster import NAMESPACE_NAME, JobCluster, is_over, virtua
 from muster.api.batch import JOB
 from muster.api.core import POD, Container, Pod, PodSpec
 from muster.api.meta import ObjectMeta
+from muster.jobs.interruption import INTERRUPTIONS, count_interruptions
 from muster.jobs.job.census import completion_index
 from muster.runtime.clock import run_virtual
 
@@ -87,7 +88,8 @@ async def test_a_job_is_not_suspended_before_deletions_of_our_own_are_seen(clust
     await cluster.rest(30)
     job = await cluster.job()
     assert (cluster.wire.count("DELETE"), job.status.active, job.status.failed) == (4, 0, 0)
-    assert [condition.type for condition in job.status.conditions] == ["Suspended"]
+    assert {condition.type for condition in job.status.conditions} == {"Suspended", INTERRUPTIONS}
+    assert count_interruptions(job.status.conditions) == 1
 
 
 @virtual

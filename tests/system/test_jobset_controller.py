@@ -12,8 +12,16 @@ from muster.api.core.quota import RESOURCE_QUOTA, ResourceQuota
 from muster.api.groups.coordination import LEASE, Lease
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.meta import ObjectMeta
+from muster.api.server.admissionregistration import (
+    VALIDATING_ADMISSION_POLICY,
+    VALIDATING_ADMISSION_POLICY_BINDING,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
 from muster.controllers.engine import Part
 from muster.controllers.jobset.upstream import LEASE_NAME
+from muster.jobs.interruption import count_interruptions
+from muster.jobs.jobset.slices import MAX_JOBS
 from muster.runtime.clock import run_virtual
 from muster.runtime.refusals import ignoring
 
@@ -88,6 +96,78 @@ async def test_a_foreign_job_with_the_name_of_a_child_is_told_of_and_waited_for(
     await cluster.client.delete(JOB, "js-a-1", "default")
     await cluster.settle()
     assert (await cluster.jobs())["js-a-1"].metadata.owner_references
+
+
+@on(PARTS)
+async def test_names_that_others_have_keep_no_other_job_from_being_created(cluster: Cluster) -> None:
+    for index in range(MAX_JOBS + 1):
+        document = {"metadata": {"name": f"js-a-{index}"}, "spec": role()["template"]["spec"]}
+        await cluster.client.create(JOB, msgspec.convert(document, Job), "default")
+    await cluster.jobset(role("a", MAX_JOBS + 1), role("b", 1))
+    assert (await cluster.jobs())["js-b-0"].metadata.owner_references
+    before = looks(cluster.plane, "jobset-controller")
+    await cluster.settle(60)
+    assert looks(cluster.plane, "jobset-controller") == before
+    await cluster.client.delete(JOB, f"js-a-{MAX_JOBS}", "default")
+    await cluster.settle()
+    assert (await cluster.jobs())[f"js-a-{MAX_JOBS}"].metadata.owner_references
+
+
+@on(PARTS)
+async def test_jobs_that_are_refused_for_good_keep_no_other_job_from_being_created(cluster: Cluster) -> None:
+    await _refuse(cluster, "CREATE")
+    await cluster.jobset(role("a", MAX_JOBS), role("b", 1))
+    await cluster.settle(60)
+    assert list(await cluster.jobs()) == ["js-b-0"]
+    assert await cluster.reasons() == {"JobCreationFailed"}
+
+
+async def _refuse(cluster: Cluster, operation: str) -> None:
+    """Refuse one operation on Jobs of the role a."""
+    rule = {"operations": [operation], "apiGroups": ["batch"], "apiVersions": ["v1"], "resources": ["jobs"]}
+    policy = {
+        "metadata": {"name": "p"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]},
+            "validations": [{"expression": "!object.metadata.name.startsWith('js-a-')"}],
+        },
+    }
+    binding = {"metadata": {"name": "b"}, "spec": {"policyName": "p", "validationActions": ["Deny"]}}
+    await cluster.client.create(VALIDATING_ADMISSION_POLICY, msgspec.convert(policy, ValidatingAdmissionPolicy))
+    await cluster.client.create(
+        VALIDATING_ADMISSION_POLICY_BINDING, msgspec.convert(binding, ValidatingAdmissionPolicyBinding)
+    )
+
+
+@on(PARTS)
+async def test_a_jobset_one_of_whose_jobs_cannot_be_suspended_does_not_say_that_it_is(cluster: Cluster) -> None:
+    await cluster.jobset(role("a", 1), role("b", 1))
+    await cluster.ready("js-a-0", "js-b-0")
+    await _refuse(cluster, "UPDATE")
+    await cluster.change(suspend=True)
+    await cluster.settle(60)
+    assert {name: job.spec.suspend for name, job in (await cluster.jobs()).items()} == {"js-a-0": False, "js-b-0": True}
+    assert (await cluster.condition(names.SUSPENDED) or ("False",))[0] == "False"
+    await cluster.client.delete(VALIDATING_ADMISSION_POLICY_BINDING, "b")
+    await cluster.settle(600)
+    assert await cluster.condition(names.SUSPENDED) == ("True", "SuspendedJobs", "jobset is suspended")
+    assert (await cluster.seen()).status.restarts == 0
+    assert count_interruptions((await cluster.seen()).status.conditions) == 1
+
+
+@on(PARTS)
+async def test_a_job_loses_its_start_time_before_its_template_changes(cluster: Cluster) -> None:
+    """As servers before 1.35 want it."""
+    await cluster.jobset(role("a", 1))
+    await cluster.ready("js-a-0")
+    await cluster.change(suspend=True)
+    stopped = {"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "Job suspended"}
+    await cluster.report("js-a-0", active=0, ready=0, conditions=[stopped])
+    assert (await cluster.jobs())["js-a-0"].status.start_time is not None
+    await cluster.change(suspend=False)
+    job = (await cluster.jobs())["js-a-0"]
+    assert (job.spec.suspend, job.status.start_time) == (False, None)
+    assert job.spec.template.metadata.labels[names.RESTART_ATTEMPT] == "1"
 
 
 @on(PARTS)

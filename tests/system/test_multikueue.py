@@ -10,7 +10,8 @@ from muster.api.core import EVENT
 from muster.api.kueue import CLUSTER_QUEUE, MULTI_KUEUE_CONFIG, WORKLOAD
 from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_UID
 from muster.api.managed.dispatch import home_of
-from muster.insight.quotastate import quota_state
+from muster.insight.quota.state import find_quota_state
+from muster.insight.reader.jobs import job_rows
 from muster.runtime.transport import Request, Response
 
 
@@ -139,6 +140,10 @@ async def test_a_lost_cluster_keeps_its_job_for_a_while_and_loses_it_then(f: Fed
     assert await f.where() == {home: 2}
     await f.settle(600)
     assert await f.where() == {home: 2, other: 2}  # for longer than it may be lost
+    (row,) = await job_rows(f.here.client, "default", f.here.world.clock.now(), pytest.fail)
+    assert row["reason"] == (
+        'lost its quota once, last: Evicted due to AdmissionCheck in Retry state: "multikueue" (Admitting remote lost)'
+    )
     f.lines[home].mend()
     await f.settle(600)
     assert await f.where() == {other: 2}
@@ -178,7 +183,7 @@ async def test_a_job_of_another_maker_is_told_of_where_it_bars_the_only_cluster_
     await f.settle(200)
     sentence = "A job or PodGroup of the same name, which this manager did not make, is in: a"
     assert await f.check() == f"Pending: {sentence}"
-    assert quota_state(await f.here.workload()).reason == sentence
+    assert find_quota_state(await f.here.workload()).reason == sentence
     events = await f.here.world.plane.client().list(EVENT, "default")
     told = [event for event in events.items if event.message == sentence]
     assert [event.count for event in told] == [1], "once"

@@ -94,6 +94,20 @@ async def test_a_home_that_was_lost_and_is_one_again_is_not_left_before_what_it_
     assert home_of((await f.here.workload()).metadata) == "a"
 
 
+@federated("a", "b", configuration=IMPATIENT)
+async def test_a_manager_that_starts_again_gives_up_a_cluster_that_it_does_not_reach_after_the_timeout(
+    f: Federation,
+) -> None:
+    await f.queues(b=0)
+    await f.job("j", 2)
+    await f.settle(20)
+    assert home_of((await f.here.workload()).metadata) == "a"
+    f.lines["a"].cut()
+    await f.stop()
+    await f.begin()
+    assert home_of((await f.here.workload()).metadata) == "", "within ten seconds of the start"
+
+
 async def watch(f: Federation, seen: list[dict[str, int]]) -> None:
     """Note where it has pods, all the time."""
     while True:

@@ -133,4 +133,4 @@ async def test_where_it_is_out_of_reach_it_is_said_how_to_remove_what_stays_ther
     with redirect_stderr(StringIO()) as said:
         await leave(f.here.client, "a", f.here.world.clock, reach, force=False)
     command = "kubectl delete jobs.batch,jobsets.jobset.x-k8s.io,workloads.kueue.x-k8s.io --all-namespaces"
-    assert f"no way there); there, remove it with: {command} --selector " in said.getvalue()
+    assert f"no way there); delete them there with: {command} --selector " in said.getvalue()

@@ -134,7 +134,7 @@ async def test_what_becomes_of_pods_is_shown_though_another_waits_for_their_podg
     await group(f, names=["p-3"])
     assert await pods(f) == {home: ALL[:2]}
     await there.patch(POD, "p-0", {"status": {"message": "seen"}}, "default", subresource="status")
-    await f.settle(30)
+    await f.settle(60)
     assert (await f.here.client.get(POD, "p-0", "default")).status.message == "seen"
     await podgroup(f)
     await f.settle(120)

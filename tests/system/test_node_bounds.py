@@ -14,10 +14,15 @@ from tests.system import node_world
 from tests.system.node_world import main, shell
 from tests.system.test_nodes_process import namespaces  # noqa: F401 - a fixture
 
+from muster.api.batch import JOB
 from muster.api.core import POD
+from muster.api.jobset import JOB_SET
+from muster.api.ours.podbounds import MOST_CONTAINERS
+from muster.api.status import ApiError, too_large
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching
 from muster.cluster.nodes.disk import leftovers
+from muster.cluster.nodes.pod.runner import PodRunner
 from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 
 
@@ -154,7 +159,7 @@ def test_objects_are_not_held_beyond_what_is_shown(play, monkeypatch, where):
         for n in range(3):
             body = {"metadata": {"name": f"c{n}"}, "data": {"k": "x" * 900_000}}
             await world.client.create(node_world.DICT["ConfigMap"], body, "default")
-        why = "the ConfigMaps and Secrets that it refers to have more than 2000000 bytes"
+        why = "the ConfigMaps and Secrets that the container refers to have more than 2000000 bytes"
         if where == "volumes":
             await world.create(volumes=[{"name": f"v{n}", "configMap": {"name": f"c{n}"}} for n in range(3)])
             assert why in (await world.event("FailedMount"))[1]
@@ -217,6 +222,92 @@ def test_others_are_served_between_the_starts_of_any_two_containers(play, monkey
         await world.phase("Succeeded")
         counting.cancel()
         assert len(started) == len(set(started)) == len(names)
+
+    play(story)
+
+
+def test_a_status_that_does_not_fit_ends_the_pod(play):
+    """A status repeats the names of images, which may be as long as an object."""
+
+    async def story(world):
+        await world.create(image="i" * 1_400_000, **shell("exec sleep 1000"))
+        pod = await world.phase("Failed")
+        assert (pod.status.reason, pod.status.container_statuses) == ("StatusTooLarge", ())
+        assert pod.status.message == "The status of the pod does not fit into its object beside the rest of it"
+        assert await world.event("StatusTooLarge") == ("Warning", pod.status.message)
+        await world.client.delete(POD, "p", "default")
+        await world.gone()
+        await world.create("q", **shell("echo served"))
+        await world.phase("Succeeded", "q")
+
+    play(story)
+
+
+def test_a_pod_whose_very_end_does_not_fit_is_removed(play, monkeypatch):
+    """The server of a node that joined may have less room than ours."""
+
+    async def story(world):
+        patch = world.node._client.patch_object
+
+        async def refused(kind, obj, *args, **named):
+            if kind is POD:
+                raise too_large("etcdserver: request is too large")
+            return await patch(kind, obj, *args, **named)
+
+        monkeypatch.setattr(world.node._client, "patch_object", refused)
+        await world.create(**shell("exec sleep 1000"))
+        await world.gone()
+
+    play(story)
+
+
+def test_looks_at_a_pod_are_gathered_by_its_number_of_containers(play, monkeypatch):
+    looks = 0
+    step = PodRunner.step
+
+    def counted(runner):
+        nonlocal looks
+        looks += 1
+        return step(runner)
+
+    monkeypatch.setattr(PodRunner, "step", counted)
+
+    async def story(world):
+        names = [f"c{number}" for number in range(MOST_CONTAINERS)]
+        await world.create(containers=[{"name": name, "image": "none", "command": ["true"]} for name in names])
+        await world.phase("Succeeded")
+        assert looks < MOST_CONTAINERS  # two for each container without it
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"containers": 65}, "at most 64 containers here, and this one has 65"),
+        ({"initContainers": 3000}, "at most 64 init containers here, and this one has 3000"),
+        ({"volumes": 257}, "at most 256 volumes here, and this one has 257"),
+    ],
+)
+def test_a_pod_of_too_many_parts_is_refused(play, spec, why):
+    parts = {
+        "containers": lambda n: {"name": f"c{n}", "image": "none", "command": ["true"]},
+        "initContainers": lambda n: {"name": f"i{n}", "image": "none", "command": ["true"]},
+        "volumes": lambda n: {"name": f"v{n}", "emptyDir": {}},
+    }
+    wanted = {key: [parts[key](number) for number in range(count)] for key, count in spec.items()}
+
+    async def story(world):
+        with pytest.raises(ApiError, match=f'pods "p" is forbidden: spec: a pod may have {why}'):
+            await world.create(**wanted)
+        job = {"metadata": {"name": "j"}, "spec": {"template": {"spec": {
+            "restartPolicy": "Never", "containers": [parts["containers"](0)], **wanted}}}}  # fmt: skip
+        with pytest.raises(ApiError, match=rf'jobs.batch "j" is forbidden: spec.template.spec: a pod may have {why}'):
+            await world.client.create(JOB.seen_as(dict), job, "default")
+        role = {"name": "w", "template": {"spec": job["spec"]}}
+        jobset = {"metadata": {"name": "s"}, "spec": {"replicatedJobs": [role]}}
+        with pytest.raises(ApiError, match=why):
+            await world.client.create(JOB_SET.seen_as(dict), jobset, "default")
 
     play(story)
 

@@ -26,8 +26,12 @@ def play(tmp_path):
 def refused(caplog):
     """What the server said to the node's writes that it refused."""
     caplog.set_level(logging.WARNING)
-    return lambda: [r.getMessage() for r in caplog.records if "non-terminated" in r.getMessage()]
+    words = ("non-terminated", "may specify no more")
+    return lambda: [r.getMessage() for r in caplog.records if any(each in r.getMessage() for each in words)]
 
+
+# Pods of one owner find each other by name.
+OWNED = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}]}
 
 STORIES = {
     "ends well": ({"restartPolicy": "Never", **shell("true")}, "Succeeded"),
@@ -61,9 +65,15 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("writes", range(6))
-@pytest.mark.parametrize("name", STORIES)
-def test_killed_after_any_of_its_writes(play, tmp_path, monkeypatch, refused, name, writes):
+@pytest.mark.parametrize(
+    ("name", "writes", "count"),
+    [
+        *((name, writes, 1) for name in STORIES for writes in range(6)),
+        *(("one of two goes on", writes, 3) for writes in range(6)),
+    ],
+)
+def test_killed_after_any_of_its_writes(play, tmp_path, monkeypatch, refused, name, writes, count):
+    """count: of the nodes; with several, others have pods that know this one by name."""
     spec, phase = STORIES[name]
     spec = {**spec}
     if "STATE" in str(spec.get("command")):
@@ -84,7 +94,10 @@ def test_killed_after_any_of_its_writes(play, tmp_path, monkeypatch, refused, na
             return answer
 
         monkeypatch.setattr(client, "patch", counted)
-        await world.create(**spec)
+        peers = [f"q-{number}" for number in range(1, count)]
+        for peer, node in zip(peers, world.names[1:], strict=True):
+            await world.create(peer, nodeName=node, hostname=peer, command=["sleep", "1000"], meta=OWNED)
+        await world.create(meta=OWNED, hostname="p", **spec)
         ended = asyncio.create_task(world.until(is_finished))
         await asyncio.wait([asyncio.create_task(reached.wait()), ended], return_when=asyncio.FIRST_COMPLETED)
         await world.stop_node(leave=True)
@@ -94,10 +107,13 @@ def test_killed_after_any_of_its_writes(play, tmp_path, monkeypatch, refused, na
         await ended
         pod = await world.phase(phase)
         assert all(status.state.terminated for status in pod.status.container_statuses)
-        await world.client.delete(POD, "p", "default")
-        await world.gone()
+        for peer in peers:
+            await world.ready(peer)
+        for each in ("p", *peers):
+            await world.client.delete(POD, each, "default")
+            await world.gone(each)
 
-    play(story)
+    play(story, count=count)
     assert refused() == []
 
 

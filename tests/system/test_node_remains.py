@@ -15,6 +15,7 @@ from tests.system import node_world
 from tests.system.node_world import LIMIT, main, shell
 from tests.unit.cluster.nodes.disk.test_removal import TREES, build, deep
 
+from muster.api.batch import JOB
 from muster.api.core import EVENT, POD, SERVICE_ACCOUNT, ServiceAccount
 from muster.api.meta import ObjectMeta
 from muster.cluster.nodes.disk import removal
@@ -23,6 +24,12 @@ from muster.cluster.store.directory import DataDirectory
 
 VOLUMES = [{"name": "m", "emptyDir": {}}, {"name": "k", "emptyDir": {"medium": "Memory"}}]
 MOUNTS = [{"name": "m", "mountPath": "/m"}, {"name": "k", "mountPath": "/k"}]
+
+
+JOB_OF_ONE = {
+    "metadata": {"name": "j"},
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}},
+}
 
 
 @pytest.fixture
@@ -89,6 +96,31 @@ def test_a_node_that_stops_gives_memory_back_first(play, tmp_path):
         assert memory(tmp_path) != []
         await world.stop_node()
         assert memory(tmp_path) == []
+
+    play(story)
+
+
+@pytest.mark.parametrize("of_job", [False, True])
+def test_what_a_killed_server_did_not_get_round_to_removing_goes_at_the_next_start(play, tmp_path, monkeypatch, of_job):
+    """Of a Job that stays, the pod's logs stay, and nothing else."""
+
+    async def story(world):
+        job = await world.client.create(JOB.seen_as(dict), JOB_OF_ONE, "default")
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job["metadata"]["uid"]}
+        meta = {"ownerReferences": [owner | {"controller": True}]} if of_job else {}
+        await world.create(meta=meta, volumes=VOLUMES, volumeMounts=MOUNTS, **shell("echo x | tee /k/x; sleep 1000"))
+        await world.ready()
+        await world.says("x\n")
+        with monkeypatch.context() as killed:
+            killed.setattr(removal, "remove", lambda path, halted: None)
+            await world.client.delete(POD, "p", "default", grace_period_seconds=0)
+            await until(lambda: not list(tmp_path.glob("node-0/pods/*/volumes")))
+            await world.stop_node(leave=True)
+        assert memory(tmp_path) != []
+        await world.start_node()
+        await until(lambda: memory(tmp_path) == removed(tmp_path) == [])
+        kept = {"pod.json", "hosts", "containers"} if of_job else set()
+        assert {path.name for path in tmp_path.glob("node-0/pods/*/*")} == kept
 
     play(story)
 
@@ -169,7 +201,7 @@ def test_what_is_foreign_is_named_and_left_alone(play, tmp_path):
     os.mkdir(os.fsencode(tmp_path) + b"/node-0/pods/\xff")
 
     expected = {
-        f"{tmp_path}/node-0/pods/{name} is not the node's: it is left as it is"
+        f"{tmp_path}/node-0/pods/{name} does not belong to the node, which leaves it as it is"
         for name in ("-x", "file", "link", "notes", "odd\nname", "\\udcff")
     }
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 import textwrap
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -23,8 +24,10 @@ from muster.api.status import ApiError
 from muster.cluster.nodes.disk import leftovers
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodStorage
+from muster.cluster.nodes.machine import machine
 from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.store import MemoryJournal, StorageFull
+from muster.jobs.interruption import interruption_of
 from muster.runtime.transport import Request
 
 
@@ -602,7 +605,7 @@ def test_what_ended_while_no_server_was_there_is_known(play, tmp_path):
         assert (await world.get()).status.phase == "Running"
         await world.start_node()
         pod = await world.phase("Failed")
-        assert main(pod).state.terminated.exit_code == 9
+        assert (main(pod).state.terminated.exit_code, condition(pod, "DisruptionTarget")) == (9, None)
 
     play(story)
 
@@ -615,6 +618,28 @@ def test_a_container_whose_shim_was_killed_has_failed(play):
         pod = await world.phase("Failed")
         ended = main(pod).state.terminated
         assert (ended.exit_code, ended.reason) == (137, "ContainerStatusUnknown")
+        assert condition(pod, "DisruptionTarget") is None, "its node was there"
+
+    play(story)
+
+
+def test_pods_of_a_machine_that_was_started_anew_are_interrupted(play, monkeypatch):
+    async def story(world):
+        await world.create(command=["sleep", "1000"])
+        await world.ready()
+        before = await world.client.get(NODE, "node-0")
+        next(iter(world.node._runners.values()))._shims["main"].destroy()  # with the power, before it can write
+        await world.stop_node(leave=True)
+        as_it_is = machine.discover
+        monkeypatch.setattr(machine, "discover", lambda *about: replace(as_it_is(*about), boot_id="another"))
+        await world.start_node()
+        pod = await world.phase("Failed")
+        after = await world.client.get(NODE, "node-0")
+        assert before.status.node_info.boot_id not in ("", "another")
+        assert (after.metadata.uid, after.status.node_info.boot_id) == (before.metadata.uid, "another")
+        interruption = interruption_of(pod)
+        assert interruption is not None
+        assert interruption.message.startswith("ended with node node-0, which went down")
 
     play(story)
 
@@ -632,6 +657,7 @@ def test_a_pod_that_nobody_knows_how_it_ended_is_not_run_again(play, tmp_path):
         await world.start_node()
         pod = await world.phase("Failed")
         assert main(pod).state.terminated.reason == "ContainerStatusUnknown"
+        assert condition(pod, "DisruptionTarget") == "True"
         assert runs.read_text() == "run\n"
 
     play(story)
@@ -661,7 +687,7 @@ def test_what_a_killed_server_has_left_can_be_ended_without_one(play):
         assert await leftovers.end_everything(world.state) == 0
         await world.start_node()
         pod = await world.phase("Failed")
-        assert main(pod).state.terminated.exit_code == 137
+        assert (main(pod).state.terminated.exit_code, condition(pod, "DisruptionTarget")) == (137, "True")
 
     play(story)
 
@@ -705,7 +731,32 @@ def test_a_full_disk_does_not_hold_up_a_stop_and_the_next_node_says_how_pods_end
                 await world.stop_node()
         assert (await world.get()).status.phase == "Running"
         await world.start_node()
-        assert main(await world.phase("Failed")).state.terminated.exit_code == 7
+        pod = await world.phase("Failed")
+        assert (main(pod).state.terminated.exit_code, condition(pod, "DisruptionTarget")) == (7, "True")
+
+    play(story)
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (3, "Failed")])
+def test_a_pod_that_had_ended_before_a_stop_was_not_interrupted(play, tmp_path, monkeypatch, code, phase):
+    async def full(self, records):
+        raise StorageFull("the disk")
+
+    async def story(world):
+        word = tmp_path / "word"
+        await world.create(**shell(f"while [ ! -e {word} ]; do sleep 0.02; done; exit {code}"))
+        await world.ready()
+        with monkeypatch.context() as disk:
+            disk.setattr(MemoryJournal, "append", full)
+            word.touch()
+            async with asyncio.timeout(LIMIT):
+                while next(iter(world.node._runners.values())).holds:
+                    await asyncio.sleep(0.02)
+                await world.stop_node()
+        assert (await world.get()).status.phase == "Running"
+        await world.start_node()
+        ended = await world.phase(phase)
+        assert (main(ended).state.terminated.exit_code, condition(ended, "DisruptionTarget")) == (code, None)
 
     play(story)
 

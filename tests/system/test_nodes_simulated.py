@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from muster.api.core import NODE, POD
+from muster.api.status import ApiError
 from muster.cluster.controlplane import control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
@@ -75,6 +76,19 @@ def play(story, **options):
     run_virtual(go())
 
 
+def test_nodes_say_the_version_of_their_server_also_once_that_is_newer():
+    async def story(world):
+        versions = []
+        for version in ("v1.34.0", "v1.36.2"):
+            await world.stop()
+            await world.start(version=version)
+            found = (await world.client.list(NODE)).items
+            versions += sorted({node.status.node_info.kubelet_version for node in found})
+        assert versions == ["v1.34.0-simulated", "v1.36.2-simulated"]
+
+    play(story)
+
+
 def test_a_pod_runs_for_as_long_as_its_annotation_says():
     async def story(world):
         await world.create(annotations={"muster.dev/run-time": "90m", "muster.dev/exit-code": "4"})
@@ -91,6 +105,17 @@ def test_a_pod_runs_for_as_long_as_its_annotation_says():
         assert (ended.finished_at - ended.started_at).total_seconds() == 90 * 60
 
     play(story)
+
+
+def test_nodes_that_start_again_with_less_have_no_more_than_that():
+    async def story(world):
+        await world.stop()
+        await world.start(resources={"cpu": "4"})
+        status = (await world.client.get(NODE, "sim-0")).status
+        assert status.capacity.keys() == status.allocatable.keys() == {"cpu", "memory", "ephemeral-storage", "pods"}
+        assert status.allocatable["cpu"] == "4"
+
+    play(story, resources={"cpu": "8", "nvidia.com/gpu": "8"})
 
 
 def test_a_pod_takes_its_time_to_start_and_to_stop():
@@ -170,6 +195,31 @@ def test_nodes_have_what_they_are_given_and_keep_it_up_to_date():
     play(story, resources={"cpu": "8"}, labels={"zone": "a"})
 
 
+def test_a_node_of_an_older_version_gets_the_labels_of_this_one():
+    async def story(world):
+        await world.stop()
+        await world.client.patch(NODE, "sim-3", {"metadata": {"labels": {"zone": None, "mine": "b"}}})
+        await world.start(labels={"zone": "a"})
+        labels = (await world.client.get(NODE, "sim-3")).metadata.labels
+        assert (labels["zone"], labels["mine"]) == ("a", "b")
+
+    play(story, labels={"zone": "a"})
+
+
+def test_pods_have_used_what_they_ask_for_since_their_start():
+    async def story(world):
+        await asyncio.sleep(100_000)
+        resources = {"requests": {"cpu": "500m", "memory": "1Gi"}}
+        container = {"name": "c", "image": "x", "resources": resources}
+        await world.create(annotations={"muster.dev/run-time": "1h"}, containers=[container])
+        await asyncio.sleep(60)
+        (reading,) = (await world.nodes.connection.usage()).values()
+        assert 0 < reading.cpu_seconds <= 30
+        assert reading.memory_bytes == 2**30
+
+    play(story)
+
+
 def test_a_node_that_is_deleted_is_made_again_while_it_is_played():
     async def story(world):
         await world.create(node="sim-3", annotations={"muster.dev/run-time": "1h"})
@@ -206,6 +256,20 @@ def test_simulated_pods_say_that_they_are_simulated():
         await asyncio.sleep(1)
         log = await world.client.raw(Request("GET", "/api/v1/namespaces/default/pods/p/log"))
         assert log.body == b"default/p/c is simulated: it has no output\n"
+
+    play(story)
+
+
+def test_a_command_in_a_simulated_pod_is_refused_with_the_reason():
+    async def story(world):
+        await world.create()
+        await asyncio.sleep(1)
+        request = Request("GET", "/api/v1/namespaces/default/pods/p/exec", {"stdout": "1"}, lists={"command": ("ls",)})
+        with pytest.raises(
+            ApiError, match=r'^nothing runs on simulated nodes, such as ".*" of pod "p": no command can'
+        ):
+            async with world.client.transport.converse(request, "v5.channel.k8s.io"):
+                pytest.fail("it was accepted")
 
     play(story)
 

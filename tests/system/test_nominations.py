@@ -7,7 +7,7 @@ from tests.system.test_gang_lines import Failing, gang, nodes_of, start
 from tests.system.test_gang_preemption import bury, classes, going, job, template
 
 from muster.api.batch import JOB
-from muster.controllers.scheduler.preemption import PREEMPTED_ANNOTATION
+from muster.api.ours.interruptions import PREEMPTED_ANNOTATION
 from muster.controllers.scheduler.roster import LATE_SECONDS
 from muster.gang.order.reservation import MOST_OVERTAKINGS
 

@@ -1,6 +1,7 @@
 """Replicas of the engine beside a server whose Jobs another program runs: one works, one stands by."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
@@ -8,7 +9,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.system.operator_site import KUEUE, LEASE_NAME, Cable, Site, renewed, site
+from tests.system.operator_site import KUEUE, LEASE_NAME, Cable, Site, Wire, renewed, site
 
 from muster.api.config import DEFAULT
 from muster.api.config.types import ClientConnection
@@ -129,6 +130,38 @@ async def test_who_lost_the_server_writes_nothing_more_and_the_other_leads_withi
     await s.world.settle()
     assert not await s.is_suspended("a")
     assert s.cables["first"].writes == before
+
+
+def test_a_lost_lease_is_one_trouble_and_not_one_for_each_kind(caplog: pytest.LogCaptureFixture) -> None:
+    """A replica that has lost its Lease hangs up: that its watches break off is no news."""
+
+    @site
+    async def story(s: Site) -> None:
+        await s.start("first", Wire)
+        caplog.clear()
+        async with renewed(s.client, s.world.clock, "other_x"):
+            with pytest.raises(LeadershipLostError):
+                await s.ended("first")
+        assert [record.message for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+    story()
+
+
+def test_a_server_that_is_away_is_one_trouble_and_not_one_for_each_kind(caplog: pytest.LogCaptureFixture) -> None:
+    @site
+    async def story(s: Site) -> None:
+        await s.start("first", Wire)
+        caplog.clear()
+        cable = s.cables["first"]
+        assert isinstance(cable, Wire)
+        cable.sever()
+        with pytest.raises(LeadershipLostError):
+            await s.ended("first")
+        said = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
+        assert len([line for line in said if "list and watch interrupted" in line]) == 1
+        assert len(said) < 8, "\n".join(said)
+
+    story()
 
 
 @site

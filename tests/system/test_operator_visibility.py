@@ -113,7 +113,7 @@ def test_a_port_that_is_taken_is_tried_again(caplog: pytest.LogCaptureFixture, m
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             async with site(authority(), port) as s:
-                while "address already in use" not in caplog.text:
+                while "is taken by another process" not in caplog.text:
                     await asyncio.sleep(0.01)
                 assert s.said.empty()
                 taken.close()

@@ -123,7 +123,7 @@ def test_where_they_cannot_be_served_the_replica_ends() -> None:
     async def body() -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             async with site(taken.getsockname()[1]) as s:
-                with pytest.raises(OSError, match="in use"):
+                with pytest.raises(OSError, match="is taken by another process"):
                     await s.run()
                 assert s.webhooks.unready() != ""
                 lease = await s.client.get(LEASE, LEASE_NAME, KUEUE)

@@ -27,7 +27,7 @@ from muster.cluster.apiserver.registry.builtin import builtin
 from muster.cluster.apiserver.registry.resources import Registry, Resource, Rules, Subresource, View
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
-from muster.controllers.gangs import BINDING_ANNOTATION
+from muster.controllers.gangs import held_members
 from muster.controllers.integrations.table import chosen
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.givens import Givens
@@ -271,7 +271,7 @@ def test_in_the_table_its_pods_are_a_gang(in_the_table: Any) -> None:
         await world.node("other", cpu="2")
         await world.settle()
         assert "" not in await world.nodes_of("")
-        assert BINDING_ANNOTATION in (await see(world, "wide")).metadata.annotations
+        assert held_members((await see(world, "wide")).metadata) == 3
         assert "Scheduled" in await told()
 
     in_the_table(scenario)

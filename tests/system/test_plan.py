@@ -131,7 +131,7 @@ async def test_objects_of_one_file_are_looked_at_together(world):
         "second": "waits",
         "alone": "starts",
     }
-    assert "of 2 like pods fit now" in found["second"].gang.reason
+    assert "of 2 identical pods fit now" in found["second"].gang.reason
 
 
 @virtual
@@ -179,6 +179,18 @@ async def test_a_group_is_planned_with_its_pods(world):
 
 
 @virtual
+async def test_a_group_is_planned_without_what_its_job_has_done(world):
+    """The pods of the Job are gone. Its controller is another, which makes no more of them."""
+    await world.node("a", cpu="4")
+    grouped = template(annotations={"scheduling.k8s.io/group-name": "g"})
+    await make(world, group("g", 4), job("j", 4, template=grouped, managedBy="example.com/other"))
+    status = {"succeeded": 2, "startTime": world.clock.now().replace(microsecond=0)}
+    await world.client.patch(JOB, "j", {"status": status}, "default", subresource="status")
+    found = (await planned(world, pod("y", group="g"), pod("z", group="g")))["g"]
+    assert (found.verdict, found.gang.nodes) == ("starts", {"a": 2})
+
+
+@virtual
 async def test_what_waits_for_others_to_end_is_told_when(world):
     await world.node("a", cpu="4")
     await runs(world, job("old", 4, activeDeadlineSeconds=600))
@@ -209,7 +221,7 @@ async def test_what_never_fits_is_told_so(world):
     await world.node("a", cpu="4")
     found = (await planned(world, job("huge", 5)))["huge"]
     assert found.verdict == "never"
-    assert "4 of 5 like pods fit now" in found.gang.reason
+    assert "4 of 5 identical pods fit now" in found.gang.reason
 
 
 @virtual
@@ -435,3 +447,15 @@ async def test_a_jobset_needs_quota_for_all_its_roles(world):
     assert found["j"].never == "the quota of queue team is 4 cpu at most, and it asks for 5"
     found = await planned(world, jobset("j", ("prep", 1, {}), ("b", 3, AFTER), queue="team"))
     assert (found["j"].verdict, found["j"].quota.verdict) == ("starts", "starts")
+
+
+@virtual
+async def test_what_claims_devices_is_planned_without_them_and_that_is_said(world):
+    await world.node("a", cpu="4")
+    kind, document = job("j", 2)
+    claim = {"name": "gpu", "resourceClaimTemplateName": "gpu"}
+    document["spec"]["template"]["spec"]["resourceClaims"] = [claim]
+    found = (await planned(world, (kind, document)))["j"]
+    assert (found.verdict, found.gang.nodes) == ("starts", {"a": 2})
+    assert found.caveat == "Its pods claim devices: their quota, and which nodes have them, was not looked at."
+    assert (await planned(world, job("k", 1)))["k"].caveat == ""

@@ -10,7 +10,7 @@ from tests.system.test_topology import BLOCK, RACK, asking, by_rank, hall, queue
 from muster.api.batch import JOB
 from muster.api.nodes import HOSTNAME_LABEL
 from muster.cli.commands.plan import _lines
-from muster.insight.plan import ObjectPlan
+from muster.insight.forecasts.plan import ObjectPlan
 
 
 def in_racks(name: str, workers: int, **asked: str) -> Any:

@@ -59,7 +59,7 @@ async def test_a_group_that_does_not_fit_holds_nothing_and_says_why(world: World
     assert await nodes(world, "big") == ["", "", ""]
     for pod in await world.pods():
         (condition,) = [one for one in pod.status.conditions if one.type == "PodScheduled"]
-        assert "2 of 3 like pods fit now, and the gang of 3 starts whole" in condition.message
+        assert "2 of 3 identical pods fit now, and the gang of 3 starts whole" in condition.message
     await members(world, "small", 2)
     await world.settle()
     assert await nodes(world, "small") == ["a", "a"]

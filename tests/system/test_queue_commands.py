@@ -20,12 +20,13 @@ from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass
 from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.kinds import Kind
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, WORKLOAD_PRIORITY_CLASS, Workload
+from muster.api.ours.embedded import NODES_FLAVOR
 from muster.cli.actions.holding import hold_or_release
 from muster.cli.actions.newqueue import NewQueue, documents
 from muster.cluster.defaultqueue import create_default_queue
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows
-from muster.insight.why import JobReadings, levels
+from muster.insight.why import JobReadings, describe_levels
 from muster.queueing.scheduling.estimate import Certainty
 from muster.runtime.client import Client
 from muster.runtime.transport import Request, Response
@@ -42,7 +43,7 @@ async def cluster(world: World) -> Session:
 
 
 async def queue(world: World, name: str, cpu: str, **about: Any) -> None:
-    for document in documents(NewQueue(name, {"cpu": cpu}, **about)):
+    for document in documents(NewQueue(name, {"cpu": cpu}, flavor=NODES_FLAVOR, **about)):
         if document["kind"] in KINDS:
             kind = KINDS[document["kind"]].seen_as(dict)
             await world.client.create(kind, document, document["metadata"].get("namespace", ""))
@@ -96,8 +97,8 @@ async def test_a_job_behind_others_is_told_who_and_for_how_long(world: World):
     assert estimate.at is not None
     assert abs(estimate.at - world.clock.now() - timedelta(seconds=660 - 15)) < timedelta(seconds=3)
     first = await why(world, "first")
-    assert [level.state for level in levels(first)][:3] == ["done", "none", "done"]
-    assert levels(first)[2].details == ("n: " + ", ".join(sorted(pod.metadata.name for pod in first.pods)),)
+    assert [level.state for level in describe_levels(first)][:3] == ["done", "none", "done"]
+    assert describe_levels(first)[2].details == ("n: " + ", ".join(sorted(pod.metadata.name for pod in first.pods)),)
 
 
 @virtual
@@ -175,11 +176,11 @@ async def test_jobs_are_held_and_released(world: World):
     await world.settle()
     facts = await why(world, "j")
     assert (facts.state.word, facts.state.reason) == ("Evicting", "it is held")
-    assert levels(facts)[0].text.startswith("giving its quota back")
+    assert describe_levels(facts)[0].text.startswith("giving its quota back")
     await play_node(world)
     facts = await why(world, "j")
     assert facts.state.word == "Held"
-    assert levels(facts)[0].text.endswith("let it go on with: muster release j")
+    assert describe_levels(facts)[0].text.endswith("let it go on with: muster release j")
     await hold_or_release(session, ("j",), hold=False)
     await world.settle()
     assert (await why(world, "j")).state.word == "Starting"
@@ -237,10 +238,36 @@ async def test_queues_are_stopped_and_resumed(world: World):
 
 
 @virtual
+async def test_the_way_back_from_a_stopped_queue_is_named(world: World):
+    session = await cluster(world)
+    await queue(world, "team", "4")
+    local, way_back = "localqueue/team (namespace default)", "start it again with: muster queue resume team"
+    stopped = "nothing starts from it any more, what runs goes on"
+
+    async def resume(*, cluster: bool) -> str:
+        return await set_stop_policy(session, "team", "None", cluster=cluster)
+
+    assert await resume(cluster=False) == f"{local} is not stopped"
+    outcome = await set_stop_policy(session, "team", "Hold", cluster=True)
+    assert outcome == f"clusterqueue/team stopped: {stopped}; {way_back} --cluster"
+    await submit(world, "waits", 1, queue="team")
+    assert (await why(world, "waits")).stopped == [("ClusterQueue", "team")]
+    other = "ClusterQueue team is stopped: muster queue resume team --cluster"
+    assert await resume(cluster=False) == f"{local} is not stopped; {other}"
+    outcome = await set_stop_policy(session, "team", "Hold", cluster=False)
+    assert outcome == f"{local} stopped: {stopped}; {way_back}"
+    assert (await why(world, "waits")).stopped == [("LocalQueue", "team"), ("ClusterQueue", "team")]
+    assert await resume(cluster=False) == f"{local} resumed; {other}"
+    assert await resume(cluster=True) == "clusterqueue/team resumed"
+    await world.settle()
+    assert (await why(world, "waits")).state.word == "Starting"
+
+
+@virtual
 async def test_who_means_the_other_kind_of_queue_is_told(world: World):
     session = await cluster(world)
     await queue(world, "all", "4", namespace="")
-    with pytest.raises(UserError, match="but a ClusterQueue: --cluster means that"):
+    with pytest.raises(UserError, match="but a ClusterQueue has that name: add --cluster"):
         await set_stop_policy(session, "all", "Hold", cluster=False)
 
 

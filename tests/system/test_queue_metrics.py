@@ -21,10 +21,11 @@ from tests.system.queueing_world import (
 )
 
 from muster.api.config import EMBEDDED
-from muster.api.config.types import AdmissionFairSharing, LocalQueueMetrics, Metrics
+from muster.api.config.types import AdmissionFairSharing, CustomLabel, LocalQueueMetrics, Metrics
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD
 from muster.api.meta import LabelSelector
 from muster.api.values.durations import HOUR, MINUTE
+from muster.controllers.customlabels import UNTRACKED
 from muster.runtime.clock import run_virtual
 
 
@@ -290,3 +291,84 @@ async def test_without_admission_fair_sharing_its_usage_is_no_metric(world: Worl
     await queue(world, "cq", cpu=4)
     await world.settle()
     assert "local_queue_admission_fair_sharing_usage" not in await samples(world)
+
+
+CUSTOM = (
+    CustomLabel(name="team"),
+    CustomLabel(name="tier", source_annotation_key="example.com/tier", tracked_values=("gold",)),
+    CustomLabel(name="owner", source_kind="LocalQueue"),
+    CustomLabel(name="site", source_kind="Cohort"),
+    CustomLabel(name="kind", source_kind="Workload", source_label_key="example.com/kind", tracked_values=("train",)),
+)
+
+
+@configured(Metrics(custom_labels=CUSTOM), feature_gates={"CustomMetricLabels": True})
+async def test_labels_of_queues_and_workloads_become_labels_of_metrics(world: World) -> None:
+    await flavor(world)
+    await cohort(world, "org")
+    await queue(world, "team", cpu=1, cohortName="org")
+    await world.client.patch(COHORT, "org", {"metadata": {"labels": {"site": "north"}}})
+    labels = {"labels": {"team": "red"}, "annotations": {"example.com/tier": "tin"}}
+    await world.client.patch(CLUSTER_QUEUE, "team", {"metadata": labels})
+    await world.client.patch(LOCAL_QUEUE, "team", {"metadata": {"labels": {"owner": "ann"}}}, "default")
+    await world.settle(10)
+    await workload(world, "first", "team", metadata={"labels": {"example.com/kind": "train"}})
+    await world.settle(10)
+    await workload(world, "second", "team", metadata={"labels": {"example.com/kind": "odd"}})
+    await world.settle(20)
+    now = await samples(world)
+    queue_labels = ("team", "red", UNTRACKED)  # in the order of their names, as everything here
+    assert now["cluster_queue_status"][*queue_labels, "active"] == 1
+    assert now["quota_reserved_workloads_total"] == {(*queue_labels, ""): 1}
+    assert now["pending_workloads"] == {("team", UNTRACKED, "red", UNTRACKED, "inadmissible"): 1}
+    assert now["admitted_active_workloads"] == {("team", "train", "red", UNTRACKED): 1}
+    assert now["local_queue_admitted_active_workloads"] == {("train", "ann", "team", "default"): 1}
+    assert now["local_queue_admitted_workloads_total"] == {("train", "ann", "team", "default", ""): 1}
+    assert now["local_queue_pending_workloads"]["ann", "team", "default", "inadmissible"] == 1
+    assert now["cohort_subtree_admitted_workloads_total"] == {("org", "north", ""): 1}
+    assert now["cohort_info"] == {("org", "north", "", "org"): 1}
+    await world.client.patch(CLUSTER_QUEUE, "team", {"metadata": {"labels": {"team": "blue"}}})
+    await world.settle(10)
+    now = await samples(world)
+    assert now["cluster_queue_status"]["team", "blue", UNTRACKED, "active"] == 1
+    assert "quota_reserved_workloads_total" not in now
+
+
+@configured(Metrics(custom_labels=CUSTOM))
+async def test_without_the_gate_metrics_have_their_own_labels_only(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=1)
+    await world.settle(10)
+    assert (await samples(world))["pending_workloads"] == {("team", "active"): 0, ("team", "inadmissible"): 0}
+
+
+@configured(Metrics(), feature_gates={"LocalQueueMetrics": False, "MetricsForCohorts": False})
+async def test_gates_leave_out_metrics_of_local_queues_and_cohorts(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=1, cohortName="org")
+    await workload(world, "first", "team")
+    await world.settle(10)
+    now = await samples(world)
+    assert now["admitted_workloads_total"] == {("team", ""): 1}
+    assert not [name for name in now if name.startswith(("local_queue_", "cohort_")) or name == "cluster_queue_info"]
+
+
+@virtual
+async def test_numbers_of_a_cohort_go_with_it_and_with_the_root_that_only_it_named(world: World) -> None:
+    await flavor(world)
+    await cohort(world, "below", parentName="root")
+    await queue(world, "team", cpu=1, cohortName="below")
+    await workload(world, "first", "team")
+    await world.settle(10)
+    now = await samples(world)
+    assert now["cohort_subtree_admitted_workloads_total"] == {("below", ""): 1, ("root", ""): 1}
+    assert now["cohort_subtree_admitted_active_workloads"] == {("below",): 1, ("root",): 1}
+    await world.client.delete(COHORT, "below")
+    await world.settle(10)
+    now = await samples(world)
+    assert "cohort_subtree_admitted_workloads_total" not in now
+    assert "cohort_subtree_admitted_active_workloads" not in now
+    assert now["admitted_active_workloads"] == {("team",): 1}
+    await cohort(world, "below")
+    await world.settle(10)
+    assert (await samples(world))["cohort_subtree_admitted_active_workloads"] == {("below",): 1}

@@ -25,7 +25,7 @@ from muster.api.status import ApiError
 from muster.cluster.store import Key, Put
 from muster.insight.reader.job import investigate
 from muster.insight.reader.jobs import job_rows
-from muster.insight.why import levels
+from muster.insight.why import describe_levels
 from muster.queueing.jobframework.names import workload_name
 
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -575,7 +575,7 @@ async def answer(q: Queued, *, state: str = "Ready", **update: Any) -> None:
     await q.world.settle()
 
 
-async def with_check(q: Queued) -> None:
+async def create_check(q: Queued) -> None:
     document = {"metadata": {"name": "check"}, "spec": {"controllerName": "example.com/c"}}
     await q.client.create(ADMISSION_CHECK, msgspec.convert(document, AdmissionCheck))
     active = {
@@ -586,6 +586,10 @@ async def with_check(q: Queued) -> None:
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
     await q.client.patch(ADMISSION_CHECK, "check", {"status": {"conditions": [active]}}, subresource="status")
+
+
+async def with_check(q: Queued) -> None:
+    await create_check(q)
     await q.queue(admissionChecksStrategy=CHECK)
 
 
@@ -732,6 +736,21 @@ async def test_a_job_whose_workload_the_server_does_not_take_says_so_once(q):
     assert (row["state"], row["reason"]) == ("Queued", f"its queue cannot take it in: {why}")
     facts = await investigate(q.client, "default", "j", q.world.clock.now())
     assert facts is not None
-    assert levels(facts)[0].details == (row["reason"],)
+    assert describe_levels(facts)[0].details == (row["reason"],)
     await q.change(metadata={"labels": {"kueue.x-k8s.io/max-exec-time-seconds": "60"}})
     assert await q.running() == [0, 1]
+
+
+@story
+async def test_a_selector_that_became_empty_is_not_kept(q):
+    await q.queue()
+    await q.job(queue="", suspend=True, template={"spec": {"nodeSelector": {"a": "b"}}})
+    await q.change(spec={"template": {"spec": {"nodeSelector": {"a": None}}}})
+    assert "nodeSelector" not in await _stored_spec(q)
+    await q.change(spec={"template": {"spec": {"nodeSelector": {}}}})
+    assert "nodeSelector" not in await _stored_spec(q)
+
+
+async def _stored_spec(q):
+    body = q.world.plane.store.latest(Key(JOB.resource, "default", "j")).body
+    return msgspec.json.decode(body)["spec"]["template"]["spec"]

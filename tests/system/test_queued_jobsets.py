@@ -1,6 +1,6 @@
 """JobSets that wait in queues: each is one workload, runs whole or not at all, and its quota is always right."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import ELASTIC_JOB, POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.api.status import ApiError
+from muster.controllers.engine import Part
 from muster.jobs.job.quota import GATE
 from muster.runtime.clock import run_virtual
 
@@ -387,6 +388,50 @@ def test_a_pod_that_comes_when_there_is_no_workload(started: bool, owned: bool, 
             assert [gate.name for gate in pod.spec.scheduling_gates] == ([GATE] if waits else [])
 
     run_virtual(scenario())
+
+
+def without_collector(test: Callable[[Queued], Awaitable[None]]) -> None:
+    """Play a test under the engine alone: what depends on an object that is gone stays."""
+
+    async def scenario() -> None:
+        async with plane_of(parts=tuple(Part)) as plane:
+            await test(Queued(World(plane)))
+
+    run_virtual(scenario())
+
+
+def test_jobs_whose_jobset_is_gone_are_left_to_the_collector(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(q: Queued) -> None:
+        await q.queue(cpu=3)
+        await jobset(q, "j", *TWO)
+        await q.client.delete(JOB_SET, "j", "default")
+        await q.world.settle()
+        before = await jobs(q, "j")
+        for job in before:
+            await q.client.patch(JOB, job.metadata.name, {"metadata": {"annotations": {"seen": "again"}}}, "default")
+        await q.world.elapse(600)
+        assert [job.metadata.uid for job in await jobs(q, "j")] == [job.metadata.uid for job in before]
+
+    without_collector(test)
+    assert [record.getMessage() for record in caplog.records if "job-queueing" in record.getMessage()] == []
+
+
+def test_a_job_whose_jobset_is_not_seen_yet_is_looked_at_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(q: Queued) -> None:
+        seen = q.world.plane.manager.informer(JOB_SET)
+        with monkeypatch.context() as stale:
+            stale.setattr(seen, "get", lambda key: None)
+            made = await jobset(q, "j", *TWO, queue="none")
+            owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "j", "uid": made.metadata.uid}
+            await q.job("child", metadata={"ownerReferences": [owner | {"controller": True}]}, queue="")
+            assert not (await q.now("child")).spec.suspend
+        await q.world.settle()
+        assert (await q.now("child")).spec.suspend
+
+    without_collector(test)
+    assert [record.getMessage() for record in caplog.records if "job-queueing" in record.getMessage()] == []
 
 
 @story

@@ -1,5 +1,6 @@
 """Plain pods and groups of pods in queues, in virtual time."""
 
+import asyncio
 from hashlib import sha256
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 from tests.system.plane import World, under, virtual
 from tests.system.queueing_world import admitted, flavor, get, is_, queue, why, workload
 
+from muster.actions.cancelling import cancel
+from muster.actions.podgroups import find_pods, follow_pods
 from muster.api.batch import JOB, Job
 from muster.api.core import EVENT, POD, Pod
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
@@ -22,6 +25,7 @@ from muster.api.kueue.names import (
     ADMISSION_GATE,
     MANAGED_FINALIZER,
     MANAGED_LABEL,
+    MULTI_KUEUE_ORIGIN_LABEL,
     POD_GROUP_FAST_ADMISSION,
     POD_GROUP_NAME_LABEL,
     POD_GROUP_TOTAL_COUNT,
@@ -31,10 +35,16 @@ from muster.api.kueue.names import (
     QUEUE_NAME_LABEL,
     RETRIABLE_IN_GROUP,
     ROLE_HASH,
+    TOPOLOGY_GATE,
 )
 from muster.api.managed.pods import is_held
 from muster.api.pods import is_deleting
 from muster.api.status import ApiError
+from muster.insight.jobs.state import Ending
+from muster.insight.reader.job import investigate
+from muster.insight.reader.jobs import job_rows
+from muster.insight.why import describe_levels
+from muster.runtime.ids import Random
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 NOW = "2026-01-01T00:00:00Z"
@@ -127,7 +137,7 @@ async def test_a_pod_waits_behind_a_gate_until_its_workload_is_admitted(world: W
     await pod(world, "one")
     await world.settle()
     waiting = await see(world, "one")
-    assert [gate.name for gate in waiting.spec.scheduling_gates] == [ADMISSION_GATE]
+    assert [gate.name for gate in waiting.spec.scheduling_gates] == [ADMISSION_GATE, TOPOLOGY_GATE]
     assert waiting.metadata.labels[MANAGED_LABEL] == "true"
     assert waiting.metadata.finalizers == (MANAGED_FINALIZER,)
     (workload,) = (await world.client.list(WORKLOAD, "default")).items
@@ -142,6 +152,31 @@ async def test_a_pod_waits_behind_a_gate_until_its_workload_is_admitted(world: W
     assert waiting.metadata.annotations[ROLE_HASH] == KUEUES_HASH
     assert started.metadata.labels[POD_SET_LABEL] == "main"
     assert ("one", "Started") in await told(world)
+
+
+BOTH = [{"name": ADMISSION_GATE}, {"name": TOPOLOGY_GATE}]
+
+
+@virtual
+async def test_pods_with_both_of_kueues_gates_start_where_no_places_are_given(world: World) -> None:
+    """Kueue's webhook sets both on every pod that queues, and so do its managers on pods that they send to workers."""
+    await a_team(world, cpu=3, nodeLabels={"disk": "ssd"})
+    await pod(world, "alone", schedulingGates=BOTH)
+    await group_of(world, "g", 2, schedulingGates=BOTH)
+    await pod(world, "late", schedulingGates=BOTH)
+    await world.settle()
+    started = [await see(world, name) for name in ("alone", "g-0", "g-1")]
+    assert [one.spec.scheduling_gates for one in started] == [(), (), ()]
+    assert [one.spec.node_selector for one in started] == [{"disk": "ssd"}] * 3
+    assert [gate.name for gate in (await see(world, "late")).spec.scheduling_gates] == [ADMISSION_GATE, TOPOLOGY_GATE]
+
+
+@virtual
+async def test_gates_of_other_programs_stay(world: World) -> None:
+    await a_team(world)
+    await pod(world, "one", schedulingGates=[*BOTH, {"name": "example.com/license"}])
+    await world.settle()
+    assert [gate.name for gate in (await see(world, "one")).spec.scheduling_gates] == ["example.com/license"]
 
 
 @virtual
@@ -281,6 +316,74 @@ async def test_a_failed_pod_is_replaced(world: World) -> None:
     await play(world, "again", "Succeeded")
     await world.settle()
     assert await is_(world, "g", "Finished")
+
+
+@virtual
+async def test_a_group_that_nobody_replaces_gives_its_quota_back_as_wait_for_pods_ready_says(world: World) -> None:
+    await a_team(world, cpu=2)
+    await group_of(world, "g", 2)
+    await world.settle()
+    for phase in ("Running", "Failed"):
+        for name in ("g-0", "g-1"):
+            await play(world, name, phase)
+        await world.settle()
+    await pod(world, "next")
+    await world.elapse(1900)
+    assert (await why(world, "g", "Evicted"))[0] == "PodsReadyTimeout"
+    assert await names(world, held=True) == [], "the next pod has the quota"
+    await play(world, "next", "Succeeded")
+    await world.elapse(4000)
+    assert not (await get(world, "g")).status.admission, "there is nobody to run"
+
+
+@under("featureGates: {DisableWaitForPodsReady: true}")
+async def test_a_group_that_nobody_replaces_gives_its_quota_back_and_queues_again_with_other_pods(world: World) -> None:
+    await a_team(world, cpu=2)
+    await group_of(world, "g", 2)
+    await world.settle()
+    for name in ("g-0", "g-1"):
+        await play(world, name, "Running")
+    await pod(world, "next")
+    await world.settle()
+    for name in ("g-0", "g-1"):
+        await play(world, name, "Failed")
+    await world.elapse(200)
+    assert "g" in await admitted(world), "replacements may still come"
+    await world.elapse(200)
+    message = "No pod of the group runs, and 2 pods that ended were not replaced within 300s"
+    assert await why(world, "g", "Evicted") == ("PodsReadyTimeout", message)
+    assert not (await get(world, "g")).status.admission
+    assert await names(world, held=True) == [], "the next pod has the quota"
+    await play(world, "next", "Succeeded")
+    await world.elapse(1000)
+    assert not (await get(world, "g")).status.admission, "there is nobody to run"
+    for name in ("h-0", "h-1"):
+        await pod(world, name, group="g", size=2)
+    await world.settle()
+    assert "g" in await admitted(world)
+    assert await names(world, held=True) == []
+
+
+@under("featureGates: {DisableWaitForPodsReady: true}")
+async def test_a_group_of_which_a_pod_runs_keeps_its_quota(world: World) -> None:
+    await a_team(world, cpu=2)
+    await group_of(world, "g", 2)
+    await world.settle()
+    await play(world, "g-0", "Running")
+    await play(world, "g-1", "Failed")
+    await world.elapse(1000)
+    assert "g" in await admitted(world)
+
+
+@under("featureGates: {DisableWaitForPodsReady: true}\nmuster: {scheduling: {recoveryTimeout: 0s}}")
+async def test_a_group_that_nobody_replaces_keeps_its_quota_where_nothing_times_out(world: World) -> None:
+    await a_team(world, cpu=2)
+    await group_of(world, "g", 2)
+    await world.settle()
+    for name in ("g-0", "g-1"):
+        await play(world, name, "Failed")
+    await world.elapse(1000)
+    assert "g" in await admitted(world)
 
 
 @virtual
@@ -592,6 +695,19 @@ async def test_a_prebuilt_workload_becomes_the_groups(world: World) -> None:
 
 
 @virtual
+async def test_pods_that_another_clusters_manager_sends_start(world: World) -> None:
+    """Kueue's sends each with the gates that its own webhook has set, beside a Workload that is made already."""
+    await a_team(world)
+    marks = {PREBUILT_WORKLOAD_NAME_LABEL: "sent", MULTI_KUEUE_ORIGIN_LABEL: "multikueue"}
+    await group_of(world, "sent", 2, labels=marks, schedulingGates=BOTH)
+    role = (await see(world, "sent-0")).metadata.annotations[ROLE_HASH]
+    podset = {"name": role, "count": 2, "template": {"spec": msgspec.to_builtins((await see(world, "sent-0")).spec)}}
+    await workload(world, "sent", "team", podSets=[podset])
+    await world.settle()
+    assert [one.spec.scheduling_gates for one in await world.pods()] == [(), ()]
+
+
+@virtual
 async def test_a_group_of_higher_priority_takes_the_place_of_another(world: World) -> None:
     await world.node("n", cpu="16")
     await flavor(world)
@@ -609,3 +725,99 @@ async def test_a_group_of_higher_priority_takes_the_place_of_another(world: Worl
     assert await names(world, held=False) == ["high-0", "high-1"]
     assert await why(world, "low", "WaitingForReplacementPods") != ("", "")
     assert await admitted(world) == ["high"]
+
+
+@virtual
+async def test_a_pod_or_group_that_has_quota_and_no_node_is_pending_and_says_why(world: World) -> None:
+    await flavor(world)
+    await queue(world, "team", cpu=4)
+    await pod(world, "alone")
+    for name in ("first", "second"):
+        await pod(world, name, group="g", size=2)
+    await world.settle()
+    rows = await job_rows(world.client, "default", world.clock.now(), pytest.fail)
+    assert [(row["name"], row["state"]) for row in rows] == [("alone", "Pending"), ("g", "Pending")]
+    assert all("0/0 nodes are available" in row["reason"] for row in rows)
+    found = await investigate(world.client, "default", "alone", world.clock.now())
+    assert found is not None
+    assert found.state.word == "Pending"
+
+
+@under("featureGates: {DisableWaitForPodsReady: true}")
+async def test_a_group_whose_pods_ended_says_which_how_and_what_to_do(world: World) -> None:
+    await a_team(world, cpu=2)
+    await group_of(world, "g", 2)
+    await world.settle()
+    lost = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet"}
+    for name in ("g-0", "g-1"):
+        patch = {"status": {"phase": "Failed", "conditions": [lost]}}
+        await world.client.patch(POD, name, patch, "default", type=STRATEGIC_MERGE_PATCH, subresource="status")
+    await world.settle()
+    said = (
+        "each of g-0, g-1 ended with node n, which went down. No controller replaces them: create 2 pods with the same "
+        "labels and annotations, or give the group up with: muster cancel g"
+    )
+    assert await shown(world, "g") == ("Starting", said, ["placement: 0 of 2 pods left", f"placement: {said}"])
+    await world.elapse(400)
+    state, reason, held = await shown(world, "g")
+    assert (state, reason) == ("Queued", said)
+    assert held[0].startswith("quota: kept out of queue team, for ")
+    assert held[0].endswith(": its pods have ended")
+    assert held[1] == f"quota: {said}"
+
+
+@pytest.mark.parametrize("evicted", [False, True], ids=["holds quota", "evicted"])
+def test_a_group_that_nobody_replaces_is_cancelled_with_its_pods(evicted: bool) -> None:
+    @under("featureGates: {DisableWaitForPodsReady: true}")
+    async def play_it(world: World) -> None:
+        await a_team(world, cpu=2)
+        await group_of(world, "g", 2)
+        await group_of(world, "other", 1)
+        await world.settle()
+        for name in ("g-0", "g-1"):
+            await play(world, name, "Failed")
+        await world.elapse(400 if evicted else 10)
+        assert await cancel(world.client, "g", "default") == "deleted, with its pods"
+        await world.settle()
+        assert [one.metadata.name for one in await world.pods()] == ["other-0"]
+        assert [one.metadata.name for one in (await world.client.list(WORKLOAD, "default")).items] == ["other"]
+        with pytest.raises(ApiError, match="there is no job g"):
+            await cancel(world.client, "g", "default")
+
+    play_it()
+
+
+@pytest.mark.parametrize(("phase", "ending"), [("Succeeded", Ending(0)), ("Failed", Ending(1, "it was deleted"))])
+def test_a_group_is_waited_for_by_its_workload(phase: str, ending: Ending) -> None:
+    @virtual
+    async def play_it(world: World) -> None:
+        await a_team(world)
+        await group_of(world, "g", 2)
+        await world.settle()
+        states: list[str] = []
+        group = await find_pods(world.client, "default", "g")
+        assert group is not None
+        follow = follow_pods(world.client, world.clock, Random(), group, lambda state: states.append(state.word))
+        async with asyncio.TaskGroup() as tasks:
+            follower = tasks.create_task(follow)
+            await world.settle()
+            for name in ("g-0", "g-1"):
+                await play(world, name, phase)
+            await world.settle()
+            if phase == "Failed":
+                assert not follower.done(), "others may come"
+                await cancel(world.client, "g", "default")
+            assert await follower == ending
+        assert states[0] == "Starting"
+
+    play_it()
+
+
+async def shown(world: World, name: str) -> tuple[str, str, list[str]]:
+    """What `ps` and `why` say: the state, the reason, and the level that holds it."""
+    (row,) = await job_rows(world.client, "default", world.clock.now(), pytest.fail)
+    found = await investigate(world.client, "default", name, world.clock.now())
+    assert found is not None
+    assert (found.state.word, found.state.reason) == (row["state"], row["reason"])
+    level = next(level for level in describe_levels(found) if level.state == "here")
+    return row["state"], row["reason"], [f"{level.name}: {text}" for text in (level.text, *level.details)]

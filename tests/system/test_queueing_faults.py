@@ -8,7 +8,6 @@ watches comes late. All of it follows from a number, in virtual time.
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from random import Random as Chance
 from typing import Any
 
@@ -16,6 +15,7 @@ import msgspec
 import pytest
 from tests.system import queueing_world
 from tests.system.job_cluster import Wire
+from tests.system.mortal_engine import Disturb, Engine
 from tests.system.plane import World
 from tests.system.quota_audit import Books, Cell, reserved, squatters
 
@@ -35,7 +35,6 @@ from muster.api.kueue import (
     WorkloadPriorityClass,
 )
 from muster.api.status import ApiError
-from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
@@ -44,7 +43,6 @@ from muster.controllers.queueing.status.visibility import Visibility
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.events.recorder import EventSink
 from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
@@ -58,51 +56,16 @@ LONG_ENOUGH = 30.0  # for each step, until all Jobs have ended or are given up
 CONFIGURATION = msgspec.structs.replace(EMBEDDED, wait_for_pods_ready=READY)
 
 
-class Engine:
-    """The process with all controllers."""
+def disturbed_by(chance: Chance) -> Disturb:
+    """Return what makes a process die at some write, lose some answers, and hear of changes late."""
 
-    def __init__(self, plane: ControlPlane, chance: Chance) -> None:
-        self.deaths = 0
-        self._plane, self._chance = plane, chance
-        self._wire: Wire
-        self._running: tuple[Manager, asyncio.Task[None]]
+    def disturb(wire: Wire) -> None:
+        wire.writes_left = chance.choice((chance.randrange(1, 20), chance.randrange(20, 200)))
+        wire.lost_answers = {chance.randrange(100) for _ in range(chance.randrange(4))}
+        late = chance.choice((0.0, 0.0, 0.2, 2.0))
+        wire.lags = {kind: late * chance.random() for kind in ("jobs", "pods", "workloads", "clusterqueues")}
 
-    async def start(self, *, troubles: bool) -> None:
-        """With troubles: it dies at some write, loses some answers, and learns of things late."""
-        chance, given = self._chance, self._plane.surroundings
-        self._wire = Wire(InProcessTransport(self._plane.server))
-        if troubles:
-            self._wire.writes_left = chance.choice((chance.randrange(1, 20), chance.randrange(20, 200)))
-            self._wire.lost_answers = {chance.randrange(100) for _ in range(chance.randrange(4))}
-            late = chance.choice((0.0, 0.0, 0.2, 2.0))
-            self._wire.lags = {kind: late * chance.random() for kind in ("jobs", "pods", "workloads", "clusterqueues")}
-        client = Client(self._wire)
-        manager = Manager(client, given.clock, given.random)
-        events = EventSink(client, given.clock, given.ids, given.random)
-        manager.add(events)
-        visibility = replace(self._plane, manager=manager, events=events).add_controllers().visibility
-        assert visibility is not None
-        self.visibility: Visibility = visibility
-        self._running = manager, asyncio.create_task(manager.run())
-        await manager.ready.wait()
-
-    async def restart(self, *, troubles: bool) -> None:
-        await self.stop()
-        await self.start(troubles=troubles)
-
-    async def stop(self) -> None:
-        """Nothing that it sends arrives any more; then it is gone."""
-        self._wire.writes_left = 0
-        manager, task = self._running
-        await manager.stop()
-        await task
-
-    async def live(self, seconds: float) -> None:
-        """Let it work; if it is dead afterwards, another begins, with troubles of its own."""
-        await self._plane.surroundings.clock.sleep(seconds)
-        if self._wire.writes_left == 0:
-            self.deaths += 1
-            await self.restart(troubles=True)
+    return disturb
 
 
 class Auditor:
@@ -358,8 +321,8 @@ async def cluster(seed: int) -> AsyncIterator[Story]:
         nodes.add(simulated)
         run = asyncio.create_task(nodes.run())
         await simulated.ready.wait()
-        engine, auditor = Engine(plane, chance), Auditor(plane)
-        await engine.start(troubles=False)
+        engine, auditor = Engine(plane, disturbed_by(chance)), Auditor(plane)
+        await engine.start()
         try:
             yield Story(World(plane), engine, auditor, chance)
         finally:
@@ -396,11 +359,11 @@ async def equals_one_made_anew(story: Story) -> None:
 async def history(seed: int, steps: int) -> None:
     async with cluster(seed) as story:
         await story.begin()
-        await story.engine.restart(troubles=True)
+        await story.engine.restart(disturbed_by(story.chance))
         for _ in range(steps):
             await story.step()
             assert story.auditor.findings == [], story
-        await story.engine.restart(troubles=False)
+        await story.engine.restart()
         await story.world.settle(15)
         await story.go_on()
         await story.world.settle(LONG_ENOUGH * steps)

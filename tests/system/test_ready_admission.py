@@ -289,6 +289,7 @@ async def test_a_strict_queue_keeps_its_place_for_a_large_gang(q: Queued, watche
     for number in range(20):
         if number == 5:
             await submit(q, "gang", 4, template=pods("0s", "30s"))
+            await q.world.clock.sleep(1)  # the line is that of creation times, to the second
         for queue in ("cq", "other"):
             await submit(q, f"{queue}-{number}", queue=queue, template=pods("0s", "20s"))
         await q.world.clock.sleep(5)

@@ -10,7 +10,7 @@ from tests.system.plane import looks, virtual
 from muster.api.batch import JOB
 from muster.api.core import EVENT, NAMESPACE, NODE, POD, Pod
 from muster.api.groups.runtimeclass import RUNTIME_CLASS, RuntimeClass
-from muster.controllers.gangs import BINDING_ANNOTATION
+from muster.controllers.gangs import held_members
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.client import Client
@@ -40,7 +40,7 @@ async def test_a_gang_that_does_not_fit_holds_nothing_and_says_why(world):
     await world.settle()
     assert await world.nodes_of("big") == [""] * 4
     message = (await reasons(world, "Job"))["FailedScheduling"]
-    assert "3 of 4 like pods fit now, and the gang of 4 starts whole" in message
+    assert "3 of 4 identical pods fit now, and the gang of 4 starts whole" in message
     for pod in await world.pods("big"):
         [condition] = [c for c in pod.status.conditions if c.type == "PodScheduled"]
         assert (condition.status, condition.reason, condition.message) == ("False", "Unschedulable", message)
@@ -178,7 +178,7 @@ async def test_no_pod_is_bound_against_its_node_affinity(world):
 @virtual
 async def test_a_pod_whose_owner_is_a_job_of_another_group_is_bound(world):
     await world.node("a")
-    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    owner = {"apiVersion": "batch.example.com/v1alpha1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
     container = {"name": "c", "image": "none", "command": ["x"]}
     pod = {"metadata": {"name": "p", "ownerReferences": [owner]}, "spec": {"containers": [container]}}
     await world.client.create(POD, msgspec.convert(pod, Pod), "default")
@@ -340,7 +340,7 @@ def test_a_half_bound_gang_whose_rest_no_longer_fits_is_taken_back(bindings):
         bound = sum(map(bool, await world.nodes_of("j")))
         assert bound in (0, 4), "half a gang holds nodes"
         job = await world.client.get(JOB, "j", "default")
-        assert BINDING_ANNOTATION in job.metadata.annotations
+        assert held_members(job.metadata) == 4
         assert not any(c.type == "Failed" and c.status == "True" for c in job.status.conditions)
 
     scenario()

@@ -9,25 +9,30 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from tests.system.left_by_kueue import THEN, Kueue, podset, reference
+from tests.kueue_certificates import AUTHORITY_KEY, left_by_kueue, pkcs8
+from tests.system.left_by_kueue import GATES, THEN, Kueue, podset, reference
 from tests.system.operator_site import KUEUE, LEASE_NAME, Cable, Site, configured, renewed
 from tests.system.queued_jobs import noded
+from tests.system.test_provisioning import served
 
 from muster.api.batch import JOB
 from muster.api.config import DEFAULT
-from muster.api.core import CONFIG_MAP, NAMESPACE, POD, ConfigMap, Container, Namespace, Pod, PodSpec
-from muster.api.groups.apps import DEPLOYMENT
+from muster.api.core import CONFIG_MAP, NAMESPACE, POD, SECRET, ConfigMap, Container, Namespace, Pod, PodSpec, Secret
+from muster.api.groups.apps import DEPLOYMENT, STATEFUL_SET, StatefulSet
 from muster.api.groups.coordination import LEASE, Lease
+from muster.api.groups.provisioning import PROVISIONING_REQUEST, ProvisioningRequest
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
     OLD_VERSION,
+    PROVISIONING_REQUEST_CONFIG,
     RESOURCE_FLAVOR,
     TOPOLOGY,
     WORKLOAD,
     AdmissionCheck,
+    ProvisioningRequestConfig,
     Topology,
 )
 from muster.api.meta import ObjectMeta
@@ -36,7 +41,9 @@ from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.controllers.jobset.upstream import LEASE_NAME as JOBSET_LEASE
+from muster.insight.reader.job import investigate
 from muster.insight.takeover import report
+from muster.insight.why import describe_levels
 from muster.install.deployment import deployment
 from muster.install.found import SeveralError, configuration_text
 from muster.install.found import running as engine_pods
@@ -73,12 +80,67 @@ async def waiting_jobs(k: Kueue) -> None:
         await k.refuse(await k.workload(await k.job(each), JOB, [podset()]))
 
 
+async def waiting_pod(k: Kueue) -> None:
+    full = await k.job("full", 4)
+    name = await k.workload(full, JOB, [podset(4)])
+    await k.admit(name, {"main": 4})
+    await k.start(full, name)
+    alone = await k.pod("alone", "", 0, running=False)
+    spec = (await k.documents(POD))["alone"]["spec"]
+    asked = {"podIndexLabel": "kueue.x-k8s.io/pod-group-pod-index"}
+    await k.refuse(await k.workload(alone, POD, [podset() | {"template": {"spec": spec}, "topologyRequest": asked}]))
+
+
 async def running_group(k: Kueue) -> None:
     pods = [await k.pod(f"g-{each}", "g", 2, running=True) for each in range(2)]
     owners = [reference(POD, pod.metadata) for pod in pods]
     annotations = {"kueue.x-k8s.io/is-group-workload": "true"}
     await k.named("g", [podset(2, "main-role")], owners, annotations=annotations)
     await k.admit("g", {"main-role": 2})
+
+
+async def waiting_group(k: Kueue) -> None:
+    """Behind both gates, and admitted by nobody yet."""
+    pods = [await k.pod(f"w-{each}", "w", 2, running=False) for each in range(2)]
+    owners = [reference(POD, pod.metadata) for pod in pods]
+    await k.named("w", [podset(2, "main-role")], owners, annotations={"kueue.x-k8s.io/is-group-workload": "true"})
+    await k.refuse("w", 2)
+
+
+async def waiting_stateful_set(k: Kueue) -> None:
+    """Its pods are a group with a Workload that Kueue has made before them."""
+    marks = {
+        "kueue.x-k8s.io/pod-group-total-count": "2", "kueue.x-k8s.io/pod-group-fast-admission": "true",
+        "kueue.x-k8s.io/pod-group-serving": "true",
+        "kueue.x-k8s.io/pod-group-pod-index-label": "apps.kubernetes.io/pod-index",
+    }  # fmt: skip
+    group = {"kueue.x-k8s.io/pod-group-name": "w", "kueue.x-k8s.io/prebuilt-workload-name": "w"}
+    for each in range(2):
+        await k.served_pod(f"w-{each}", "statefulset", labels=group, annotations=marks)
+    spec = {"selector": {"matchLabels": {"app": "s"}}, "serviceName": "s", "replicas": 2}
+    pods = {"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "none"}]}}
+    document = {"metadata": {"name": "s"}, "spec": spec | {"template": pods}}
+    made = await k.client.create(STATEFUL_SET, msgspec.convert(document, StatefulSet), "default")
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": made.metadata.uid}
+    await k.named("w", [podset(2)], [owner], annotations={"kueue.x-k8s.io/is-group-workload": "true"})
+    await k.refuse("w", 2)
+
+
+async def waiting_deployment(k: Kueue) -> None:
+    """Its pods queue each for itself."""
+    for each in range(2):
+        pod = await k.served_pod(f"w-{each}", "deployment")
+        spec = (await k.documents(POD))[f"w-{each}"]["spec"]
+        asked = {"podIndexLabel": "kueue.x-k8s.io/pod-group-pod-index"}
+        await k.refuse(await k.workload(pod, POD, [podset() | {"template": {"spec": spec}, "topologyRequest": asked}]))
+
+
+async def half_open_group(k: Kueue) -> None:
+    """An engine has opened the first gate only, and no topology assignment is pending."""
+    pods = [await k.pod(f"w-{each}", "w", 2, running=True, left=GATES[1:]) for each in range(2)]
+    owners = [reference(POD, pod.metadata) for pod in pods]
+    await k.named("w", [podset(2, "main-role")], owners, annotations={"kueue.x-k8s.io/is-group-workload": "true"})
+    await k.admit("w", {"main-role": 2}, ready=False)
 
 
 async def incomplete_group(k: Kueue) -> None:
@@ -92,7 +154,7 @@ async def running_jobset(k: Kueue) -> None:
     meta = {"name": "s", "labels": {"kueue.x-k8s.io/queue-name": k.queue}, "annotations": own}
     document = {"metadata": meta, "spec": spec}
     made = await k.client.create(JOB_SET, msgspec.convert(document, JobSet), "default")
-    name = await k.workload(made, JOB_SET, [podset(2, "w")], annotations=own)
+    name = await k.workload(made, JOB_SET, [podset(2, "w", groups=2)], annotations=own)
     await k.admit(name, {"w": 2})
     injected = {"metadata": {"labels": {"kueue.x-k8s.io/podset": "w"}}, "spec": {"nodeSelector": {"zone": "a"}}}
     job: Any = made.spec.replicated_jobs[0]
@@ -106,7 +168,7 @@ async def running_jobset(k: Kueue) -> None:
     await k.client.patch(JOB_SET, "s", {"status": {"replicatedJobsStatus": [counts]}}, "default", subresource="status")
 
 
-async def _sliced(k: Kueue) -> tuple[str, str]:
+async def sliced(k: Kueue) -> tuple[str, str]:
     """A Job that grew from one pod to three: its old Workload, which holds quota, and the new one."""
     elastic = {"kueue.x-k8s.io/elastic-job": "true"}
     job = await k.job("grows", 1, completions=6, annotations=elastic)
@@ -122,7 +184,7 @@ async def _sliced(k: Kueue) -> tuple[str, str]:
 
 
 async def replaced_slice(k: Kueue) -> None:
-    old, new = await _sliced(k)
+    old, new = await sliced(k)
     await k.admit(new, {"main": 3})
     await k.settle()
     await k.ungate()
@@ -131,7 +193,12 @@ async def replaced_slice(k: Kueue) -> None:
 
 
 async def provisioning(k: Kueue) -> None:
-    spec = {"controllerName": "kueue.x-k8s.io/provisioning-request"}
+    """A request that the autoscaler has accepted, and says of when there will be room."""
+    await k.client.create(CUSTOM_RESOURCE_DEFINITION.seen_as(dict), served())
+    config = {"metadata": {"name": "best"}, "spec": {"provisioningClassName": "best"}}
+    await k.client.create(PROVISIONING_REQUEST_CONFIG, msgspec.convert(config, ProvisioningRequestConfig))
+    parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "ProvisioningRequestConfig", "name": "best"}
+    spec = {"controllerName": "kueue.x-k8s.io/provisioning-request", "parameters": parameters}
     check = msgspec.convert({"metadata": {"name": "capacity"}, "spec": spec}, AdmissionCheck)
     await k.client.create(ADMISSION_CHECK, check)
     works = {"status": {"conditions": [k.condition("Active", True, "Active", "The admission check is active")]}}
@@ -147,6 +214,15 @@ async def provisioning(k: Kueue) -> None:
     pending = {"name": "capacity", "state": "Pending", "message": "waits", "lastTransitionTime": THEN}
     admission = {"clusterQueue": "cq", "podSetAssignments": [assigned]}
     await k.apply(name, {"admission": admission, "admissionChecks": [pending], "conditions": conditions})
+    owner = reference(WORKLOAD, (await k.client.get(WORKLOAD, name, "default")).metadata)
+    owner |= {"apiVersion": "kueue.x-k8s.io/v1beta1", "controller": True, "blockOwnerDeletion": True}
+    meta = {"name": f"{name}-capacity-1", "labels": {"kueue.x-k8s.io/managed": "true"}, "ownerReferences": [owner]}
+    asked = {"podTemplateRef": {"name": f"ppt-{name}-capacity-1-main"}, "count": 1}
+    request = {"metadata": meta, "spec": {"provisioningClassName": "best", "podSets": [asked]}}
+    await k.client.create(PROVISIONING_REQUEST, msgspec.convert(request, ProvisioningRequest), "default")
+    told = [k.condition("Accepted", True, "A", "yes"), k.condition("Provisioned", False, "P", "waits")]
+    status = {"status": {"conditions": told}}
+    await k.client.patch(PROVISIONING_REQUEST, f"{name}-capacity-1", status, "default", subresource="status")
 
 
 async def old_version(k: Kueue) -> None:
@@ -210,8 +286,8 @@ async def placed(k: Kueue) -> None:
 
 
 SCENES = (
-    running_job, waiting_jobs, running_group, incomplete_group, running_jobset, replaced_slice, provisioning,
-    unknown_kind, old_version, finished, deactivated, placed,
+    running_job, waiting_jobs, waiting_pod, running_group, incomplete_group, running_jobset, replaced_slice,
+    provisioning, unknown_kind, old_version, finished, deactivated, placed,
 )  # fmt: skip
 
 
@@ -275,32 +351,26 @@ async def test_those_that_waited_keep_their_places(s: Site) -> None:
     assert order == ["first", "second", "third"]
 
 
-@takeover
-async def test_a_slice_that_waits_is_left_and_the_workload_that_runs_grows_instead(s: Site) -> None:
-    async def scene(k: Kueue) -> tuple[str, str]:
-        await running_job(k)
-        old, new = await _sliced(k)
-        await k.refuse(new)
-        return old, new
+@pytest.mark.parametrize(
+    "scene",
+    [waiting_group, half_open_group, waiting_stateful_set, waiting_deployment],
+    ids=lambda scene: scene.__name__,
+)
+def test_pods_with_kueues_second_gate_start(scene: Scene) -> None:
+    @takeover
+    async def story(s: Site) -> None:
+        k, _ = await left_by(s, scene)
+        assert all(pod.spec.scheduling_gates for pod in await s.world.pods())
+        await s.start("muster")
+        await s.world.settle(40)
+        pods = await s.world.pods()
+        assert [(pod.metadata.name, pod.spec.scheduling_gates) for pod in pods] == [("w-0", ()), ("w-1", ())]
+        await k.bind("n")
+        await s.world.settle(40)
+        assert {pod.status.phase for pod in await s.world.pods()} == {"Running"}
+        assert all(one.status.admission is not None for one in (await s.client.list(WORKLOAD, "default")).items)
 
-    k, (old, new) = await left_by(s, scene)
-    left = await everything(k)
-    await s.start("muster")
-    await s.world.settle(40)
-    now = await everything(k)
-    assert now["workloads"][new] == left["workloads"][new]
-    assert {name: one["metadata"]["uid"] for name, one in now["pods"].items()} == {
-        name: one["metadata"]["uid"] for name, one in left["pods"].items()
-    }
-    assert now["jobs"] == left["jobs"]
-    (was,), (grew,) = (world["workloads"][old]["spec"]["podSets"] for world in (left, now))
-    assert grew == was | {"count": 3}
-    assert now["workloads"][old]["status"]["admission"] == left["workloads"][old]["status"]["admission"]
-    await s.client.delete(JOB, "runs", "default")
-    await s.world.settle(40)
-    (held,) = (await s.client.get(WORKLOAD, old, "default")).status.admission.pod_set_assignments
-    assert held.count == 3
-    assert not [pod for pod in await s.world.pods("grows") if pod.spec.scheduling_gates]
+    story()
 
 
 @takeover
@@ -355,12 +425,31 @@ async def test_what_muster_does_not_act_on_is_read_from_the_cluster(s: Site) -> 
             f"default/{(await s.queued.workload('s')).metadata.name}",
         ),
         "workloads of RayCluster.ray.io, which the settings do not name": ("default/raycluster-r-12345",),
-        "workloads that wait for the check capacity": (f"default/{(await s.queued.workload('asks')).metadata.name}",),
     }
     named = report(await seen(s.client, SETTINGS, s.world.clock, said.append), *kinds(SETTINGS))
     assert {row.kind: row.handled for row in named.rows} == {
         "Job.batch": True, "JobSet.jobset.x-k8s.io": True, "RayCluster.ray.io": False,
     }  # fmt: skip
+
+
+@takeover
+async def test_pods_behind_kueues_gates_are_counted_and_why_names_the_gates(s: Site) -> None:
+    await left_by(s, half_open_group)
+    found = report(await seen(s.client, SETTINGS, s.world.clock, list[str]().append), *kinds(SETTINGS))
+    assert [(gate.name, gate.pods) for gate in found.gates] == [(GATES[1], 2)]
+    facts = await investigate(s.client, "default", "w", s.world.clock.now())
+    assert facts is not None
+    (placement,) = [level for level in describe_levels(facts) if level.name == "placement"]
+    assert (placement.state, placement.text) == ("here", "2 of 2 pods have no node")
+    assert placement.details[1].startswith(f"gate {GATES[1]} holds 2 pods: Muster takes it off")
+
+
+def test_a_kind_that_the_settings_name_is_known_as_named() -> None:
+    """Kueue's default Configuration names StatefulSets, say."""
+    frameworks = ("batch/job", "statefulset", "ray.io/rayservice")
+    handled, _, named = kinds(replace(DEFAULT, integrations=replace(DEFAULT.integrations, frameworks=frameworks)))
+    assert ("batch", "Job") in handled
+    assert {("batch", "Job"), ("apps", "StatefulSet"), ("ray.io", "RayService")} <= named
 
 
 async def configured_in(s: Site, namespace: str, name: str, key: str, text: str) -> None:
@@ -422,6 +511,26 @@ async def given_back(
 ) -> int:
     said = list[str]()
     return await hand_back_alone(client, s.world.plane.surroundings, DEFAULT, "muster_adopt_1", said.append)
+
+
+@pytest.mark.parametrize(
+    ("key", "emptied"),
+    [(pkcs8(AUTHORITY_KEY), True), (left_by_kueue()["ca.key"], False)],
+    ids=["another form", "Kueue's own"],
+)
+def test_the_secret_that_kueues_manager_would_hang_on_is_emptied(key: bytes, emptied: bool) -> None:
+    @takeover
+    async def story(s: Site) -> None:
+        name = DEFAULT.internal_cert_management.webhook_secret_name
+        secret = Secret(metadata=ObjectMeta(name=name), data=left_by_kueue() | {"ca.key": key})
+        await s.client.create(SECRET, secret, KUEUE)
+        said = list[str]()
+        await hand_back_alone(s.client, s.world.plane.surroundings, DEFAULT, "muster_adopt_1", said.append)
+        assert bool((await s.client.get(SECRET, name, KUEUE)).data) != emptied
+        told = f"Secret {KUEUE}/{name} is emptied: Kueue's manager cannot read what it held and makes it anew"
+        assert (told in said) == emptied
+
+    story()
 
 
 @takeover

@@ -3,7 +3,8 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from muster.api.conditions import find
 from muster.api.core import EVENT, NODE, POD, Pod
 from muster.api.kueue import CLUSTER_QUEUE, TOPOLOGY, WORKLOAD, Topology
 from muster.api.kueue.names import (
+    ADMISSION_GATE,
     POD_GROUP_NAME_LABEL,
     POD_GROUP_TOTAL_COUNT,
     POD_SET_PREFERRED_TOPOLOGY,
@@ -53,13 +55,19 @@ def hall(test: Callable[[Queued], Awaitable[None]], settings: str = "") -> Calla
             labels = {BLOCK: name[:2], RACK: name[:5]}
             await world.client.patch(NODE, name, {"metadata": {"labels": labels}})
         try:
-            await test(Queued(world))
+            queued = Queued(world)
+            queued.forget_node = lambda name: _forget(nodes, name)
+            await test(queued)
         finally:
             await manager.stop()
             await run
 
     played.__name__, played.__doc__ = getattr(test, "__name__", "run"), test.__doc__
     return under(settings)(played)
+
+
+def _forget(nodes: SimulatedNodes, name: str) -> None:
+    nodes.node_names -= {name}
 
 
 async def queue(q: Queued, levels: list[str] | None = None, **spec: Any) -> None:
@@ -259,20 +267,26 @@ async def test_a_queue_without_its_topology_admits_nothing_until_it_is_there(q: 
     assert await q.running() == [0, 1]
 
 
-@hall
-async def test_a_group_of_pods_follows_its_assignment(q: Queued) -> None:
+@pytest.mark.parametrize("gates", [(), (ADMISSION_GATE, TOPOLOGY_GATE)], ids=["plain", "as Kueue's webhook sets them"])
+def test_a_group_of_pods_follows_its_assignment(gates: Sequence[str]) -> None:
+    hall(partial(_follows, gates=gates))()
+
+
+async def _follows(q: Queued, gates: Sequence[str]) -> None:
     await queue(q)
+    spec = {"schedulingGates": [{"name": gate} for gate in gates]} if gates else {}
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
     for number in range(4):
         annotations = {POD_GROUP_TOTAL_COUNT: "4", POD_SET_REQUIRED_TOPOLOGY: RACK}
         labels = {QUEUE_NAME_LABEL: "cq", POD_GROUP_NAME_LABEL: "g"}
         document = {
             "metadata": {"name": f"g-{number}", "labels": labels, "annotations": annotations},
-            "spec": {"restartPolicy": "Never", "containers": [container]},
+            "spec": {"restartPolicy": "Never", "containers": [container], **spec},
         }
         await q.client.create(POD, msgspec.convert(document, Pod), "default")
     await q.world.settle(60)
     pods = await q.world.pods()
+    assert not any(pod.spec.scheduling_gates for pod in pods)
     assert Counter(pod.spec.node_name for pod in pods) == {"b1-r1-h1": 2, "b1-r1-h2": 2}
     assert all(pod.spec.node_selector[HOSTNAME_LABEL] == pod.spec.node_name for pod in pods)
     assert (await q.client.get(WORKLOAD, "g", "default")).spec.pod_sets[0].topology_request.required == RACK
@@ -329,7 +343,8 @@ async def test_upstreams_sample_lands_in_one_rack(q: Queued) -> None:
 
 
 async def lose(q: Queued, node: str) -> None:
-    """The node goes, and so do its pods."""
+    """The node goes for good, and so do its pods."""
+    q.forget_node(node)
     await q.client.delete(NODE, node)
     for pod in await q.world.pods():
         if pod.spec.node_name == node:
@@ -444,7 +459,7 @@ async def test_pods_that_had_not_come_to_a_lost_node_are_made_again_where_others
     failed = [pod for pod in await q.world.pods("j") if pod.status.phase == "Failed"]
     why = [find(pod.status.conditions, "TerminatedByKueue").reason for pod in failed]
     assert why == ["UnschedulableOnAssignedNode"] * 2
-    assert (await q.now()).status.failed == 2
+    assert (await q.now()).status.failed == 0, "they were interrupted"
     assert (await q.client.get(POD, bound.metadata.name, "default")).metadata.uid == bound.metadata.uid
 
 
@@ -505,3 +520,37 @@ featureGates:
 """
 
 test_without_the_gate_a_topology_means_nothing = hall(_no_places, NO_PLACES)
+
+
+CREDITS = """
+resources:
+  transformations:
+  - input: cpu
+    strategy: Retain
+    outputs: {example.com/credits: "10"}
+"""
+
+
+async def _beside_credits(q: Queued) -> None:
+    await topology(q, LEVELS)
+    await queueing_world.flavor(q.world, "tas", nodeLabels={"zone": "a"}, topologyName="default")
+    await queueing_world.flavor(q.world, "credits")
+    groups = [
+        {"coveredResources": [resource], "flavors": [{"name": name, "resources": [{"name": resource, **quota}]}]}
+        for name, resource, quota in (
+            ("tas", "cpu", {"nominalQuota": 8}),
+            ("credits", "example.com/credits", {"nominalQuota": 30}),
+        )
+    ]
+    await queueing_world.queue(q.world, "cq", 0, resourceGroups=groups)
+    await q.job("a", workers=2, template=asking(required=HOSTNAME_LABEL))
+    (assigned,) = (await q.workload("a")).status.admission.pod_set_assignments
+    assert assigned.flavors == {"cpu": "tas", "example.com/credits": "credits"}
+    assert len(set(await by_rank(q, "a"))) == 1
+    await q.job("b", workers=2, template=asking(required=HOSTNAME_LABEL))
+    assert (
+        "insufficient unused quota for example.com/credits in flavor credits, 10 more needed" in (await why(q, "b"))[1]
+    )
+
+
+test_what_a_transformation_makes_of_requests_needs_no_topology = hall(_beside_credits, CREDITS)

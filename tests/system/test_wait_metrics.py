@@ -12,7 +12,7 @@ from tests.system.queued_jobs import Queued, story
 
 from muster.api.batch import JOB
 from muster.api.core import POD, Pod
-from muster.api.kueue import CLUSTER_QUEUE, TOPOLOGY, Topology
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, TOPOLOGY, Topology
 from muster.api.kueue.names import (
     ADMISSION_GATE,
     ELASTIC_JOB,
@@ -145,16 +145,52 @@ async def test_how_soon_is_not_said_if_the_feature_is_off(world: World) -> None:
 
 @virtual
 async def test_victims_that_go_for_another_already(world: World) -> None:
+    """The heads of two queues are tried in one cycle: both queues wait for the same flavor until then."""
     await queueing_world.flavor(world)
-    reclaim = {"reclaimWithinCohort": "Any"}
     await queueing_world.queue(world, "bank", cpu=0, cohortName="all")
+    quotas = {"cpu": ("default", 1), "memory": ("late", 1)}
+    groups = [
+        {
+            "coveredResources": [resource],
+            "flavors": [{"name": flavor, "resources": [{"name": resource, "nominalQuota": amount}]}],
+        }
+        for resource, (flavor, amount) in quotas.items()
+    ]
+    reclaim = {"reclaimWithinCohort": "Any"}
     for name in ("one", "two"):
-        await queueing_world.queue(world, name, cpu=1, cohortName="all", preemption=reclaim)
+        await queueing_world.queue(world, name, 1, cohortName="all", preemption=reclaim, resourceGroups=groups)
     await queueing_world.workload(world, "big", "bank", cpu=2)
     await world.settle()
     for name in ("one", "two"):
         await queueing_world.workload(world, f"of-{name}", name)
+        await world.settle()
+    await queueing_world.flavor(world, "late")
     await world.settle()
     now = await samples(world)
     assert now["preempted_workloads_total"] == {("one", "InCohortReclamation"): 1}
     assert now["preemption_target_recomputations_total"] == {("two", "deferred_fit"): 1}
+
+
+CUSTOM = """
+featureGates: {CustomMetricLabels: true}
+metrics:
+  customLabels: [{name: team}, {name: owner, sourceKind: LocalQueue}]
+"""
+
+
+async def _labels_of_queues(world: World) -> None:
+    await a_queue(world)
+    await world.client.patch(CLUSTER_QUEUE, "cq", {"metadata": {"labels": {"team": "red"}}})
+    await world.client.patch(LOCAL_QUEUE, "cq", {"metadata": {"labels": {"owner": "ann"}}}, "default")
+    await world.settle()
+    await pod(world, "alone")
+    await world.settle()
+    now = await samples(world)
+    assert now[f"{GATES}_count"] == {("cq", "red", "false", ADMISSION_GATE): 1}
+    assert now[f"{CREATIONS}_count"] == {("ann", "Pod"): 1}
+    await world.client.patch(CLUSTER_QUEUE, "cq", {"metadata": {"labels": {"team": "blue"}}})
+    await world.settle(10)
+    assert f"{GATES}_count" not in await samples(world)  # the series of other labels begin anew
+
+
+test_labels_of_queues_are_labels_of_waits = under(CUSTOM)(_labels_of_queues)

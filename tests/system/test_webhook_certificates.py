@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from tests.kueue_certificates import AUTHORITY, left_by_kueue, numbered_0
 from tests.system.plane import running
 
 from muster.api.config import DEFAULT
@@ -127,6 +128,41 @@ def test_a_certificate_is_renewed_by_one_of_them_long_before_its_end() -> None:
     run_virtual(body())
 
 
+async def take(plane: ControlPlane, data: dict[str, bytes]) -> dict[str, bytes]:
+    """What an engine leaves of such a Secret."""
+    await plane.client().create(SECRET, Secret(metadata=ObjectMeta(name=NAME, namespace=KUEUE), data=data))
+    async with replica(plane, leads=True) as kept:
+        await kept.ready.wait()
+        await plane.surroundings.clock.sleep(60)
+        now = (await stored(plane)).data
+        assert kept.bundle == now["ca.crt"]
+        assert await bundles(plane) == {kept.bundle}
+    return now
+
+
+def test_what_kueue_has_made_stays_byte_for_byte_but_for_what_is_due() -> None:
+    async def body() -> None:
+        async with installed() as plane:
+            now = await take(plane, left_by_kueue())
+            assert (now["ca.crt"], now["ca.key"]) == (left_by_kueue()["ca.crt"], left_by_kueue()["ca.key"])
+            assert certificates.is_readable_by_kueue(now)
+
+    run_virtual(body())
+
+
+def test_an_authority_with_the_serial_number_0_is_replaced_and_said_in_one_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def body() -> None:
+        async with installed() as plane:
+            now = await take(plane, left_by_kueue(numbered_0(AUTHORITY)))
+            assert certificates.due(certificates.read(now), HOSTS, plane.surroundings.clock.now()) == Due()
+
+    run_virtual(body())
+    (said,) = [record.message for record in caplog.records if "does not count" in record.message]
+    assert said.startswith("an authority in Secret cert does not count: Parsed a serial number which wasn't positive")
+
+
 def test_what_another_program_makes_is_served_with_and_left_alone() -> None:
     """cert-manager makes the Secret, and tells the server itself."""
 
@@ -173,7 +209,7 @@ def test_what_is_due_is_served_with_while_it_cannot_be_renewed() -> None:
     run_virtual(body())
 
 
-@pytest.mark.parametrize("key", [b"x", ENCRYPTED])
+@pytest.mark.parametrize("key", [b"x", ENCRYPTED], ids=["text", "encrypted"])
 def test_a_secret_of_rubbish_is_no_end_of_serving(key: bytes) -> None:
     async def body() -> None:
         async with installed() as plane, replica(plane, leads=True) as kept:

@@ -1,6 +1,7 @@
 """The connections of a manager to its workers, in virtual time: found, lost, and found again."""
 
 import json
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD
 from muster.api.managed.dispatch import HOME_ANNOTATION
 from muster.multicluster import copies
 from muster.multicluster.connection import RemoteCluster
-from muster.multicluster.reach import LIMITS
+from muster.multicluster.reach import LIMITS, ping_seconds
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import Request, Response, TransportError
 
@@ -47,6 +48,24 @@ async def test_a_worker_is_connected_once_its_copies_are_complete(world: Workers
     assert remote(world).workload("default/of-the-worker") is None
     [event] = [e for e in (await world.manager.client.list(EVENT)).items if e.involved_object.name == "one"]
     assert (event.type, event.reason, event.message) == ("Normal", "Active", "Connected")
+
+
+@with_workers("one")
+async def test_events_say_when_a_worker_is_lost_and_when_it_is_back_and_not_each_attempt_between(
+    world: Workers,
+) -> None:
+    await join(world)
+    world.lines["one"].cut()
+    await world.until_active("one", "ClientConnectionFailed")
+    await world.manager.settle(60)
+    world.lines["one"].mend()
+    await world.until_active("one")
+    await world.manager.settle(1)
+    told: Counter[tuple[str, str]] = Counter()
+    for event in (await world.manager.client.list(EVENT)).items:
+        if event.involved_object.name == "one":
+            told[event.type, event.reason] += event.count or 1
+    assert told == {("Normal", "Active"): 2, ("Warning", "ClientConnectionFailed"): 1}
 
 
 @with_workers("one")
@@ -577,3 +596,37 @@ async def test_an_idle_manager_writes_nothing(world: Workers) -> None:
     before = world.manager.plane.store.revision, world.workers["one"].plane.store.revision
     await world.manager.settle(3600)
     assert (world.manager.plane.store.revision, world.workers["one"].plane.store.revision) == before
+
+
+def with_lost_timeout(seconds: float):
+    return replace(KEEPING, multi_kueue=replace(KEEPING.multi_kueue, worker_lost_timeout=int(seconds * 1e9)))
+
+
+@with_workers("one", configuration=with_lost_timeout(15))
+async def test_a_frozen_worker_is_lost_well_within_the_time_after_which_its_jobs_are_given_up(world: Workers) -> None:
+    """A stopped process keeps its connections: its streams are silent, and nothing is answered."""
+    await join(world)
+    clock = world.manager.plane.surroundings.clock
+    await clock.sleep(100)
+    assert remote(world).lost_since is None
+    frozen = clock.now()
+    world.lines["one"].mute()
+    said = await world.until_active("one", "ClientConnectionFailed")
+    assert "it does not answer: GET /version: no answer" in said
+    assert clock.now() - frozen <= timedelta(seconds=15 / 4 + 5.5)
+    assert remote(world).lost_since is not None
+    world.lines["one"].mend()
+    await world.until_active("one")
+
+
+@with_workers("one", configuration=with_lost_timeout(15))
+async def test_a_worker_that_refuses_to_say_its_version_answers(world: Workers) -> None:
+    world.lines["one"].spoil = lambda request: status(403, "Forbidden") if request.path == "/version" else None
+    await join(world)
+    await world.manager.plane.surroundings.clock.sleep(60)
+    assert remote(world).lost_since is None
+
+
+@pytest.mark.parametrize(("lost", "pings"), [(0, 2.0), (4, 2.0), (15, 3.75), (300, 75.0), (360, None), (900, None)])
+def test_workers_are_asked_as_often_as_their_loss_is_to_be_known(lost: float, pings: float | None) -> None:
+    assert ping_seconds(lost) == pings

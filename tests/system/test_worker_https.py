@@ -259,9 +259,9 @@ async def test_a_worker_that_cannot_be_trusted_or_does_not_know_us_is_not_connec
 
 
 def rules_in_the_docs() -> list[Any]:
-    page = (Path(__file__).parents[2] / "docs" / "apiserver.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "access.md").read_text()
     found: list[Any] = yaml.safe_load(
-        page.partition("**A MultiKueue manager**")[2].split("```")[1].removeprefix("yaml")
+        page.partition("## Rights for a MultiKueue manager")[2].split("```")[1].removeprefix("yaml")
     )
     return found
 

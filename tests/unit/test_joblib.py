@@ -11,5 +11,5 @@ def test_so_many_calls_are_made_at_a_time():
 
 
 def test_all_processors_are_of_no_machine():
-    with pytest.raises(Error, match="n_jobs=-1: say how many workers are asked for"):
+    with pytest.raises(Error, match="n_jobs=-1: name a number of workers"):
         Backend().configure(n_jobs=-1)

@@ -1,10 +1,14 @@
 """What scripts say to submitit, in Muster's words."""
 
 import inspect
+import os
+import subprocess
+import sys
 
 import pytest
 
 from muster import submitit
+from muster.actions.caller import inherited
 from muster.submitit import AutoExecutor, FailedJobError, JobEnvironment, helpers
 
 
@@ -91,3 +95,14 @@ def test_submitits_own_names_are_here():
             found = inspect.signature(getattr(getattr(submitit, kind), name)).parameters
             assert kinds(found) == kinds(wanted), name
     assert set(theirs.AutoExecutor._typed_parameters()) == set(submitit._SHARED)
+
+
+def test_who_asks_for_it_gets_it_by_the_name_of_the_other():
+    """As Hydra's launcher imports it, here and on its workers."""
+    python = [sys.executable, "-m", "muster.submitit"]
+    directory = subprocess.run(python, capture_output=True, check=True, text=True).stdout.strip()
+    asks = "import submitit; print(submitit.AutoExecutor.__module__, submitit.helpers is not None)"
+    environment = os.environ | {"PYTHONPATH": directory}
+    done = subprocess.run([sys.executable, "-c", asks], env=environment, capture_output=True, check=True, text=True)
+    assert done.stdout == "muster.submitit True\n"
+    assert "PYTHONPATH" in inherited(environment)

@@ -1,1 +1,1 @@
-"""What people do to jobs, and how it is done: one implementation below the command line and the Python interface."""
+"""The actions of users on jobs and queues: one implementation below the command line and the Python interface."""

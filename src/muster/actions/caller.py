@@ -1,4 +1,4 @@
-"""What a worker on this machine gets of its caller."""
+"""Reads from the caller's process what its workers on this machine inherit: environment and working directory."""
 
 import os
 from collections.abc import Mapping
@@ -6,23 +6,25 @@ from collections.abc import Mapping
 from muster.actions.errors import UserError
 from muster.actions.home import Home
 
-# Without asking: enough to find the same programs.
+# Workers inherit these variables without being asked, so that they find the same programs.
 _INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a worker gets of the caller's environment. Raises `UserError` if its home is none.
+    """Return the part of the caller's environment that a worker inherits.
 
-    The home comes along wherever the worker starts: what is submitted in a job goes to the cluster that it runs in.
+    The worker gets the caller's `MUSTER_HOME` wherever the worker starts, so a job that a worker submits goes to the
+    cluster that the worker runs in. Raises `UserError` if `MUSTER_HOME` names no possible directory.
     """
     home = {"MUSTER_HOME": str(Home.find(environ).path)} if environ.get("MUSTER_HOME") else {}
     return {name: environ[name] for name in _INHERITED if name in environ} | home
 
 
 def working_directory(asked: str = "") -> str:
-    """Where workers start: where the caller is, in its own spelling, or a path from there.
+    """Return the directory in which workers start.
 
-    Raises `UserError` if that is gone.
+    asked: a path, relative to the caller's directory; "" for the caller's directory itself, as the caller spells it.
+    Raises `UserError` if the caller's directory was deleted.
     """
     if asked.startswith("/"):
         return asked

@@ -1,9 +1,10 @@
-"""Ends jobs."""
+"""Cancels jobs and pod groups, and deletes them if that is asked for."""
 
 import msgspec
 
 from muster.actions.choices import get_job
 from muster.actions.conflicts import rewriting
+from muster.actions.podgroups import cancel_pods, find_pods
 from muster.api.batch import JOB, Job
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
@@ -18,10 +19,24 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 
 async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
-    """End a job gracefully; what has become of it, in a word or two. Raises `ApiError`, `TransportError`.
+    """End a job gracefully, or delete a pod group; return the outcome in a few words.
 
-    In a cluster of ours it is marked as failed, in the words in which Kubernetes says it: its controller then ends its
-    pods, and the node keeps what they printed. Elsewhere logs go with the pods, and the job is deleted.
+    delete: delete the job, too. Raises `ApiError`, `TransportError`.
+    """
+    try:
+        return await _cancel_job(client, name, namespace, delete=delete)
+    except ApiError as error:
+        workload = await find_pods(client, namespace, name) if error.code == 404 else None
+        if workload is None:
+            raise
+        return await cancel_pods(client, workload, delete=delete)
+
+
+async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool) -> str:
+    """End a job gracefully, and return the outcome in a few words.
+
+    In an embedded cluster the job gets the condition with which Kubernetes marks a failed job. Its controller then ends
+    the pods, and the node keeps their logs. In any other cluster logs go with the pods, so the job is deleted.
     """
     if delete or not await is_embedded(client):
         job = await get_job(client, name, namespace)
@@ -32,7 +47,7 @@ async def cancel(client: Client, name: str, namespace: str, *, delete: bool = Fa
         if job.end is not None:
             return "has ended already (--delete removes what is known of it)"
         try:
-            await _mark(client, job.source)
+            await _mark_as_failed(client, job.source)
         except ApiError as error:
             if error.code != 403:
                 raise
@@ -43,29 +58,33 @@ async def cancel(client: Client, name: str, namespace: str, *, delete: bool = Fa
     return await rewriting(client, name, namespace, end)
 
 
-async def _mark(client: Client, job: Job | JobSet) -> None:
-    """The pods of a Job end first, then it fails; a JobSet fails, and therefore its Jobs go.
+async def _mark_as_failed(client: Client, job: Job | JobSet) -> None:
+    """Write the status that makes the controller end the job's pods.
 
-    So does the copy of a Job that runs in another cluster: no controller here would end it.
+    A Job fails after its pods have ended. A JobSet fails first, and its controller then deletes its Jobs. A Job that
+    MultiKueue manages fails at once, because no controller in this cluster would end it.
     """
     if isinstance(job, JobSet):
-        await _fail(client, job)
+        await _fail_jobset(client, job)
     elif announced(job) is None:
         types = (FAILURE_TARGET, FAILED) if managed_by(job) == MULTI_KUEUE_CONTROLLER else (FAILURE_TARGET,)
-        conditions = [{"type": one, "status": "True", **_SAID} for one in types]
-        status = {"conditions": conditions} | (_AT_REST if FAILED in types else {})
+        conditions = [{"type": one, "status": "True", **_CANCELLED_BY_USER} for one in types]
+        status = {"conditions": conditions} | (_WITHOUT_PODS if FAILED in types else {})
         patch = {"status": status}
         await client.patch_object(JOB, job, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status")
 
 
-async def _fail(client: Client, jobset: JobSet) -> None:
-    """A list is replaced as a whole, so nothing may have changed in it."""
-    others = [msgspec.to_builtins(one) for one in jobset.status.conditions if one.type != names.FAILED]
+async def _fail_jobset(client: Client, jobset: JobSet) -> None:
+    """Write the Failed condition of a JobSet.
+
+    The patch replaces the whole list of conditions, so the request fails if the JobSet has changed meanwhile.
+    """
+    other_conditions = [msgspec.to_builtins(one) for one in jobset.status.conditions if one.type != names.FAILED]
     now = RealClock().now().isoformat(timespec="seconds").replace("+00:00", "Z")
-    condition = {"type": names.FAILED, "status": "True", "lastTransitionTime": now, **_SAID}
-    patch = {"status": {"conditions": [*others, condition], "terminalState": names.FAILED}}
+    condition = {"type": names.FAILED, "status": "True", "lastTransitionTime": now, **_CANCELLED_BY_USER}
+    patch = {"status": {"conditions": [*other_conditions, condition], "terminalState": names.FAILED}}
     await client.patch_object(JOB_SET, jobset, patch, subresource="status")
 
 
-_AT_REST = {"active": None, "ready": None, "terminating": None, "uncountedTerminatedPods": None}
-_SAID = {"reason": CANCELLED, "message": "It was cancelled"}
+_WITHOUT_PODS = {"active": None, "ready": None, "terminating": None, "uncountedTerminatedPods": None}
+_CANCELLED_BY_USER = {"reason": CANCELLED, "message": "It was cancelled"}

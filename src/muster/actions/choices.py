@@ -1,4 +1,7 @@
-"""Checks what users name against what a cluster has; who names what is not there is told what is."""
+"""Checks the names that users give against the objects of a cluster.
+
+The error for an unknown name lists the known names.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -18,18 +21,21 @@ from muster.api.managed.jobs import DEFAULT_QUEUE
 from muster.api.meta import Object
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
 from muster.api.status import ApiError
-from muster.insight.nearest import nearest
+from muster.insight.nearest import find_nearest
 from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.insight.reader.records import record_named
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
-_MOST_NAMES = 500  # that a wrong one is compared with
-_MOST_NODES = 500  # that are looked at to know which GPUs there are
+_MOST_NAMES = 500  # existing names that an unknown name is compared with
+_MOST_NODES = 500  # nodes whose capacity is searched for GPUs
 
 
 async def get_job(client: Client, name: str, namespace: str) -> JobRecord:
-    """The job. Raises `ApiError`; of one that there is not it says what may have been meant."""
+    """Return the job of this name.
+
+    Raises `ApiError`; if there is no such job, its message names the most similar job.
+    """
     try:
         return await record_named(client, name, namespace)
     except ApiError as error:
@@ -39,7 +45,10 @@ async def get_job(client: Client, name: str, namespace: str) -> JobRecord:
 
 
 async def no_job(client: Client, name: str, namespace: str) -> str:
-    """That there is no job of a name (in any namespace: ""), and what may have been meant, if the user may see that."""
+    """Return the sentence that there is no job of this name, with the most similar name that the user may see.
+
+    namespace: "" means all namespaces.
+    """
     names: list[str] = []
     kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))
     for kind, labels in kinds:
@@ -48,46 +57,48 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
         except ApiError:
             continue
         names += [one.metadata.name for one in page.items]
-    meant = nearest(name, names)
+    similar = find_nearest(name, names)
     where = f" in namespace {namespace}" if namespace else ""
-    return f"there is no job {name}{where}" + (f"; did you mean {meant}?" if meant else "")
+    return f"there is no job {name}{where}" + (f"; did you mean {similar}?" if similar else "")
 
 
 async def check_secrets(client: Client, namespace: str, asked: Iterable[SecretAsked]) -> None:
-    """Raises `UserError` if there is no such Secret, or it has no such key, as far as the user may see that."""
+    """Raise `UserError` if a Secret or its key is missing; a Secret that the user may not read passes."""
     for one in asked:
         try:
-            found = await client.find(SECRET, one.name, namespace)
+            secret = await client.find(SECRET, one.name, namespace)
         except ApiError as error:
             if error.code != 403:
                 raise
             continue
-        if found is None:
+        if secret is None:
             make = f"kubectl create secret generic {one.name} --from-literal={one.key or 'KEY'}=..."
             raise UserError(f"there is no Secret {one.name} in namespace {namespace}; make it with: {make}")
-        if one.key and one.key not in found.data:
-            there = ", ".join(sorted(found.data)) or "none"
-            raise UserError(f"Secret {one.name} has no key {one.key}; it has: {there}")
+        if one.key and one.key not in secret.data:
+            existing = ", ".join(sorted(secret.data)) or "none"
+            raise UserError(f"Secret {one.name} has no key {one.key}; it has: {existing}")
 
 
 async def check_queue(client: Client, namespace: str, name: str) -> None:
-    """Raises `UserError` if the namespace has no such LocalQueue; `ApiError` if that may not be known."""
+    """Raise `UserError` if the namespace has no such LocalQueue; `ApiError` if the user may not read LocalQueues."""
     if await client.find(LOCAL_QUEUE, name, namespace):
         return
     try:
         queues = (await client.list(LOCAL_QUEUE, namespace)).items
     except ApiError as error:
         raise UserError(f"no queue {name}: {error}") from error
-    there = ", ".join(sorted(queue.metadata.name for queue in queues))
-    what = f"there is: {there}" if there else f"it has none; make one with: muster queue create {name} --cpu N"
+    existing = ", ".join(sorted(queue.metadata.name for queue in queues))
+    what = f"there is: {existing}" if existing else f"it has none; make one with: muster queue create {name} --cpu N"
     raise UserError(f"no queue {name} in namespace {namespace}; {what}")
 
 
 async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded: bool) -> str:
-    """The queue that a job names: the one that is asked for, or the LocalQueue `default` where it may be seen.
+    """Return the queue for the job's label: the requested one, or the LocalQueue `default` if it is visible.
 
-    An embedded cluster draws jobs into that itself. Elsewhere the webhook that does may be away: a job that names none
-    would then run outside all quota. Raises `ApiError`, `UserError` as `check_queue` does.
+    An embedded cluster puts jobs without a queue into `default` itself. In any other cluster the webhook that does so
+    may
+    be missing, and a job that names no queue would then run outside all quota.
+    Raises `ApiError` and `UserError` as `check_queue` does.
     """
     if asked:
         await check_queue(client, namespace, asked)
@@ -97,9 +108,9 @@ async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded:
 
 
 async def priority_classes(client: Client, name: str) -> dict[str, str]:
-    """Which kind of class the name is of: `queue_priority` if a WorkloadPriorityClass, else `priority`.
+    """Return the class under `queue_priority` if it is a WorkloadPriorityClass, else under `priority`.
 
-    Raises `UserError` if it is of none.
+    Raises `UserError` if there is neither a WorkloadPriorityClass nor a PriorityClass of this name.
     """
     if not name:
         return {"priority": "", "queue_priority": ""}
@@ -108,15 +119,17 @@ async def priority_classes(client: Client, name: str) -> dict[str, str]:
     if await client.find(PRIORITY_CLASS, name):
         return {"priority": name, "queue_priority": ""}
     kinds: tuple[Kind[Any], ...] = (WORKLOAD_PRIORITY_CLASS, PRIORITY_CLASS)
-    names = [found.metadata.name for kind in kinds for found in await list_or_none(client, kind) or ()]
-    # Those of the system itself are for the system alone.
+    names = [
+        priority_class.metadata.name for kind in kinds for priority_class in await list_or_none(client, kind) or ()
+    ]
+    # Kubernetes reserves its own classes for system pods.
     names = sorted({one for one in names if not one.startswith("system-")})
-    there = f"; there is: {', '.join(names)}" if names else ""
-    raise UserError(f"no WorkloadPriorityClass and no PriorityClass {name}{there}")
+    existing = f"; there is: {', '.join(names)}" if names else ""
+    raise UserError(f"no WorkloadPriorityClass and no PriorityClass {name}{existing}")
 
 
 async def gpu_resource(client: Client) -> str:
-    """What counts GPUs in this cluster, as far as the user may see that: NVIDIA's, unless only others are offered."""
+    """Return the resource that counts GPUs in this cluster: NVIDIA's, unless the visible nodes offer only others."""
     try:
         nodes = (await client.page(NODE, limit=_MOST_NODES)).items
     except ApiError:

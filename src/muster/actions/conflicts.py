@@ -1,4 +1,4 @@
-"""Writes a job as it was read, and anew where another has written it meanwhile."""
+"""Writes a job from the state in which it was read, and retries when another client changed the job in between."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -10,12 +10,15 @@ from muster.runtime.client import Client
 
 T = TypeVar("T")
 
-# How often the job may have changed between being read and being written, as a busy one does.
+# A busy job changes often between reading and writing.
 ATTEMPTS = 10
 
 
 async def rewriting(client: Client, name: str, namespace: str, write: Callable[[JobRecord], Awaitable[T]]) -> T:
-    """Read a job and hand it to `write`, again after each conflict. Raises `ApiError`, and what these two do."""
+    """Read a job and pass it to `write`; read and write again after each conflict.
+
+    Raises `ApiError`, and what reading and `write` raise.
+    """
     for attempt in range(1, ATTEMPTS + 1):
         job = await get_job(client, name, namespace)
         try:

@@ -1,5 +1,5 @@
-"""The error of who asked for what cannot be."""
+"""The error for requests of users that cannot be carried out."""
 
 
 class UserError(Exception):
-    """What a user asked for cannot be done; its text says why, and what to do, in one line."""
+    """A request of a user that cannot be carried out; the message says in one line why, and what to do."""

@@ -1,4 +1,4 @@
-"""Finds out why a job does not run, here and in the cluster that it was given to."""
+"""Explains why a job does not run, in this cluster and in the worker cluster that MultiKueue dispatched it to."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,7 +6,7 @@ from datetime import datetime
 from muster.actions.following.elsewhere import OutOfReachError, copy_of, reaching
 from muster.api.status import ApiError
 from muster.insight.reader.job import investigate
-from muster.insight.why import JobReadings, Level, joined, levels
+from muster.insight.why import JobReadings, Level, describe_levels, join_levels
 from muster.runtime.client import Client
 from muster.runtime.transport import TransportError
 
@@ -14,20 +14,25 @@ from muster.runtime.transport import TransportError
 async def explain(
     client: Client, namespace: str, name: str, now: datetime
 ) -> tuple[JobReadings, Sequence[Level]] | None:
-    """The facts about a job and where it stands, level by level; None if there is none. Raises `ApiError`."""
-    facts = await investigate(client, namespace, name, now)
-    return None if facts is None else (facts, await _with_there(client, facts, levels(facts)))
+    """Return the readings about a job with the levels that explain it, or None if there is no such job.
+
+    Raises `ApiError`.
+    """
+    readings = await investigate(client, namespace, name, now)
+    return (
+        None if readings is None else (readings, await _add_levels_there(client, readings, describe_levels(readings)))
+    )
 
 
-async def _with_there(client: Client, facts: JobReadings, here: Sequence[Level]) -> Sequence[Level]:
-    """With what the cluster that runs it knows of its pods, as far as the user may ask there."""
-    cluster = facts.quota_state.cluster if facts.quota_state is not None else ""
-    if not cluster or facts.job is None or facts.state.finished:
+async def _add_levels_there(client: Client, readings: JobReadings, here: Sequence[Level]) -> Sequence[Level]:
+    """Return the levels with the state of the pods in the worker cluster, where the user may read that."""
+    cluster = readings.quota_state.cluster if readings.quota_state is not None else ""
+    if not cluster or readings.job is None or readings.state.finished:
         return here
     try:
         async with reaching(client)(cluster) as there:
-            await copy_of(client, there, facts.job)
-            found = await investigate(there, facts.namespace, facts.name, facts.now)
-    except (ApiError, OutOfReachError, TransportError):  # what is known here is shown
+            await copy_of(client, there, readings.job)
+            there_readings = await investigate(there, readings.namespace, readings.name, readings.now)
+    except (ApiError, OutOfReachError, TransportError):  # the user still gets the levels of this cluster
         return here
-    return here if found is None else joined(here, levels(found))
+    return here if there_readings is None else join_levels(here, describe_levels(there_readings))

@@ -1,4 +1,4 @@
-"""What a gang is, as it was asked for, before it is an object of the cluster. Pure."""
+"""The description of a gang as the user requested it, before there is an object in the cluster. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,16 +11,16 @@ from muster.actions.sweep import Sweep
 from muster.api.ours.elastic import Bounds
 from muster.api.ours.gpus import NVIDIA_GPU
 
-# The role of a gang that has no roles.
+# The name of the only role of a gang without roles.
 WORKERS = "workers"
 
-# Of a pod's name, what its Job puts behind its index.
+# The length of the suffix that a Job appends to a pod's name.
 _SUFFIX = "-abcde"
 _MOST_OF_A_NAME = 63
 
 
 class Role(Struct, frozen=True):
-    """Workers that are alike: what each runs and asks for. Quantities are as in Kubernetes."""
+    """The workers of a gang that run the same command with the same requests. Quantities are as in Kubernetes."""
 
     name: str
     command: Sequence[str]
@@ -31,14 +31,14 @@ class Role(Struct, frozen=True):
 
 
 class SoftSignal(Struct, frozen=True):
-    """What workers are told before a time limit ends them: a signal, as `USR1`, so many seconds before."""
+    """The warning before a time limit: a signal such as `USR1`, sent this many seconds before the limit."""
 
     name: str
     seconds: int
 
 
 class SecretAsked(Struct, frozen=True):
-    """A Secret whose keys are variables of the workers; with a key, only that one."""
+    """A Secret whose keys become variables of the workers. key: take only this key; "" takes all keys."""
 
     name: str
     key: str = ""
@@ -46,26 +46,31 @@ class SecretAsked(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """A command to run as a gang, word for word; the same goes for its environment. Quantities are as in Kubernetes.
+    """A requested gang: what its workers run, need and find in their environment.
 
-    roles: what runs instead of the command, if that is not the same for all.
-    until: the role whose end is the end of all; "" if all have to end.
-    start_timeout: in how many seconds from the first start all have to have started; None for ever.
-    time_limit: for how many seconds each attempt may run; None for ever. soft_signal: what comes before that.
-    retries: how often the whole is started anew when it fails; if elastic, how many workers are replaced.
-    exclusive: no other job's pods are on its nodes.
+    Commands and environment are passed on word for word. Quantities are as in Kubernetes.
+
+    roles: the groups of different workers; empty if all workers run `command`.
+    until: the role whose completion completes the job; "" if all roles have to complete.
+    start_timeout: seconds from the first worker's start to the last worker's start; None for no limit.
+    time_limit: seconds that each attempt may run; None for no limit. soft_signal: the warning before the limit.
+    retries: how often the whole gang restarts after a failure; for an elastic gang, how many workers are replaced.
+    exclusive: whether no other job's pods may run on its nodes.
     labels, annotations: of the job and of its pods.
-    secrets: where more of its environment comes from.
-    state: the PersistentVolumeClaim on which it keeps what outlives its attempts; "" leaves that to its nodes.
-    queue: its LocalQueue; "" leaves it to the cluster.
-    priority: the PriorityClass of its pods. queue_priority: a WorkloadPriorityClass, which counts in queues only.
-    elastic: between which sizes it may be moved; None if it stays as it is.
-    run_time: how long simulated nodes play that it runs; "" for ever.
-    gpu_resource: what counts GPUs where it runs.
-    stdin: whether its first worker's standard input comes from who attaches to it; else it is empty.
-    terminal: whether that one's streams are a terminal.
-    plain: it is made without a JobSet.
-    sweep: its one worker is a trial, of which there are so many; None if it is a gang.
+    secrets: Secrets that add variables to the environment.
+    state: the PersistentVolumeClaim for data that outlives attempts; "" leaves the place to the nodes.
+    queue: the LocalQueue; "" leaves the choice to the cluster.
+    priority: the PriorityClass of the pods. queue_priority: a WorkloadPriorityClass, which counts in queues only.
+    elastic: the sizes between which the job may be resized; None for a fixed size.
+    run_time: how long simulated nodes pretend to run it; "" for ever.
+    gpu_resource: the resource that counts GPUs in the cluster.
+    stdin: whether the first worker reads the standard input of the client that attaches; other workers read nothing.
+    terminal: whether the streams of the first worker are a terminal.
+    plain: whether the job is a Job without a JobSet.
+    upstream: whether Kubernetes' own Job controller runs it, which counts interruptions unless a Job says otherwise.
+    sweep: the trials, if the job is a sweep of single workers; None for a gang.
+    mpi: the shell words by which workers call Muster, if rank 0 alone runs the command and the command is or calls
+    `mpirun`; "" if every worker runs the command.
     """
 
     name: str
@@ -98,31 +103,33 @@ class Gang:
     secrets: Sequence[SecretAsked] = ()
     state: str = ""
     plain: bool = False
+    upstream: bool = False
     sweep: Sweep | None = None
+    mpi: str = ""
 
     @property
     def parts(self) -> Sequence[Role]:
-        """Its roles, or the one that has no name of its own."""
+        """The roles, or one role named `workers` if the gang has none."""
         return self.roles or (Role(WORKERS, self.command, self.workers, self.cpus, self.memory, self.gpus),)
 
     @property
     def is_job(self) -> bool:
-        """Whether it is a Job by itself."""
+        """Whether the gang becomes a Job without a JobSet."""
         return self.plain or self.elastic is not None or self.sweep is not None
 
     @property
     def size(self) -> int:
-        """How many workers it begins with."""
+        """The number of workers at the start."""
         return sum(role.workers for role in self.parts)
 
     @property
     def most_workers(self) -> int:
-        """How many there may be at once."""
+        """The largest number of workers at one time."""
         return self.elastic.most if self.elastic is not None else self.size
 
 
 def beyond_elastic(gang: Gang) -> tuple[str, str] | None:
-    """What is asked for that no elastic gang can have, by the name of the option, and why; None if nothing is."""
+    """Return the option that an elastic gang cannot have, and the reason; None if the gang has no such option."""
     if gang.elastic is not None and gang.soft_signal is not None:
         return "signal", "workers of an elastic job start at different times; none can tell when it ends"
     if gang.elastic is not None and gang.start_timeout is not None:
@@ -131,28 +138,30 @@ def beyond_elastic(gang: Gang) -> tuple[str, str] | None:
 
 
 def not_text(gang: Gang) -> str:
-    """Which part of a gang is no UTF-8, as a sentence: a manifest carries nothing else. "" if all of it is."""
+    """Return a sentence that names a part of the gang that is not UTF-8, or "" if a manifest can carry all of it."""
     commands = [role.command for role in gang.parts]
     arguments = {f"argument {number} of the command": word for words in commands for number, word in enumerate(words)}
     variables = {f"the variable {name}": f"{name}={value}" for name, value in gang.environment.items()}
-    marks = {f"{kind} {key}": f"{key}={value}" for kind, all_of_it in _marks(gang) for key, value in all_of_it.items()}
+    marks = {
+        f"{kind} {key}": f"{key}={value}" for kind, all_of_it in _list_marks(gang) for key, value in all_of_it.items()
+    }
     parts = {"the working directory": gang.working_directory} | arguments | variables | marks
-    # Bytes of the command line that are no UTF-8 come as surrogate escapes, which cannot be encoded.
+    # Python decodes bytes of the command line that are not UTF-8 as surrogate escapes, which cannot be encoded.
     what = next((what for what, text in parts.items() if not _is_text(text)), "")
     return f"{what} is not UTF-8 ({parts[what]!a}), and a manifest can only carry text" if what else ""
 
 
-def _marks(gang: Gang) -> list[tuple[str, Mapping[str, str]]]:
+def _list_marks(gang: Gang) -> list[tuple[str, Mapping[str, str]]]:
     return [("label", gang.labels), ("annotation", gang.annotations)]
 
 
 def room_for_name(roles: Sequence[Role]) -> int:
-    """How long the name of a job may be, whose pods are called `NAME-ROLE-0-INDEX-XXXXX`."""
+    """Return the greatest length of a job name for which all pod names `NAME-ROLE-0-INDEX-XXXXX` fit."""
     return _MOST_OF_A_NAME - max(len(f"-{role.name}-0-{role.workers - 1}{_SUFFIX}") for role in roles)
 
 
 def no_host_name(name: str, roles: Sequence[Role]) -> str:
-    """What is wrong with a name that a user gave a job; "" if nothing is."""
+    """Return what is wrong with the job name that a user chose; "" if it is valid."""
     room = room_for_name(roles)
     if not name or (re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", name) and len(name) <= room):
         return ""
@@ -171,20 +180,20 @@ def _is_text(text: str) -> bool:
 
 
 def name_for(command: Sequence[str], suffix: str, room: int) -> str:
-    """A job name that says what runs: `train-digits-x7k2p` for `python examples/train_digits.py`."""
+    """Return a job name made from the command: `train-digits-x7k2p` for `python examples/train_digits.py`."""
     words = [word for word in command if not word.startswith("-")]
     scripts = [word for word in words if PurePath(word).suffix in (".py", ".sh")]
     stem = PurePath((scripts or words or ["run"])[0]).stem
     slug = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")
     if not slug or slug[0].isdigit():
         slug = f"run-{slug}"
-    return _short(slug, suffix, room)
+    return _shorten_name(slug, suffix, room)
 
 
 def name_for_retry(name: str, suffix: str) -> str:
-    """The name of the sweep that runs trials of the sweep of this name again."""
-    return _short(name, suffix, room_for_name((Role(WORKERS, ()),)))
+    """Return the name of the sweep that retries trials of the sweep of this name."""
+    return _shorten_name(name, suffix, room_for_name((Role(WORKERS, ()),)))
 
 
-def _short(stem: str, suffix: str, room: int) -> str:
+def _shorten_name(stem: str, suffix: str, room: int) -> str:
     return f"{stem[: room - len(suffix) - 1].rstrip('-')}-{suffix}"

@@ -1,12 +1,15 @@
-"""Keeps jobs and queues from starting, and lets them go on: one field of a Workload or a queue each."""
+"""Holds and releases jobs and queues by changing one field of a Workload or of a queue."""
+
+from msgspec import Struct
 
 from muster.actions.choices import check_queue, no_job
 from muster.actions.errors import UserError
 from muster.actions.session import Session
-from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, STOP_NONE, WORKLOAD, Workload
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.status import ApiError
-from muster.insight.quotastate import quota_state
+from muster.insight.quota.queues import describe_resume
+from muster.insight.quota.state import find_quota_state
 from muster.insight.reader.job import find
 from muster.insight.reader.queues import get_or_none
 from muster.insight.record import JobRecord
@@ -14,50 +17,76 @@ from muster.insight.record import JobRecord
 _STOPPED = {
     "Hold": "stopped: nothing starts from it any more, what runs goes on",
     "HoldAndDrain": "stopped and drained: what runs is stopped and waits",
-    "None": "resumed",
 }
 
 
+class _QueueSpec(Struct, frozen=True, rename="camel"):
+    stop_policy: str = STOP_NONE
+
+
+class _Queue(Struct, frozen=True):
+    """A ClusterQueue or a LocalQueue, as far as both can be stopped."""
+
+    spec: _QueueSpec = _QueueSpec()
+
+
 async def set_stop_policy(session: Session, name: str, policy: str, *, cluster: bool) -> str:
-    """Stop or resume a queue; what happened, for people. Raises `ApiError`, `UserError`."""
+    """Stop or resume a queue; return the outcome as a sentence. Raises `ApiError`, `UserError`."""
     kind = CLUSTER_QUEUE if cluster else LOCAL_QUEUE
     namespace = "" if cluster else session.namespace
+    where = "" if cluster else f" (namespace {namespace})"
+    queue = f"{kind.kind.lower()}/{name}{where}"
     try:
+        before = await session.client.get(kind.seen_as(_Queue), name, namespace)
+        if policy == STOP_NONE and before.spec.stop_policy == STOP_NONE:
+            return f"{queue} is not stopped{await _find_other_stopped(session, name, cluster=cluster)}"
         await session.client.patch(kind, name, {"spec": {"stopPolicy": policy}}, namespace)
     except ApiError as error:
         if error.code == 404 and not cluster and await get_or_none(session.client, CLUSTER_QUEUE, name) is not None:
             raise UserError(
-                f"there is no LocalQueue {name} in namespace {namespace}, but a ClusterQueue: --cluster means that"
+                f"there is no LocalQueue {name} in namespace {namespace}, "
+                "but a ClusterQueue has that name: add --cluster"
             ) from error
         if error.code == 404 and not cluster:
             await check_queue(session.client, namespace, name)
         raise
-    where = "" if cluster else f" (namespace {namespace})"
-    return f"{kind.kind.lower()}/{name}{where} {_STOPPED[policy]}"
+    if policy == STOP_NONE:
+        return f"{queue} resumed{await _find_other_stopped(session, name, cluster=cluster)}"
+    return f"{queue} {_STOPPED[policy]}; start it again with: {describe_resume(name, cluster=cluster)}"
 
 
-async def _found(session: Session, name: str) -> tuple[JobRecord | None, Workload | None]:
-    """The job of that name and its Workload, or either.
+async def _find_other_stopped(session: Session, name: str, *, cluster: bool) -> str:
+    """Return a remark on a stopped queue of the other kind with the same name; "" if there is none."""
+    kind = LOCAL_QUEUE if cluster else CLUSTER_QUEUE
+    other = await get_or_none(session.client, kind.seen_as(_Queue), name, session.namespace if cluster else "")
+    if other is None or other.spec.stop_policy == STOP_NONE:
+        return ""
+    return f"; {kind.kind} {name} is stopped: {describe_resume(name, cluster=not cluster)}"
 
-    Raises `UserError` if there is neither, `ApiError` if the job queues and its Workload may not be seen:
-    its queue would undo what is done to the job alone.
+
+async def _find_job_and_workload(session: Session, name: str) -> tuple[JobRecord | None, Workload | None]:
+    """Return the job of this name and its Workload; one of the two may be None.
+
+    Raises `UserError` if neither exists. Raises `ApiError` if the job queues and the user may not read its Workload:
+    the
+    queue would undo a change of the job alone.
     """
-    found = await find(session.client, session.namespace, name)
-    if found.job is None and found.workload is None:
+    readings = await find(session.client, session.namespace, name)
+    if readings.job is None and readings.workload is None:
         raise UserError(await no_job(session.client, name, session.namespace))
-    queues = found.job is not None and QUEUE_NAME_LABEL in found.job.metadata.labels
-    if queues and found.unseen is not None and found.unseen.code == 403:
-        raise found.unseen
-    return found.job, found.workload
+    queues = readings.job is not None and QUEUE_NAME_LABEL in readings.job.metadata.labels
+    if queues and readings.unseen is not None and readings.unseen.code == 403:
+        raise readings.unseen
+    return readings.job, readings.workload
 
 
 async def set_active(session: Session, name: str, *, active: bool) -> str:
-    """Hold or release a job, by its Workload if it has one; what happened, for people."""
-    job, workload = await _found(session, name)
-    if (job is not None and job.end is not None) or (workload is not None and quota_state(workload).finished):
+    """Hold or release a job, through its Workload if it has one; return the outcome as a sentence."""
+    job, workload = await _find_job_and_workload(session, name)
+    if (job is not None and job.end is not None) or (workload is not None and find_quota_state(workload).finished):
         return f"{name} has ended already"
-    now = workload.spec.active if workload is not None else not (job is not None and job.suspended)
-    if now == active:
+    is_active = workload.spec.active if workload is not None else not (job is not None and job.suspended)
+    if is_active == active:
         return f"{name} is {'not held' if active else 'held already'}"
     if workload is not None:
         patch = {"spec": {"active": active}}

@@ -1,4 +1,4 @@
-"""Where the embedded cluster of this user lives: `$MUSTER_HOME`, by default `~/.muster`."""
+"""The home directory of this user's embedded cluster: `$MUSTER_HOME`, by default `~/.muster`."""
 
 import os
 import pwd
@@ -11,40 +11,42 @@ from muster.actions.errors import UserError
 from muster.runtime.process import filelock
 from muster.runtime.process.ownership import NotOursError, make_directory, require_directory, require_file
 
-# What lies in a home and tells or decides something; the server looks after its authority in `pki` itself.
+# The files whose content is secret or trusted; the server checks its authority in `pki` itself.
 _SECRETS = ("lock", "kubeconfig", "server.log*", "audit.log*", "store*")
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The directory of one embedded cluster, and what lies in it."""
+    """The directory of one embedded cluster, and its files."""
 
     path: Path
 
     @classmethod
     def find(cls, environ: Mapping[str, str], override: str = "") -> "Home":
-        """What the user named, or the usual place."""
+        """Return the home that the user named, or the default one. Raises `UserError`."""
         named = override or environ.get("MUSTER_HOME", "")
         try:
-            return cls(Path(named).expanduser().absolute() if named else _of_user(environ) / ".muster")
+            return cls(Path(named).expanduser().absolute() if named else _find_user_home(environ) / ".muster")
         except (RuntimeError, FileNotFoundError) as error:
             where = "~ means no directory" if isinstance(error, RuntimeError) else "the working directory is gone"
             raise UserError(f"{named}: {where}; name a home with MUSTER_HOME or --data") from None
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's way in, 0600."""
+        """The administrator's kubeconfig, which only this user can read."""
         return self.path / "kubeconfig"
 
     @property
     def log(self) -> Path:
-        """What a detached server writes."""
+        """The log file of a detached server."""
         return self.path / "server.log"
 
     def server_pid(self) -> int | None:
-        """The process that holds the directory now, whatever stands in files: the lock tells.
+        """Return the id of the process that holds the directory's lock, or None if no process does.
 
-        Raises `UserError` for a home of another user, or one that others can change: it may say anything.
+        The lock decides, whatever other files say. Raises `UserError` for a home that another user owns or can change,
+        because
+        its files cannot be trusted.
         """
         self.require_ours()
         try:
@@ -60,22 +62,22 @@ class Home:
             os.close(lock)
 
     def make(self) -> None:
-        """Make the directory, for this user only. Raises `UserError`."""
-        with self._explained():
+        """Create the directory, accessible to this user only. Raises `UserError`."""
+        with self._explaining_errors():
             make_directory(self.path)
 
     def require_ours(self) -> None:
-        """Refuse a home that is not this user's alone. Raises `UserError`."""
-        if self._is_empty():  # then there is nothing to be believed, and who starts a server closes it
+        """Raise `UserError` if another user owns or can change the home."""
+        if self._is_empty():  # an empty home has nothing to trust, and a server that starts restricts its mode
             return
-        with self._explained():
+        with self._explaining_errors():
             require_directory(self.path)
             for secret in _SECRETS:
                 for file in self.path.glob(secret):
                     require_file(file)
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explaining_errors(self) -> Iterator[None]:
         try:
             yield
         except NotOursError as error:
@@ -92,8 +94,8 @@ class Home:
             return False
 
 
-def _of_user(environ: Mapping[str, str]) -> Path:
-    """Raises `UserError` if nothing says where it is."""
+def _find_user_home(environ: Mapping[str, str]) -> Path:
+    """Return the user's home directory. Raises `UserError` if neither HOME nor the password database names it."""
     if named := environ.get("HOME"):
         return Path(named).absolute()
     try:

@@ -1,4 +1,4 @@
-"""Tells the user that a server takes long to answer: without a word there is no telling whether to wait."""
+"""Tells the user when a server takes long to answer, so that the user can decide whether to wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -6,12 +6,12 @@ from contextlib import AbstractAsyncContextManager
 
 from muster.runtime.transport import Request, Response, Transport
 
-# An answer that takes longer is talked about.
+# The user is told about an answer that takes longer.
 PATIENCE_SECONDS = 5.0
 
 
 class Patience:
-    """A transport whose user hears, once, that an answer is waited for."""
+    """A transport that tells the user, once, that an answer is late."""
 
     def __init__(self, transport: Transport, say: Callable[[str], None]) -> None:
         self._transport = transport
@@ -19,7 +19,7 @@ class Patience:
         self._said = False
 
     async def request(self, request: Request) -> Response:
-        """The answer of the transport behind."""
+        """Return the response of the inner transport."""
         waiting = asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._tell, request)
         try:
             return await self._transport.request(request)
@@ -27,11 +27,11 @@ class Patience:
             waiting.cancel()
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The stream of the transport behind; it may be silent for as long as it likes."""
+        """Return the stream of the inner transport, which may be silent for any time."""
         return self._transport.stream(request)
 
     async def close(self) -> None:
-        """Close the transport behind."""
+        """Close the inner transport."""
         await self._transport.close()
 
     def _tell(self, request: Request) -> None:

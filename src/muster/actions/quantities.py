@@ -1,4 +1,4 @@
-"""Amounts of resources, as users ask for them. Pure."""
+"""Checks amounts of resources that users write. Pure."""
 
 from muster.api.values.quantity import QuantityError, parse
 
@@ -6,7 +6,7 @@ _LEAST_MEMORY = 1_000_000
 
 
 def quantity(text: str) -> str:
-    """An amount of something, as Kubernetes writes it. Raises `ValueError` with a sentence for the user."""
+    """Return a quantity in Kubernetes' notation if it is valid. Raises `ValueError` with a sentence for the user."""
     try:
         below = parse(text) < 0
     except QuantityError:
@@ -17,9 +17,10 @@ def quantity(text: str) -> str:
 
 
 def memory(text: str) -> str:
-    """An amount of memory. Without a unit it is bytes: so few as no program has are a unit that was forgotten.
+    """Return an amount of memory if it is valid. Raises `ValueError` with a sentence for the user.
 
-    Raises `ValueError` with a sentence for the user.
+    An amount without a unit is in bytes. An amount below a megabyte is refused, because its unit was probably
+    forgotten.
     """
     if 0 < parse(quantity(text)) < _LEAST_MEMORY:
         raise ValueError(f"{text} is less than a megabyte; say it with a unit, as 512Mi or 4Gi")

@@ -1,4 +1,4 @@
-"""Changes and deletes ClusterQueues, with the LocalQueues that lead to them."""
+"""Changes and deletes ClusterQueues with the LocalQueues that point to them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from muster.actions.errors import UserError
 from muster.actions.session import Session
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, ClusterQueue, LocalQueue
 from muster.api.status import ApiError
-from muster.insight.quotastate import display_name, quota_state
+from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.queueing.quota.nodes import FOLLOWS_NODES
 from muster.runtime.client import Client
@@ -19,21 +19,23 @@ from muster.runtime.client import Client
 async def edit(
     session: Session, name: str, patch: Callable[[Mapping[str, Any]], dict[str, Any]], *, dry_run: bool
 ) -> dict[str, Any] | None:
-    """Change the spec of a ClusterQueue as `patch` says; the object after that, None if it is so already.
+    """Change the spec of a ClusterQueue; return the changed object, or None if nothing had to change.
 
-    Quotas that followed the nodes would soon be as before; they do not follow them any more.
-    Raises `ApiError`, `UserError` if there is none, and what `patch` does.
+    patch: returns the merge patch of a spec. Quotas that followed the nodes stop following them, because the next
+    change
+    of a node would overwrite the edit. Raises `ApiError`, `UserError` if there is no such queue, and what `patch`
+    raises.
     """
     client, kind = session.client, CLUSTER_QUEUE.seen_as(dict)
     for attempt in range(1, ATTEMPTS + 1):
-        found = await client.find(kind, name)
-        if found is None:
-            raise UserError(await _no_cluster_queue(session, name))
-        spec = patch(found["spec"])
+        queue = await client.find(kind, name)
+        if queue is None:
+            raise UserError(await _explain_missing_queue(session, name))
+        spec = patch(queue["spec"])
         if not spec:
             return None
-        metadata: dict[str, Any] = {"resourceVersion": found["metadata"]["resourceVersion"]}
-        if "resourceGroups" in spec and FOLLOWS_NODES in (found["metadata"].get("annotations") or {}):
+        metadata: dict[str, Any] = {"resourceVersion": queue["metadata"]["resourceVersion"]}
+        if "resourceGroups" in spec and FOLLOWS_NODES in (queue["metadata"].get("annotations") or {}):
             metadata["annotations"] = {FOLLOWS_NODES: None}
         change = {"metadata": metadata, "spec": spec}
         try:
@@ -46,7 +48,7 @@ async def edit(
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _no_cluster_queue(session: Session, name: str) -> str:
+async def _explain_missing_queue(session: Session, name: str) -> str:
     local = await get_or_none(session.client, LOCAL_QUEUE, name, session.namespace)
     if local is None:
         return f"there is no ClusterQueue {name}"
@@ -56,7 +58,11 @@ async def _no_cluster_queue(session: Session, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What goes with a queue. cluster: None if it is that of a namespace only. using: who uses it, in words."""
+    """The objects to delete with a queue, and what uses them.
+
+    cluster: the ClusterQueue; None if only a LocalQueue is deleted. using: sentences about the jobs that use the
+    queues.
+    """
 
     cluster: ClusterQueue | None
     local: tuple[LocalQueue, ...]
@@ -64,7 +70,7 @@ class Deletion:
 
 
 async def deletion(session: Session, name: str) -> Deletion:
-    """Of a ClusterQueue all that leads to it, or else the LocalQueue of the namespace.
+    """Return what to delete: a ClusterQueue with all its LocalQueues, or else the LocalQueue of the namespace.
 
     Raises `ApiError`, `UserError` if there is neither.
     """
@@ -79,29 +85,29 @@ async def deletion(session: Session, name: str) -> Deletion:
         local = [one for one in known if one.spec.cluster_queue == name]
     using: list[str] = []
     for queue in local:
-        using += await _users(client, queue, namespace)
+        using += await _describe_users(client, queue, namespace)
     return Deletion(cluster, tuple(local), tuple(using))
 
 
-async def _users(client: Client, queue: LocalQueue, namespace: str) -> list[str]:
+async def _describe_users(client: Client, queue: LocalQueue, namespace: str) -> list[str]:
     meta = queue.metadata
-    found = []
+    sentences = []
     for workload in await list_or_none(client, WORKLOAD, meta.namespace) or ():
-        state = quota_state(workload)
+        state = find_quota_state(workload)
         if workload.spec.queue_name == meta.name and not state.finished:
             becomes = "goes on" if state.word == "Admitted" else "does not start any more"
-            found.append(f"job {display_name(workload.metadata, namespace)} {becomes}")
-    return found
+            sentences.append(f"job {display_name(workload.metadata, namespace)} {becomes}")
+    return sentences
 
 
 async def delete(client: Client, what: Deletion) -> list[str]:
-    """Delete it, and say what has gone. Raises `ApiError`."""
-    said = []
+    """Delete the queues; return one sentence for each deleted object. Raises `ApiError`."""
+    sentences = []
     for queue in what.local:
         await client.delete_object(LOCAL_QUEUE, queue)
-        said.append(f"localqueue/{queue.metadata.name} (namespace {queue.metadata.namespace}) deleted")
+        sentences.append(f"localqueue/{queue.metadata.name} (namespace {queue.metadata.namespace}) deleted")
     if what.cluster is not None:
         await client.delete_object(CLUSTER_QUEUE, what.cluster)
         later = " once what runs has ended" if any(one.endswith("goes on") for one in what.using) else ""
-        said.append(f"clusterqueue/{what.cluster.metadata.name} deleted{later}")
-    return said
+        sentences.append(f"clusterqueue/{what.cluster.metadata.name} deleted{later}")
+    return sentences

@@ -1,4 +1,4 @@
-"""Runs those trials of a sweep again that have not succeeded: as a new Job, with the indexes that they had."""
+"""Retries the trials of a sweep that have not succeeded, as a new Job with the indexes that they had."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from muster.runtime.ids import Ids
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The sweep that runs trials again: which of how many."""
+    """A sweep that retries trials. of: how many trials the retried sweep has."""
 
     name: str
     trials: Array
@@ -31,21 +31,23 @@ class Retry:
 
 
 async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -> Retry | None:
-    """Start a sweep of this name ("" for one that is free); None if all trials have succeeded.
+    """Submit a sweep that retries the unfinished trials; return None if all trials have succeeded.
 
-    Raises `ApiError`, `TransportError`, `UserError` if it is no sweep, or goes on, or the name is taken.
+    new: the name of the new sweep; "" for a generated one. Raises `ApiError`, `TransportError`, and `UserError` if the
+    job
+    is no sweep, has not ended, or the name is taken.
     """
     job = await get_job(client, name, namespace)
     if job.array is None:
-        raise UserError(f"{name} is no sweep, whose trials could run again (muster run --array, --grid)")
+        raise UserError(f"{name} is no sweep, and only trials of a sweep can be retried (muster run --array, --grid)")
     if job.end is None:
-        raise UserError(f"{name} is not over yet: say it again once it is (muster wait {name})")
+        raise UserError(f"{name} has not ended yet: retry it once it has (muster wait {name})")
     left = unfinished(job)
     if not left:
         return None
     manifest = await client.get(JOB.seen_as(dict), name, namespace)
     new = new or name_for_retry(job.metadata.annotations.get(RETRY_ANNOTATION, name), ids.suffix())
-    trials = job.trials(left)
+    trials = job.indexes_of(left)
     try:
         made = again(manifest, trials, new, await _template_before(client, job))
         await client.create(JOB.seen_as(dict), signed(made), namespace)
@@ -59,14 +61,14 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -
 
 
 def unfinished(job: JobRecord) -> list[int]:
-    """The ranks of a sweep's trials that have not succeeded: they failed, or it ended before they ran."""
+    """Return the ranks of the trials that have not succeeded: they failed, or the sweep ended before they ran."""
     assert job.array is not None, "it is a sweep"
-    done = Indexes.parse(job.jobs[0].status.completed_indexes, len(job.array))
-    return done.lowest_missing(len(job.array), len(job.array))
+    succeeded = Indexes.parse(job.jobs[0].status.completed_indexes, len(job.array))
+    return succeeded.lowest_missing(len(job.array), len(job.array))
 
 
 async def _template_before(client: Client, job: JobRecord) -> Mapping[str, Any] | None:
-    """What its pods were to be before its queue gave them nodes; None if it has no Workload to be seen."""
+    """Return the pod template from before the queue assigned nodes; None if the user sees no Workload of the job."""
     labels = labels_of(job.metadata.uid)
     workloads = await list_or_none(client, WORKLOAD.seen_as(dict), job.metadata.namespace, labels=labels) or ()
     return next((podset["template"] for one in workloads for podset in one["spec"]["podSets"]), None)

@@ -1,4 +1,4 @@
-"""Changes the number of workers of a job, by what the job was when it was read."""
+"""Changes the number of workers of a job, based on the version of the job that was read."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +13,10 @@ from muster.insight.record import JobRecord
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What changes size: a Job, or a role of a JobSet.
+    """The part of a job that changes size: a Job, or a role of a JobSet.
 
-    name: of the job. place: that of the role among the others; None for a Job. jobs: how many Jobs the role has.
-    sweep: whether its size is how many trials run at a time.
+    name: of the job. place: the index of the role in the JobSet; None for a Job. jobs: how many Jobs the role has.
+    fixed: whether the workers have a fixed WORLD_SIZE. sweep: whether the size limits how many trials run at a time.
     """
 
     name: str
@@ -24,39 +24,42 @@ class Part:
     bounds: Bounds | None = None
     place: int | None = None
     jobs: int = 1
+    fixed: bool = False
     sweep: bool = False
 
     @property
     def each(self) -> int:
-        """How many each of its Jobs has."""
+        """The number of workers of each of its Jobs."""
         return pods_at_once(self.spec)
 
     @property
     def workers(self) -> int:
-        """How many it has now."""
+        """The current number of workers."""
         return self.jobs * self.each
 
 
 def part_of(job: JobRecord, role: str = "") -> Part:
-    """The role of that name, or all there is. Raises `UserError` if it is not clear which role is meant."""
+    """Return the named role of a job, or its only part. Raises `UserError` if the role is unknown or ambiguous."""
     name = job.metadata.name
     if isinstance(job.source, Job):
         if role:
             raise UserError(f"{name} has no roles: say muster scale {name} N")
-        return Part(name, job.source.spec, bounds_of(job.metadata.annotations), sweep=job.array is not None)
+        bounds = bounds_of(job.metadata.annotations)
+        return Part(name, job.source.spec, bounds, fixed=job.has_fixed_size, sweep=job.array is not None)
     roles = [one.name for one in job.roles]
     if role not in roles and (role or len(roles) != 1):
         what = f"{name} has no role {role}" if role else f"{name} has several roles; say which with --role"
         raise UserError(f"{what}: {', '.join(roles)}")
     place = roles.index(role) if role else 0
-    found = job.source.spec.replicated_jobs[place]
-    return Part(name, found.template.spec, place=place, jobs=found.replicas)
+    replicated_job = job.source.spec.replicated_jobs[place]
+    spec, jobs = replicated_job.template.spec, replicated_job.replicas
+    return Part(name, spec, place=place, jobs=jobs, fixed=job.has_fixed_size)
 
 
 async def scale(session: Session, name: str, workers: int, *, role: str = "", force: bool = False) -> Part:
-    """Give a job, or a role of it, so many workers; what it was before. Raises `ApiError`, `UserError`.
+    """Change the number of workers of a job, or of one of its roles; return the part as it was before.
 
-    What is hardly meant needs `force`.
+    force: change the size even if `objection_to` objects. Raises `ApiError`, `UserError`.
     """
 
     async def resize(job: JobRecord) -> Part:
@@ -72,7 +75,7 @@ async def scale(session: Session, name: str, workers: int, *, role: str = "", fo
 
 
 async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> None:
-    """Change this very job, as it was read."""
+    """Write the new size to the version of the job that was read."""
     if part.place is None:
         await session.client.patch_object(job.kind, job.source, {"spec": size(part, workers)})
         return
@@ -81,7 +84,7 @@ async def _write(session: Session, job: JobRecord, part: Part, workers: int) -> 
 
 
 def places(part: Part, workers: int) -> dict[str, int]:
-    """What of a JobSet makes one of its roles so large, by path. Raises `UserError` if that cannot be."""
+    """Return the fields of a JobSet, by JSON pointer, that give one of its roles this size. Raises `UserError`."""
     role = f"/spec/replicatedJobs/{part.place}"
     if part.jobs == 1 and workers == 0:
         raise UserError(f"{part.name} keeps at least 1 worker; `muster hold {part.name}` pauses it")
@@ -94,7 +97,7 @@ def places(part: Part, workers: int) -> dict[str, int]:
 
 
 def size(part: Part, workers: int) -> dict[str, Any]:
-    """What of the spec makes a Job so large. Raises `UserError` if its completions do not allow it."""
+    """Return the fields of a Job's spec for this size. Raises `UserError` if its completions forbid it."""
     spec = part.spec
     if spec.completion_mode == INDEXED and spec.completions == spec.parallelism and not part.sweep:
         return {"parallelism": workers, "completions": workers}
@@ -107,17 +110,22 @@ def size(part: Part, workers: int) -> dict[str, Any]:
 
 
 def objection_to(part: Part, workers: int) -> str:
-    """Why a size is hardly meant; "" if it may well be."""
+    """Return why the user probably does not mean this size; "" if the size is plausible."""
     name, bounds = part.name, part.bounds
     if part.place is None and size(part, workers).get("completions") == 0:
         return f"with 0 workers {name} is complete, which cannot be taken back (`muster hold {name}` pauses it)"
     if bounds is not None and workers < bounds.least:
         return f"{name} is elastic ({bounds}), and {workers} is less than its MIN"
+    if part.fixed and workers != part.workers:
+        return (
+            f"{name} is not elastic: its workers have fixed ranks and a fixed WORLD_SIZE, which another size would "
+            "make wrong; submit it again with --elastic MIN:MAX or another --workers"
+        )
     return ""
 
 
 def afterwards(part: Part, workers: int) -> str:
-    """What becomes of the size that a person has given to a job; "" if it just stays."""
+    """Return a sentence on how the size may change later; "" if it stays."""
     if workers == 0 and part.place is None and part.spec.completion_mode == INDEXED:
         return f"{part.name} is complete with 0 workers, and stays so; `muster hold` would have paused it"
     bounds = part.bounds

@@ -1,6 +1,7 @@
-"""Job scripts: their text is the command, and lines such as `#MUSTER --workers 4` are options of `muster run`. Pure.
+"""Parses job scripts, whose text is the command of a job. Pure.
 
-The text itself goes into the job, as sbatch spools it: what becomes of the file later makes no difference to it.
+Lines such as `#MUSTER --workers 4` are options of `muster run`. The job carries the text of the script, as with sbatch,
+so a later change of the file does not change the job.
 """
 
 import re
@@ -12,28 +13,28 @@ from msgspec import Struct
 
 from muster.api.values.shells import SHELLS
 
-# Of one argument, in bytes: Linux gives no program a longer one.
+# The most bytes that Linux passes to a program in one argument.
 MOST_BYTES = 128 * 1024 - 1
 
 _MARK = "#MUSTER"
-# How interpreters take a text in place of a file; to shells its name can be told as well.
-_BY_E = frozenset({"perl", "ruby", "node", "lua", "julia"})
+# Interpreters that run the text behind -e; shells and Python have -c.
+_RUN_WITH_E = frozenset({"perl", "ruby", "node", "lua", "julia"})
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 
 
 class ScriptError(Exception):
-    """A script that cannot be a job; the message says which, where and why."""
+    """A script that cannot be run as a job; the message says which script, where and why."""
 
 
 class Directive(Struct, frozen=True):
-    """The options of one line."""
+    """The options on one `#MUSTER` line."""
 
     number: int
     words: tuple[str, ...]
 
 
 class Script(Struct, frozen=True):
-    """One that was read. by_input: it came by the standard input, and not out of a file of that name."""
+    """A parsed batch script. by_input: whether it was read from standard input rather than from a file."""
 
     name: str
     text: str
@@ -41,7 +42,7 @@ class Script(Struct, frozen=True):
 
 
 def read(name: str, data: bytes, *, by_input: bool = False) -> Script:
-    """Raises `ScriptError`."""
+    """Return the script with this content. Raises `ScriptError`."""
     if len(data) > MOST_BYTES:
         raise ScriptError(
             f"{name} has more than {MOST_BYTES} bytes, the most that a job can carry; let it call the rest"
@@ -56,14 +57,16 @@ def read(name: str, data: bytes, *, by_input: bool = False) -> Script:
 
 
 def has_directives(data: bytes) -> bool:
-    """Whether a file that begins so has lines for us."""
-    return data.startswith(b"#") and any(_words(line) is not None for line in _head(data.decode(errors="replace")))
+    """Return whether a file that begins with these bytes has `#MUSTER` lines."""
+    return data.startswith(b"#") and any(
+        _find_options(line) is not None for line in _read_head(data.decode(errors="replace"))
+    )
 
 
 def directives(script: Script) -> Iterator[Directive]:
-    """The lines before the first that is neither empty nor a comment, as sbatch reads them. Raises `ScriptError`."""
-    for number, line in enumerate(_head(script.text), 1):
-        text = _words(line)
+    """Yield the `#MUSTER` lines before the first line of code, as sbatch reads its own. Raises `ScriptError`."""
+    for number, line in enumerate(_read_head(script.text), 1):
+        text = _find_options(line)
         if text is None:
             continue
         try:
@@ -74,15 +77,18 @@ def directives(script: Script) -> Iterator[Directive]:
 
 
 def command(script: Script, arguments: Sequence[str]) -> list[str]:
-    """What runs it. Raises `ScriptError` if its first line names what cannot be given a text."""
-    words = _interpreter(script)
+    """Return the command that runs the script.
+
+    Raises `ScriptError` if the first line names a program that cannot take a script as an argument.
+    """
+    words = _read_interpreter(script)
     program = next((word for word in words if PurePath(word).name != "env" and word[:1] != "-"), "")
     called = PurePath(program).name
     if called in SHELLS:
         return [*words, "-c", script.text, script.name, *arguments]
     if _PYTHON.fullmatch(called):
         return [*words, "-c", script.text, *arguments]
-    if called in _BY_E:
+    if called in _RUN_WITH_E:
         return [*words, "-e", script.text, *arguments]
     raise ScriptError(
         f"{script.name}, line 1: a job script is for a shell, Python, Perl, Ruby, Node, Lua or Julia, not {called!r}; "
@@ -90,21 +96,21 @@ def command(script: Script, arguments: Sequence[str]) -> list[str]:
     )
 
 
-def _interpreter(script: Script) -> list[str]:
+def _read_interpreter(script: Script) -> list[str]:
     first = script.text.partition("\n")[0]
     if not first.startswith("#!"):
         return ["sh"]
     return first[2:].split() or ["sh"]
 
 
-def _head(text: str) -> Iterator[str]:
+def _read_head(text: str) -> Iterator[str]:
     for line in text.split("\n"):
         if line.strip() and not line.startswith("#"):
             return
         yield line
 
 
-def _words(line: str) -> str | None:
-    """What stands behind the mark."""
+def _find_options(line: str) -> str | None:
+    """Return the text after the `#MUSTER` mark; None if the line has no mark."""
     rest = line.removeprefix(_MARK)
     return rest if rest != line and (not rest or rest[0].isspace()) else None

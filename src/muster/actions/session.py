@@ -1,7 +1,7 @@
-"""The way to the cluster that the user means.
+"""Connects to the cluster that the user means.
 
-That is the one named with `--kubeconfig` or KUBECONFIG, else the embedded cluster, if it runs. `~/.kube/config` is not
-looked at: it is no place for jobs of a user who forgot `muster up`.
+That is the cluster named with `--kubeconfig` or KUBECONFIG, else the embedded cluster if it runs. Muster does not read
+`~/.kube/config`, so a user who forgot `muster up` submits no jobs to another cluster by accident.
 """
 
 import os
@@ -13,35 +13,37 @@ from typing import TYPE_CHECKING, Any
 
 from muster.actions.errors import UserError
 from muster.actions.home import Home
+from muster.actions.serverparts import describe_missing
 
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig
+    from muster.runtime.transport import TransportError
 
-# The only namespace of a cluster of one's own.
+# The only namespace of a cluster inside this process.
 OWN_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the options of a command say about where it goes."""
+    """The cluster and the namespace that the options of a command name."""
 
     kubeconfig: str = ""
     namespace: str = ""
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> "Target":
-        """Take the shared options, those that a command has, out of its own."""
+        """Remove the shared target options from a command's options, and return them."""
         return cls(options.pop("kubeconfig", None) or "", options.pop("namespace", None) or "")
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection: a client, and the namespace of commands that name none.
+    """A connection to a cluster: a client, and the default namespace of commands.
 
-    leave: what to do when the user leaves at once; a cluster of the command's own then does not wait.
-    tunnels: the way into pods.
-    own: whether the cluster is one of the command's own. where: which one it is, if that is not the one of this home.
-    files: what lies there goes with a cluster of the command's own, however that ends.
+    leave: called when the user leaves at once; a cluster of the command's own then does not wait for its pods.
+    tunnels: the transport for streams into pods.
+    own: whether the cluster runs inside this process. where: the cluster's address, if it is not the one of this home.
+    files: a directory that is deleted with a cluster of the command's own, however the cluster ends.
     """
 
     client: Any  # muster.runtime.client.Client, which is imported late
@@ -54,19 +56,26 @@ class Session:
 
 
 def names_another(target: Target, home: Home) -> bool:
-    """Whether the user means another cluster than the embedded one of this home."""
+    """Return whether the target is a cluster other than the embedded one of this home."""
     named = target.kubeconfig or os.environ.get("KUBECONFIG", "")
     return bool(named) and Path(named).expanduser().absolute() != home.kubeconfig
 
 
 def has_cluster(target: Target) -> bool:
-    """Whether there is a cluster to talk to: named, or running here."""
+    """Return whether there is a cluster to connect to: a named one, or a running embedded one."""
     home = Home.find(os.environ)
     return names_another(target, home) or home.server_pid() is not None
 
 
+def describe_outage(target: Target, error: "TransportError") -> str:
+    """Return why the server of an open session does not answer, and how to start the embedded cluster if it is down."""
+    if has_cluster(target):
+        return f"the server does not answer: {error}"
+    return "the cluster is down; start it again with: muster up --detach"
+
+
 def connection(target: Target) -> "ConnectionConfig":
-    """The server that the target means, and as whom. Raises `UserError` or `KubeconfigError`."""
+    """Return the server and the credentials that the target names. Raises `UserError`, `KubeconfigError`."""
     from muster.runtime.kube.kubeconfig_files import load
 
     home = Home.find(os.environ)
@@ -80,19 +89,36 @@ def connection(target: Target) -> "ConnectionConfig":
     return load(os.environ, path=path)
 
 
-def _where(config: "ConnectionConfig") -> str:
+def _describe_server(config: "ConnectionConfig") -> str:
     context = f"context {config.context} of {config.source}" if config.context else config.source
     return f"{config.cluster.server} ({context})" if context else config.cluster.server
 
 
+def _find_restarted(target: Target) -> "ConnectionConfig | None":
+    """Return the current server and credentials of the embedded cluster; None while no server runs.
+
+    The server of any other cluster does not change: a kubeconfig that now names another server means another cluster.
+    """
+    from muster.runtime.kube.kubeconfig import KubeconfigError
+
+    if names_another(target, Home.find(os.environ)):
+        return None
+    try:
+        return connection(target)
+    except (UserError, KubeconfigError, OSError):
+        return None
+
+
 @asynccontextmanager
 async def connect(target: Target, say: Callable[[str], None]) -> AsyncIterator[Session]:
-    """A session with the cluster that the target means. `say` gets what the user should know meanwhile.
+    """Open a session with the cluster that the target names.
 
-    Raises `UserError`, `KubeconfigError`, `TransportError`.
+    say: called with remarks for the user while the session is open. Raises `UserError`, `KubeconfigError`,
+    `TransportError`.
     """
     from muster.actions.patience import Patience
     from muster.actions.refusals import PlainRefusals
+    from muster.actions.relocating import Relocating
     from muster.actions.warnings import Warnings
     from muster.runtime.client import Client
     from muster.runtime.clock import RealClock
@@ -100,11 +126,14 @@ async def connect(target: Target, say: Callable[[str], None]) -> AsyncIterator[S
     from muster.runtime.kube.https import HttpsTransport
 
     config = connection(target)
-    tunnels = PlainRefusals(HttpsTransport(config, RealClock(), Random()))
+    moving = Relocating(
+        lambda server: HttpsTransport(server, RealClock(), Random()), config, lambda: _find_restarted(target)
+    )
+    tunnels = PlainRefusals(moving)
     transport = Warnings(Patience(tunnels, say), say)
     try:
         client, namespace = Client(transport, field_manager="muster-cli"), target.namespace or config.namespace
-        where = _where(config) if names_another(target, Home.find(os.environ)) else ""
+        where = _describe_server(config) if names_another(target, Home.find(os.environ)) else ""
         yield Session(client, namespace, tunnels=tunnels, where=where)
     finally:
         await transport.close()
@@ -112,8 +141,13 @@ async def connect(target: Target, say: Callable[[str], None]) -> AsyncIterator[S
 
 @asynccontextmanager
 async def own_cluster() -> AsyncIterator[Session]:
-    """A cluster in this process, with nothing on disk that outlives it."""
-    from muster.cluster.embedded import ephemeral
+    """Open a session with a cluster inside this process, which leaves nothing on disk."""
+    try:
+        from muster.cluster.embedded import ephemeral
+    except ModuleNotFoundError as missing:
+        if text := describe_missing("a cluster in this process", missing):
+            raise UserError(text) from None
+        raise
 
     async with ephemeral() as running:
         client = running.plane.client(manager="muster-cli")

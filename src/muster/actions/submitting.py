@@ -1,4 +1,7 @@
-"""Submits a gang: its JobSet; or its Job and the Service that names its workers, or neither; or a sweep: its Job."""
+"""Submits a gang as a JobSet, or as a Job with the Service that names its workers; submits a sweep as a Job alone.
+
+An MPI gang also gets a Secret, which is deleted with the job.
+"""
 
 import os
 import pwd
@@ -12,34 +15,57 @@ from muster.actions.choices import gpu_resource
 from muster.actions.errors import UserError
 from muster.actions.gang import Gang
 from muster.actions.manifests import job, jobset, service
+from muster.actions.mpi import has_identity, secret, secret_name
 from muster.api.batch import JOB, Job
-from muster.api.core import SERVICE
+from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
 from muster.api.meta import Object
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError
-from muster.insight.reader.queues import list_or_none
+from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.record import JobRecord, record_of
+from muster.mpi.identity import make_identity
 from muster.runtime.client import Client
+from muster.runtime.clock import RealClock
+from muster.runtime.refusals import is_refusal
+from muster.runtime.transport import TransportError
 
 
 async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, named: bool = True) -> JobRecord:
-    """The job as it was created. `named`: a user chose its name, so it may be taken.
+    """Create the objects of a gang; return the job as the server created it.
 
-    Raises `ApiError`, `TransportError`, `UserError` if the name is taken.
+    named: whether the user chose the name, so that it may be taken. Raises `ApiError`, `TransportError`, and
+    `UserError` if
+    the name is taken.
     """
     if named:
         await _check_name(client, gang)
+    gang = replace(gang, upstream=not await is_embedded(client))
     if any(role.gpus for role in gang.parts):
         gang = replace(gang, gpu_resource=await gpu_resource(client))
+    if not gang.mpi:
+        return await _create(client, gang, say)
+    is_new = await _create_identity(client, gang)
+    try:
+        created = await _create(client, gang, say)
+    except (ApiError, UserError):
+        if is_new:
+            await client.delete(SECRET, secret_name(gang), gang.namespace)
+        raise
+    await _give_identity(client, gang, created, say)
+    return created
+
+
+async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> JobRecord:
+    """Create the JobSet, or the Job with its Service; return the job. Raises as `submit`."""
     if gang.is_job:
         return await _submit_job(client, gang)
     try:
         created = await client.create(JOB_SET.seen_as(dict), signed(jobset(gang)), gang.namespace)
     except ApiError as error:
         if error.code != 404 or await list_or_none(client, JOB_SET, gang.namespace) is not None:
-            raise _said(error, _taken(gang)) from None
+            raise _choose_error(error, _describe_taken_job(gang)) from None
         if gang.roles:
             raise UserError("roles need JobSets, which this cluster does not serve") from None
         if gang.retries:
@@ -51,8 +77,41 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
     return record_of(msgspec.convert(created, JobSet, strict=False))
 
 
+async def _create_identity(client: Client, gang: Gang) -> bool:
+    """Create the Secret by which the workers of MPI authenticate each other; return whether it is new.
+
+    No worker starts without the Secret, so it is created before the job. If the connection broke between the two in an
+    earlier attempt, the Secret of that attempt is used. Raises `ApiError`, also if another job has a Secret of that
+    name.
+    """
+    try:
+        await client.create(SECRET.seen_as(dict), secret(gang, make_identity(RealClock().now())), gang.namespace)
+    except ApiError as error:
+        if not is_refusal(error, "AlreadyExists"):
+            raise
+        existing = await client.find(SECRET, secret_name(gang), gang.namespace)
+        if existing is None or existing.metadata.owner_references or not has_identity(existing):
+            raise
+        return False
+    return True
+
+
+async def _give_identity(client: Client, gang: Gang, job: JobRecord, say: Callable[[str], None]) -> None:
+    """Make the job the owner of its Secret, so that both are deleted together."""
+    kind, name = job.kind, secret_name(gang)
+    owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": gang.name, "uid": job.metadata.uid}
+    try:
+        await client.patch(SECRET, name, {"metadata": {"ownerReferences": [owner]}}, gang.namespace)
+    except (ApiError, TransportError) as error:  # the job runs without this
+        say(f"Secret {name} stays when the job has gone: {error}")
+
+
 def signed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """With the name of the account that submits it, where it has one: a server that knows users better says so."""
+    """Return the manifest with an annotation that names the submitting account.
+
+    The manifest stays unchanged if the account has no name. A server that authenticates users overwrites the
+    annotation.
+    """
     try:
         account = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -63,43 +122,43 @@ def signed(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _submit_job(client: Client, gang: Gang) -> JobRecord:
-    """The Job, and its Service: trials have no names."""
+    """Create the Job of a gang or sweep, and the Service of a gang; the workers of a sweep need no host names."""
     name, namespace = gang.name, gang.namespace
     try:
         created = await client.create(JOB.seen_as(dict), signed(job(gang)), namespace)
     except ApiError as error:
-        raise _said(error, _taken(gang)) from None
+        raise _choose_error(error, _describe_taken_job(gang)) from None
     if gang.sweep is not None:
         return record_of(msgspec.convert(created, Job, strict=False))
     try:
         await client.create(SERVICE.seen_as(dict), service(gang, created["metadata"]["uid"]), namespace)
     except ApiError as error:
         await client.delete(JOB, name, namespace, propagation="Background")
-        raise _said(error, _named_already(gang)) from None
+        raise _choose_error(error, _describe_taken_service(gang)) from None
     return record_of(msgspec.convert(created, Job, strict=False))
 
 
 async def _check_name(client: Client, gang: Gang) -> None:
-    """That nothing has the name by which the job, or its workers, would be found: not of another kind either."""
+    """Raise `UserError` if an object of any kind that a gang uses already has the gang's name."""
     kinds: tuple[tuple[Kind[Any], str], ...] = (
-        (JOB_SET, _taken(gang)),
-        (JOB, _taken(gang)),
-        (SERVICE, _named_already(gang)),
+        (JOB_SET, _describe_taken_job(gang)),
+        (JOB, _describe_taken_job(gang)),
+        (SERVICE, _describe_taken_service(gang)),
     )
     for kind, complaint in kinds:
         if await client.find(kind.seen_as(Object), gang.name, gang.namespace) is not None:
             raise UserError(complaint)
 
 
-def _taken(gang: Gang) -> str:
+def _describe_taken_job(gang: Gang) -> str:
     advice = f"give another name, or remove it with what it printed: muster cancel --delete {gang.name}"
     return f"there is a job {gang.name} already: {advice}"
 
 
-def _named_already(gang: Gang) -> str:
+def _describe_taken_service(gang: Gang) -> str:
     return f"there is a Service {gang.name} already, which workers would be named by: give another name"
 
 
-def _said(error: ApiError, taken: str) -> Exception:
-    """The error, but of a name that is taken what to do about it."""
+def _choose_error(error: ApiError, taken: str) -> Exception:
+    """Return the error to raise: `taken` for a name that exists already, else the server's error."""
     return UserError(taken) if error.reason == "AlreadyExists" else error

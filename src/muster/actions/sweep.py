@@ -1,7 +1,7 @@
-"""A sweep: trials on their own, each with an index, as one Indexed Job. Pure.
+"""Describes sweeps: independent trials, each with an index, as one Indexed Job. Pure.
 
-Where the indexes are the completion indexes, a trial has its own from Kubernetes. Else a shell finds it in the list of
-them, and the values of a grid by it, before it becomes the trial's command.
+Where the indexes are the completion indexes, Kubernetes gives a trial its index. Otherwise a shell looks the index up
+in the list of indexes before it becomes the trial's command. The shell also looks up the values of a grid.
 """
 
 import re
@@ -13,13 +13,14 @@ from typing import Any
 from muster.api.batch import COMPLETION_INDEX, INDEX_FAILURE_COUNT
 from muster.api.kueue.names import JOB_MIN_PARALLELISM
 from muster.api.ours.elastic import GANG_ANNOTATION
+from muster.api.ours.interruptions import ATTEMPT_ANNOTATION
 from muster.api.ours.trials import ARRAY_ANNOTATION, GRID_ANNOTATION, RETRY_ANNOTATION, Array, Grid
 from muster.api.values.expansion import escape
 from muster.api.values.shells import prepared
 
 _INDEX, _ARRAY, _ATTEMPT = "MUSTER_INDEX", "MUSTER_ARRAY", "MUSTER_ATTEMPT"
 
-# The index at the place that the completion index is, in a list of N, N-M and N-M:STEP.
+# Finds the trial's index: the entry at the completion index in a list of N, N-M and N-M:STEP.
 _FIND = f"""\
 _at=$JOB_COMPLETION_INDEX IFS=,
 for _run in ${_ARRAY}; do
@@ -32,17 +33,17 @@ unset IFS
 export {_INDEX}=$((_first + _at * _step))
 """
 
-# NAME STRIDE VALUE...: the variable has the value that the index stands for.
+# pick NAME STRIDE VALUE... sets the variable NAME to the value that belongs to the index.
 _PICK = f"""\
 pick() {{ _name=$1 _at=$(({_INDEX} / $2)); shift 2; shift $((_at % $#)); export "$_name=$1"; }}
 """
 
-# What of a Job, and of its pods, another one gets anew: what the server made, and what its queue did.
-_OF_THE_SERVER = ("selector", "suspend", "managedBy", "completions", "parallelism")
-_MADE = ("controller-uid", "job-name", "batch.kubernetes.io/", "kueue.x-k8s.io/podset")
-_QUEUES = ("kueue.x-k8s.io/", "batch.kubernetes.io/")
-_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_INJECTED = ("nodeSelector", "tolerations", "schedulingGates")
+# The fields, labels and annotations that the server and the queue set, which a new Job must not copy.
+_SERVER_FIELDS = ("selector", "suspend", "managedBy", "completions", "parallelism")
+_SERVER_KEYS = ("controller-uid", "job-name", "batch.kubernetes.io/", "kueue.x-k8s.io/podset")
+_QUEUE_KEYS = ("kueue.x-k8s.io/", "batch.kubernetes.io/")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_INJECTED_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 
 _LIMIT = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 
@@ -54,8 +55,8 @@ _PLACE = re.compile(r"(?<!\$)\{([A-Za-z][A-Za-z0-9_]*)\}")
 class Sweep:
     """The trials of a job.
 
-    at_once: how many run at a time at the most; None for as many as there is room for.
-    retries: how often a trial that fails is tried again.
+    at_once: the largest number of trials that run at a time; None for as many as there is room for.
+    retries: how often a trial is retried after a failure.
     """
 
     array: Array
@@ -65,41 +66,50 @@ class Sweep:
 
     @classmethod
     def parse(cls, array: str, grid: Sequence[str], *, retries: int = 0) -> "Sweep":
-        """What `--array` and `--grid` say. Raises `ValueError` that says what is wrong."""
-        found = Grid.parse(grid) if grid else None
+        """Parse the values of `--array` and `--grid`. Raises `ValueError` with a sentence for the user."""
+        parsed_grid = Grid.parse(grid) if grid else None
         text, percent, limit = array.partition("%")
         if percent and not _LIMIT.fullmatch(limit):
             raise ValueError(f"{array[:40]!r}: behind % stands how many run at a time, at least 1, as in 0-99%8")
-        whole = found if found is not None and not text else ()
+        whole = parsed_grid if parsed_grid is not None and not text else ()
         indexes = Array((range(len(whole)),)) if whole else Array.parse(text)
-        if found is not None and (beyond := [run[-1] for run in indexes.runs if run[-1] >= len(found)]):
-            raise ValueError(f"{beyond[0]} is beyond the grid, whose {len(found)} combinations are 0-{len(found) - 1}")
-        return cls(indexes, found, int(limit) if percent else None, retries)
+        if parsed_grid is not None and (beyond := [run[-1] for run in indexes.runs if run[-1] >= len(parsed_grid)]):
+            raise ValueError(
+                f"{beyond[0]} is beyond the grid, whose {len(parsed_grid)} combinations are 0-{len(parsed_grid) - 1}"
+            )
+        return cls(indexes, parsed_grid, int(limit) if percent else None, retries)
 
     @property
     def parallelism(self) -> int:
-        """How many pods the Job has at a time."""
+        """The largest number of pods of the Job at a time."""
         return min(self.at_once or len(self.array), len(self.array))
 
-    def variables(self) -> dict[str, dict[str, Any]]:
-        """What tells a trial which one it is, and for the how manyth time, by name, as the entries of a container."""
-        index = {_INDEX: _annotation(COMPLETION_INDEX)} if self.array.is_plain else {_ARRAY: {"value": str(self.array)}}
-        return index | {_ATTEMPT: _annotation(INDEX_FAILURE_COUNT)}
+    def variables(self, *, upstream: bool = False) -> dict[str, dict[str, Any]]:
+        """Return the variables that tell a trial its index and attempt, by name, as a container's entries.
+
+        upstream: whether Kubernetes' own Job controller runs the job, which counts failures only.
+        """
+        index = (
+            {_INDEX: _annotation_reference(COMPLETION_INDEX)}
+            if self.array.is_plain
+            else {_ARRAY: {"value": str(self.array)}}
+        )
+        return index | {_ATTEMPT: _annotation_reference(INDEX_FAILURE_COUNT if upstream else ATTEMPT_ANNOTATION)}
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """What runs the command of a trial, for a manifest."""
-        found = [escape(word) for word in words] if self.grid is None else _with_values(self.grid, words)
-        return found if self.array.is_plain else _indexed(found)
+        """Return the command of a trial for a manifest, with the shell that finds its index and values."""
+        command = [escape(word) for word in words] if self.grid is None else _wrap_with_values(self.grid, words)
+        return command if self.array.is_plain else _indexed(command)
 
 
 def swept(manifest: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
-    """The manifest of a Job, with the number of these trials, and with what makes each of them independent."""
+    """Return the manifest of a Job with the settings that make each of the sweep's trials independent."""
     metadata = manifest["metadata"]
     limit = f"%{sweep.at_once}" if sweep.at_once else ""
     annotations = {GANG_ANNOTATION: "false", ARRAY_ANNOTATION: f"{sweep.array}{limit}"}
     if sweep.grid is not None:
         annotations[GRID_ANNOTATION] = str(sweep.grid)
-    if sweep.parallelism > 1:  # a queue with less quota starts as many as it can
+    if sweep.parallelism > 1:  # a queue with less quota then starts as many trials as it can
         annotations[JOB_MIN_PARALLELISM] = "1"
     spec = {name: value for name, value in manifest["spec"].items() if name != "backoffLimit"} | {
         "completions": len(sweep.array),
@@ -113,17 +123,19 @@ def swept(manifest: dict[str, Any], sweep: Sweep) -> dict[str, Any]:
 
 
 def again(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The manifest of a sweep that has ended, as another one with fewer trials.
+    """Return the manifest of an ended sweep as a new sweep with fewer trials.
 
-    before: the template as it was before its queue injected anything. Raises `ValueError` if it names no command.
+    before: the pod template from before its queue injected anything. Raises `ValueError` if it names no command.
     """
     metadata, spec, template = manifest["metadata"], manifest["spec"], manifest["spec"]["template"]
     annotations: Mapping[str, str] = metadata.get("annotations", {})
     limit = annotations[ARRAY_ANNOTATION].partition("%")[2]
-    kept = {key: value for key, value in annotations.items() if not key.startswith(_QUEUES) and key != _APPLIED}
-    labels = {key: value for key, value in metadata.get("labels", {}).items() if not key.startswith(_MADE)}
+    kept_annotations = {
+        key: value for key, value in annotations.items() if not key.startswith(_QUEUE_KEYS) and key != _LAST_APPLIED
+    }
+    labels = {key: value for key, value in metadata.get("labels", {}).items() if not key.startswith(_SERVER_KEYS)}
     original = annotations.get(RETRY_ANNOTATION, metadata["name"])
-    new_template = _of_new(_restored(template, before), array, name)
+    new_template = _adapt_template(_restore_template(template, before), array, name)
     whole = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -131,26 +143,26 @@ def again(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str
             "name": name,
             "namespace": metadata["namespace"],
             "labels": labels,
-            "annotations": kept | {RETRY_ANNOTATION: original},
+            "annotations": kept_annotations | {RETRY_ANNOTATION: original},
         },
-        "spec": {key: value for key, value in spec.items() if key not in _OF_THE_SERVER} | {"template": new_template},
+        "spec": {key: value for key, value in spec.items() if key not in _SERVER_FIELDS} | {"template": new_template},
     }
     retries = spec.get("backoffLimitPerIndex", 0)
     return swept(whole, Sweep(array, at_once=int(limit) if _LIMIT.fullmatch(limit) else None, retries=retries))
 
 
-def _restored(template: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The template without what the server gave it, and what a queue did."""
-    found = template if before is None else before
-    metadata = {part: found.get("metadata", {}).get(part, {}) for part in ("labels", "annotations")}
-    metadata["labels"] = {key: value for key, value in metadata["labels"].items() if not key.startswith(_MADE)}
-    injected = {part: found["spec"][part] for part in _INJECTED if part in found["spec"]}
-    spec = {part: value for part, value in template["spec"].items() if part not in _INJECTED}
+def _restore_template(template: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the template without the fields that the server and the queue added."""
+    original = template if before is None else before
+    metadata = {part: original.get("metadata", {}).get(part, {}) for part in ("labels", "annotations")}
+    metadata["labels"] = {key: value for key, value in metadata["labels"].items() if not key.startswith(_SERVER_KEYS)}
+    injected = {part: original["spec"][part] for part in _INJECTED_FIELDS if part in original["spec"]}
+    spec = {part: value for part, value in template["spec"].items() if part not in _INJECTED_FIELDS}
     return {"metadata": metadata, "spec": spec | injected}
 
 
-def _of_new(template: dict[str, Any], array: Array, name: str) -> dict[str, Any]:
-    """The template of a Job of this name and these indexes."""
+def _adapt_template(template: dict[str, Any], array: Array, name: str) -> dict[str, Any]:
+    """Return the template for a Job of this name and these indexes."""
     [container, *others] = template["spec"]["containers"]
     variables = {entry["name"]: entry for entry in container.get("env", ())}
     if "MUSTER_JOB" in variables:
@@ -167,29 +179,29 @@ def _of_new(template: dict[str, Any], array: Array, name: str) -> dict[str, Any]
     return template | {"spec": template["spec"] | {"containers": [changed, *others]}}
 
 
-def _annotation(key: str) -> dict[str, Any]:
-    """The value of a variable: an annotation of the pod."""
+def _annotation_reference(key: str) -> dict[str, Any]:
+    """Return the value of a variable that reads an annotation of the pod."""
     return {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{key}']"}}}
 
 
 def _indexed(command: Sequence[str]) -> list[str]:
-    """A command behind the shell that finds its index."""
+    """Return the command behind the shell that finds its index."""
     return prepared(_FIND, command)
 
 
-def _with_values(grid: Grid, words: Sequence[str]) -> list[str]:
-    """A command behind the shell that gives it the values of its index: as variables, and in place of `{NAME}`."""
+def _wrap_with_values(grid: Grid, words: Sequence[str]) -> list[str]:
+    """Return the command behind the shell that sets the values of its index, as variables and in place of `{NAME}`."""
     picks = [shlex.join(["pick", name, str(stride), *grid.axes[name]]) for name, stride in grid.strides().items()]
     script = _PICK + "\n".join(picks) + "\n"
     command = [escape(word) for word in words]
     if not any(name in grid.axes for word in words for name in _PLACE.findall(word)):
         return prepared(script, command)
-    # The words as they were typed are behind it for the reader of the manifest.
-    return prepared(script, command, "exec " + " ".join(_filled(grid, word) for word in words))
+    # The original words follow as arguments, for readers of the manifest.
+    return prepared(script, command, "exec " + " ".join(_fill_word(grid, word) for word in words))
 
 
-def _filled(grid: Grid, word: str) -> str:
-    """A word for a shell that fills in the values."""
+def _fill_word(grid: Grid, word: str) -> str:
+    """Return a word of the command as shell text in which the values replace the names in braces."""
     text = [shlex.quote(part) if part else "" for part in _PLACE.split(word)[::2]]
     names = [f'"${name}"' if name in grid.axes else shlex.quote(f"{{{name}}}") for name in _PLACE.findall(word)]
     return "".join(part for pair in zip(text, [*names, ""], strict=True) for part in pair) or "''"

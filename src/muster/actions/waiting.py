@@ -1,4 +1,4 @@
-"""Waits for what a controller of the cluster does in answer to a command."""
+"""Polls for the effect of a command that a controller of the cluster brings about."""
 
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -11,8 +11,8 @@ _PAUSE_SECONDS = 0.25
 
 
 async def until(look: Callable[[], Awaitable[T | None]], clock: Clock, seconds: float) -> T | None:
-    """What `look` finds, as soon as it does; None if that takes longer."""
+    """Return the first result of `look` that is not None; None after this many seconds."""
     end = clock.monotonic() + seconds
-    while (found := await look()) is None and clock.monotonic() < end:
+    while (result := await look()) is None and clock.monotonic() < end:
         await clock.sleep(_PAUSE_SECONDS)
-    return found
+    return result

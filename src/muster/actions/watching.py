@@ -1,4 +1,4 @@
-"""Looks again at what a cluster has whenever that changes: soon, but not all the time."""
+"""Refreshes a view of a cluster soon after each change, but at a limited rate."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,16 +15,19 @@ from muster.runtime.informer import Informer
 from muster.runtime.tasks import together
 from muster.runtime.transport import TransportError
 
-# Between two looks there are at least so many seconds, and so many times what a look takes: a big cluster is not kept
-# busy by those who watch it.
+# The pause between two refreshes: at least this many seconds, and this many times the duration of a refresh. So users
+# who watch a big cluster do not keep it busy.
 LEAST_SECONDS, REST = 0.5, 4.0
-# After so many seconds there is another look in any case: ages grow, and not all that is shown can be watched.
+# The longest pause without a change: ages grow, and some of the shown data cannot be watched.
 MOST_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class Watch:
-    """Watches kinds of objects of a namespace; "" is all. Who may not watch them sees changes a little later."""
+    """A watch on kinds of objects in a namespace; "" means all namespaces.
+
+    A user who may list but not watch these kinds sees changes a little later.
+    """
 
     client: Client
     clock: Clock
@@ -34,33 +37,33 @@ class Watch:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def look_again(self) -> None:
-        """There is a reason to."""
+        """Request another refresh."""
         self._changed.set()
 
     async def run(self, look: Callable[[], Awaitable[None]]) -> None:
-        """Look now, and again after every change, until cancelled. Raises what `look` raises."""
-        await together(self._looking(look), *(self._informer(kind).run() for kind in self.kinds))
+        """Call `look` now and after every change, until cancelled. Raises what `look` raises."""
+        await together(self._keep_looking(look), *(self._make_informer(kind).run() for kind in self.kinds))
 
-    def _informer(self, kind: Kind[Any]) -> Informer[Object]:
+    def _make_informer(self, kind: Kind[Any]) -> Informer[Object]:
         namespace = self.namespace if kind.namespaced else ""
-        seen: Informer[Object] = Informer(
+        informer: Informer[Object] = Informer(
             self.client,
             kind.seen_as(Object),
             self.clock,
             self.random,
             namespace=namespace,
             optional=True,
-            heard=self._heard,
+            heard=self._on_trouble,
         )
-        seen.on_change(lambda _old, _new: self._changed.set())
-        return seen
+        informer.on_change(lambda _old, _new: self._changed.set())
+        return informer
 
-    def _heard(self, trouble: ApiError | TransportError | None) -> None:
-        """Whether the server is there is for the next look to find out."""
+    def _on_trouble(self, trouble: ApiError | TransportError | None) -> None:
+        """Refresh after a transport error: the next `look` finds out whether the server answers."""
         if isinstance(trouble, TransportError):
             self._changed.set()
 
-    async def _looking(self, look: Callable[[], Awaitable[None]]) -> NoReturn:
+    async def _keep_looking(self, look: Callable[[], Awaitable[None]]) -> NoReturn:
         while True:
             self._changed.clear()
             began = self.clock.monotonic()
@@ -71,3 +74,30 @@ class Watch:
                     await self._changed.wait()
             except TimeoutError:
                 continue
+
+
+def survive_outages(
+    look: Callable[[], Awaitable[None]], describe: Callable[[TransportError], str], tell: Callable[[str], None]
+) -> Callable[[], Awaitable[None]]:
+    """Return a `look` that goes on without the server once it has succeeded, and tells each remark once an outage.
+
+    describe: returns the remark about an unreachable server. The returned `look` raises errors before the first
+    success, and errors of a server that answers.
+    """
+    has_succeeded, remarks = False, set[str]()
+
+    async def look_on() -> None:
+        nonlocal has_succeeded
+        try:
+            await look()
+        except TransportError as error:
+            if not has_succeeded:
+                raise
+            if (remark := describe(error)) not in remarks:
+                remarks.add(remark)
+                tell(remark)
+        else:
+            has_succeeded = True
+            remarks.clear()
+
+    return look_on

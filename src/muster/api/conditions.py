@@ -22,7 +22,7 @@ C = TypeVar("C", bound=ConditionLike)
 
 
 def find(conditions: Sequence[C], type: str) -> C | None:
-    """The condition of a type."""
+    """Return the condition of a type."""
     for condition in conditions:  # a generator would take twice as long, and nothing is asked more often
         if condition.type == type:
             return condition
@@ -30,11 +30,11 @@ def find(conditions: Sequence[C], type: str) -> C | None:
 
 
 def find_true(conditions: Sequence[C], type: str) -> C | None:
-    """The condition of a type, if it is True."""
+    """Return the condition of a type, if it is True."""
     condition = find(conditions, type)
     return condition if condition is not None and condition.status == "True" else None
 
 
 def is_true(conditions: Sequence[ConditionLike], type: str) -> bool:
-    """Whether the condition of a type is True."""
+    """Return whether the condition of a type is True."""
     return find_true(conditions, type) is not None

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from muster.api.meta import ListMeta, OwnerReference
+from muster.api.meta import ListMeta, ObjectMeta, OwnerReference
 from muster.api.status import bad_request
 from muster.api.validation.names import path_segment
 
@@ -51,11 +51,26 @@ class Kind(Generic[T]):
         return {"group": self.group, "version": self.version, "kind": self.kind}
 
     def is_of(self, owner: OwnerReference) -> bool:
-        """Whether the owner is of this kind: a Job of another group is none of ours."""
+        """Return whether the owner is of this kind: a Job of another group is none of ours."""
         return (owner.api_version, owner.kind) == (self.api_version, self.kind)
 
+    def refer_to_owner(self, meta: ObjectMeta) -> OwnerReference:
+        """Return the reference by which an object goes with its owner, one of this kind."""
+        return OwnerReference(api_version=self.api_version, kind=self.kind, name=meta.name, uid=meta.uid)
+
+    def refer_to_controller(self, meta: ObjectMeta) -> OwnerReference:
+        """Return the reference to the owner that manages an object, and waits for it when it is deleted itself."""
+        return OwnerReference(
+            api_version=self.api_version,
+            kind=self.kind,
+            name=meta.name,
+            uid=meta.uid,
+            controller=True,
+            block_owner_deletion=True,
+        )
+
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path; an empty namespace means all of them (for lists and watches).
+        """Return the URL path; an empty namespace means all of them (for lists and watches).
 
         Raises `ApiError` (400) for a name that would lead to another path.
         """
@@ -68,11 +83,11 @@ class Kind(Generic[T]):
         return "/".join([*parts, self.plural, *filter(None, (name, subresource))])
 
     def seen_as(self, type_: "builtins.type[U]") -> "Kind[U]":
-        """The same kind through another type: only its metadata (`Object`), or as plain JSON (`dict`)."""
+        """Return the same kind through another type: only its metadata (`Object`), or as plain JSON (`dict`)."""
         return Kind(self.group, self.version, self.kind, self.plural, type_, namespaced=self.namespaced)
 
     def encode(self, obj: T) -> bytes:
-        """The object as JSON with its apiVersion and kind."""
+        """Return the object as JSON with its apiVersion and kind."""
         if isinstance(obj, dict):
             return _encoder.encode({"apiVersion": self.api_version, "kind": self.kind} | obj)
         body = _encoder.encode(obj)
@@ -80,18 +95,18 @@ class Kind(Generic[T]):
         return head + (b"," + body[1:] if body != b"{}" else b"}")
 
     def decode(self, body: bytes | msgspec.Raw) -> T:
-        """The typed view of a JSON object; explicit nulls count as absent."""
+        """Return the typed view of a JSON object; explicit nulls count as absent."""
         return _decode(self.type, body)  # type: ignore[no-any-return]
 
     def typed(self, document: Any) -> T:
-        """The same view of JSON that is decoded already. Raises `msgspec.ValidationError`."""
+        """Return the same view of JSON that is decoded already. Raises `msgspec.ValidationError`."""
         try:
             return msgspec.convert(document, self.type)
         except msgspec.ValidationError:
             return msgspec.convert(without_nulls(document), self.type)
 
     def decode_page(self, body: bytes) -> Page[T]:
-        """The typed view of a JSON list."""
+        """Return the typed view of a JSON list."""
         return _decode(Page[self.type], body)  # type: ignore[name-defined,no-any-return]
 
 
@@ -109,7 +124,7 @@ def _decode(type_: Any, body: bytes | msgspec.Raw) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """The same JSON value with every null member of an object left out."""
+    """Return the same JSON value with every null member of an object left out."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

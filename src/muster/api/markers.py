@@ -1,4 +1,4 @@
-"""What a field of an API type says beyond its Python type: the words that end up in the OpenAPI schema.
+"""Marks fields of API types with what their Python type does not say: the keywords of the OpenAPI schema.
 
 A marker stands in an `Annotated` type: `Annotated[tuple[Container, ...], merged_by("name")]`. msgspec ignores all of
 them but the integer ranges; `muster.api.schema` reads them. A field that must be given is `Required[str] = ""`: the
@@ -36,21 +36,11 @@ class ListRules(Struct, frozen=True):
     type: Literal["atomic", "set", "map"]
     keys: tuple[str, ...] = ()
     patch_merge_key: str = ""
-    patch_strategy: str = ""  # "", "merge" or "merge,retainKeys"
+    patch_strategy: Literal["", "merge"] = ""
 
 
 class AtomicMap(Struct, frozen=True):
     """An object or map that server-side apply replaces as a whole."""
-
-
-class GranularMap(Struct, frozen=True):
-    """An object or map whose members server-side apply tells apart, even if it replaces others of its type whole."""
-
-
-class Patched(Struct, frozen=True):
-    """How a strategic merge patch treats an object: `replace`, or `retainKeys`."""
-
-    strategy: str
 
 
 class Limits(Struct, frozen=True):
@@ -63,36 +53,26 @@ class DefaultedField(Struct, frozen=True):
     """The API fills in the field's Python default where it is absent."""
 
 
-class Default(Struct, frozen=True):
-    """What the API takes an absent field for. Schemas say so, to clients and to server-side apply, whose keys of list
-    items may be absent; filling it in is the business of `muster.api.defaults`.
+def merged_by(*keys: str) -> ListRules:
+    """Return the marker of a list of objects identified by `keys`.
+
+    A strategic merge patch matches them by the first key.
     """
-
-    value: Any
-
-
-def merged_by(*keys: str, retain_keys: bool = False) -> ListRules:
-    """A list of objects told apart by `keys`; a strategic merge patch matches them by the first."""
-    return ListRules("map", keys, keys[0], "merge,retainKeys" if retain_keys else "merge")
+    return ListRules("map", keys, keys[0], "merge")
 
 
 def map_by(*keys: str) -> ListRules:
-    """A list of objects told apart by `keys`, but replaced whole by a strategic merge patch."""
+    """Return the marker of a list of objects identified by `keys`, but replaced whole by a strategic merge patch."""
     return ListRules("map", keys)
 
 
-def patched_by(key: str) -> ListRules:
-    """A list that server-side apply replaces whole and a strategic merge patch merges by `key`."""
-    return ListRules("atomic", (), key, "merge")
-
-
 def one_of(*values: str) -> OneOf:
-    """A word from a closed list."""
+    """Return the marker of a word from a closed list."""
     return OneOf(values)
 
 
 def limits(**keywords: int | str) -> Limits:
-    """OpenAPI keywords in Python's spelling: `limits(min_items=1, max_items=16)`."""
+    """Return OpenAPI keywords in Python's spelling: `limits(min_items=1, max_items=16)`."""
     return Limits(tuple((_camel(name), value) for name, value in keywords.items()))
 
 
@@ -105,7 +85,6 @@ ATOMIC = ListRules("atomic")
 SET = ListRules("set")
 MERGED_SET = ListRules("set", (), "", "merge")  # of scalars
 ATOMIC_MAP = AtomicMap()
-GRANULAR_MAP = GranularMap()
 DEFAULTED = DefaultedField()
 
 Required = Annotated[T, RequiredField()]

@@ -1,4 +1,4 @@
-"""Copies of JSON objects with other members."""
+"""Copies JSON objects with other members."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ Json = dict[str, Any]
 
 
 def without(document: Json, *names: str) -> Json:
-    """The object without these members."""
+    """Return the object without these members."""
     return {name: value for name, value in document.items() if name not in names}
 
 
 def renamed(document: Json, old: str, new: str) -> Json:
-    """The object with one member by another name, in its place."""
+    """Return the object with one member by another name, in its place."""
     return {new if name == old else name: value for name, value in document.items()}

@@ -1,4 +1,4 @@
-"""What every object carries: names, versions, owners, conditions.
+"""Metadata of every object: names, versions, owners, conditions.
 
 All API types are frozen `Struct`s, snake_case in Python and camelCase on the wire (`wire_name`). They describe
 what we use; fields that they do not name are ignored on read, so a decoded object is never written back whole
@@ -32,7 +32,7 @@ _QUALIFIED_NAME = (
 
 
 def wire_name(field: str) -> str:
-    """The JSON name of a Python field: `pod_ip` is `podIP`, `continue_` is `continue`."""
+    """Return the JSON name of a Python field: `pod_ip` is `podIP`, `continue_` is `continue`."""
     first, *rest = field.rstrip("_").split("_")
     return first + "".join(_ACRONYMS.get(word, word[:1].upper() + word[1:]) for word in rest)
 
@@ -46,7 +46,9 @@ class _KeywordOnly(msgspec.StructMeta):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Struct(msgspec.Struct, metaclass=_KeywordOnly, frozen=True, omit_defaults=True, rename=wire_name, gc=False):
-    """Base of every API type. A docstring line `field: text` describes a field to `kubectl explain`.
+    """Base of every API type.
+
+    A docstring line `field: text` describes a field to `kubectl explain`, where Kubernetes does not publish the schema.
 
     What is frozen holds no cycles: the collector, which would look at each of millions of them, is spared it.
     """
@@ -109,7 +111,7 @@ class ObjectMeta(Struct):
 
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
-    """The reference to the owner that manages the object."""
+    """Return the reference to the owner that manages the object."""
     return next((owner for owner in meta.owner_references if owner.controller), None)
 
 

@@ -1,4 +1,4 @@
-"""What nodes say of themselves."""
+"""Reads the state of nodes."""
 
 from muster.api.conditions import is_true
 from muster.api.core import Node, Taint
@@ -8,14 +8,25 @@ HOSTNAME_LABEL = "kubernetes.io/hostname"
 
 DISK_PRESSURE = "DiskPressure"
 
+# The taints of a node that nobody hears of, of one that says that it takes no pods, and of one that is off for good.
+UNREACHABLE = "node.kubernetes.io/unreachable"
+NOT_READY = "node.kubernetes.io/not-ready"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
+
 
 def is_ready(node: Node) -> bool:
-    """Whether its condition Ready is True."""
+    """Return whether its condition Ready is True."""
     return is_true(node.status.conditions, "Ready")
 
 
+def has_taint(node: Node, key: str, effect: str = "") -> bool:
+    """Return whether the node has a taint with this key, of this effect if one is given."""
+    return any(taint.key == key and effect in ("", taint.effect) for taint in node.spec.taints)
+
+
 def taints_of(node: Node) -> tuple[Taint, ...]:
-    """Its taints, with the one of a full disk (upstream TaintNodesByCondition), which takes no more pods.
+    """Return the node's taints, with that of a full disk (upstream TaintNodesByCondition), which takes no more pods.
 
     Of what our nodes say of themselves no other condition keeps pods away; on a real cluster
     kube-controller-manager has written all such taints.

@@ -1,4 +1,4 @@
-"""What a decision wants to be said about an object: an Event, before it is one. Pure."""
+"""Describes an event that a decision wants recorded about an object. Pure."""
 
 from typing import Literal
 

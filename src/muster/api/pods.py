@@ -1,4 +1,4 @@
-"""Questions about pods that more than one part asks: what one needs, whether it still counts, how it is doing."""
+"""Answers questions about pods that several parts ask: a pod's requests, its state, its owner."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,18 +13,21 @@ from muster.api.meta import OwnerReference, controller_of
 from muster.api.ours.embedded import CLUSTER_STOPPED
 from muster.api.values.quantity import ResourceList, amount
 
+# The reason of the condition Ready of a pod on a lost node: the pod may well run, and nobody can say so.
+NODE_NOT_READY = "NodeNotReady"
+# The message with which the kubelet ends a pod when its machine is shut down.
+SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
+# The message of a process node for a pod that is over, although the server takes it for one that runs.
+FORGOTTEN_MESSAGE = (
+    "The server took the pod for one that runs: a backup was restored, or the end of the pod was never written."
+)
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 _QOS_RESOURCES = ("cpu", "memory")
 
 
 def pod_requests(spec: PodSpec) -> dict[str, int]:
-    """What must be free on a node for the pod, in the units of `quantity.amount`. Raises `QuantityError`.
-
-    The upstream rule: the containers and sidecars together, or the greatest moment of initialisation if that is more
-    (an init container runs beside the sidecars that come before it); for resources that the pod as a whole asks for,
-    that; and always the overhead. Limits stand for requests that are absent.
-    """
+    """Return the resources that the pod needs on a node, in units of `quantity.amount`. Raises `QuantityError`."""
     if len(spec.containers) == 1 and not spec.init_containers:  # as most are
         requests = container_requests(spec.containers[0].resources)
         return _as_a_whole(spec, {resource: number for resource, number in requests.items() if number > 0})
@@ -45,7 +48,7 @@ def pod_requests(spec: PodSpec) -> dict[str, int]:
 
 
 def _as_a_whole(spec: PodSpec, total: dict[str, int]) -> dict[str, int]:
-    """What the containers ask for, corrected by what the pod does."""
+    """Return the containers' requests, overridden by those of the pod."""
     if spec.resources is not None:
         total |= container_requests(spec.resources)
     for resource, number in amounts(spec.overhead).items():
@@ -54,92 +57,92 @@ def _as_a_whole(spec: PodSpec, total: dict[str, int]) -> dict[str, int]:
 
 
 def container_requests(resources: ResourceRequirements) -> dict[str, int]:
-    """What one container asks for; its limits where it asks for nothing. Raises `QuantityError`."""
+    """Return one container's requests; its limits where it has none. Raises `QuantityError`."""
     return amounts(resources.limits | resources.requests) if resources.limits else amounts(resources.requests)
 
 
 def amounts(resources: ResourceList) -> dict[str, int]:
-    """The resources in the units of `quantity.amount`. Raises `QuantityError`."""
+    """Return the resources in the units of `quantity.amount`. Raises `QuantityError`."""
     return {resource: amount(resource, quantity) for resource, quantity in resources.items()}
 
 
 def is_sidecar(container: Container) -> bool:
-    """Of an init container: whether it keeps running beside the others."""
+    """Return whether an init container keeps running beside the others."""
     return container.restart_policy == "Always"
 
 
 def all_containers(spec: PodSpec) -> Iterator[Container]:
-    """Init containers, containers and ephemeral containers."""
+    """Return init containers, containers and ephemeral containers."""
     yield from spec.init_containers
     yield from spec.containers
     yield from spec.ephemeral_containers
 
 
 def priority(pod: Pod) -> int:
-    """The greater, the more important; 0 where nothing is said."""
+    """Return the pod's priority; 0 where it has none."""
     return pod.spec.priority or 0
 
 
 def is_finished(pod: Pod) -> bool:
-    """Whether it will never run again."""
+    """Return whether the pod will never run again."""
     return pod.status.phase in FINISHED_PHASES
 
 
 def is_deleting(pod: Pod) -> bool:
-    """Whether it has been asked to end."""
+    """Return whether the pod is being deleted."""
     return pod.metadata.deletion_timestamp is not None
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether it runs or is about to, and it has not been asked to end."""
+    """Return whether the pod runs or will run, and is not being deleted."""
     return not is_finished(pod) and not is_deleting(pod)
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether its condition Ready is True."""
+    """Return whether its condition Ready is True."""
     return is_true(pod.status.conditions, "Ready")
 
 
 def is_gated(pod: Pod) -> bool:
-    """Whether something still holds it back from scheduling."""
+    """Return whether the pod has a scheduling gate."""
     return bool(pod.spec.scheduling_gates)
 
 
 def find_condition(pod: Pod, type: str) -> PodCondition | None:
-    """The condition of that type."""
+    """Return the condition of that type."""
     return find(pod.status.conditions, type)
 
 
 def ended_with_cluster(pod: Pod) -> bool:
-    """Whether it ended because the whole cluster was stopped: its Job does not count that as a failure."""
+    """Return whether the pod ended because the whole cluster stopped: its Job does not count that as a failure."""
     stopped = find_condition(pod, CLUSTER_STOPPED)
     return stopped is not None and stopped.status == "True"
 
 
 def restart_count(pod: Pod) -> int:
-    """How many times its containers, init containers included, were restarted."""
+    """Return how often the pod's containers, init containers included, were restarted."""
     return sum(status.restart_count for status in (*pod.status.init_container_statuses, *pod.status.container_statuses))
 
 
 def rank_of(pod: Pod) -> str:
-    """The worker's index in its Job, or the last part of the pod's name."""
+    """Return the worker's index in its Job, or the last part of the pod's name."""
     return pod.metadata.annotations.get(COMPLETION_INDEX) or pod.metadata.name.rpartition("-")[2]
 
 
 def job_reference(pod: Pod) -> OwnerReference | None:
-    """The pod's controller, if it is a Job."""
+    """Return the pod's controller, if it is a Job."""
     owner = controller_of(pod.metadata)
     return owner if owner is not None and JOB.is_of(owner) else None
 
 
 def job_uid(pod: Pod) -> str:
-    """That of the JobSet, or else the Job, that the pod is of; "" if it is of none."""
+    """Return the UID of the pod's JobSet, or else of its Job; "" if it has neither."""
     owner = job_reference(pod)
     return "" if owner is None else pod.metadata.labels.get(JOBSET_UID) or owner.uid
 
 
 def qos_class(spec: PodSpec) -> str:
-    """Guaranteed, Burstable or BestEffort, by CPU and memory of all containers or of the pod as a whole."""
+    """Return Guaranteed, Burstable or BestEffort, by CPU and memory of all containers or of the pod as a whole."""
     if spec.resources is not None and (_qos_amounts(spec.resources.limits) or _qos_amounts(spec.resources.requests)):
         return _qos_of([spec.resources])
     return _qos_of(container.resources for container in (*spec.containers, *spec.init_containers))
@@ -159,7 +162,7 @@ def _qos_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
 
 
 def why_unplaced(pods: Iterable[Pod]) -> str:
-    """What a scheduler said last of pods without a node; "" if it has not said anything.
+    """Return the last message of a scheduler about unbound pods; "" if there is none.
 
     It tells each pod when it begins to wait, and one of a gang whenever the reason is another (`lastProbeTime`). Those
     with a gate, whose turn it is not yet, only say something if there are no others.

@@ -1,9 +1,12 @@
-"""OpenAPI v3 schemas of the API types, made from the Structs themselves.
+"""OpenAPI v3 schemas of the served kinds.
 
-The types say what a field is, the markers (`muster.api.markers`) how it is written and merged, the docstrings what it
-means. There are three forms: `components`, named as upstream (`io.k8s.api.core.v1.Pod`) and tied by `$ref`, for
-clients; `inlined`, one schema without references, for pruning and strategic merge on the server; and `structural`, one
-schema without references and with all its rules, as a CRD has it.
+Kubernetes' own kinds have the schemas that Kubernetes publishes (`muster.api.published`), whatever their types say. The
+schemas of all others, and of the metadata, are made from their Structs: the types say what a field is, the markers
+(`muster.api.markers`) how it is written and merged, the docstrings what it means. There are three forms:
+
+- `components`, named as upstream (`io.k8s.api.core.v1.Pod`) and tied by `$ref`, for clients;
+- `inlined`, one schema without references, for pruning and strategic merge on the server;
+- `structural`, one schema without references and with all its rules, as a CRD has it.
 
 In the first, `required` and `enum` are there for people and clients. A missing or unknown value of a built-in kind is
 refused by `muster.api.validation` with the API server's own sentence; the second form leaves them out. Kinds that are
@@ -13,29 +16,29 @@ CRDs upstream are checked by their structural schema.
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, Union, get_args, get_origin
+from typing import Any, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 
+from muster.api import meta, published
 from muster.api.kinds import Kind
 from muster.api.markers import (
     AtomicMap,
-    Default,
     DefaultedField,
     Format,
-    GranularMap,
     Limits,
     ListRules,
     OneOf,
-    Patched,
     RequiredField,
 )
 from muster.api.meta import Struct
 
 Schema = dict[str, Any]
+# A component of OpenAPI: a type of ours, or a name in Kubernetes' own data.
+Component: TypeAlias = type | str
 
 _PACKAGES = {
     "muster.api.meta": "io.k8s.apimachinery.pkg.apis.meta.v1",
@@ -53,8 +56,6 @@ _PACKAGES = {
     "muster.api.groups.discovery": "io.k8s.api.discovery.v1",
     "muster.api.groups.storage": "io.k8s.api.storage.v1",
     "muster.api.groups.runtimeclass": "io.k8s.api.node.v1",
-    "muster.api.server.certificates": "io.k8s.api.certificates.v1",
-    "muster.api.server.flowcontrol": "io.k8s.api.flowcontrol.v1",
     "muster.api.groups.resource": "io.k8s.api.resource.v1",
     "muster.api.groups.scheduling_v1alpha2": "io.k8s.api.scheduling.v1alpha2",
     "muster.api.server.apiregistration": "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1",
@@ -69,6 +70,7 @@ _PACKAGES = {
     "muster.api.jobset": "io.x-k8s.jobset.v1alpha2",
     "muster.api.podgroups.kep": "io.k8s.scheduling.incubator.v1alpha1",
     "muster.api.podgroups.volcano": "sh.volcano.scheduling.v1beta1",
+    "muster.api.volcano": "sh.volcano.batch.v1alpha1",
     "muster.api.podgroups.coscheduling": "io.x-k8s.scheduling.v1alpha1",
     "muster.api.podgroups.sigs": "dev.sigs.scheduling.v1alpha2",
     "muster.api.podgroups": "io.k8s.incubator.scheduling.v1alpha1",
@@ -77,21 +79,10 @@ _PACKAGES = {
 # Names the type that an object schema describes (`io.k8s.api.core.v1.Container`), where that is asked for.
 DEFINITION = "x-muster-definition"
 
-# Objects that server-side apply replaces as a whole (`+structType=atomic`), without `io.k8s.api.`.
+# Objects that server-side apply replaces as a whole (`+structType=atomic`).
 _ATOMIC_OBJECTS = frozenset({
-    "admissionregistration.v1.MatchResources", "admissionregistration.v1.NamedRuleWithOperations",
-    "admissionregistration.v1.ParamKind", "admissionregistration.v1.ParamRef", "admissionregistration.v1.Variable",
-    "autoscaling.v1.CrossVersionObjectReference", "core.v1.ConfigMapKeySelector", "core.v1.EndpointAddress",
-    "core.v1.EndpointPort", "core.v1.FileKeySelector", "core.v1.LocalObjectReference", "core.v1.NodeSelector",
-    "core.v1.NodeSelectorTerm", "core.v1.ObjectFieldSelector", "core.v1.ObjectReference",
-    "core.v1.ResourceFieldSelector", "core.v1.ScopeSelector", "core.v1.SecretKeySelector", "core.v1.SecretReference",
-    "core.v1.TopologySelectorTerm", "core.v1.TypedLocalObjectReference", "discovery.v1.EndpointPort",
     "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference",
-    "networking.v1.ServiceBackendPort", "rbac.v1.RoleRef", "rbac.v1.Subject",
 })  # fmt: skip
-
-# Kinds that stand within objects of others, with their apiVersion and kind.
-_KINDS_WITHIN = frozenset({"core.v1.PersistentVolumeClaim"})
 
 _FORMATS: dict[str, Schema] = {
     "int": {"type": "integer"},
@@ -119,9 +110,6 @@ _SCALARS: dict[Any, Schema] = {
     bytes: {"type": "string", "format": "byte"},
 }
 
-# Modules of kinds that are CRDs upstream, and of what upstream annotates for CRDs.
-_CUSTOM_MODULES = ("muster.api.jobset", "muster.api.kueue", "muster.api.podgroups", "muster.api.meta")
-
 _FIELD_LINE = re.compile(r"^(\w+): (.+)$", re.MULTILINE)
 
 TYPE_META: dict[str, Schema] = {
@@ -132,7 +120,7 @@ _BARE_TYPE_META: dict[str, Schema] = {name: {"type": "string"} for name in TYPE_
 
 
 def component_name(type_: type) -> str:
-    """`io.k8s.api.core.v1.Pod`: the type's name in OpenAPI documents."""
+    """Return the type's name in OpenAPI documents: `io.k8s.api.core.v1.Pod`."""
     module = type_.__module__
     for prefix, package in _PACKAGES.items():
         if module == prefix or module.startswith(prefix + "."):
@@ -140,83 +128,132 @@ def component_name(type_: type) -> str:
     return f"dev.{module}.{type_.__name__}"
 
 
-def schema_of(type_: type) -> Schema:
-    """The type's own schema; other types in it are `$ref`s to their components."""
-    return _object(type_, _reference, documented=True)
+def component_of_kind(kind: Kind[Any]) -> str:
+    """Return the name of a kind's component in OpenAPI documents."""
+    return published.component_of_kind(kind.group, kind.version, kind.kind) or component_name(kind.type)
 
 
-def components(roots: Iterable[type]) -> dict[str, Schema]:
-    """The schemas of the types and of all types in them, by component name."""
+def schema_of(component: Component) -> Schema:
+    """Return a component's own schema, the caller's to change; other components in it are `$ref`s."""
+    name, type_ = _identify(component)
+    return published.schema_of(name) or _object(type_, _reference, documented=True)
+
+
+def components(roots: Iterable[Component]) -> dict[str, Schema]:
+    """Return the schemas of components and of all components in them, by name."""
     found: dict[str, Schema] = {}
     waiting = list(roots)
     while waiting:
-        type_ = waiting.pop()
-        name = component_name(type_)
+        component = waiting.pop()
+        name, _ = _identify(component)
         if name not in found:
-            found[name] = schema_of(type_)
-            waiting += _structs_in(type_)
+            found[name] = schema_of(component)
+            waiting += _components_in(component)
     return dict(sorted(found.items()))
 
 
 def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
-    """The components of kinds: their types carry apiVersion, kind and `x-kubernetes-group-version-kind`."""
+    """Return the components of kinds: their types carry apiVersion, kind and `x-kubernetes-group-version-kind`."""
     kinds = list(kinds)
-    found = components(kind.type for kind in kinds)
+    found = components(_root(kind) for kind in kinds)
     for kind in kinds:
-        schema = found[component_name(kind.type)]
+        schema = found[component_of_kind(kind)]
         schema["properties"] = dict(sorted((TYPE_META | schema["properties"]).items()))
         schema["x-kubernetes-group-version-kind"] = [kind.names]
     return found
 
 
-@cache
-def _inlined(type_: type) -> Schema:
-    return _object(type_, _inlined, documented=False)
-
-
-@cache
-def _named(type_: type) -> Schema:
-    return _object(type_, _named, documented=False) | {DEFINITION: component_name(type_)}
-
-
 def named(kind: Kind[Any]) -> Schema:
-    """As `inlined`, and each object says which component it is."""
-    type_: type = kind.type
-    schema = _named(type_)
+    """Return the schema as `inlined` does, where each object also names its component."""
+    schema = _named(_root(kind))
     return schema | {"properties": _BARE_TYPE_META | schema["properties"]}
 
 
 def inlined(kind: Kind[Any]) -> Schema:
-    """One schema of the whole kind, apiVersion and kind included; without references, descriptions, `required`, `enum`.
+    """Return one schema of the whole kind, apiVersion and kind included.
 
-    The same sub-schema object stands wherever a type is used again: do not change it.
+    It has no references, descriptions, `required` and `enum`. The same sub-schema object stands wherever a type is used
+    again: do not change it.
     """
-    type_: type = kind.type
-    schema = _inlined(type_)
+    schema = _inlined(_root(kind))
     return schema | {"properties": _BARE_TYPE_META | schema["properties"]}
 
 
 def structural(kind: Kind[Any]) -> Schema:
-    """One schema of the whole kind with all its rules, as in a CRD; `metadata` is the API server's own matter.
+    """Return one schema of the whole kind with all its rules, as in a CRD; `metadata` is left to the API server.
 
     The same sub-schema object stands wherever a type is used again: do not change it.
     """
-    type_: type = kind.type
-    schema = _structural(type_)
+    schema = _structural(_root(kind))
     return schema | {"properties": TYPE_META | schema["properties"] | {"metadata": {"type": "object"}}}
 
 
+def _root(kind: Kind[Any]) -> Component:
+    return published.component_of_kind(kind.group, kind.version, kind.kind) or kind.type
+
+
+def _identify(component: Component) -> tuple[str, type]:
+    """Return a component's name and type; data refer by name to components of the metadata, which have types."""
+    if isinstance(component, str):
+        return component, vars(meta).get(component.rpartition(".")[2], dict)
+    return component_name(component), component
+
+
 @cache
-def _structural(type_: type) -> Schema:
-    schema = _object(type_, _structural, documented=True)
-    # Upstream's generators do not know the closed lists of words of the core types; their defaults come with pods.
-    rules = type_.__module__.startswith(_CUSTOM_MODULES)
+def _inlined(component: Component) -> Schema:
+    name, type_ = _identify(component)
+    schema = published.schema_of(name)
+    return _object(type_, _inlined, documented=False) if schema is None else _without_references(schema, _inlined)
+
+
+@cache
+def _named(component: Component) -> Schema:
+    name, type_ = _identify(component)
+    schema = published.schema_of(name)
+    whole = _object(type_, _named, documented=False) if schema is None else _without_references(schema, _named)
+    return whole | {DEFINITION: name}
+
+
+@cache
+def _structural(component: Component) -> Schema:
+    name, type_ = _identify(component)
+    schema = published.schema_of(name)
+    if schema is None:
+        schema, rules = _object(type_, _structural, documented=True), True
+    else:
+        # Upstream's generators do not know the closed lists of words of the core types; their defaults come with pods.
+        schema, rules = _without_references(schema, _structural, documented=True), False
     properties = {name: _as_custom(member, rules=rules) for name, member in schema["properties"].items()}
     return schema | {"properties": properties}
 
 
+def _without_references(schema: Schema, other: Callable[[str], Schema], *, documented: bool = False) -> Schema:
+    """Return a published schema with other components in the places of the references to them."""
+    result: Schema = {}
+    for keyword, value in schema.items():
+        match keyword:
+            case "$ref" | "allOf":
+                name = (value if keyword == "$ref" else value[0]["$ref"]).rpartition("/")[2]
+                result = dict(other(name)) | result
+            case "properties":
+                result[keyword] = {
+                    name: _without_references(member, other, documented=documented) for name, member in value.items()
+                }
+            case "items" | "additionalProperties":
+                result[keyword] = _without_references(value, other, documented=documented)
+            case "x-kubernetes-group-version-kind":
+                continue
+            case "description" | "required" | "enum" if not documented:
+                continue
+            case "default" if value == {}:
+                continue
+            case _:
+                result[keyword] = value
+    return result
+
+
 def _as_custom(schema: Schema, *, rules: bool) -> Schema:
-    """A member's schema as a CRD spells it; what is in named types is spelled so already."""
+    """Return a member's schema as a CRD spells it; what is in named types is spelled so already."""
     if "oneOf" in schema:
         return {key: value for key, value in schema.items() if key != "oneOf"} | _QUANTITY
     result = schema if rules else {key: value for key, value in schema.items() if key not in ("enum", "default")}
@@ -231,7 +268,7 @@ def _reference(type_: type) -> Schema:
     return {"$ref": f"#/components/schemas/{component_name(type_)}"}
 
 
-def _object(type_: type, other: typing.Callable[[type], Schema], *, documented: bool) -> Schema:
+def _object(type_: type, other: Callable[[type], Schema], *, documented: bool) -> Schema:
     fields = _fields(type_)
     hints = _hints(type_)
     summary, docs = documentation(type_)
@@ -246,15 +283,12 @@ def _object(type_: type, other: typing.Callable[[type], Schema], *, documented: 
         if any(isinstance(marker, RequiredField) for marker in markers) or field.required:
             required.append(field.encode_name)
         properties[field.encode_name] = schema
-    name = component_name(type_).removeprefix("io.k8s.api.")
-    if name in _KINDS_WITHIN:
-        properties |= TYPE_META if documented else _BARE_TYPE_META
     result: Schema = {"type": "object", "properties": properties}
     if documented:
         result["description"] = summary
         if required:
             result["required"] = required
-    if name in _ATOMIC_OBJECTS:
+    if component_name(type_) in _ATOMIC_OBJECTS:
         result["x-kubernetes-map-type"] = "atomic"
     return result
 
@@ -271,8 +305,8 @@ def _describe(schema: Schema, description: str, markers: tuple[Any, ...]) -> Non
             schema["enum"] = list(marker.values)
 
 
-def _field(hint: Any, other: typing.Callable[[type], Schema]) -> tuple[Schema, tuple[Any, ...]]:
-    """The schema of a field's type, and the markers on it."""
+def _field(hint: Any, other: Callable[[type], Schema]) -> tuple[Schema, tuple[Any, ...]]:
+    """Return the schema of a field's type, and the markers on it."""
     type_, markers = _bare(hint)
     schema = _value(type_, markers, other)
     for marker in markers:
@@ -281,18 +315,12 @@ def _field(hint: Any, other: typing.Callable[[type], Schema]) -> tuple[Schema, t
                 _add_list_rules(schema, marker)
             case AtomicMap():
                 schema["x-kubernetes-map-type"] = "atomic"
-            case GranularMap():
-                schema["x-kubernetes-map-type"] = "granular"
-            case Patched():
-                schema["x-kubernetes-patch-strategy"] = marker.strategy
             case Limits():
                 schema |= dict(marker.keywords)
-            case Default():
-                schema["default"] = marker.value
     return schema, markers
 
 
-def _value(type_: Any, markers: tuple[Any, ...], other: typing.Callable[[type], Schema]) -> Schema:
+def _value(type_: Any, markers: tuple[Any, ...], other: Callable[[type], Schema]) -> Schema:
     for marker in markers:
         if isinstance(marker, Format):
             return dict(_FORMATS[marker.name])
@@ -323,7 +351,7 @@ def _add_list_rules(schema: Schema, rules: ListRules) -> None:
 
 
 def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """The type without `Annotated` and `| None`, and all the markers that stood around it."""
+    """Return the type without `Annotated` and `| None`, and all the markers that stood around it."""
     markers: tuple[Any, ...] = ()
     while True:
         if get_origin(hint) is typing.Annotated:
@@ -348,8 +376,11 @@ def _hints(type_: type) -> Mapping[str, Any]:
     return typing.get_type_hints(type_, include_extras=True)
 
 
-def _structs_in(type_: type) -> list[type]:
-    found: list[type] = []
+def _components_in(component: Component) -> list[Component]:
+    name, type_ = _identify(component)
+    if (schema := published.schema_of(name)) is not None:
+        return list(_names_in(schema))
+    found: list[Component] = []
     waiting = list(_hints(type_).values())
     while waiting:
         hint, _ = _bare(waiting.pop())
@@ -360,9 +391,22 @@ def _structs_in(type_: type) -> list[type]:
     return found
 
 
+def _names_in(schema: Any) -> Iterator[str]:
+    """Yield the names of the components that a schema refers to."""
+    if isinstance(schema, dict):
+        for keyword, value in schema.items():
+            if keyword == "$ref":
+                yield value.rpartition("/")[2]
+            else:
+                yield from _names_in(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from _names_in(value)
+
+
 @cache
 def documentation(type_: type) -> tuple[str, Mapping[str, str]]:
-    """What the docstring says of the type, and of each of its fields (by Python name); bases speak for their own."""
+    """Return what the docstrings say of the type, and of each of its fields (by Python name); bases describe theirs."""
     docs: dict[str, str] = {}
     for base in reversed(type_.__mro__):
         if issubclass(base, Struct):

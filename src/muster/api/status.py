@@ -1,4 +1,4 @@
-"""The API server's way of saying no: `Status` objects, in its own wording.
+"""Words the API server's refusals: `Status` objects, in its own wording.
 
 `ApiError` carries one. The server raises it and encodes it; the client decodes it and raises it: one type on both
 sides of the wire. Code tells errors apart by `reason` (the machine word), people read `message`.
@@ -131,23 +131,23 @@ def _failure(code: int, reason: str, message: str, details: StatusDetails | None
 
 
 def bad_request(message: str) -> ApiError:
-    """400: the request itself makes no sense."""
+    """Return a 400: the request itself makes no sense."""
     return _failure(400, "BadRequest", message)
 
 
 def unauthorized() -> ApiError:
-    """401: no credential, or one that is not known."""
+    """Return a 401: no credential, or an unknown one."""
     return _failure(401, "Unauthorized", "Unauthorized")
 
 
 def forbidden(message: str, *, resource: str = "", name: str = "") -> ApiError:
-    """403: known, but not allowed."""
+    """Return a 403: the user is known, but not allowed."""
     plural, _, group = resource.partition(".")
     return _failure(403, "Forbidden", message, StatusDetails(name=name, group=group, kind=plural))
 
 
 def not_found(resource: str, name: str) -> ApiError:
-    """404 for an object. `resource` is `pods` or `jobs.batch`."""
+    """Return a 404 for an object. `resource` is `pods` or `jobs.batch`."""
     plural, _, group = resource.partition(".")
     return _failure(
         404, "NotFound", f'{resource} "{name}" not found', StatusDetails(name=name, group=group, kind=plural)
@@ -155,7 +155,7 @@ def not_found(resource: str, name: str) -> ApiError:
 
 
 def path_not_found() -> ApiError:
-    """404 for a path that no resource answers."""
+    """Return a 404 for a path that no resource answers."""
     # Clients look into the details without asking whether there are any (kubectl debug).
     return _failure(404, "NotFound", "the server could not find the requested resource", StatusDetails())
 
@@ -164,12 +164,12 @@ _NO_METHOD = "the server does not allow this method on the requested resource"
 
 
 def method_not_allowed() -> ApiError:
-    """405: what the path names has no such verb."""
+    """Return a 405: the resource has no such verb."""
     return _failure(405, "MethodNotAllowed", _NO_METHOD, StatusDetails())
 
 
 def already_exists(resource: str, name: str) -> ApiError:
-    """409 on create."""
+    """Return a 409 on create."""
     plural, _, group = resource.partition(".")
     details = StatusDetails(name=name, group=group, kind=plural)
     return _failure(409, "AlreadyExists", f'{resource} "{name}" already exists', details)
@@ -179,29 +179,29 @@ OPTIMISTIC_LOCK = "the object has been modified; please apply your changes to th
 
 
 def conflict(resource: str, name: str, message: str = OPTIMISTIC_LOCK) -> ApiError:
-    """409 on update: the object is not what the writer thought."""
+    """Return a 409 on update: the object has changed since the client read it."""
     plural, _, group = resource.partition(".")
     details = StatusDetails(name=name, group=group, kind=plural)
     return _failure(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {message}', details)
 
 
 def expired(message: str) -> ApiError:
-    """410: the revision asked for is no longer kept."""
+    """Return a 410: the requested revision is no longer kept."""
     return _failure(410, "Expired", message)
 
 
 def unsupported_media_type(message: str) -> ApiError:
-    """415: the body's or the patch's type is not one that we read."""
+    """Return a 415: the type of the body or patch is none that we read."""
     return _failure(415, "UnsupportedMediaType", message)
 
 
 def not_acceptable(message: str) -> ApiError:
-    """406: none of the types that the client accepts is one that we write."""
+    """Return a 406: none of the types that the client accepts is one that we write."""
     return _failure(406, "NotAcceptable", message)
 
 
 def too_large(message: str) -> ApiError:
-    """413: the body is over the limit."""
+    """Return a 413: the body is over the limit."""
     return _failure(413, "RequestEntityTooLarge", message)
 
 
@@ -210,7 +210,7 @@ class OfWebhook(list[FieldError]):
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
-    """422: the manifest breaks rules; every one is a cause. `kind` is `Job`, `group` is `batch`."""
+    """Return a 422: the manifest breaks rules; every one is a cause. `kind` is `Job`, `group` is `batch`."""
     causes = tuple(StatusCause(reason=CAUSE_REASONS[e.type], message=e.body, field=e.path) for e in errors)
     full = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
@@ -218,27 +218,27 @@ def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> A
 
 
 def denied(kind: str, errors: Sequence[FieldError]) -> ApiError:
-    """403, as Kueue's validating webhook of a kind (`Job`) says it."""
+    """Return a 403, as Kueue's validating webhook of a kind (`Job`) words it."""
     text = f'admission webhook "v{kind.lower()}.kb.io" denied the request: {together(errors)}'
     return _failure(403, "Forbidden", text)
 
 
 def together(errors: Sequence[FieldError]) -> str:
-    """All of them in one sentence, as upstream aggregates errors."""
+    """Return all errors in one sentence, as upstream aggregates them."""
     sentences = list(dict.fromkeys(str(e) for e in errors))
     return sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
 
 
 def too_many_requests(message: str, retry_after_seconds: int) -> ApiError:
-    """429: come back later."""
+    """Return a 429: come back later."""
     return _failure(429, "TooManyRequests", message, StatusDetails(retry_after_seconds=retry_after_seconds))
 
 
 def internal_error(message: str) -> ApiError:
-    """500: our fault."""
+    """Return a 500: our fault."""
     return _failure(500, "InternalError", f"Internal error occurred: {message}")
 
 
 def unavailable(message: str) -> ApiError:
-    """503: not now."""
+    """Return a 503: not now."""
     return _failure(503, "ServiceUnavailable", message)

@@ -1,11 +1,11 @@
-"""Where the process begins: until a command runs, Ctrl-C ends it as it ends any other program, without a word."""
+"""The start of the process. Until a command runs, Ctrl-C ends the process silently, as it does any other program."""
 
 import signal
 
 
 def main() -> None:
     """Import the command line and run it."""
-    # One that is ignored, as a shell does it for what runs in the background, stays so.
+    # A signal that the shell ignores for background jobs stays ignored.
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -16,5 +16,5 @@ def main() -> None:
     try:
         run()
     finally:
-        if interruptible:  # the interpreter's own end is nothing to report from
+        if interruptible:  # an interrupt during the interpreter's shutdown needs no report
             signal.signal(signal.SIGINT, signal.SIG_DFL)

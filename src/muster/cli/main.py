@@ -1,4 +1,4 @@
-"""`muster`: the entry point. Commands are imported when they are called."""
+"""The entry point of `muster`. It imports the module of a command when the command is called."""
 
 import gc
 import sys
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from muster.actions.errors import UserError
+from muster.actions.serverparts import describe_missing
 from muster.cli.names.examples import examples
 from muster.cli.names.habits import COMMANDS as ELSEWHERE
 from muster.cli.names.suggesting import SuggestingGroup
@@ -20,47 +21,52 @@ if TYPE_CHECKING:
 # The order of the help page, and its lines.
 COMMANDS = {
     "up": "Start the embedded cluster.",
-    "down": "Stop it, and everything that runs in it.",
-    "status": "Is it well?",
+    "down": "Stop the embedded cluster, and everything that runs in it.",
+    "status": "Check the health of the cluster.",
     "run": "Run a command as a gang: all workers start, or none.",
     "apply": "Apply manifests; with --wait, until their jobs finish.",
     "ps": "List jobs: state, pods, queue, position, reason, age.",
-    "history": "What ran: when, for whom, and how it ended.",
-    "plan": "What would become of manifests now: nothing is written.",
-    "why": "Why a job is not running, with numbers, and when it will.",
+    "history": "List ended jobs: when they ran, for whom, and how they ended.",
+    "plan": "Say what manifests would do now, without writing anything.",
+    "why": "Explain why a job does not run, and when it will.",
     "logs": "Print or follow the output of a job.",
     "exec": "Run a command beside a worker of a job.",
-    "shell": "Get a shell with what it asks for, through a queue.",
+    "shell": "Open a shell with the requested resources, through a queue.",
     "wait": "Wait until jobs finish; the exit code is the job's.",
-    "retry": "Run again what of a sweep has failed.",
-    "cancel": "Stop jobs, those that are named or alike.",
+    "retry": "Retry the failed trials of a sweep.",
+    "cancel": "End jobs, named or selected ones.",
     "hold": "Keep jobs, or a queue, from starting.",
-    "release": "Let them go on.",
+    "release": "Release held jobs, or a queue.",
     "scale": "Change the number of workers of a job.",
     "queue": "List, create, change, stop and delete queues.",
     "cluster": "Put one queue in front of several clusters.",
     "podgroups": "Show groups of pods that start together, and why they wait.",
-    "top": "Show nodes and quotas, and who uses what.",
+    "top": "Show nodes and quotas, and the jobs that use them.",
     "backup": "Copy all objects and keys into a file.",
-    "restore": "Begin again with what a backup holds.",
+    "restore": "Start again from a backup.",
     "controllers": "Run the engine for a Kubernetes cluster.",
-    "adopt": "Say what Muster would find where Kueue has worked.",
+    "adopt": "Report what Muster would take on from Kueue.",
+    "takeover": "Replace Kueue's manager with Muster.",
+    "handback": "Replace Muster with Kueue's manager again.",
     "manifests": "Print what to install on a Kubernetes cluster.",
-    "nodes": "Play simulated nodes on any cluster.",
-    "completion": "Print a script with which a shell completes all this.",
+    "nodes": "Run simulated nodes, or this machine as a node, for any cluster.",
+    "completion": "Print a script that makes a shell complete commands and names.",
 }
 
+# Commands that Muster itself calls, which no help page lists.
+_INTERNAL = frozenset({"mpi-agent"})
+
 PROGRAM = "muster"
-# A shell that wants completions sets it.
+# The variable by which a shell asks for completions.
 COMPLETE_VARIABLE = "_MUSTER_COMPLETE"
 
-# New objects before Python looks for garbage: what a command loads stays, and looking through it takes a tenth of a
-# start. A cluster has thresholds of its own once it has started.
+# The allocations before a garbage collection. The modules of a command stay in memory, and collecting among them takes
+# a tenth of the start. A cluster sets its own thresholds once it has started.
 _COLLECTION_THRESHOLD = 300_000
 
 
 class _Commands(SuggestingGroup):
-    """A group whose commands are modules of `muster.cli.commands`."""
+    """The group of commands; each is a module of `muster.cli.commands`."""
 
     elsewhere = ELSEWHERE
 
@@ -68,17 +74,17 @@ class _Commands(SuggestingGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in _INTERNAL:
             return None
-        command: click.Command = import_module(f"muster.cli.commands.{cmd_name}").command
+        command: click.Command = import_module(f"muster.cli.commands.{cmd_name.replace('-', '_')}").command
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem[str]]":
-        """As click does it, but no module is imported for a line of help."""
+        """Return click's completions, without importing a module for a line of help."""
         from click.shell_completion import CompletionItem
 
-        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        items = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -96,7 +102,7 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line. Expected failures are one line on stderr and a non-zero exit code."""
+    """Run the command line. An expected failure prints one line on stderr and sets a non-zero exit code."""
     gc.set_threshold(_COLLECTION_THRESHOLD)
     streams.protect()
     try:
@@ -105,7 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except streams.OutputError as lost:
         streams.give_up_output()
         code = lost.exit_code
-        if code != streams.BROKEN_PIPE_CODE:  # the program that closes a pipe knows
+        if code != streams.BROKEN_PIPE_CODE:  # the program that closed the pipe knows the reason
             click.echo(f"Error: {lost}", err=True)
     sys.exit(code)
 
@@ -126,7 +132,14 @@ def _run(arguments: Sequence[str] | None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         code = 130
-    except OSError as error:  # of files that were named, and of a machine that is short of something
+    except ModuleNotFoundError as missing:
+        words = [word for word in (sys.argv[1:] if arguments is None else arguments) if not word.startswith("-")]
+        text = describe_missing(f"{PROGRAM} {words[0]}", missing) if words else ""
+        if not text:
+            raise
+        click.echo(f"Error: {text}", err=True)
+        code = 1
+    except OSError as error:  # a named file cannot be used, or the machine lacks a resource
         where = f"{error.filename}: " if error.filename else ""
         click.echo(f"Error: {where}{error.strerror or error}", err=True)
         code = 1

@@ -19,7 +19,7 @@ from muster.cli.terminal import streams
 T = TypeVar("T")
 Command = Callable[..., Any]
 
-# How a command is told a home, for `Home.find`.
+# The option by which users name a home, for `Home.find`.
 data_option = click.option(
     "--data",
     metavar="DIR",
@@ -30,7 +30,7 @@ data_option = click.option(
 
 
 def target_options(command: Command) -> Command:
-    """The options that every command on a cluster has."""
+    """Add the options that every command on a cluster has."""
     namespace = click.option(
         "-n",
         "--namespace",
@@ -47,7 +47,7 @@ def target_options(command: Command) -> Command:
 
 @asynccontextmanager
 async def connect(target: Target) -> AsyncIterator[Session]:
-    """A session with the cluster that the target means. Raises what `run` turns into one line."""
+    """Open a session with the cluster that the target names. Raises what `run` turns into one line."""
     from muster.cli.terminal.output import say
     from muster.runtime.kube.tls import no_bundle
 
@@ -58,8 +58,8 @@ async def connect(target: Target) -> AsyncIterator[Session]:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a command's body; what can be expected to go wrong is one line for the user."""
-    body = _heeding(main)
+    """Run a command's body; an expected failure becomes one line for the user."""
+    body = _run_until_signal(main)
     try:
         from muster.api.status import ApiError
         from muster.runtime.kube.kubeconfig import KubeconfigError
@@ -70,29 +70,36 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         except (ApiError, TransportError, KubeconfigError, UserError) as error:
             raise click.ClickException(str(error)) from error
     finally:
-        body.close()  # if they were interrupted before they began
+        body.close()  # if they were interrupted before they started
         main.close()
 
 
 def unignored() -> set[signal.Signals]:
-    """The signals that ask a command to end, but for those that are to be ignored: `nohup` makes that of SIGHUP."""
+    """Return the signals that ask a command to end and that are not ignored.
+
+    `nohup` makes the process ignore SIGHUP.
+    """
     asking = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return {number for number in asking if signal.getsignal(number) is not signal.SIG_IGN}
 
 
-async def _heeding(main: Coroutine[Any, Any, T]) -> T:
-    """What the body returns. A signal that asks this command to end cancels it, and is then what it ends by.
+async def _run_until_signal(main: Coroutine[Any, Any, T]) -> T:
+    """Return the result of the body. A signal that asks the command to end cancels the body.
 
-    Ctrl-C does that by itself. Raised where it comes, it would end whichever task runs then, and the others not.
+    The process then ends by it.
+
+    asyncio handles Ctrl-C in the same way. An exception raised by the signal handler would end only the task that runs
+    at
+    that moment.
     """
-    told = list[int]()
+    received = list[int]()
     loop, body = asyncio.get_running_loop(), asyncio.current_task()
     assert body is not None
 
     def leave(number: int, _: object) -> None:
-        if not told:
-            told.append(number)
-            streams.give_up_output()  # a write under way goes on, and its reader may never read
+        if not received:
+            received.append(number)
+            streams.give_up_output()  # a blocked write would wait for a reader that may never read
             loop.call_soon_threadsafe(body.cancel)
 
     before = {number: signal.signal(number, leave) for number in unignored() - {signal.SIGINT}}
@@ -101,5 +108,5 @@ async def _heeding(main: Coroutine[Any, Any, T]) -> T:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        if told:
-            raise SystemExit(128 + told[0])
+        if received:
+            raise SystemExit(128 + received[0])

@@ -1,1 +1,1 @@
-"""The embedded cluster: a store, an API server, nodes, and what a real cluster brings itself."""
+"""The embedded cluster: a store, an API server, nodes, and the controllers that a real cluster has."""

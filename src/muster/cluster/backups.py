@@ -1,7 +1,7 @@
-"""What `muster backup`, `muster restore` and `muster up --salvage` do to a home.
+"""Backs up, restores and salvages a home, for `muster backup`, `muster restore` and `muster up --salvage`.
 
-A backup holds all objects as of one revision, the history, and the keys of the cluster: clients and pods that knew it
-before know what is restored from it. A server that runs gives its objects away from memory, so no write waits for it.
+A backup holds all objects as of one revision, the history, and the keys of the cluster. So clients and pods that knew
+the cluster before also know what is restored. A running server sends its objects from memory, so no write waits.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -27,7 +27,7 @@ from muster.cluster.store.integrity.pages import pages_of
 from muster.cluster.store.integrity.salvage import Findings, living, salvage
 from muster.cluster.store.journal import Record
 
-PATH = "/muster/backup"  # where a server gives its objects away
+PATH = "/muster/backup"  # where a server sends its objects
 CONTENT_TYPE = "application/octet-stream"
 _PIECE_BYTES = 256 * 1024
 _LENGTH_BYTES = 4
@@ -35,8 +35,8 @@ _HISTORY = (history.FILE, f"{history.FILE}-wal")
 _STAMP = "%Y-%m-%dT%H%M%S"
 
 
-class _Sent(msgspec.Struct, array_like=True):
-    """An object on its way to a backup; the last one says how many there were, at which revision."""
+class _Message(msgspec.Struct, array_like=True):
+    """An object on its way to a backup. The last message says how many there were, and at which revision."""
 
     revision: int
     resource: str = ""
@@ -47,15 +47,15 @@ class _Sent(msgspec.Struct, array_like=True):
 
 
 async def send(store: Store) -> AsyncIterator[bytes]:
-    """All objects of a store as of now, in pieces."""
+    """Yield all objects of a store as of now, in pieces."""
     snapshot, encoder = store.everything(), msgspec.msgpack.Encoder()
     piece = bytearray()
     for entry in snapshot.entries:
-        _append(piece, encoder.encode(_Sent(entry.revision, *entry.key, entry.body)))
+        _append(piece, encoder.encode(_Message(entry.revision, *entry.key, entry.body)))
         if len(piece) >= _PIECE_BYTES:
             yield bytes(piece)
             piece.clear()
-    _append(piece, encoder.encode(_Sent(snapshot.revision, count=len(snapshot.entries))))
+    _append(piece, encoder.encode(_Message(snapshot.revision, count=len(snapshot.entries))))
     yield bytes(piece)
 
 
@@ -65,8 +65,8 @@ def _append(piece: bytearray, content: bytes) -> None:
 
 
 async def receive(pieces: AsyncIterator[bytes]) -> tuple[list[Record], int]:
-    """What `send` sent, and its revision. Raises `DataDirectoryError` if the end is missing."""
-    decoder, buffer = msgspec.msgpack.Decoder(_Sent), bytearray()
+    """Return the records that `send` sent, and their revision. Raises `DataDirectoryError` if the end is missing."""
+    decoder, buffer = msgspec.msgpack.Decoder(_Message), bytearray()
     records: list[Record] = []
     async for piece in pieces:
         buffer += piece
@@ -75,35 +75,35 @@ async def receive(pieces: AsyncIterator[bytes]) -> tuple[list[Record], int]:
             end = at + _LENGTH_BYTES + int.from_bytes(buffer[at : at + _LENGTH_BYTES], "big")
             if end > len(buffer):
                 break
-            sent = decoder.decode(buffer[at + _LENGTH_BYTES : end])
-            if not sent.resource and sent.count == len(records):
-                return sorted(records), sent.revision
-            key = Key(sent.resource, sent.namespace, sent.name)
-            records.append(Record(sent.revision, key, False, None, sent.body))
+            message = decoder.decode(buffer[at + _LENGTH_BYTES : end])
+            if not message.resource and message.count == len(records):
+                return sorted(records), message.revision
+            key = Key(message.resource, message.namespace, message.name)
+            records.append(Record(message.revision, key, False, None, message.body))
             at = end
         del buffer[:at]
     raise DataDirectoryError("the server did not send all objects; try again")
 
 
 def read(home: Path) -> tuple[list[Record], int]:
-    """The objects of a home where no server runs, and their revision. Raises `DataDirectoryError`."""
+    """Return the objects of a home where no server runs, and their revision. Raises `DataDirectoryError`."""
     if not (home / FILE).exists():
         raise DataDirectoryError(f"there is nothing to back up in {home}")
-    with _held(home):
+    with _locked(home):
         try:
             contents = admit(home, is_used=True)
         except Damage as damage:
             raise DataDirectoryError(f"the store in {home} is damaged: {damage}; see muster up --salvage") from damage
     if contents is None:
-        raise DataDirectoryError(f"{home / FILE} is of an older release: start the server once, it upgrades it")
+        raise DataDirectoryError(f"{home / FILE} is of an older release: start the server once to upgrade it")
     return [record._replace(previous=None) for record in living(contents.history.records)], contents.mark.revision
 
 
 def history_of(home: Path, now: datetime) -> bytes:
-    """The history of a home where no server runs; empty if there is none. Raises `DataDirectoryError`."""
+    """Return the history of a home where no server runs; b"" if there is none. Raises `DataDirectoryError`."""
     if not (home / history.FILE).exists():
         return b""
-    with _held(home):
+    with _locked(home):
         try:
             file = history.HistoryFile(home / history.FILE, now)
             try:
@@ -115,7 +115,7 @@ def history_of(home: Path, now: datetime) -> bytes:
 
 
 def check_absent(file: Path, *, replace: bool) -> None:
-    """Refuse to write over a file, unless that is meant. Raises `DataDirectoryError`."""
+    """Refuse to overwrite a file, unless `replace` allows it. Raises `DataDirectoryError`."""
     if file.exists() and not replace:
         raise DataDirectoryError(f"there is a {file} already: name another file, or replace it with --force")
 
@@ -136,16 +136,16 @@ def save(file: Path, home: Path, records: list[Record], revision: int, ran: byte
 
 
 def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path | None:
-    """Let the next server begin with a backup; returns where the files are now that were there.
+    """Replace a home's cluster by a backup; return where the replaced files are, or None.
 
     Raises `DataDirectoryError`, `OSError`.
     """
-    with _held(home):
-        there = [name for name in (FILE, LOG, mark.FILE, PKI, *_HISTORY) if _has_content(home / name)]
-        if there and not replace:
-            raise DataDirectoryError(f"{home} holds a cluster ({', '.join(there)}): --force keeps its files aside")
+    with _locked(home):
+        occupied = [name for name in (FILE, LOG, mark.FILE, PKI, *_HISTORY) if _has_content(home / name)]
+        if occupied and not replace:
+            raise DataDirectoryError(f"{home} holds a cluster ({', '.join(occupied)}): --force keeps its files aside")
         aside = home / f"before-restore-{now:{_STAMP}}"
-        revision = max(backup.revision, _newest_known(home)) + BEYOND
+        revision = max(backup.revision, _newest_marked(home)) + BEYOND
         archive.install(home, Backup(backup.records, revision, {}), aside)
         keys = {Path(name).name: content for name, content in backup.files.items() if name.startswith(f"{PKI}/")}
         for name in (*([PKI] if keys else []), *_HISTORY):
@@ -157,24 +157,24 @@ def restore(home: Path, backup: Backup, now: datetime, *, replace: bool) -> Path
         if history.FILE in backup.files:
             write_private(home / history.FILE, backup.files[history.FILE])
         sync(home)
-        if there:
+        if occupied:
             return aside
         aside.rmdir()
         return None
 
 
-def _newest_known(home: Path) -> int:
-    """The newest revision that the mark of a home knows of, 0 if there is none that says anything."""
+def _newest_marked(home: Path) -> int:
+    """Return the newest revision in the mark of a home; 0 without a readable mark."""
     try:
-        found = read_mark(home)
+        marked = read_mark(home)
     except Damage:
         return 0
-    return found.revision if found else 0
+    return marked.revision if marked else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What became of a damaged store."""
+    """The result of salvaging a damaged store."""
 
     damage: str
     findings: Findings
@@ -182,33 +182,34 @@ class Salvaged:
 
 
 def salvage_home(home: Path, now: datetime) -> Salvaged | None:
-    """Let the next server begin with what is whole; None if nothing is damaged.
+    """Replace a damaged store by what is whole in it; return None if nothing is damaged.
 
     Raises `DataDirectoryError`, `OSError`.
     """
-    with _held(home):
+    with _locked(home):
         try:
             admit(home, is_used=(home / PKI).exists())
         except Damage as damage:
-            said = str(damage)
+            problem = str(damage)
         else:
             return None
         try:
-            found = read_mark(home)
+            marked = read_mark(home)
         except Damage:
-            found = None
-        findings = salvage(pages_of(_content(home / FILE), _content(home / LOG)), found, _is_readable)
+            marked = None
+        findings = salvage(pages_of(_content(home / FILE), _content(home / LOG)), marked, _is_readable)
         if findings.is_unchecked:
             raise DataDirectoryError(
-                f"the store in {home} is damaged ({said}), and of an older release, whose objects have no checksums: "
-                f"what is whole cannot be told. Nothing was changed; go back to a backup: muster restore --force FILE"
+                f"the store in {home} is damaged ({problem}), and of an older release, whose objects have no "
+                f"checksums: what is whole cannot be told. Nothing was changed; go back to a backup: "
+                f"muster restore --force FILE"
             )
         aside = home / f"damaged-{now:{_STAMP}}"
         records = [record._replace(previous=None) for record in findings.living]
         archive.install(home, Backup(records, findings.newest + BEYOND, {}), aside)
         names = "".join(f"{' '.join(key)}\n" for key in findings.doubtful)
         write_private(aside / "lost-or-old", names.encode())
-        return Salvaged(said, findings, aside)
+        return Salvaged(problem, findings, aside)
 
 
 def _is_readable(key: Key, body: bytes) -> bool:
@@ -228,8 +229,8 @@ def _has_content(path: Path) -> bool:
 
 
 @contextmanager
-def _held(home: Path) -> Iterator[None]:
-    """While no server can have it. Raises `DataDirectoryError`."""
+def _locked(home: Path) -> Iterator[None]:
+    """Hold the lock of a home, so that no server can use it. Raises `DataDirectoryError`."""
     directory = DataDirectory(home)
     try:
         yield

@@ -1,6 +1,7 @@
-"""The control plane of an embedded cluster: a store, an API server on it, and the controllers of a cluster.
+"""Assembles the control plane of an embedded cluster: a store, an API server on it, and the controllers of a cluster.
 
-All of it on one event loop, in virtual time too. Nodes are not part of it: they come and go, and stand in `embedded`.
+All of it runs on one event loop, in virtual time too. Nodes are not part of it: they come and go, and are in
+`embedded`.
 """
 
 import asyncio
@@ -13,8 +14,8 @@ from typing import Any
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.config.configz import CONFIGZ, configz
 from muster.cluster.apiserver.access.control import AccessControl, Trust
-from muster.cluster.apiserver.admission.chain import PLUGINS, Admission
-from muster.cluster.apiserver.admission.definitions import definition_of_our_own
+from muster.cluster.apiserver.admission.chain import PLUGINS, Admission, default_tolerations
+from muster.cluster.apiserver.admission.definitions import definition_of_our_own, require_definitions_kept
 from muster.cluster.apiserver.admission.managed import (
     managed_plugins,
     queue_of_a_part,
@@ -25,6 +26,7 @@ from muster.cluster.apiserver.admission.plugins.jobsetclaims import require_clai
 from muster.cluster.apiserver.admission.plugins.jobsetplacement import place_exclusively
 from muster.cluster.apiserver.admission.plugins.limitranger import require_limits_kept, set_default_resources
 from muster.cluster.apiserver.admission.plugins.ownerpermission import OwnerPermission
+from muster.cluster.apiserver.admission.plugins.podbounds import require_bounds_of_pods
 from muster.cluster.apiserver.admission.plugins.podgrouplabel import label_with_group
 from muster.cluster.apiserver.admission.plugins.podgrouppriority import priority_of_group
 from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
@@ -35,16 +37,20 @@ from muster.cluster.apiserver.admission.plugins.submitter import note_submitter
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
 from muster.cluster.apiserver.admission.schedulers import scheduler_of_nobody
+from muster.cluster.apiserver.admission.volcano import parts_of_volcano
 from muster.cluster.apiserver.admission.webhooks import HttpCalls, WebhookDispatcher
 from muster.cluster.apiserver.admission.webhooks.services import address_of
+from muster.cluster.apiserver.cel import device_matches
 from muster.cluster.apiserver.custom.registration import CustomResources
+from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import ADMIN, AUTHENTICATED, MASTERS, User
 from muster.cluster.apiserver.inprocess import InProcessTransport
-from muster.cluster.apiserver.objects.bootstrap import create_first_objects
+from muster.cluster.apiserver.objects.bootstrap import create_first_objects, put_definitions
 from muster.cluster.apiserver.objects.headers import header_of
 from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.registry.apiextensions import NameSettlement
 from muster.cluster.apiserver.registry.builtin import builtin
+from muster.cluster.apiserver.registry.owndefinitions import as_stored, with_own_definitions
 from muster.cluster.apiserver.registry.resources import Registry
 from muster.cluster.apiserver.static import static_answer
 from muster.cluster.apiserver.visibility import pending_actions
@@ -53,15 +59,19 @@ from muster.cluster.controllers.apiservices import ApiServices
 from muster.cluster.controllers.collector import GarbageCollector
 from muster.cluster.controllers.customresources import CustomResourceController
 from muster.cluster.controllers.disruption import DisruptionController
-from muster.cluster.controllers.lostpods import LostPodCollector
+from muster.cluster.controllers.lostpods import LostPodCollector, UnscheduledPodCollector
 from muster.cluster.controllers.namespaces import NamespaceController
+from muster.cluster.controllers.nodelifecycle import NodeLifecycle
 from muster.cluster.controllers.quotas import QuotaController
+from muster.cluster.controllers.resourceclaims import ClaimMaker, ClaimReleaser
 from muster.cluster.controllers.serviceaccounts import CertificatePublisher, TokenSecrets
+from muster.cluster.controllers.tainteviction import TaintEviction
 from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Journal, Store
 from muster.controllers.engine import Engine, Part, assemble
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import INTEGRATIONS, pod_groups
+from muster.controllers.volcano import VolcanoJobController
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.givens import Givens
@@ -74,7 +84,7 @@ class ControlPlane:
     """A running store and server, and a manager that is still to run.
 
     integrations: the kinds of jobs that may queue.
-    nodes: how the server reaches into their pods, by name; those who run nodes put them here.
+    nodes: the connections to nodes and their pods, by name; whoever runs nodes registers them here.
     failed: set if the disk fails for good.
     """
 
@@ -91,12 +101,12 @@ class ControlPlane:
     failed: asyncio.Future[None]
 
     def client(self, user: User = ADMIN, manager: str = "muster") -> Client:
-        """A client of the server, without a socket."""
+        """Return a client of the server, without a socket."""
         return Client(InProcessTransport(self.server, user), field_manager=manager)
 
     def add_controllers(self, parts: Iterable[Part] = tuple(Part)) -> Engine:
-        """Everything that a cluster does by itself, except for running pods; of the engine these parts."""
-        # Custom resources come and go: who deals with all kinds follows their definitions.
+        """Add everything that a cluster does by itself, except for running pods; of the engine only these parts."""
+        # Custom resources come and go: controllers of all kinds follow their definitions.
         served = [each for each in self.server.registry if "watch" in each.verbs]  # reviews are not kept
         kinds = [each.kind for each in served if each.kind == each.stored and each.storage is None]
         ready = self.manager.ready
@@ -105,16 +115,28 @@ class ControlPlane:
         self.manager.add(GarbageCollector(self.manager, kinds))
         self.manager.add(CustomResourceController(self.manager, kinds))
         self.manager.add(LostPodCollector(self.manager))
+        self.manager.add(UnscheduledPodCollector(self.manager))
         self.manager.add(RoleAggregator(self.manager))
         trust = self.access.trust
         if trust.authority_pem:
             self.manager.add(ApiServices(self.manager, self.server.registry))
             self.manager.add(CertificatePublisher(self.manager, trust.authority_pem))
             self.manager.add(TokenSecrets(self.manager, trust.key, trust.authority_pem))
+        nodes = self.events.recorder("node-controller")
+        lifecycle = NodeLifecycle(self.manager, nodes, self.nodes, self.configuration)
+        evictor = self.events.recorder("taint-eviction-controller")
+        self.manager.add(lifecycle)
+        self.manager.add(TaintEviction(self.manager, evictor, lifecycle.is_heard))
         recorder = self.events.recorder("controllermanager")
         self.manager.add(DisruptionController(self.manager, self.server.registry, recorder))
+        self.manager.add(ClaimMaker(self.manager, self.events.recorder("resource_claim")))
+        self.manager.add(ClaimReleaser(self.manager))
         self.manager.add(QuotaController(self.manager, self.store, self.ledger))
-        engine = assemble(self.manager, self.events, self.configuration, parts, self.integrations)
+        parts = frozenset(parts)
+        if Part.JOBS in parts:  # beside a real API server Volcano's own controller runs, if Volcano is there
+            self.manager.add(VolcanoJobController(self.manager, self.events.recorder("vc-controller-manager")))
+        settings = self.configuration
+        engine = assemble(self.manager, self.events, settings, parts, self.integrations, matches=device_matches)
         self.server.actions |= pending_actions(engine.visibility)
         return engine
 
@@ -126,24 +148,29 @@ async def control_plane(
     configuration: Configuration = EMBEDDED,
     trust: Callable[[], Trust] = Trust,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
+    definitions: Iterable[Document] = (),
 ) -> AsyncIterator[ControlPlane]:
-    """A store and a server on a journal, with the objects that every cluster begins with.
+    """Run a store and a server on a journal, with the objects that every cluster begins with.
 
-    `trust` is asked once the journal is ours; by default the server is not reached from outside, and its tokens end
-    with it. integrations: the kinds of jobs that may queue.
+    trust: called once the journal is ours. By default the server is not reached from outside, and its tokens end with
+    it.
+    integrations: the kinds of jobs that may queue.
+    definitions: CustomResourceDefinitions that list kinds which are served anyway.
     Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
     """
     clock, ids, random = surroundings.clock, surroundings.ids, surroundings.random
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
         access = AccessControl(store, clock, ids, trust())
-        registry = Registry(builtin(configuration.muster.elastic, configuration.muster.apis))
+        own = as_stored(definitions)
+        registry = Registry(with_own_definitions(builtin(configuration.muster.elastic, configuration.muster.apis), own))
         groups = pod_groups(configuration)
         ledger, calls = QuotaLedger(store), HttpCalls(partial(address_of, store))
         admission = Admission(
             changing=(
                 priority_of_group(groups),
                 *PLUGINS,
+                default_tolerations(configuration.muster.nodes.default_toleration_seconds),
                 label_with_group,
                 place_exclusively,
                 follow_runtime_class,
@@ -155,9 +182,11 @@ async def control_plane(
             ),
             judging=(
                 require_readable(configuration, integrations),
+                require_bounds_of_pods,
                 require_limits_kept,
                 require_overhead_of_class,
                 require_claims_meant,
+                require_definitions_kept(own),
                 OwnerPermission(registry, access.rbac.require),
                 *access.judging,
             ),
@@ -166,8 +195,9 @@ async def control_plane(
                 queue_of_nobody(configuration, integrations),
                 queue_of_a_part(configuration, integrations),
                 endless_batch_pods(groups),
-                definition_of_our_own(registry),
+                definition_of_our_own(registry, own),
                 scheduler_of_nobody(configuration.muster.scheduling.scheduler_names),
+                parts_of_volcano(configuration.muster.scheduling.scheduler_names),
             ),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),
         )
@@ -189,6 +219,7 @@ async def control_plane(
         system = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
         transport = InProcessTransport(server, system)
         await create_first_objects(Client(transport))
+        await put_definitions(Client(transport), own)
         events = EventSink(Client(transport), clock, ids, random)
         yielding = YieldingTransport(transport, clock, events.recorder("muster"))
         manager = Manager(Client(yielding), clock, random, registry=server.metrics)

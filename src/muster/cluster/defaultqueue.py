@@ -1,8 +1,12 @@
-"""The queue that a fresh embedded cluster begins with: all that the machine has, for everybody in namespace `default`.
+"""Creates the queue that a fresh embedded cluster begins with.
 
-It is made once in the life of a store, before any client is served. The marker is written last: a server that is killed
-in between makes what is missing at its next start, and once the marker is there nothing is made again, so that a user
-who deletes or changes the queue has their way.
+The queue has all of the machine, for everybody in namespace `default`. It is created once in the life of a store,
+before any client is served. The marker is written last. A server that is killed in between creates what is missing at
+its next start. Once the marker exists nothing is created again, so that a user may delete or change the queue.
+
+Flavor and ClusterQueue have names that no common manifest uses, so applying and deleting Kueue's examples does not
+affect them. The LocalQueue is `default`, where Kueue looks for the queue of a job that names none. A store of an older
+version keeps its names.
 """
 
 from collections.abc import Iterable
@@ -21,43 +25,60 @@ from muster.api.kueue import (
     ResourceGroup,
     ResourceQuota,
 )
+from muster.api.managed.jobs import DEFAULT_QUEUE
 from muster.api.meta import ObjectMeta
+from muster.api.ours.embedded import NODES_FLAVOR
 from muster.cluster.apiserver.objects.bootstrap import create_missing
 from muster.queueing.quota.nodes import FOLLOWS_NODES, quota_from_nodes
 from muster.runtime.client import Client
 
-FLAVOR = "default-flavor"
-QUEUE = "default"
+QUEUE = "muster-default"
+LOCAL_QUEUE_NAME = DEFAULT_QUEUE
 NAMESPACE = "default"
 
-# Says, in namespace kube-system, that the queue has been made.
+# Names of older versions.
+_OLD_FLAVOR, _OLD_QUEUE = "default-flavor", "default"
+
+# The ConfigMap in kube-system that marks the queue as created.
 MARKER = "muster-default-queue"
 _MARKER_NAMESPACE = "kube-system"
 
-# What the quota covers even if no node has said yet what it has.
+# The resources that the quota covers even before a node has reported its own.
 _RESOURCES = ("cpu", "memory", "pods")
 
 
 async def create_default_queue(client: Client, nodes: Iterable[Node]) -> None:
-    """Make the queue, unless it was made before. Raises `ApiError`."""
+    """Create the queue, unless it was created before. Raises `ApiError`."""
     if await client.find(CONFIG_MAP, MARKER, _MARKER_NAMESPACE):
         return
-    flavor = ResourceFlavor(metadata=ObjectMeta(name=FLAVOR))
-    quotas = tuple(ResourceQuota(name=name, nominal_quota="0") for name in _RESOURCES)
-    group = ResourceGroup(covered_resources=_RESOURCES, flavors=(FlavorQuotas(name=FLAVOR, resources=quotas),))
+    name, flavor_name = await _choose_names(client)
+    flavor = ResourceFlavor(metadata=ObjectMeta(name=flavor_name))
+    quotas = tuple(ResourceQuota(name=resource, nominal_quota="0") for resource in _RESOURCES)
+    group = ResourceGroup(covered_resources=_RESOURCES, flavors=(FlavorQuotas(name=flavor_name, resources=quotas),))
     cluster_queue = {
-        "metadata": {"name": QUEUE, "annotations": {FOLLOWS_NODES: "true"}},
+        "metadata": {"name": name, "annotations": {FOLLOWS_NODES: "true"}},
         "spec": {
-            "resourceGroups": msgspec.to_builtins(quota_from_nodes((group,), {FLAVOR: flavor}, nodes)),
+            "resourceGroups": msgspec.to_builtins(quota_from_nodes((group,), {flavor_name: flavor}, nodes)),
             "queueingStrategy": BEST_EFFORT_FIFO,
             "namespaceSelector": {},
             "preemption": {"withinClusterQueue": LOWER_PRIORITY},
         },
     }
-    local_queue = {"metadata": {"name": QUEUE}, "spec": {"clusterQueue": QUEUE}}
+    local_queue = {"metadata": {"name": LOCAL_QUEUE_NAME}, "spec": {"clusterQueue": name}}
     await create_missing(client, RESOURCE_FLAVOR, msgspec.to_builtins(flavor))
     await create_missing(client, CLUSTER_QUEUE, cluster_queue)
     await create_missing(client, LOCAL_QUEUE, local_queue, NAMESPACE)
     await create_missing(
         client, CONFIG_MAP, msgspec.to_builtins(ConfigMap(metadata=ObjectMeta(name=MARKER))), _MARKER_NAMESPACE
     )
+
+
+async def _choose_names(client: Client) -> tuple[str, str]:
+    """Return the names of the ClusterQueue and its flavor.
+
+    The old ones where an older version began to create them.
+    """
+    old = await client.find(CLUSTER_QUEUE, _OLD_QUEUE)
+    if old is not None and FOLLOWS_NODES in old.metadata.annotations:
+        return _OLD_QUEUE, _OLD_FLAVOR
+    return QUEUE, NODES_FLAVOR

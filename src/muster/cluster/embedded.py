@@ -1,8 +1,8 @@
-"""The embedded cluster: a control plane and its nodes in one process.
+"""Runs the embedded cluster: a control plane and its nodes in one process.
 
 `ephemeral` is the cluster inside `muster run`: its containers end with the process, however that ends, and nothing on
-disk outlives it: what a killed one leaves is removed by the next one. The cluster that stays and is reached over HTTPS
-is in `serving`.
+disk outlives it. The next one removes what a killed one leaves. The durable cluster that is reached over HTTPS is in
+`serving`.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import logging
 import os
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,15 +22,19 @@ from msgspec.structs import replace
 from muster.api.config import EMBEDDED, Configuration
 from muster.api.core import NODE, Node
 from muster.api.nodes import is_ready
-from muster.api.status import ApiError
+from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, SERVER_MACHINE
+from muster.api.status import ApiError, conflict
 from muster.cluster.apiserver.access.control import Trust
+from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects.expiry import keep_events_fresh
+from muster.cluster.controllers.claims import ClaimBinder
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.defaultqueue import create_default_queue
 from muster.cluster.memory import give_back
 from muster.cluster.nodes.agent import ProcessNode
-from muster.cluster.nodes.disk import plainfiles
-from muster.cluster.nodes.disk.leftovers import NODES, STATES, end_everything, forget_absent, remove_all
+from muster.cluster.nodes.disk import plainfiles, removal
+from muster.cluster.nodes.disk.leftovers import NODES, STATES, VOLUMES, end_everything, forget_absent, remove_all
+from muster.cluster.nodes.disk.removal import RemovalError
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import seed_of, set_aside
 from muster.cluster.nodes.network.addresses import Addresses
@@ -39,74 +43,82 @@ from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.cluster.store.directory import DataDirectory
-from muster.controllers.jobset.stopped import renew_stopped
+from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.process import filelock
 
-if TYPE_CHECKING:  # it brings all that speaks HTTP, which a cluster of one command does without
+if TYPE_CHECKING:  # it imports everything for HTTP, which a cluster of one command does without
     from muster.cluster.entrance import Entrance
 
 log = logging.getLogger(__name__)
 
 NO_VARIABLES: Mapping[str, str] = {}
 _REGISTRATION_SECONDS = 30.0
-_PRIVATE = "muster-run-"  # what the homes of private clusters begin with
+_PRIVATE = "muster-run-"  # the prefix of private clusters' homes
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A cluster that runs, and the tasks that must not end before it is told to. home: where its data are."""
+    """A running cluster, and the tasks that must not end before it does.
+
+    home: the directory of its data. complete: set once everything has started that a start makes; `/readyz` waits for
+    it.
+    """
 
     plane: ControlPlane
     home: Path
     nodes: Sequence[ProcessNode]
     tasks: Sequence[asyncio.Task[None]]
     abandoned: asyncio.Event = field(default_factory=asyncio.Event)
+    complete: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def end(self) -> None:
-        """End the pods gracefully, then the controllers; the server answers until all has been said."""
+        """End the pods gracefully, then the controllers; the server answers until the last status is written."""
         for node in self.nodes:
             node.leave_pods_running = self.abandoned.is_set()
         await self.plane.manager.stop()
 
     async def started(self, *, default_queue: bool) -> None:
-        """Wait until the controllers know what there is and the nodes are there; raises what made a part fail.
+        """Wait until the controllers and the nodes are ready. Raises the error of a failed part.
 
-        With `default_queue` a fresh cluster gets one.
+        default_queue: whether a fresh cluster gets one.
         """
         plane = self.plane
         await self.until(plane.manager.ready.wait())
-        await self.until(_registered(plane))
+        await self.until(_wait_until_registered(plane))
         if default_queue:
             await _create_default_queue(plane)
+        self.complete.set()
 
     def abandon(self) -> None:
         """Do not wait for the pods at the end: they are left, or killed at once if they end with this process."""
         self.abandoned.set()
 
     async def until(self, end: Coroutine[Any, Any, Any]) -> None:
-        """Wait for the end; raises what made a part fail before it."""
+        """Wait for the coroutine. Raises the error of a part that fails before it ends."""
         ending = asyncio.ensure_future(end)
         try:
-            done, _ = await asyncio.wait([ending, self.plane.failed, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
+            ended_tasks, _ = await asyncio.wait(
+                [ending, self.plane.failed, *self.tasks], return_when=asyncio.FIRST_COMPLETED
+            )
         finally:
             ending.cancel()
-        for task in done:
+        for task in ended_tasks:
             task.result()
 
 
 @asynccontextmanager
 async def ephemeral() -> AsyncIterator[Running]:
-    """A cluster with one process node for as long as the context lasts."""
+    """Run a cluster with one process node for as long as the context lasts."""
     home = Path(tempfile.mkdtemp(prefix=_PRIVATE))
-    held = DataDirectory(home)
+    locked = DataDirectory(home)
     try:
         async with cluster(MemoryJournal(), home / NODES, (NodeSpec(),), adopt=False, default_queue=True) as running:
             yield running
     finally:
-        held.release()
+        locked.release()
         await _remove_abandoned(home.parent)
 
 
@@ -121,7 +133,7 @@ async def _remove_abandoned(directory: Path) -> None:
 
 
 def _is_abandoned(home: Path) -> bool:
-    """Whether a directory is ours, was a cluster's, and is no more."""
+    """Return whether a directory is ours, and the home of a cluster that has ended."""
     try:
         with plainfiles.opened(home / "lock") as lock:
             return home.lstat().st_uid == os.getuid() and not filelock.is_taken(lock)
@@ -140,18 +152,18 @@ async def cluster(
     default_queue: bool = False,
     entrance: "Entrance | None" = None,
 ) -> AsyncIterator[Running]:
-    """A control plane whose controllers and nodes have started; as `begun`, and with `default_queue` it has a queue."""
+    """Run a control plane whose controllers and nodes have started; as `begun`, with a queue on request."""
     async with begun(journal, state, nodes, configuration, adopt=adopt, entrance=entrance) as running:
         await running.started(default_queue=default_queue)
         yield running
 
 
 Beside: TypeAlias = Callable[[ControlPlane], AbstractAsyncContextManager[None]]
-"""What a host keeps beside a control plane whose manager is still to run."""
+"""Starts what a host runs beside a control plane whose manager is still to run."""
 
 
-def _nothing(plane: ControlPlane) -> AbstractAsyncContextManager[None]:  # noqa: ARG001  (one of its shape)
-    """There is nothing."""
+def _nothing_beside(plane: ControlPlane) -> AbstractAsyncContextManager[None]:  # noqa: ARG001  (one of its shape)
+    """Keep nothing: the default of `beside`."""
     return nullcontext()
 
 
@@ -164,23 +176,27 @@ async def begun(
     *,
     adopt: bool,
     entrance: "Entrance | None" = None,
-    beside: Beside = _nothing,
+    beside: Beside = _nothing_beside,
+    definitions: Iterable[Document] = (),
 ) -> AsyncIterator[Running]:
-    """A control plane whose controllers and nodes are starting: it can be asked, and helped if that does not end.
+    """Run a control plane whose controllers and nodes are starting.
 
-    With `adopt` containers outlive a killed server, and the next one finds them in `state`; without it they end with
-    this process. With an entrance its pods too can reach the server. beside: what else the host keeps with it.
+    Users can query it, and help if the start does not end.
+    adopt: whether containers outlive a killed server, so that the next one finds them in `state`.
+    entrance: by which clients, and the cluster's pods too, reach the server.
+    beside: what else the host runs with the control plane.
+    definitions: those of kinds that are served anyway.
     """
     surroundings, trust = Givens(RealClock(), Ids(), Random()), entrance.trust if entrance else Trust
-    configuration = _with_release(configuration)
-    async with control_plane(journal, surroundings, configuration, trust) as plane, beside(plane):
+    configuration = _with_release_address(configuration)
+    serving = control_plane(journal, surroundings, configuration, trust, definitions=definitions)
+    async with serving as plane, beside(plane):
         plane.add_controllers()
         variables = entrance.variables() if entrance else {}
         if entrance:
             for announcer in entrance.announcers(plane.manager):
                 plane.manager.add(announcer)
         process_nodes = await add_nodes(plane, state, nodes, adopt=adopt, variables=variables)
-        await renew_stopped(plane.manager.client)
         manager = asyncio.create_task(plane.manager.run(), name="manager")
         clock = plane.surroundings.clock
         compacting = keep_compacted(plane.store, clock, partial(asyncio.to_thread, give_back))
@@ -189,6 +205,7 @@ async def begun(
             asyncio.create_task(keep_events_fresh(plane.store, clock), name="event-upkeep"),
         ]
         running = Running(plane, state.parent, process_nodes, (manager, *upkeep))
+        plane.server.endpoints.ready_checks["start"] = lambda: None if running.complete.is_set() else "it goes on"
         try:
             yield running
             await running.end()
@@ -199,8 +216,11 @@ async def begun(
             await asyncio.wait([manager, *upkeep])
 
 
-def _with_release(configuration: Configuration) -> Configuration:
-    """Pods of ours are on this machine: groups of them hear at once that they may start, unless it is said where."""
+def _with_release_address(configuration: Configuration) -> Configuration:
+    """Bind the release of groups to loopback unless the configuration says where: our pods are on this machine.
+
+    Groups of pods then hear at once that they may start.
+    """
     muster = configuration.muster
     if muster.group_scheduling.bind_address:
         return configuration
@@ -211,30 +231,30 @@ def _with_release(configuration: Configuration) -> Configuration:
 async def _create_default_queue(plane: ControlPlane) -> None:
     try:
         await create_default_queue(plane.manager.client, plane.manager.informer(NODE).all())
-    except ApiError as error:  # what a user's webhook or policy refuses is made at another start
-        log.warning("the default queue could not be made: %s", error)
+    except ApiError as error:  # a user's webhook or policy refuses it: the next start retries
+        log.warning("the default queue could not be created: %s", error)
 
 
-async def _registered(plane: ControlPlane) -> None:
-    """Until every node has said that it is there: before that, a user who submits is told that there are none.
+async def _wait_until_registered(plane: ControlPlane) -> None:
+    """Wait until every node is ready; before that, a user who submits would hear that there are no nodes.
 
-    Not for ever: a webhook that refuses what nodes say could only be removed by a user who is served.
+    The wait is limited: only a user who is served can remove a webhook that refuses nodes.
     """
     missing = set(plane.nodes)
     all_there = asyncio.Event()
 
-    def seen(_: Node | None, node: Node | None) -> None:
+    def on_node_changed(_: Node | None, node: Node | None) -> None:
         if node is not None and is_ready(node):
             missing.discard(node.metadata.name)
         if not missing:
             all_there.set()
 
-    plane.manager.informer(NODE).on_change(seen)
+    plane.manager.informer(NODE).on_change(on_node_changed)
     try:
         async with asyncio.timeout(_REGISTRATION_SECONDS):
             await all_there.wait()
     except TimeoutError:
-        log.warning("not ready after %g s: %s", _REGISTRATION_SECONDS, ", ".join(sorted(missing)))
+        log.warning("nodes not ready after %g s: %s", _REGISTRATION_SECONDS, ", ".join(sorted(missing)))
 
 
 async def add_nodes(
@@ -245,22 +265,26 @@ async def add_nodes(
     adopt: bool,
     variables: Mapping[str, str] = NO_VARIABLES,
 ) -> list[ProcessNode]:
-    """Put the nodes under the manager, tell the server how to reach into their pods, and end what others have left."""
+    """Add the nodes to the manager, connect the server to their pods, and end what earlier servers have left."""
     manager = plane.manager
-    await asyncio.to_thread(_make, state)
+    await asyncio.to_thread(_make_directory, state)
     counts: Counter[str] = Counter()
     shares = sum(spec.count for spec in nodes if spec.kind == "process")
-    # Other clusters of this machine give out addresses too: each begins somewhere else.
+    # Other clusters on this machine assign addresses too, so each cluster begins elsewhere in the range.
     network = Network(manager, Addresses(seed_of(state)))
     states = States(state.with_name(STATES))
     process_nodes: list[ProcessNode] = []
+    claims = ClaimBinder(manager, plane.events.recorder("claim-binder"), state.with_name(VOLUMES), _remove_directory)
+    manager.add(claims)
     if any(spec.kind == "process" for spec in nodes):
         manager.add(network)
     for spec in nodes:
         names = spec.names(taken=counts[spec.kind])
         counts[spec.kind] += spec.count
         if spec.kind == "simulated":
-            simulated = SimulatedNodes(manager, names, resources=spec.resources)
+            labels = {SERVER_MACHINE: "true"}
+            devices = spec.devices
+            simulated = SimulatedNodes(manager, names, resources=spec.resources, labels=labels, devices=devices)
             manager.add(simulated)
             plane.nodes.update(dict.fromkeys(names, simulated.connection))
             continue
@@ -278,19 +302,37 @@ async def add_nodes(
                 share=(len(process_nodes), shares),
                 played_gpus=spec.played_gpus,
             )
-            # Only who is asked to stop ends the pods: the next server finds those that one in trouble leaves.
+            # Only a server that is asked to stop ends the pods: the next one finds those that a failed server leaves.
             node.leave_pods_running = adopt
             manager.add(node)
             process_nodes.append(node)
             plane.nodes[name] = node.connection
+    await _require_free(manager.client, plane.nodes)
     await forget_absent(manager.client, state, frozenset(plane.nodes))
     return process_nodes
 
 
-def _make(state: Path) -> None:
-    """Make the directory of the nodes, in place of whatever else is there. Raises OSError."""
+async def _require_free(client: Client, names: Collection[str]) -> None:
+    """Raise `ApiError` (409) if a machine that has joined has one of the names of our own nodes."""
+    for node in (await client.list(NODE, labels=NODE_KIND_LABEL)).items:
+        if node.metadata.name in names and NODE_IDENTITY in node.metadata.annotations:
+            why = "a joined machine has this name: start with fewer nodes, or delete it and let it join by another name"
+            raise conflict("nodes", node.metadata.name, why)
+
+
+async def _remove_directory(directory: Path) -> str:
+    """Remove a directory; return what stays, and why."""
+    try:
+        await asyncio.to_thread(removal.remove, directory)
+    except RemovalError as error:
+        return str(error)
+    return ""
+
+
+def _make_directory(state: Path) -> None:
+    """Make the directory of the nodes; set aside anything else in its place. Raises OSError."""
     try:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
     except FileExistsError:
-        log.warning("%s is no directory; it is %s now", state, set_aside(state).name)
+        log.warning("%s was not a directory; it was renamed to %s", state, set_aside(state).name)
         state.mkdir(mode=0o700)

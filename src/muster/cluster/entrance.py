@@ -1,7 +1,7 @@
-"""How a server is reached from outside: its credentials, and its addresses, taken before the server listens there.
+"""Sets up how a server is reached from outside: its credentials, and its addresses.
 
-Pods are told the address when they start, which may be before the server is ready to answer on it. It is that on
-loopback, wherever else the server listens.
+The addresses are bound before the server listens on them. Pods get the address when they start, which may be before the
+server is ready to answer on it. Pods always get the address on loopback, wherever else the server listens.
 """
 
 import socket
@@ -10,7 +10,8 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from muster.cluster.apiserver.access.control import Trust
-from muster.cluster.apiserver.front.https import AddressUnusable, HttpsFront, bound
+from muster.cluster.apiserver.front.https import HttpsFront
+from muster.cluster.apiserver.front.listener import AddressUnusable, bound
 from muster.cluster.apiserver.identity.credentials import Credentials
 from muster.cluster.controllers.clusterinfo import ClusterInfo
 from muster.cluster.controllers.serverservice import ServerService
@@ -21,11 +22,14 @@ from muster.runtime.ids import Ids
 from muster.runtime.manager import Manager
 from muster.runtime.reconciler import Reconciler
 
-PKI = "pki"  # where in its home a cluster keeps its credentials; they are made once its store is
+PKI = "pki"  # the directory of credentials in a cluster's home, which is made after the store
 
 
 class Entrance:
-    """Used in the order of its methods, once the directory `home` is ours. Port 0 takes any free one."""
+    """The credentials and sockets of a server. Its methods are called in order, once the directory `home` is ours.
+
+    port: 0 for any free one.
+    """
 
     credentials: Credentials
 
@@ -33,7 +37,7 @@ class Entrance:
         self._home = home
         self._port = port
         self._exposure = exposure
-        self._listeners: dict[tuple[str, int], socket.socket] = {}  # by what was asked for
+        self._listeners: dict[tuple[str, int], socket.socket] = {}  # by the requested address
 
     def trust(self) -> Trust:
         """Load the credentials, or make them. Raises `CredentialError`, `OSError`."""
@@ -42,10 +46,13 @@ class Entrance:
         return self.credentials.trust
 
     def variables(self) -> dict[str, str]:
-        """Take the addresses; what tells a container where the server is. Raises `AddressUnusable`."""
+        """Bind the addresses; return the environment variables that tell a container the server's address.
+
+        Raises `AddressUnusable`.
+        """
         host, _ = self._exposure.inside(self._port)
         inside = bound(host, self._port)
-        self._port = _port(inside)  # those that name no port of their own get the same
+        self._port = _port_of(inside)  # addresses without a port of their own get this one
         self._listeners[host, self._port] = inside
         for host, number in self._exposure.outside(self._port):
             if (host, number) not in self._listeners:
@@ -54,7 +61,7 @@ class Entrance:
         return variables(LOOPBACK, self._port)
 
     def announcers(self, manager: Manager) -> Sequence[Reconciler]:
-        """What tells where the server is, once the addresses are taken: to pods, and to other machines."""
+        """Return the controllers that announce the bound addresses to pods and to other machines."""
         info = self.credentials.cluster_info(self.outside or self.url)
         return ServerService(manager, self._port), ClusterInfo(manager, info)
 
@@ -68,29 +75,29 @@ class Entrance:
 
     @property
     def url(self) -> str:
-        """Where the server is for programs of this machine."""
+        """The URL of the server for programs of this machine."""
         return url(LOOPBACK, self._port)
 
     @property
     def outside(self) -> str:
-        """Where it is for other machines; "" if they do not reach it."""
+        """The URL of the server for other machines; "" if they do not reach it."""
         if not self._exposure.addresses:
             return ""
         first = self._listeners[self._exposure.outside(self._port)[0]]
-        return url(self._exposure.certified[0], _port(first))
+        return url(self._exposure.certified[0], _port_of(first))
 
     def close(self) -> None:
-        """Give the addresses back, if the server came not so far as to listen there."""
+        """Close the sockets, if the server did not get as far as listening there."""
         for listener in self._listeners.values():
             listener.close()
 
 
-def _port(listener: socket.socket) -> int:
+def _port_of(listener: socket.socket) -> int:
     return int(listener.getsockname()[1])
 
 
 def _require_reachable(host: str) -> None:
-    """Refuse a host name that means this machine only here. Raises `AddressUnusable`."""
+    """Refuse a host name that means loopback on this machine. Raises `AddressUnusable`."""
     try:
         ip_address(host)
     except ValueError:
@@ -102,5 +109,5 @@ def _require_reachable(host: str) -> None:
     except OSError as error:
         raise AddressUnusable(f"cannot listen on {host}: {error.strerror}") from error
     if ip_address(address).is_loopback:
-        problem = f"{host} is {address} on this machine, where no other one comes"
+        problem = f"{host} is {address} on this machine, which other machines cannot reach"
         raise AddressUnusable(f"{problem}: --listen its address, and --name {host}")

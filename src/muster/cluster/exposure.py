@@ -1,4 +1,7 @@
-"""`--listen ADDRESS[:PORT]` and `--name NAME`: where the server is reached from other machines, and as what. Pure."""
+"""Parses `--listen ADDRESS[:PORT]` and `--name NAME`. Pure.
+
+The options say where other machines reach the server, and by which names.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +20,7 @@ class ExposureError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen: an address or a host name in its usual form; without a port, on the same as on loopback."""
+    """An address or a host name to listen on, in its usual form. Without a port, the port is that of loopback."""
 
     host: str
     port: int | None = None
@@ -30,7 +33,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """What else than programs of this machine reaches the server: nothing, without addresses.
+    """Where the server is reached, besides by programs of this machine; without addresses, nowhere.
 
     names: further host names and addresses by which others reach it, as behind a router.
     """
@@ -40,16 +43,16 @@ class Exposure:
 
     @property
     def certified(self) -> tuple[str, ...]:
-        """What the server's certificate has to name."""
+        """The names in the server's certificate."""
         return (*self.names, *(one.host for one in self.addresses if not one.is_everywhere))
 
     def inside(self, port: int) -> tuple[str, int]:
-        """What to listen on for programs of this machine, if the port on loopback is this one."""
+        """Return what to listen on for programs of this machine, if the port on loopback is this one."""
         everywhere = (_EVERYWHERE[0], port)
         return everywhere if everywhere in self.outside(port) else (LOOPBACK, port)
 
     def outside(self, port: int) -> list[tuple[str, int]]:
-        """What to listen on for others."""
+        """Return what to listen on for other machines."""
         return [(one.host, port if one.port is None else one.port) for one in self.addresses]
 
 
@@ -57,28 +60,28 @@ UNEXPOSED = Exposure()
 
 
 def parse(listen: Sequence[str], also: Sequence[str] = ()) -> Exposure:
-    """Read the options. Raises `ExposureError`."""
-    addresses = tuple(map(_address, listen))
+    """Parse the options. Raises `ExposureError`."""
+    addresses = tuple(map(_parse_address, listen))
     if also and not addresses:
         raise ExposureError("--name says how others reach the server, which needs --listen ADDRESS")
-    found = Exposure(addresses, tuple(_host(text, "--name") for text in also))
-    if addresses and not found.certified:
+    exposure = Exposure(addresses, tuple(_parse_host(text, "--name") for text in also))
+    if addresses and not exposure.certified:
         raise ExposureError(
             f"--listen {listen[0]}: that is every address of this machine, and others have to know one: "
             "add --name, with its host name or address"
         )
-    if any(name in _EVERYWHERE for name in found.names):
+    if any(name in _EVERYWHERE for name in exposure.names):
         raise ExposureError("--name: no machine is reached by an address that means all of them")
-    return found
+    return exposure
 
 
 def url(host: str, port: int) -> str:
-    """`https://host:port`."""
+    """Return `https://host:port`."""
     return f"https://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def variables(host: str, port: int) -> dict[str, str]:
-    """What tells a container where the server is."""
+    """Return the environment variables that tell a container the server's address."""
     return {
         "KUBERNETES_SERVICE_HOST": host,
         "KUBERNETES_SERVICE_PORT": str(port),
@@ -86,17 +89,17 @@ def variables(host: str, port: int) -> dict[str, str]:
     }
 
 
-def _address(text: str) -> Address:
-    host, port = _parted(text)
+def _parse_address(text: str) -> Address:
+    host, port = _split_port(text)
     if port is None:
-        return Address(_host(host, "--listen"))
+        return Address(_parse_host(host, "--listen"))
     if not (port.isascii() and port.isdigit() and int(port) <= _MAX_PORT):
-        raise ExposureError(f"--listen {text}: {port!r} is no port")
-    return Address(_host(host, "--listen"), int(port))
+        raise ExposureError(f"--listen {text}: {port!r} is not a port")
+    return Address(_parse_host(host, "--listen"), int(port))
 
 
-def _parted(text: str) -> tuple[str, str | None]:
-    """Host and port; an IPv6 address with a port has brackets."""
+def _split_port(text: str) -> tuple[str, str | None]:
+    """Return host and port; an IPv6 address with a port has brackets."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
@@ -108,8 +111,8 @@ def _parted(text: str) -> tuple[str, str | None]:
     return host, port if colon else None
 
 
-def _host(text: str, option: str) -> str:
-    """An address as everyone writes it, or a host name."""
+def _parse_host(text: str, option: str) -> str:
+    """Return an address in its usual form, or a host name. Raises `ExposureError`."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -118,5 +121,5 @@ def _host(text: str, option: str) -> str:
             raise ExposureError(f"{option}: {text!r} is neither a host name nor an address") from None
         return name
     if isinstance(address, IPv6Address) and address.scope_id:
-        raise ExposureError(f"{option}: {text!r} means something on this machine alone") from None
+        raise ExposureError(f"{option}: {text!r} is valid on this machine only") from None
     return str(address)

@@ -1,4 +1,4 @@
-"""The history of a cluster that stays: kept beside its store, and told to those who may list jobs."""
+"""Runs the history of a durable cluster: keeps it beside the store, and answers users who may list jobs."""
 
 import logging
 from collections.abc import AsyncIterator, Mapping
@@ -18,14 +18,14 @@ from muster.cluster.controlplane import ControlPlane
 from muster.cluster.store import DataDirectoryError
 from muster.cluster.store.history import FILE, MOST_AT_ONCE, Found, HistoryError, Question
 from muster.cluster.store.historyworker import History
-from muster.insight.runs import PATH
+from muster.insight.history.runs import PATH
 from muster.runtime.transport import JSON, Request, Response
 
-BACKUP_PATH = "/muster/backup/history"  # where a server gives all of it away, as a file
+BACKUP_PATH = "/muster/backup/history"  # where a server sends the whole history, as a file
 _CONTENT_TYPE = "application/octet-stream"
 _PIECE_BYTES = 256 * 1024
 
-# Of a question. Patterns are matched with every name: long ones with many stars would take long.
+# The limits of a query. Patterns are matched with every name, and long ones with many stars would take long.
 _MOST_NAMES = 20
 _LONGEST_NAME = 253
 _MOST_STARS = 3
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def kept(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
-    """Keep the history of a cluster in its home, whose manager is still to run. Raises `DataDirectoryError`."""
+    """Keep the history of a cluster in its home; its manager is still to run. Raises `DataDirectoryError`."""
     history, settings = History(home / FILE), plane.configuration.muster.history
     try:
         if aside := await history.open(plane.surroundings.clock.now()):
@@ -55,7 +55,10 @@ async def kept(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
 
 
 def access_to(request: Request, user: User) -> Access:
-    """Who may list the Jobs of a namespace, or of all, may see what became of them."""
+    """Return the access that a query needs.
+
+    A user who may list Jobs, of a namespace or of all, may see their history.
+    """
     return Access(user, "list", JOB.group, JOB.plural, request.query.get("namespace", ""))
 
 
@@ -64,31 +67,31 @@ class _Inquiries:
         self._history, self._recorder = history, recorder
 
     async def answer(self, request: Request) -> Response:
-        """What matches a question. Raises `ApiError` (400, 503)."""
+        """Answer a query. Raises `ApiError` (400, 503)."""
         question = question_of(request.query)
         try:
-            await self._caught_up()
+            await self._catch_up()
             return Response(200, encoded(await self._history.ask(question)), JSON)
         except HistoryError as error:
             raise unavailable(str(error)) from error
 
     async def content(self) -> AsyncIterator[bytes]:
-        """All of it, in pieces. Raises `HistoryError`."""
-        await self._caught_up()
+        """Yield the whole history, in pieces. Raises `HistoryError`."""
+        await self._catch_up()
         content = await self._history.content()
         for at in range(0, len(content), _PIECE_BYTES):
             yield content[at : at + _PIECE_BYTES]
 
-    async def _caught_up(self) -> None:
+    async def _catch_up(self) -> None:
         try:
             await self._recorder.caught_up()
-        except HistoryError as error:  # on a full disk, what is there can be read
+        except HistoryError as error:  # on a full disk, recorded runs can still be read
             log.warning("%s", error)
 
 
 def question_of(query: Mapping[str, str]) -> Question:
-    """What a query asks for. Raises `ApiError` (400)."""
-    names = _words(query, "names")
+    """Parse a query. Raises `ApiError` (400)."""
+    names = _split_words(query, "names")
     if len(names) > _MOST_NAMES or any(len(one) > _LONGEST_NAME or one.count("*") > _MOST_STARS for one in names):
         raise bad_request(f"names: at most {_MOST_NAMES}, each with at most {_MOST_STARS} stars")
     limit = integer(query, "limit")
@@ -96,26 +99,26 @@ def question_of(query: Mapping[str, str]) -> Question:
         namespace=query.get("namespace", ""),
         owner=query.get("owner", ""),
         queue=query.get("queue", ""),
-        states=_words(query, "states"),
+        states=_split_words(query, "states"),
         names=names,
         since=integer(query, "since"),
         until=integer(query, "until"),
         limit=MOST_AT_ONCE if limit is None else limit,
-        after=_after(query.get("after", "")),
+        after=_parse_after(query.get("after", "")),
     )
 
 
-def encoded(found: Found) -> bytes:
-    """The answer as JSON: `Runs`."""
-    more = f"{found.more[0]}/{found.more[1]}" if found.more is not None else ""
-    return b'{"items":[%b],"more":"%b"}' % (b",".join(found.bodies), more.encode())
+def encoded(page: Found) -> bytes:
+    """Return the answer as JSON: `Runs`."""
+    more = f"{page.more[0]}/{page.more[1]}" if page.more is not None else ""
+    return b'{"items":[%b],"more":"%b"}' % (b",".join(page.bodies), more.encode())
 
 
-def _words(query: Mapping[str, str], name: str) -> tuple[str, ...]:
+def _split_words(query: Mapping[str, str], name: str) -> tuple[str, ...]:
     return tuple(filter(None, query.get(name, "").split(",")))
 
 
-def _after(text: str) -> tuple[int, str] | None:
+def _parse_after(text: str) -> tuple[int, str] | None:
     if not text:
         return None
     ended, slash, uid = text.partition("/")

@@ -1,4 +1,7 @@
-"""Indexes of informers that several parts ask for: under one name and function, an informer keeps one of each."""
+"""Defines indexes of informers that several controllers share.
+
+An informer keeps one index of each name and function.
+"""
 
 from muster.api.core import Pod
 
@@ -6,5 +9,5 @@ BY_NODE = "node"
 
 
 def by_node(pod: Pod) -> tuple[str, ...]:
-    """For the index BY_NODE: the node that the pod is bound to."""
+    """Return the key for the index BY_NODE: the node that the pod is bound to."""
     return (pod.spec.node_name,) if pod.spec.node_name else ()

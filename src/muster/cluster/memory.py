@@ -1,10 +1,10 @@
-"""Gives the machine back what the C library keeps: objects of a megabyte come and go, and the server stays."""
+"""Returns memory that the C library keeps to the machine: objects of a megabyte come and go, and the server stays."""
 
 import ctypes
 
 
 def give_back() -> None:
-    """What is free among what is not goes back too. Other C libraries than glibc have no word for that."""
+    """Return free memory between used memory to the machine. C libraries other than glibc have no such function."""
     libc = ctypes.CDLL(None)
     if hasattr(libc, "malloc_trim"):
         libc.malloc_trim(0)

@@ -1,10 +1,10 @@
-"""The contract between the API server and the nodes: what it asks of the node of a pod (upstream: the kubelet's API).
+"""Defines the contract between the API server and the nodes: logs, commands in containers, their streams, and ports.
 
-Logs, commands in containers, their streams, and ports. Both sides import this module and not each other.
+Upstream it is the kubelet's API. Both sides import this module and not each other.
 """
 
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,14 +21,16 @@ STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """What of a container's log is wanted.
+    """The selection of a container's log.
 
     container: its name, checked.
     follow: go on until the container ends.
-    previous: of its last run instead of the current one (between two runs, both are the one that has ended).
-    before_newest: `previous` is the run before the newest, also between two runs. Ours: who follows misses none.
-    attempt: of its run of this number, counted from 0; of the kept ones. Ours, too.
-    raw: as the node keeps it, see `muster.runtime.containerlogs`. Ours: it tells exactly what the program wrote.
+    previous: read its previous run instead of the current one (between two runs, both are the run that has ended).
+    before_newest: let `previous` mean the run before the newest, also between two runs. Muster's own: a follower misses
+    none.
+    attempt: read its run of this number, counted from 0, of the kept runs. Muster's own.
+    raw: as the node keeps it, see `muster.runtime.containerlogs`. Muster's own: it tells exactly what the program
+    wrote.
     timestamps: begin every line with its time (RFC 3339).
     since_seconds: only what is not older than this.
     since_time: only what was written from then on; not both of them.
@@ -50,7 +52,7 @@ class LogOptions:
 
 
 class CommandOptions(Struct, frozen=True):
-    """Which program is meant, and which of its streams.
+    """The program to run or attach to, and its streams.
 
     container: its name, checked.
     command: the program and its arguments; none to attach to what runs.
@@ -66,7 +68,7 @@ class CommandOptions(Struct, frozen=True):
 
     @property
     def channels(self) -> frozenset[int]:
-        """The channels that are to be there."""
+        """The channels that the command needs."""
         wanted = (
             (self.stdin, STDIN), (self.stdout, STDOUT), (self.stderr, STDERR), (self.tty, RESIZE), (True, ERROR)
         )  # fmt: skip
@@ -77,60 +79,71 @@ class Program(Protocol):
     """A running program, as its user sees it."""
 
     def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What it writes, as pieces of its standard output (1) and error (2), until it has ended."""
+        """Yield what it writes, as pieces of its standard output (1) and error (2), until it has ended."""
         ...
 
     async def write(self, data: bytes) -> None:
-        """To its standard input; waits while it does not read. What will not be read is dropped."""
+        """Write to its standard input; wait while it does not read. Drop what nobody will read."""
         ...
 
     async def end_input(self) -> None:
-        """There is no more to read."""
+        """End its standard input."""
         ...
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Its terminal, if it has one, has this size now."""
+        """Set the size of its terminal, if it has one."""
         ...
 
     async def ended(self) -> int:
-        """Its exit code, once it has ended. Raises `ApiError` if it could not be started."""
+        """Return its exit code, once it has ended. Raises `ApiError` if it could not be started."""
         ...
 
 
 Opening = Callable[[], AbstractAsyncContextManager[Program]]
-"""Starts the program, or joins it, and lets it go (or kills it) in the end. Entering raises `ApiError`."""
+"""Starts the program, or joins it, and releases it (or kills it) in the end. Entering raises `ApiError`."""
 
 Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
 """Connects to a port of the pod; the socket does not block. Raises OSError, whose text is for the user."""
 
 
+class Reading(Struct, frozen=True):
+    """What a container uses: the processor seconds so far, and the bytes of memory that it holds now."""
+
+    cpu_seconds: float
+    memory_bytes: int
+
+
 class LogSource(Protocol):
-    """A node, as far as the server asks it for logs."""
+    """A node as the server sees it for logs."""
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """The log, in pieces of any size. Raises `ApiError` (400) before the first piece if there is none yet."""
+        """Yield the log, in pieces of any size. Raises `ApiError` (400) before the first piece if there is none."""
         ...
 
     def kept(self, job: str) -> Sequence[KeptPod]:
-        """The pods of a Job, by its uid, that are gone and have left their logs."""
+        """Return the pods of a Job, by its UID, that are gone and have left their logs."""
         ...
 
     def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """The log of one of them."""
+        """Yield the log of a pod that is gone."""
         ...
 
 
 class NodeConnection(LogSource, Protocol):
-    """A node, as far as the server asks it for things."""
+    """A node as the server sees it."""
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Run a command in a container. Raises `ApiError` (400) if that does not run."""
+        """Run a command in a container. Raises `ApiError` (400) if the container does not run."""
         ...
 
     def attach(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Join the streams of a container's own process. Raises `ApiError` (400) if it does not run."""
+        """Join the streams of a container's own process. Raises `ApiError` (400) if the container does not run."""
         ...
 
     def dial(self, pod: Pod) -> Dial:
-        """Connect to ports of a pod. Raises `ApiError` (400) if it does not run."""
+        """Return a function that connects to ports of a pod. Raises `ApiError` (400) if the pod does not run."""
+        ...
+
+    async def usage(self) -> Mapping[tuple[str, str], Reading]:
+        """Return what the node's containers use, by the pod's UID and the container's name."""
         ...

@@ -1,4 +1,4 @@
-"""`muster up`: an embedded cluster that is durable, and that any Kubernetes client reaches over HTTPS."""
+"""Runs `muster up`: a durable embedded cluster that any Kubernetes client reaches over HTTPS."""
 
 import asyncio
 import signal
@@ -13,6 +13,7 @@ from muster.cluster import backups, history
 from muster.cluster.apiserver.access.audit import Audit, AuditLog
 from muster.cluster.apiserver.access.audit_policy import Policy
 from muster.cluster.apiserver.answers import Stream
+from muster.cluster.apiserver.decode import Document
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.embedded import Running, begun
 from muster.cluster.entrance import PKI, Entrance
@@ -29,9 +30,10 @@ AUDIT_LOG = "audit.log"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `muster up` was told. Without a policy no audit log is kept.
+    """The options of `muster up`. Without an audit policy no audit log is kept.
 
-    exposure: where other machines reach the server; nowhere, if it says nothing.
+    exposure: where other machines reach the server; by default nowhere.
+    definitions: CustomResourceDefinitions that list the kinds of Kueue, JobSet and the like, which are served anyway.
     """
 
     home: Path
@@ -40,26 +42,34 @@ class Options:
     configuration: Configuration = EMBEDDED
     audit_policy: Policy | None = None
     exposure: Exposure = UNEXPOSED
+    definitions: Sequence[Document] = ()
 
 
 async def serve(options: Options, ready: Callable[[str, str], None]) -> None:
-    """Run until SIGTERM or SIGINT, then end all pods and stop. `ready` is told the URL, and that for
-    other machines ("" for none), once everything serves.
+    """Run until SIGTERM or SIGINT, then end all pods and stop.
 
-    Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or what made a part fail.
+    ready: called once everything serves, with the URL for this machine, and the URL for other machines ("" for none).
+    Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or the error of a failed part.
     """
     allow_descriptors()
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             loop.add_signal_handler(number, stopping.set)
     journal = SqliteJournal(options.home, is_used=(options.home / PKI).exists())
     state = options.home / NODES
     with closing(Entrance(options.home, options.port, options.exposure)) as entrance:
         beside = partial(history.kept, home=options.home)
         async with begun(
-            journal, state, options.nodes, options.configuration, adopt=True, entrance=entrance, beside=beside
+            journal,
+            state,
+            options.nodes,
+            options.configuration,
+            adopt=True,
+            entrance=entrance,
+            beside=beside,
+            definitions=options.definitions,
         ) as running:
             if options.audit_policy is not None:
                 _keep_audit(running.plane, options.audit_policy, options.home / AUDIT_LOG)
@@ -67,17 +77,17 @@ async def serve(options: Options, ready: Callable[[str, str], None]) -> None:
             front = await entrance.open(running.plane)
             try:
                 entrance.credentials.write_kubeconfig(options.home / "kubeconfig", entrance.url)
-                await _started(running, stopping)
+                await _wait_until_started(running, stopping)
                 if not stopping.is_set():
                     ready(entrance.url, entrance.outside)
                     await running.until(stopping.wait())
-                await running.end()  # clients see how their jobs end
+                await running.end()  # before the front stops, so that clients see how their jobs end
             finally:
                 await front.stop()
 
 
-async def _started(running: Running, stopping: asyncio.Event) -> None:
-    """Wait until everything has started, or that is not wanted any more."""
+async def _wait_until_started(running: Running, stopping: asyncio.Event) -> None:
+    """Wait until everything has started, or until the user stops the server."""
     starting = asyncio.create_task(running.started(default_queue=True))
     ending = asyncio.create_task(stopping.wait())
     try:

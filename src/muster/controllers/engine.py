@@ -1,8 +1,9 @@
-"""The engine: quota, Jobs, placement and worker clusters under one manager, whatever server that manager talks to.
+"""Assembles the engine: quota, Jobs, placement and worker clusters under one manager, whatever server it talks to.
 
 The embedded cluster, an operator in a cluster and a simulation differ in their server and their clock, not in this.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,9 +22,12 @@ from muster.controllers.jobset import JobSetController
 from muster.controllers.podgroup.budget import PodGroupBudgetController
 from muster.controllers.podgroup.policy import PodGroupPolicyController
 from muster.controllers.podgroup.status import PodGroupStatusController
+from muster.controllers.provisioning.checks import ProvisioningCheckController
+from muster.controllers.provisioning.reconciler import ProvisioningController
 from muster.controllers.queueing.admission import AdmissionController
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.capacity import NodeQuotaController
+from muster.controllers.queueing.devices import DeviceReview
 from muster.controllers.queueing.fairusage import fair_usage
 from muster.controllers.queueing.inuse import checks_in_use, flavors_in_use, topologies_in_use
 from muster.controllers.queueing.metrics import QueueingMetrics
@@ -34,25 +38,29 @@ from muster.controllers.queueing.status.cohort import CohortController
 from muster.controllers.queueing.status.localqueue import LocalQueueController
 from muster.controllers.queueing.status.visibility import Visibility
 from muster.controllers.queueing.ungater import TopologyUngater
+from muster.controllers.queueing.variants import VariantController
 from muster.controllers.queueing.workload import WorkloadController
 from muster.controllers.scheduler.scheduler import Scheduler
+from muster.gang.nodes.devices import Matcher, match_nothing
 from muster.multicluster.checks import CheckController
 from muster.multicluster.clusters import ClusterController, Fleet
 from muster.multicluster.garbage import GarbageCollector
 from muster.multicluster.mirrors.table import mirrors
 from muster.multicluster.quotacontroller import ManagerQuotaController
-from muster.multicluster.reach import Reach, Surroundings, over_https, paced
+from muster.multicluster.reach import Reach, Surroundings, over_https, paced, ping_seconds
 from muster.multicluster.workloads import DispatchController
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.manager import Manager
 
+log = logging.getLogger(__name__)
+
 
 class Part(StrEnum):
-    """What may run in one process or in several, or be left to a controller of the cluster's own."""
+    """A part of the engine, which may run in its own process or be left to the cluster's own controller."""
 
-    JOBS = "jobs"  # Jobs make pods, elastic ones too, and go when their time is over
+    JOBS = "jobs"  # Jobs make pods, elastic ones too, and expire by their TTL
     JOBSETS = "jobsets"  # JobSets make Jobs
-    QUEUEING = "queueing"  # workloads get quota, and what they are made of starts and stops with it
+    QUEUEING = "queueing"  # workloads get quota, and their jobs start and stop with it
     SCHEDULING = "scheduling"  # pods get nodes
     MULTICLUSTER = "multicluster"  # workloads go to worker clusters
 
@@ -61,8 +69,8 @@ class Part(StrEnum):
 class Engine:
     """What the parts let their host read."""
 
-    visibility: Visibility | None  # None: no queues are kept here
-    fleet: Fleet | None  # None: no worker clusters are followed here
+    visibility: Visibility | None  # None: this engine keeps no queues
+    fleet: Fleet | None  # None: this engine follows no worker clusters
 
 
 def assemble(
@@ -72,12 +80,16 @@ def assemble(
     parts: Iterable[Part] = tuple(Part),
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
     reach: Reach = over_https,
+    matches: Matcher = match_nothing,
 ) -> Engine:
-    """Put the parts under the manager, before it runs.
+    """Add the parts to the manager, before it runs.
 
-    integrations: the kinds of jobs that may queue. reach: how worker clusters are reached.
+    integrations: the kinds of jobs that may queue. reach: opens transports to worker clusters.
+    matches: whether a device matches an expression of a device class or of a claim.
     """
     chosen, visibility, fleet = frozenset(parts), None, None
+    for warning in configuration.warnings:
+        log.warning("%s", warning)
     if Part.JOBS in chosen:
         manager.add(JobController(manager, events.recorder("job-controller")))
         manager.add(TtlController(manager))
@@ -86,9 +98,10 @@ def assemble(
         start, upstream = configuration.muster.group_scheduling, configuration.muster.job_set_namespace
         manager.add(JobSetController(manager, events.recorder("jobset"), start=start, upstream=upstream))
     if Part.QUEUEING in chosen:
-        visibility = _add_queueing(manager, events, configuration, integrations)
+        visibility = _add_queueing(manager, events, configuration, integrations, matches)
     if Part.SCHEDULING in chosen:
-        _add_scheduling(manager, events, configuration, integrations)
+        runs_jobs = Part.JOBS in chosen
+        _add_scheduling(manager, events, configuration, integrations, matches, runs_jobs=runs_jobs)
     if Part.MULTICLUSTER in chosen and configuration.features.enabled("MultiKueue"):
         fleet = _add_multicluster(manager, events, configuration, reach)
     return Engine(visibility, fleet)
@@ -98,7 +111,10 @@ def _add_multicluster(manager: Manager, events: EventSink, configuration: Config
     settings = configuration.multi_kueue
     kinds = mirrors(configuration)
     reach = paced(reach, configuration.client_connection)
-    around = Surroundings(settings.origin, tuple(each.kind for each in kinds), manager.clock, manager.random, reach)
+    pings = ping_seconds(settings.worker_lost_timeout / SECOND)
+    around = Surroundings(
+        settings.origin, tuple(each.kind for each in kinds), manager.clock, manager.random, reach, pings
+    )
     clusters = ClusterController(manager, events.recorder("multikueue"), configuration, around)
     manager.add(clusters)
     manager.add(CheckController(manager))
@@ -111,7 +127,13 @@ def _add_multicluster(manager: Manager, events: EventSink, configuration: Config
 
 
 def _add_scheduling(
-    manager: Manager, events: EventSink, configuration: Configuration, integrations: Sequence[Integration[Any]]
+    manager: Manager,
+    events: EventSink,
+    configuration: Configuration,
+    integrations: Sequence[Integration[Any]],
+    matches: Matcher,
+    *,
+    runs_jobs: bool,
 ) -> None:
     settings, groups = configuration.muster.scheduling, pod_groups(configuration)
     names = frozenset(settings.scheduler_names)
@@ -120,16 +142,27 @@ def _add_scheduling(
     manager.add(PodGroupPolicyController(manager, recorder, groups))
     manager.add(PodGroupBudgetController(manager, recorder, groups))
     sources = gang_sources(integrations, configuration)
-    manager.add(Scheduler(manager, events.recorder("default-scheduler"), sources, names=names, settings=settings))
+    wait = configuration.wait_for_pods_ready
+    queues_recover = wait is not None and bool(wait.recovery_timeout)
+    scheduler = Scheduler(
+        manager, events.recorder("default-scheduler"), sources, names=names, settings=settings, matches=matches,
+        runs_jobs=runs_jobs, queues_recover=queues_recover,
+    )  # fmt: skip
+    manager.add(scheduler)
 
 
 def _add_queueing(
-    manager: Manager, events: EventSink, configuration: Configuration, integrations: Sequence[Integration[Any]]
+    manager: Manager,
+    events: EventSink,
+    configuration: Configuration,
+    integrations: Sequence[Integration[Any]],
+    matches: Matcher,
 ) -> Visibility:
     manager.add(NodeQuotaController(manager))
-    cache = QueueingCache(manager, configuration)
+    cache = QueueingCache(manager, configuration, matches)
+    manager.add(DeviceReview(manager, cache.devices))
     usage = fair_usage(manager, cache, configuration)
-    metrics = QueueingMetrics(manager.registry, cache, configuration.metrics, by_usage=usage is not None)
+    metrics = QueueingMetrics(manager.registry, cache, configuration, by_usage=usage is not None)
     if usage is not None:
         manager.add(usage)
     recorder = events.recorder("kueue-admission")
@@ -143,8 +176,13 @@ def _add_queueing(
     for in_use in (flavors_in_use, checks_in_use, topologies_in_use):
         manager.add(in_use(manager))
     manager.add(PriorityClassController(manager))
-    manager.add(TopologyUngater(manager, cache))
-    manager.add(NodeReplacement(manager, cache, recorder))
+    manager.add(TopologyUngater(manager, cache, configuration))
+    manager.add(NodeReplacement(manager, cache, recorder, configuration.features))
+    manager.add(ProvisioningCheckController(manager))
+    recorder = events.recorder("kueue-provisioning-request-controller")
+    manager.add(ProvisioningController(manager, recorder, configuration))
+    if configuration.features.enabled("ConcurrentAdmission"):
+        manager.add(VariantController(manager, events.recorder("concurrent-admission-controller")))
     manager.add(WorkloadController(manager, events.recorder("kueue-workload-controller"), configuration))
     for part in reconcilers(manager, events.recorder("kueue-job-controller"), configuration, integrations):
         manager.add(part)

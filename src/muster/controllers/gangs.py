@@ -1,20 +1,26 @@
-"""Gangs as the scheduler keeps them: which pods belong together, how many there should be, and what is half done.
+"""Defines gangs as the scheduler sees them.
 
-Where gangs come from is said by `GangSource`s: that of each kind of job that has one, and that of groups of pods.
+Which pods belong together, how many there should be, and what is half bound.
+
+`GangSource`s find the gangs: one for each kind of job that has gangs, and one for groups of pods.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from muster.api.conditions import find
+from muster.api.batch import JOB, Job
 from muster.api.config.types import SCHEDULER_NAMES
 from muster.api.core import Pod
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta, controller_of
-from muster.api.ours.elastic import GANG_ANNOTATION
+from muster.api.ours.elastic import GANG_ANNOTATION, HELD_ANNOTATION, is_elastic
+from muster.api.ours.interruptions import PREEMPTED_ANNOTATION
+from muster.gang.demands import Demand, Size, split_demands
 from muster.gang.order.ends import End, end_of
 from muster.gang.quorum import Quorum
 from muster.gang.topology import TopologyConstraint
@@ -23,40 +29,57 @@ from muster.runtime.objects import key_of, meta_of
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
-BINDING_ANNOTATION = "muster.dev/binding-since"
+# More digits than any number of members has.
+_LONGEST_NUMBER = 10
 
-# The rest of a gang that is half bound, and whose bound pods would be lost, is given so long to find room: as long as
-# pods stay on a node that does not answer.
+# The rest of a half bound gang has so long to find room before the bound pods are deleted: as long as pods stay on an
+# unreachable node.
 PATIENCE_SECONDS = 300.0
 
-# The schedulers that we are: what pods name that are ours to place.
+# The names of our scheduler: pods with one of these names are ours to place.
 SCHEDULERS = frozenset(SCHEDULER_NAMES)
 
-# Less than any priority that a pod can have.
+# Lower than any pod's priority.
 LOWEST_PRIORITY = -(2**31) - 1
 
 
 class Turn(Struct, frozen=True):
     """Pods that are placed together: as many as there is room for, if that meets every quorum, or none.
 
-    pods: those that are to go first come first.
+    pods: the preferred ones first.
     quorums: none: all of them or none.
-    topology: how near to each other, and to those that run, they have to be.
+    topology: how near to each other, and to the gang's running pods, they must be.
     surplus: the gang runs without them.
-    repairs: the gang cannot go on without them, and others of it run.
+    demand: what they are for.
     """
 
     pods: tuple[Pod, ...]
     quorums: tuple[Quorum, ...] = ()
     topology: TopologyConstraint | None = None
     surplus: bool = False
-    repairs: bool = False
+    demand: Demand = Demand.START
+
+    @property
+    def repairs(self) -> bool:
+        """Whether a running gang lost these pods, and cannot go on without them."""
+        return self.demand is Demand.REPAIR
+
+    @property
+    def grows(self) -> bool:
+        """Whether the gang counts on these pods from now on, and did not before."""
+        return self.demand is Demand.GROWTH and not self.surplus
+
+    def one_by_one(self) -> "tuple[Turn, ...]":
+        """Return the turns of a next wave, whose pods pass others one by one; any other turn stays whole."""
+        if self.demand is not Demand.WAVE:
+            return (self,)
+        return tuple(Turn((pod,), topology=self.topology, demand=self.demand) for pod in self.pods)
 
 
 class Due(Struct, frozen=True):
-    """What of a gang is to be placed now: its turns, one after the other.
+    """The part of a gang to place now: its turns, one after the other.
 
-    lacking: why there are none, if people should be told; a gang whose pods are still being made says nothing.
+    lacking: why there are none, if people should know; "" for a gang whose pods are still being created.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -66,69 +89,87 @@ class Due(Struct, frozen=True):
 class Members(Struct, frozen=True):
     """The pods of a gang: those without a node that could get one, those with one, and the rest.
 
-    others: that have ended, are on their way out, are gated or another scheduler's; none unless the source
+    others: pods that have ended, are being deleted, are gated or another scheduler's; only the gated, unless the source
         `counts_others`.
+    jobs: the Jobs that make pods of the gang and count some of them as done, where the source `counts_others`. A pod
+        that a Job counts may be gone: with its lost node, or because somebody deleted it.
     """
 
     unbound: Collection[Pod]
     bound: Collection[Pod] = ()
     others: Collection[Pod] = ()
+    jobs: Collection[Job] = ()
 
     @property
     def first(self) -> Pod:
-        """One of the unbound; they all say the same of their gang."""
+        """One of the unbound pods; all say the same of their gang."""
         return next(iter(self.unbound))
 
-    @property
-    def succeeded(self) -> tuple[Pod, ...]:
-        """Those of the others that have succeeded."""
-        return tuple(pod for pod in self.others if pod.status.phase == "Succeeded")
+    def count_succeeded(self) -> int:
+        """Return how many members have succeeded: each pod once, whether its object, its Job or both say so."""
+        seen = Counter(owner_uid(pod) for pod in self.others if pod.status.phase == "Succeeded")
+        gone = (job.status.succeeded - seen[job.metadata.uid] for job in self.jobs)
+        return seen.total() + sum(max(0, number) for number in gone)
 
 
 class GangSource(Protocol[T_contra]):
     """One sort of gang: which pods are together, how many there should be, and which object carries it. Pure.
 
-    The carrier of a gang is the object on which the intent to bind it is recorded, and that is told why it waits: the
-    Job, the PodGroup.
+    The carrier of a gang is the object that records its size and gets the events about its wait: the Job, the PodGroup.
     """
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """Those of the carriers, the first that has one of the gang's name first; none if there is nothing but pods."""
+        """The kinds of carriers; of two with the gang's name, the first kind wins. Empty if there are only pods."""
         return ()
 
     @property
     def optional(self) -> bool:
-        """Whether a server may do without the carriers' kinds."""
+        """Whether a server may lack the carriers' kinds."""
         return False
 
     @property
     def counts_others(self) -> bool:
-        """Whether only the pods themselves tell how many have succeeded, and what else becomes of them."""
+        """Whether the pods and their Jobs, not the carrier, tell how many pods have succeeded."""
         return False
 
     def key(self, pod: Pod) -> str:
-        """The gang of a pod, "" if it is in none of this sort: `namespace/name/more`, as the carrier is called."""
+        """Return the key of a pod's gang, `namespace/name/more` with the carrier's name.
+
+        "" if it is in none of this sort.
+        """
         ...
 
     def key_of(self, carrier: T_contra) -> str:  # noqa: ARG002  (some have no carriers)
-        """The gang of a carrier."""
+        """Return the key of a carrier's gang."""
         return ""
 
     def end(self, carrier: T_contra, started: float) -> End | None:
-        """When a gang that started then ends, as far as its carrier says; seconds since the epoch."""
+        """Return when a gang that started then ends, as far as its carrier says; in seconds since the epoch."""
         return end_of(meta_of(carrier), None, started)
 
     def needs(self, carrier: T_contra, pods: Collection[Pod]) -> tuple[Quorum, ...]:  # noqa: ARG002
-        """Of these pods, which run, those that a gang needs to go on; none: all of them."""
+        """Return the quorums of these running pods that the gang needs to go on; none: all of them."""
         return ()
 
     def patience(self, carrier: T_contra) -> float:  # noqa: ARG002
-        """For how many seconds a gang that is half bound may wait for room for its rest."""
+        """Return for how many seconds a half bound gang may wait for room for its rest."""
         return PATIENCE_SECONDS
 
+    def members(self, carrier: T_contra, pods: Iterable[Pod]) -> list[Pod]:  # noqa: ARG002  (most have no others)
+        """Return the unfinished pods that count; the others are about to be deleted."""
+        return list(pods)
+
+    def held(self, carrier: T_contra, pods: Collection[Pod]) -> int:  # noqa: ARG002
+        """Return how many members a gang with these running pods has, to be recorded on its carrier."""
+        return len(pods)
+
+    def most(self, carrier: T_contra) -> int | None:  # noqa: ARG002
+        """Return how many members a gang that recorded more can have by now; None if it never shrinks."""
+        return None
+
     def due(self, carrier: T_contra | None, members: Members) -> Due:
-        """What is to be placed now. carrier: None if there is none, or not yet. members: some of them are unbound."""
+        """Return what to place now. carrier: None if there is none, or not yet. members: some of them are unbound."""
         ...
 
 
@@ -137,68 +178,96 @@ class OwnedGangs(GangSource[T], Protocol[T]):
 
     @property
     def kind(self) -> Kind[T]:
-        """That of the carriers."""
+        """The kind of the carriers."""
         ...
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """The one."""
+        """The one kind."""
         return (self.kind,)
 
     def wanted(self, carrier: T) -> int:
-        """How many unfinished pods there should be now."""
+        """Return how many unfinished pods there should be now."""
         ...
 
-    def members(self, carrier: T, pods: Iterable[Pod]) -> list[Pod]:  # noqa: ARG002  (most have no others)
-        """Those of the unfinished pods that count."""
-        return list(pods)
+    def size(self, carrier: T, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:  # noqa: ARG002
+        """Return the present and wanted size of the gang. bound: its running pods. gated: its pods that have gates."""
+        wanted, recorded = self.wanted(carrier), held_members(meta_of(carrier))
+        return Size(wanted, len(bound), max(len(bound), wanted if recorded is None else recorded))
+
+    def place(self, carrier: T) -> Callable[[Pod], int] | None:  # noqa: ARG002  (some have none)
+        """Return the function that gives the place of a pod in its gang; None: its pods have no places."""
+        return None
 
     def key(self, pod: Pod) -> str:
-        """`namespace/job/uid`."""
+        """Return `namespace/job/uid`."""
         owner = controller_of(pod.metadata)
         if owner is None or not self.kind.is_of(owner):
             return ""
         return f"{pod.metadata.namespace}/{owner.name}/{owner.uid}"
 
     def key_of(self, carrier: T) -> str:
-        """`namespace/job/uid`."""
+        """Return `namespace/job/uid`."""
         return f"{key_of(carrier)}/{meta_of(carrier).uid}"
 
     def needs(self, carrier: T, pods: Collection[Pod]) -> tuple[Quorum, ...]:
-        """All of them, if they start together; else each may go for itself."""
+        """Return one quorum of all pods, if they start together; else each may go for itself."""
         return () if starts_together(meta_of(carrier)) else (Quorum(frozenset(pod.metadata.uid for pod in pods), 0),)
 
     def due(self, carrier: T | None, members: Members) -> Due:
-        """All pods together once there are as many as there should be; one by one if the carrier says so."""
+        """Return all pods together once all wanted ones exist; one by one if the carrier says so."""
         if carrier is None:
             return Due()
         if not starts_together(meta_of(carrier)):
             return one_by_one(members.unbound)
-        wanted = self.wanted(carrier)
-        if len(members.unbound) + len(members.bound) < wanted:  # pods come one by one: each is counted, not looked at
+        bound = self.members(carrier, members.bound)
+        size = self.size(carrier, bound, members.others)
+        # The pods of a starting gang come one by one: count each in constant time.
+        if not bound and not size.in_waves and len(members.unbound) < size.wanted:
             return Due()
-        unbound, bound = self.members(carrier, members.unbound), self.members(carrier, members.bound)
-        return whole(Members(unbound, bound), wanted)
+        return due_of(self.members(carrier, members.unbound), size, self.place(carrier))
 
 
-def whole(members: Members, wanted: int) -> Due:
-    """All that are unbound together, once so many are there."""
-    complete = len(members.unbound) + len(members.bound) >= wanted
-    if not members.unbound or not complete:
-        return Due()
-    return Due((Turn(tuple(by_age(members.unbound)), repairs=bool(members.bound)),))
+def due_of(unbound: Iterable[Pod], size: Size, place: Callable[[Pod], int] | None = None) -> Due:
+    """Return the demands of a gang as turns, in the order in which they are tried. place: see `split_demands`."""
+    demands = split_demands(by_age(unbound), size, place)
+    together = (
+        Turn(pods, demand=demand)
+        for pods, demand in (
+            (demands.start, Demand.START),
+            (demands.repair, Demand.REPAIR),
+            (demands.growth, Demand.GROWTH),
+        )
+        if pods
+    )
+    return Due((*together, *wave_of(demands.wave)))
 
 
-def one_by_one(pods: Iterable[Pod], *, surplus: bool = False, topology: TopologyConstraint | None = None) -> Due:
-    """Each pod for itself, the oldest first. surplus: the gang runs without them. topology: near to those that run."""
-    return Due(tuple(Turn((pod,), topology=topology, surplus=surplus) for pod in by_age(pods)))
+def wave_of(pods: Collection[Pod]) -> tuple[Turn, ...]:
+    """Return the turn of a next wave: as many of its pods as there is room for; none if it has no pods."""
+    quorum = Quorum(frozenset(pod.metadata.uid for pod in pods), 1)
+    return (Turn(tuple(by_age(pods)), (quorum,), demand=Demand.WAVE),) if pods else ()
+
+
+def one_by_one(
+    pods: Iterable[Pod],
+    *,
+    surplus: bool = False,
+    topology: TopologyConstraint | None = None,
+    demand: Demand = Demand.START,
+) -> Due:
+    """Return a turn for each pod, the oldest first.
+
+    surplus: the gang runs without them. topology: they must be near to the gang's running pods.
+    """
+    return Due(tuple(Turn((pod,), topology=topology, surplus=surplus, demand=demand) for pod in by_age(pods)))
 
 
 class Gang(Struct):
     """The unfinished pods of one gang, by UID. Its priority is the highest that one of them ever had.
 
     source: None for a pod that stands alone.
-    version: another whenever something of its pods is.
+    version: changes whenever one of its pods does.
     """
 
     source: GangSource[Any] | None = None
@@ -209,56 +278,91 @@ class Gang(Struct):
 
     @property
     def pods(self) -> list[Pod]:
-        """All of them."""
+        """All pods of the gang."""
         return [*self.bound.values(), *self.unbound.values()]
 
 
 def gang_of(pod: Pod, sources: Sequence[GangSource[Any]]) -> tuple[str, GangSource[Any] | None]:
-    """The key of a pod's gang, and the first source that has it: `namespace/uid` for a pod that stands alone."""
+    """Return the key of a pod's gang, and the first source that has it.
+
+    `namespace/uid` for a pod that stands alone.
+    """
     for source in sources:
         if key := source.key(pod):
             return key, source
     return f"{pod.metadata.namespace}/{pod.metadata.uid}", None
 
 
+def find_gang_of_done(job: Job, sources: Sequence[GangSource[Any]]) -> str:
+    """Return the key of the gang for which a Job counts done pods.
+
+    "" if none are done, or the Job carries its own gang.
+    """
+    if not (job.status.succeeded or job.status.failed_indexes):
+        return ""
+    template, owners = job.spec.template, (JOB.refer_to_controller(job.metadata),)
+    meta = replace(template.metadata, namespace=job.metadata.namespace, owner_references=owners)
+    key, source = gang_of(Pod(metadata=meta, spec=template.spec), sources)
+    return key if source is not None and source.counts_others else ""
+
+
+def owner_uid(pod: Pod) -> str:
+    """Return the UID of the object that controls the pod; "" if nothing does."""
+    owner = controller_of(pod.metadata)
+    return owner.uid if owner is not None else ""
+
+
 def starts_together(meta: ObjectMeta) -> bool:
-    """Whether the pods of a job are bound together or not at all, which is so unless it says otherwise."""
+    """Return whether the pods of a job are bound together or not at all; true unless the job says otherwise."""
     return meta.annotations.get(GANG_ANNOTATION) != "false"
 
 
 def created(meta: ObjectMeta) -> datetime:
-    """When the server made the object."""
+    """Return when the server created the object."""
     assert meta.creation_timestamp is not None, "the server stamps every object"
     return meta.creation_timestamp
 
 
 def by_age(pods: Iterable[Pod]) -> list[Pod]:
-    """The oldest first."""
+    """Return the pods, the oldest first."""
     return sorted(pods, key=lambda pod: (created(pod.metadata), pod.metadata.name))
 
 
 def made_by(pod: Pod, moment: datetime) -> bool:
-    """Whether it existed then; to the second, which is all that the server stamps."""
+    """Return whether the pod existed then; to the second, which is the server's precision."""
     return created(pod.metadata) <= moment
 
 
-def binding_since(carrier: ObjectMeta) -> datetime | None:
-    """When a scheduler last began to bind the whole gang, if it needed several writes."""
-    try:
-        since = datetime.fromisoformat(carrier.annotations.get(BINDING_ANNOTATION, ""))
-    except ValueError:  # absent, or another program wrote there: no intent of ours
-        return None
-    return since if since.tzinfo else None
+def held_members(carrier: ObjectMeta) -> int | None:
+    """Return how many members a gang had when it last started or grew; None if no annotation of ours says it."""
+    text, slash, uid = carrier.annotations.get(HELD_ANNOTATION, "").partition("/")
+    # Muster 0.1.0 wrote the number alone.
+    is_ours = (not slash or uid == carrier.uid) and text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
+    return int(text) if is_ours else None
 
 
-def bound_since(pods: Iterable[Pod]) -> datetime | None:
-    """When the first of some bound pods got its node, by what the server says; None if that is not known of all."""
-    found = [find(pod.status.conditions, "PodScheduled") for pod in pods]
-    times = [one.last_transition_time for one in found if one is not None and one.status == "True"]
-    known = [time for time in times if time is not None]
-    return min(known) if known and len(known) == len(found) else None
+def note_held_members(carrier: ObjectMeta, held: int) -> dict[str, str]:
+    """Return the annotation that `held_members` reads."""
+    return {HELD_ANNOTATION: f"{held}/{carrier.uid}"}
+
+
+def shrunk_to(source: GangSource[T], carrier: T) -> int | None:
+    """Return how many members a gang can have whose carrier recorded more of them; None if it has not shrunk."""
+    recorded = held_members(meta_of(carrier))
+    most = source.most(carrier) if recorded is not None else None
+    return most if most is not None and recorded is not None and most < recorded else None
+
+
+def is_counted(carrier: ObjectMeta) -> bool:
+    """Return whether the number of a gang's members matters even if it is one: its size may change, or has changed."""
+    return is_elastic(carrier.annotations) or held_members(carrier) is not None
+
+
+def is_preempted(pod: Pod) -> bool:
+    """Return whether the pod was chosen as a victim: its gang must not count on it."""
+    return PREEMPTED_ANNOTATION in pod.metadata.annotations
 
 
 def is_marked(pod: Pod) -> bool:
-    """Whether it has been told that it cannot be placed."""
+    """Return whether the pod has the condition that it cannot be placed."""
     return any(c.type == "PodScheduled" and c.reason == "Unschedulable" for c in pod.status.conditions)

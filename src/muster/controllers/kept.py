@@ -1,8 +1,8 @@
-"""What the engine keeps of the objects that it follows: what a decision depends on, and once what many have alike.
+"""Reduces the objects that the engine follows: it keeps what a decision depends on, and equal parts only once.
 
 Most pods of a big cluster run, and are of others. Of such a pod counts where it is, what it takes there, whom it
-belongs to and how it is doing; not what it runs. Pods that wait, or queue by themselves, are kept whole: nodes are
-asked for with them, and Workloads are made of them.
+belongs to and its status; not what it runs. Pods that wait, or queue by themselves, are kept whole: the scheduler
+places them by all of their spec, and Workloads are made of them.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from muster.runtime.cache import lean
 
 T = TypeVar("T")
 
-# So many parts of objects are remembered, to be found again in others, unless they are as long as this.
+# The number of remembered parts that other objects may share, and the length from which a part is not remembered.
 MOST_SHARED, LONG_BYTES = 4096, 16 << 10
 # Conditions that only say how the node starts the pod.
 _STEPS: Final = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady"})
@@ -29,13 +29,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Kept:
-    """Called with each object that is seen; what it returns is kept instead."""
+    """A function that returns the part to store of each object that is seen."""
 
     def __init__(self) -> None:
         self._shared: dict[tuple[type, bytes], Any] = {}
 
     def __call__(self, obj: T) -> T:
-        """The object as the engine keeps it."""
+        """Return the object as the engine stores it."""
         found: Any = lean(obj)
         if isinstance(found, Pod) and found.spec.node_name and not _queues(found):
             found = replace(found, spec=self._spec(found.spec), status=_status(found.status))
@@ -54,7 +54,7 @@ class Kept:
         )
 
     def _once(self, part: T) -> T:
-        """An equal part of another object, if one is remembered; else this one, made of such parts."""
+        """Return an equal, remembered part of another object; else this one, made of such parts."""
         if not part or _is_plain(part):
             return part
         key = type(part[0] if isinstance(part, tuple) else part), _encode(part)
@@ -76,7 +76,7 @@ class Kept:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether it holds nothing that is shared. It is not empty."""
+    """Return whether the part, which is not empty, holds nothing that is shared."""
     return not isinstance(value[0] if isinstance(value, tuple) else value, Struct)
 
 

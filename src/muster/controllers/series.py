@@ -1,8 +1,8 @@
-"""Kueue's metrics: how their names begin, and the labels that most of them have."""
+"""Names Kueue's metrics: their prefix, and the labels that most of them have."""
 
 _PREFIX = "kueue_"
 
-# Who counts; there is one of us.
+# The replica's role label; one replica counts.
 ROLE = ("standalone",)
 ROLE_LABEL = ("replica_role",)
 QUEUE_LABELS = ("cluster_queue",)
@@ -10,5 +10,5 @@ LOCAL_LABELS = ("name", "namespace")
 
 
 def named(name: str) -> str:
-    """The whole name of a metric."""
+    """Return the whole name of a metric."""
     return _PREFIX + name

@@ -1,6 +1,6 @@
-"""How long jobs wait for their Workloads, and pods of admitted Workloads for their scheduling gates to open.
+"""Measures how long jobs wait for their Workloads, and pods of admitted Workloads for their scheduling gates to open.
 
-Under Kueue's metric names. Told where it is done: no Workload says when its pods were let go.
+The names are Kueue's metric names. The writers report each wait: no Workload says when its pods' gates were opened.
 """
 
 from datetime import datetime
@@ -14,6 +14,7 @@ from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import ADMITTED
 from muster.api.managed.pods import group_name
 from muster.api.meta import ObjectMeta
+from muster.controllers.customlabels import CustomLabels
 from muster.controllers.series import QUEUE_LABELS, ROLE, ROLE_LABEL, named
 from muster.queueing.elastic.growth import grew
 from muster.runtime.manager import Manager
@@ -25,27 +26,30 @@ _CREATION_BUCKETS = tuple(0.01 * 2**power for power in range(11))
 
 
 class GateWaits:
-    """From admission until a scheduling gate of a pod is removed.
+    """The waits from admission until a scheduling gate of a pod is removed.
 
-    Pods for which a Workload that runs was given more waited from then on. Upstream's would: there that is another
-    Workload, with an admission of its own.
+    Pods for which a running Workload was granted more waited from that grant on. Upstream's would, too: there such a
+    grant
+    is another Workload, with an admission of its own.
     """
 
-    def __init__(self, manager: Manager) -> None:
+    def __init__(self, manager: Manager, custom: CustomLabels) -> None:
         self._clock = manager.clock
-        self._seconds = gate_seconds(manager.registry)
-        self._grown: dict[str, datetime] = {}  # when Workloads were seen to be given more, by their UIDs
+        self._custom = custom
+        self._seconds = gate_seconds(manager.registry, custom)
+        self._grown: dict[str, datetime] = {}  # when running Workloads were granted more, by their UIDs
         manager.informer(WORKLOAD).on_change(self._changed)
 
     def removed(self, gate: str, pod: Pod, workload: Workload) -> None:
-        """The pod, of this Workload, has this gate no more."""
+        """Record that this gate was removed from the pod of this Workload."""
         admitted, admission = find_true(workload.status.conditions, ADMITTED), workload.status.admission
         if admitted is None or admitted.last_transition_time is None or admission is None:
             return
         since = self._grown.get(workload.metadata.uid, admitted.last_transition_time)
         seconds = max(0.0, (self._clock.now() - since).total_seconds())
         is_group = "true" if group_name(pod.metadata) else "false"
-        self._seconds.labels(gate, admission.cluster_queue, is_group, *ROLE).observe(seconds)
+        labels = self._custom.values("ClusterQueue", admission.cluster_queue)
+        self._seconds.labels(gate, admission.cluster_queue, is_group, *ROLE, *labels).observe(seconds)
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
         if old is not None and new is not None and grew(old, new):
@@ -55,33 +59,35 @@ class GateWaits:
 
 
 class CreationWaits:
-    """From the creation of jobs of a kind to that of their Workloads. Nothing is counted if the feature is off."""
+    """The waits from the creation of jobs of a kind to that of their Workloads; none while the feature is off."""
 
-    def __init__(self, registry: Registry, kind: str, features: FeatureGates) -> None:
+    def __init__(self, registry: Registry, kind: str, features: FeatureGates, custom: CustomLabels) -> None:
         self._kind = kind
+        self._custom = custom
         self._seconds = (
             registry.histogram(
                 named("workload_creation_latency_seconds"),
                 "From the creation of a job that was not changed since to that of its Workload",
-                ("job_kind", *ROLE_LABEL),
+                ("job_kind", *ROLE_LABEL, *custom.names("LocalQueue")),
                 _CREATION_BUCKETS,
             )
             if features.enabled("MetricForWorkloadCreationLatency")
             else None
         )
 
-    def created(self, job: ObjectMeta, workload: ObjectMeta) -> None:
-        """The job has a Workload now. If the job was changed, the time since its creation says nothing."""
-        began, made = job.creation_timestamp, workload.creation_timestamp
+    def created(self, job: ObjectMeta, workload: Workload) -> None:
+        """Record that the job has a Workload now. If the job was changed, the time since its creation says nothing."""
+        began, made = job.creation_timestamp, workload.metadata.creation_timestamp
         if self._seconds is not None and job.generation <= 1 and began is not None and made is not None:
-            self._seconds.labels(self._kind, *ROLE).observe(max(0.0, (made - began).total_seconds()))
+            labels = self._custom.values("LocalQueue", f"{workload.metadata.namespace}/{workload.spec.queue_name}")
+            self._seconds.labels(self._kind, *ROLE, *labels).observe(max(0.0, (made - began).total_seconds()))
 
 
-def gate_seconds(registry: Registry) -> Histogram:
-    """What `GateWaits` counts in."""
+def gate_seconds(registry: Registry, custom: CustomLabels) -> Histogram:
+    """Return the histogram in which `GateWaits` counts."""
     return registry.histogram(
         named("pod_scheduling_gate_removal_seconds"),
         "From the admission of a workload until a scheduling gate of one of its pods is removed",
-        ("name", *QUEUE_LABELS, "is_group", *ROLE_LABEL),
+        ("name", *QUEUE_LABELS, "is_group", *ROLE_LABEL, *custom.names("ClusterQueue")),
         _GATE_BUCKETS,
     )

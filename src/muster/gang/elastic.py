@@ -1,20 +1,20 @@
-"""How large elastic gangs should be: which shrink so that another can start, and which grow into room that is free.
+"""Decides the sizes of elastic gangs: which shrink so that another can start, and which grow into free room.
 
-All is decided on the cluster as it will be once the pods that are on their way out are gone. A shrink that is under
-way has therefore been counted, and is never asked for twice.
+Every decision assumes that the pods which are being deleted are already gone. A shrink under way is therefore counted
+already, and is never requested twice.
 
-1. A waiting gang that does not fit takes, if it is elastic, the largest smaller size that fits. So does one that runs
-   and has lost members for which there is no room, before there is a pod to wait.
-2. Otherwise elastic gangs of no higher priority shrink for it, if that suffices, and by no more than it needs. Those
-   of low priority, and among equals the young, lose their pods first.
-3. If none of the waiting can be helped, gangs grow into what is free now: those of high priority first, equals in
-   turns of one pod, the oldest first.
+1. A waiting elastic gang that does not fit takes the largest smaller size that fits. So does a running gang that lost
+   members and finds no room for them, even before the replacement pods exist.
+2. Otherwise elastic gangs of no higher priority shrink for the waiting gang, if that suffices, and by no more than the
+   waiting gang needs. Gangs of low priority lose pods first; among equals, the youngest gang does.
+3. If no waiting gang can be helped, gangs grow into the room that is free now: high priority first, equals in turns of
+   one pod, the oldest first.
 
-So growth never takes what a gang waits for, and a grown gang gives back what another comes to need. The sizes in
-`least` and `most` bound what is decided here, not what a person does: a gang that was made larger than `most` is not
-grown, but may be shrunk; one that was made smaller than `least` is left alone.
+So growth never takes room that a gang waits for, and a grown gang gives room back when another gang needs it. `least`
+and `most` bound these decisions, not what a user sets. A gang that a user made larger than `most` does not grow but may
+shrink; a gang that a user made smaller than `least` is left alone.
 
-A size n means that the indexes 0 to n - 1 run, so the pods that a smaller size costs are those of the highest ones.
+At size n the indexes 0 to n - 1 run, so a shrink removes the pods of the highest indexes.
 """
 
 from collections import Counter
@@ -24,24 +24,24 @@ from functools import partial
 from itertools import groupby
 from typing import Self
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from muster.gang import arrays as np
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, fit_in_any_order, place
 from muster.gang.shapes import Guest, Shape, guest_like
 
-# What a Job's `completions` can be.
+# The largest value of a Job's `completions`.
 _LARGEST = 2**31 - 1
 
 
 class Waiting(Struct, frozen=True):
-    """A gang that was refused.
+    """A gang that the scheduler refused.
 
-    name: for people.
-    pods: what must be placed together.
-    count: how many times over; each of them is welcome without the others.
+    name: the name to show to people.
+    pods: the pods to place together.
+    count: how many such sets of pods wait; each set is useful without the others.
     """
 
     key: str
@@ -54,11 +54,11 @@ class Waiting(Struct, frozen=True):
 class Elastic(Struct, frozen=True):
     """A gang that may be resized.
 
-    least: it is not shrunk below. All indexes that have ended for good are below it.
-    most: it is not grown above; at most `size` if it must not grow.
-    shape: of each of its pods.
-    bound: the UIDs of its pods that have a node, by index. Those at or above `size` are on their way out.
-    done: how many indexes have ended for good.
+    least: the size below which the gang does not shrink. All indexes that ended for good are below it.
+    most: the size above which the gang does not grow; at most `size` if the gang must not grow.
+    shape: the shape of each of its pods.
+    bound: the UIDs of the pods that have a node, by index. Pods with an index of at least `size` are being deleted.
+    done: how many indexes ended for good.
     """
 
     key: str
@@ -72,21 +72,21 @@ class Elastic(Struct, frozen=True):
     done: int = 0
 
     def missing(self, size: int) -> dict[Shape, int]:
-        """The pods that have to be placed for it to run at that size."""
+        """Return the pods still to be placed for the gang to run at that size."""
         count = size - self.done - sum(index < size for index in self.bound)
         return {self.shape: count} if count > 0 else {}
 
     def between(self, low: int, high: int) -> list[str]:
-        """The bound pods whose index is at least `low` and below `high`."""
+        """Return the bound pods whose index is at least `low` and below `high`."""
         return [uid for index, uid in self.bound.items() if low <= index < high]
 
     def above(self, size: int) -> list[str]:
-        """The bound pods that have no place in a gang of that size."""
+        """Return the bound pods whose index is outside a gang of that size."""
         return self.between(size, _LARGEST)
 
 
 class Resize(Struct, frozen=True):
-    """A gang gets another size. `why` completes the sentence."""
+    """A change of a gang's size. `why` completes the sentence of `__str__`."""
 
     key: str
     old: int
@@ -95,7 +95,7 @@ class Resize(Struct, frozen=True):
 
     @property
     def verb(self) -> str:
-        """What happens to it: Grown or Shrunk."""
+        """The direction of the change: Grown or Shrunk."""
         return "Grown" if self.new > self.old else "Shrunk"
 
     def __str__(self) -> str:
@@ -110,12 +110,14 @@ def resize(
     *,
     grow: bool = True,
 ) -> list[Resize]:
-    """The sizes to change; with `grow` also upwards.
+    """Return the changes of size, including growth if `grow` is set.
 
-    The waiting are helped in the order given. `leaving` are pods that are being deleted and hold their room until they
-    are gone. The capacity is the same afterwards as before.
+    waiting: the waiting gangs, in the order in which they are helped.
+    leaving: the pods that are being deleted and use their room until they are gone.
+
+    The capacity is unchanged when the function returns.
     """
-    elastic = sorted(elastic, key=_worth)
+    elastic = sorted(elastic, key=_rank_gang)
     keys = {gang.key for gang in waiting}
     with _Trial(capacity) as trial:
         trial.vacate(leaving)
@@ -127,11 +129,11 @@ def resize(
         shrinks = shrinking.resizes()
     if shrinks or any(helped) or not grow:
         return shrinks
-    return _grow(capacity, elastic, keys)
+    return _plan_growth(capacity, elastic, keys)
 
 
 class _Trial:
-    """Changes to a capacity, to see what would be; at the end they are undone."""
+    """Tentative changes to a capacity, undone on exit."""
 
     def __init__(self, capacity: Capacity) -> None:
         self.capacity = capacity
@@ -147,35 +149,35 @@ class _Trial:
         self.restore(list(self._vacated))
 
     def vacate(self, uids: Iterable[str]) -> None:
-        """As if these pods were gone."""
+        """Treat these pods as gone."""
         for uid in uids:
             if (held := self.capacity.assigned(uid)) is not None:
                 self._vacated[uid] = held
                 self.capacity.release(uid)
 
     def restore(self, uids: Iterable[str]) -> None:
-        """As if these pods had not gone after all."""
+        """Undo `vacate` for these pods."""
         for uid in uids:
             if (held := self._vacated.pop(uid, None)) is not None:
                 self.capacity.assign(uid, *held)
 
     def fits(self, pods: Mapping[Shape, int]) -> bool:
-        """Whether these pods could be placed together."""
+        """Return whether these pods can be placed together."""
         return isinstance(place(self.capacity, pods), Placement)
 
     def seat(self, pods: Mapping[Shape, int]) -> None:
-        """As if these pods, which fit, had been placed."""
+        """Place these pods, which must fit."""
         placement = place(self.capacity, pods)
         assert isinstance(placement, Placement), "only what fits is seated"
         for shape in pods:
             for node in placement.expand(shape):
-                uid = f"/{len(self._seated)}"  # no pod's
+                uid = f"/{len(self._seated)}"  # no pod has such a UID
                 self.capacity.assign(uid, node, guest_like(shape))
                 self._seated.append(uid)
 
 
 class _Shrinking:
-    """The sizes of elastic gangs, worthiest first, as they shrink for one waiting gang after the other."""
+    """The sizes of elastic gangs, most important first, while they shrink for one waiting gang after the other."""
 
     def __init__(self, trial: _Trial, elastic: Sequence[Elastic]) -> None:
         self._trial = trial
@@ -186,7 +188,10 @@ class _Shrinking:
             trial.vacate(gang.above(gang.size))
 
     def resizes(self) -> list[Resize]:
-        """What has changed; who writes that and is interrupted has not touched the worthier in vain."""
+        """Return the changed sizes, least important gang first.
+
+        A caller that is interrupted while it writes the changes has then not shrunk a more important gang in vain.
+        """
         return [
             Resize(gang.key, gang.size, size, self._whys[gang.key])
             for gang in reversed(self._gangs.values())
@@ -194,33 +199,38 @@ class _Shrinking:
         ]
 
     def hopeful(self, waiting: Sequence[Waiting]) -> list[Waiting]:
-        """Those for which there would be room if all that may be shrunk for them were at its least."""
-        found = []
+        """Return the waiting gangs that would fit if every gang that may shrink for them were at its least size."""
+        fitting = []
         for priority, equals in groupby(waiting, key=lambda gang: gang.priority):
-            spare = [uid for gang in self._gangs.values() if gang.priority <= priority for uid in self._spare(gang)]
+            spare = [
+                uid for gang in self._gangs.values() if gang.priority <= priority for uid in self._list_spare_pods(gang)
+            ]
             self._trial.vacate(spare)
-            found += [gang for gang in equals if self._trial.fits(self._least_of(gang))]
+            fitting += [gang for gang in equals if self._trial.fits(self._find_least_pods(gang))]
             self._trial.restore(spare)
-        return found
+        return fitting
 
-    def _least_of(self, waiting: Waiting) -> Mapping[Shape, int]:
-        """What it needs to start at all."""
+    def _find_least_pods(self, waiting: Waiting) -> Mapping[Shape, int]:
+        """Return the pods that a waiting gang needs to start at all."""
         own = self._gangs.get(waiting.key)
         return waiting.pods if own is None else own.missing(min(own.least, self._sizes[own.key]))
 
-    def _spare(self, gang: Elastic) -> list[str]:
-        """The pods that it may yet lose."""
+    def _list_spare_pods(self, gang: Elastic) -> list[str]:
+        """Return the pods that a gang can still lose."""
         return gang.between(gang.least, self._sizes[gang.key])
 
     def help(self, waiting: Waiting) -> bool:
-        """Find room for a gang, and take it. Whether (some of) it can start, now or when others have gone."""
+        """Find room for a waiting gang and take it.
+
+        Return whether the gang, or some of its `count` sets of pods, can start now or once other pods are gone.
+        """
         own = self._gangs.get(waiting.key)
         if own is None:
-            return self._start(_times(waiting.pods, waiting.count)) or self._start_at_cost_of_others(waiting)
+            return self._start(_multiply(waiting.pods, waiting.count)) or self._start_at_cost_of_others(waiting)
         return self.complete(own) or self._start_least(waiting, own)
 
     def complete(self, gang: Elastic) -> bool:
-        """Find room for what a gang misses, or a smaller size at which there is. Whether it runs whole then."""
+        """Find room for a gang's missing pods, or shrink it to a size that fits; return whether it is then whole."""
         return self._start(gang.missing(self._sizes[gang.key])) or self._start_smaller(gang)
 
     def _start(self, pods: Mapping[Shape, int]) -> bool:
@@ -230,70 +240,76 @@ class _Shrinking:
         return True
 
     def _start_smaller(self, gang: Elastic) -> bool:
-        """Its own pods above the new size give their room back to it."""
+        """Shrink a gang to the largest size that fits; its own pods above that size free their room for it."""
         old = self._sizes[gang.key]
 
         def fits(size: int) -> bool:
-            given = gang.between(size, old)
-            self._trial.vacate(given)
+            freed = gang.between(size, old)
+            self._trial.vacate(freed)
             answer = self._trial.fits(gang.missing(size))
-            self._trial.restore(given)
+            self._trial.restore(freed)
             return answer
 
-        size = _largest(gang.least, old - 1, fits)
+        size = _find_largest(gang.least, old - 1, fits)
         if size is None:
             return False
         self._trial.vacate(gang.between(size, old))
         self._sizes[gang.key] = size
-        self._whys[gang.key] = f": {_scarcest(self._trial.capacity, gang.shape)} for {size} is free"
+        self._whys[gang.key] = f": {_find_scarcest(self._trial.capacity, gang.shape)} for {size} is free"
         self._trial.seat(gang.missing(size))
         return True
 
     def _start_least(self, waiting: Waiting, gang: Elastic) -> bool:
-        """Others shrink only for the least that it needs. By how much it shrinks itself is seen when they have."""
-        spare = self._spare(gang)
+        """Shrink other gangs for the least size that a waiting elastic gang needs.
+
+        A later run, once those gangs have shrunk, decides by how much the waiting gang itself shrinks.
+        """
+        spare = self._list_spare_pods(gang)
         self._trial.vacate(spare)
-        if self._start_at_cost_of_others(replace(waiting, pods=self._least_of(waiting))):
+        if self._start_at_cost_of_others(replace(waiting, pods=self._find_least_pods(waiting))):
             return True
         self._trial.restore(spare)
         return False
 
     def _start_at_cost_of_others(self, waiting: Waiting) -> bool:
-        """As many as can be of the `count`: others shrink as far as they may, and then get back what they can."""
+        """Shrink other gangs for as many of the `count` sets as possible; return whether one set fits.
+
+        The other gangs shrink as far as they may, and then get back the pods for which there is still room.
+        """
         shrunk: list[Elastic] = []
         for gang in reversed(self._gangs.values()):
-            if self._may_shrink(gang, waiting):
-                self._trial.vacate(self._spare(gang))
+            if self._can_shrink(gang, waiting):
+                self._trial.vacate(self._list_spare_pods(gang))
                 shrunk.append(gang)
-                if self._trial.fits(_times(waiting.pods, waiting.count)):
+                if self._trial.fits(_multiply(waiting.pods, waiting.count)):
                     break
-        count = _largest(1, waiting.count, lambda count: self._trial.fits(_times(waiting.pods, count)))
+        count = _find_largest(1, waiting.count, lambda count: self._trial.fits(_multiply(waiting.pods, count)))
         if count is None:
             for gang in shrunk:
-                self._trial.restore(self._spare(gang))
+                self._trial.restore(self._list_spare_pods(gang))
             return False
-        pods = _times(waiting.pods, count)
+        pods = _multiply(waiting.pods, count)
         for gang in reversed(shrunk):
             self._give_back(gang, pods, waiting.name)
         self._trial.seat(pods)
         return True
 
-    def _may_shrink(self, gang: Elastic, waiting: Waiting) -> bool:
+    def _can_shrink(self, gang: Elastic, waiting: Waiting) -> bool:
         shrinkable = gang.least < self._sizes[gang.key]
         return shrinkable and gang.priority <= waiting.priority and gang.key != waiting.key
 
     def _give_back(self, gang: Elastic, pods: Mapping[Shape, int], name: str) -> None:
-        """Let a gang that is at its least keep what it can while these pods still fit."""
+        """Let a gang at its least size keep as many pods as possible while these waiting pods still fit."""
         old = self._sizes[gang.key]
 
         def fit(size: int) -> bool:
-            kept = gang.between(gang.least, size)
-            self._trial.restore(kept)
+            returned = gang.between(gang.least, size)
+            self._trial.restore(returned)
             answer = self._trial.fits(pods)
-            self._trial.vacate(kept)
+            self._trial.vacate(returned)
             return answer
 
-        size = _largest(gang.least + 1, old, fit) or gang.least
+        size = _find_largest(gang.least + 1, old, fit) or gang.least
         self._trial.restore(gang.between(gang.least, size))
         if size < old:
             self._sizes[gang.key] = size
@@ -301,8 +317,11 @@ class _Shrinking:
             self._whys[gang.key] = f"{before} and {name}" if before else f" to make room for {name}"
 
 
-def _grow(capacity: Capacity, elastic: Sequence[Elastic], waiting: set[str]) -> list[Resize]:
-    """The elastic in the order of their worth. The room of pods that are yet to come, or to be placed, is theirs."""
+def _plan_growth(capacity: Capacity, elastic: Sequence[Elastic], waiting: set[str]) -> list[Resize]:
+    """Return the growth of elastic gangs, given in order of importance.
+
+    waiting: the keys of gangs that do not grow. Missing pods of the running gangs have their room reserved.
+    """
     running = [gang for gang in elastic if gang.key not in waiting]
     room = _Growth(capacity, running)
     growing = [gang for gang in running if gang.size < gang.most and _is_settled(gang)]
@@ -316,10 +335,10 @@ def _grow(capacity: Capacity, elastic: Sequence[Elastic], waiting: set[str]) -> 
 
 
 class _Growth:
-    """Hands out room.
+    """The free room, shared out to gangs that grow.
 
-    Invariant: all that is granted fits, together with what running gangs still miss, whichever of them the scheduler
-    comes to first. What fitted in one order only would be taken back again.
+    Invariant: all granted pods fit, together with the missing pods of running gangs, in whichever order the scheduler
+    places the gangs. A grant that fits in one order only would have to be taken back.
     """
 
     def __init__(self, capacity: Capacity, running: Sequence[Elastic]) -> None:
@@ -331,58 +350,59 @@ class _Growth:
         self._open = self._fits([], 0)
 
     def share(self, equals: Sequence[Elastic]) -> None:
-        """One pod each in turn, until all are at their most or nothing fits."""
+        """Grant one pod to each gang in turn, until all gangs are at their most or nothing fits."""
         while self._open and equals:
-            rounds = _largest(1, max(map(self._left, equals)), partial(self._fits, equals)) or 0
+            rounds = _find_largest(1, max(map(self._count_left, equals)), partial(self._fits, equals)) or 0
             self._grant(equals, rounds)
-            # Another whole round does not fit, or none is wanted: gangs that still get a pod stay.
+            # No further whole round fits or is wanted: only gangs that still get a single pod go on.
             equals = [gang for gang in equals if self._grant_one(gang)]
 
     def _grant_one(self, gang: Elastic) -> bool:
-        if not self._left(gang) or not self._fits([gang], 1):
+        if not self._count_left(gang) or not self._fits([gang], 1):
             return False
         self._grant([gang], 1)
         return True
 
     def _grant(self, gangs: Iterable[Elastic], rounds: int) -> None:
         for gang in gangs:
-            more = min(rounds, self._left(gang))
+            more = min(rounds, self._count_left(gang))
             self.granted[gang.key] += more
             self._taken[gang.shape] += more
 
     def _fits(self, gangs: Iterable[Elastic], rounds: int) -> bool:
-        """Whether they could have so many pods more, or as many as they may."""
+        """Return whether each gang can get so many more pods, or as many as its `most` allows."""
         taken = self._taken.copy()
         for gang in gangs:
-            taken[gang.shape] += min(rounds, self._left(gang))
+            taken[gang.shape] += min(rounds, self._count_left(gang))
         return fit_in_any_order(self._capacity, +taken)
 
-    def _left(self, gang: Elastic) -> int:
+    def _count_left(self, gang: Elastic) -> int:
         return min(gang.most, _LARGEST) - gang.size - self.granted[gang.key]
 
 
 def _is_settled(gang: Elastic) -> bool:
-    """It runs whole, and none of its pods is on its way out."""
+    """Return whether a gang runs whole and none of its pods is being deleted."""
     return not gang.missing(gang.size) and not gang.above(gang.size)
 
 
-def _worth(gang: Elastic) -> tuple[int, datetime, str]:
-    """Higher priority first, then the older."""
+def _rank_gang(gang: Elastic) -> tuple[int, datetime, str]:
+    """Return the sort key of a gang by importance: higher priority first, then older."""
     return -gang.priority, gang.created, gang.key
 
 
-def _times(pods: Mapping[Shape, int], count: int) -> Mapping[Shape, int]:
+def _multiply(pods: Mapping[Shape, int], count: int) -> Mapping[Shape, int]:
     return pods if count == 1 else {shape: number * count for shape, number in pods.items()}
 
 
-def _largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The largest number from `low` to `high` for which it holds, if what holds for a number holds for the smaller.
+def _find_largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
+    """Return the largest number from `low` to `high` for which `holds` is true; None if there is none.
 
-    In any case it holds for the answer.
+    The bisection assumes that `holds` is true for every number smaller than one for which it is true. Otherwise the
+    answer may not be the largest, but `holds` is true for it.
     """
     if low > high:
         return None
-    if holds(high):  # most often it is all or nothing
+    if holds(high):  # the usual case is all or nothing
         return high
     if low == high or not holds(low):
         return None
@@ -395,8 +415,8 @@ def _largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
     return low
 
 
-def _scarcest(capacity: Capacity, shape: Shape) -> str:
-    """The resource that the fewest pods of a shape find room of."""
+def _find_scarcest(capacity: Capacity, shape: Shape) -> str:
+    """Return the resource that limits a shape the most on the eligible nodes."""
     nodes = capacity.eligible(shape)
     room = {
         resource: int((np.maximum(capacity.free_of(resource)[nodes], 0) // wanted).sum())

@@ -1,4 +1,4 @@
-"""What only one pod of a node can have: its ports, and disks that are written to."""
+"""Finds what a pod uses exclusively on its node: host ports, and disks that it writes to."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,11 @@ _ANY_ADDRESS = "0.0.0.0"
 
 
 class Hold(Struct, frozen=True, order=True):
-    """A port or a disk that a pod takes on its node.
+    """A host port or a disk that a pod uses on its node.
 
-    what: names it; those of different names never meet.
-    address: of a port: the node's address to which it is bound.
-    shared: of a disk: it is only read, so that other readers do no harm.
+    what: identifies the port or disk; holds that differ in it never conflict.
+    address: of a port: the address of the node to which the port is bound.
+    shared: of a disk: the pod only reads it, so that other readers do not conflict.
     """
 
     what: tuple[str, ...]
@@ -24,23 +24,23 @@ class Hold(Struct, frozen=True, order=True):
 
     @property
     def is_port(self) -> bool:
-        """Whether it is a port."""
+        """Whether this is a port."""
         return self.what[0] == "port"
 
     def conflicts(self, other: "Hold") -> bool:
-        """Whether two pods of a node cannot have both."""
+        """Return whether two pods with these holds cannot share a node."""
         if self.what != other.what or (self.shared and other.shared):
             return False
         return not self.is_port or self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
 
 
 def holds_of(spec: PodSpec) -> tuple[Hold, ...]:
-    """What a pod takes on its node."""
-    found = {*_ports(spec), *(hold for volume in spec.volumes for hold in disks_of(volume))}
-    return tuple(sorted(found)) if found else ()
+    """Return the ports and disks that a pod uses on its node."""
+    holds = {*_list_ports(spec), *(hold for volume in spec.volumes for hold in disks_of(volume))}
+    return tuple(sorted(holds)) if holds else ()
 
 
-def _ports(spec: PodSpec) -> Iterator[Hold]:
+def _list_ports(spec: PodSpec) -> Iterator[Hold]:
     sidecars = (container for container in spec.init_containers if is_sidecar(container))
     for container in (*spec.containers, *sidecars):
         for port in container.ports:
@@ -50,7 +50,10 @@ def _ports(spec: PodSpec) -> Iterator[Hold]:
 
 
 def disks_of(volume: Volume) -> Iterator[Hold]:
-    """What a pod takes by mounting a volume. Upstream: VolumeRestrictions, `isVolumeConflict`."""
+    """Yield the disks that a pod uses by mounting a volume.
+
+    Source: `isVolumeConflict` of kube-scheduler's VolumeRestrictions.
+    """
     if (gce := volume.gce_persistent_disk) is not None:
         yield Hold(("gcePersistentDisk", gce.pd_name), shared=gce.read_only)
     if (aws := volume.aws_elastic_block_store) is not None:

@@ -1,54 +1,72 @@
-"""Why a gang waits, in one sentence with numbers: the message of events, conditions and `muster why`."""
+"""Explains why a gang waits, in one sentence with numbers, for events, conditions and `muster why`."""
 
 from collections import Counter
 from collections.abc import Iterable
 
-import numpy as np
-
 from muster.api.values.quantity import format_amount
+from muster.gang import arrays as np
+from muster.gang.arrays import Mask
+from muster.gang.demands import Demand
 from muster.gang.fit.around import Around
 from muster.gang.fit.filling import MOST_TURNS
 from muster.gang.fit.rules import PORTS, Apart, Together, limits_of
-from muster.gang.nodes.capacity import Capacity, Mask
-from muster.gang.placement import Refusal
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.placement import NoPacking, Refusal
 from muster.gang.shapes import Shape
 from muster.gang.topology import NoDomain
 
+_TOGETHER = {
+    Demand.START: "the gang of {} starts whole",
+    Demand.REPAIR: "the {} that the gang lost come back together",
+    Demand.GROWTH: "the {} by which the gang grows start together",
+    Demand.WAVE: "the {} of the next wave start together",
+}
 
-def explain(capacity: Capacity, refusal: Refusal, gang_size: int) -> str:
-    """The scheduler's usual sentence (`0/3 nodes are available: ...`), then what the gang lacks."""
+
+def explain(capacity: Capacity, refusal: Refusal, gang_size: int, demand: Demand = Demand.START) -> str:
+    """Return kube-scheduler's usual sentence (`0/3 nodes are available: ...`), followed by what the gang lacks.
+
+    gang_size: how many pods are to be placed together. demand: why these pods need nodes.
+    """
     if isinstance(refusal, NoDomain):
         return f"0/{len(capacity)} nodes are available for the gang of {gang_size} together. {refusal.sentence}"
     if unable := capacity.unable(refusal.shape):
         return f"0/{len(capacity)} nodes are available: {unable}."
-    reasons = _reasons(capacity, refusal.shape)
+    reasons = _count_reasons(capacity, refusal.shape)
     parts = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
     available = f"0/{len(capacity)} nodes are available" + (f": {parts}." if parts else ".")
     if gang_size == 1:
-        return f"{available}{_lacking_on_each(capacity, refusal.shape)}"
+        return f"{available}{_describe_lack_on_each(capacity, refusal.shape)}"
     if not refusal.proven:
-        tried = _tried(capacity, refusal, gang_size)
-        return f"{available} No way was found to fit the {gang_size} pods of the gang together, {tried}."
-    fit = f"{refusal.fits} of {refusal.wanted} like pods fit now, and the gang of {gang_size} starts whole."
+        together = f"to fit the {gang_size} pods of the gang together"
+        if isinstance(refusal, NoPacking):
+            return f"{available} There is no way {together}, although each of its shapes fits alone."
+        return f"{available} No way was found {together}, {_describe_attempts(capacity, refusal, gang_size)}."
+    together = _TOGETHER[demand].format(gang_size)
+    fit = f"{refusal.fits} of {refusal.wanted} identical pods fit now, and {together}."
+    if not capacity.eligible(refusal.shape).any():
+        return f"{available} {fit}"
     lacking = (
-        _lacking_on_each(capacity, refusal.shape) or _between(capacity, refusal) or _lacking_in_all(capacity, refusal)
+        _describe_lack_on_each(capacity, refusal.shape)
+        or _describe_rules(capacity, refusal)
+        or _describe_lack_in_all(capacity, refusal)
     )
     return f"{available} {fit}{lacking}"
 
 
-def _tried(capacity: Capacity, refusal: Refusal, gang_size: int) -> str:
+def _describe_attempts(capacity: Capacity, refusal: Refusal, gang_size: int) -> str:
     if refusal.wanted < gang_size:
-        return "although each of its shapes fits alone"
+        return "although each of its shapes fits alone; the search was cut short"
     if refusal.wanted * len(capacity.names) > MOST_TURNS:
-        return "which have several rules between them, and are too many to be looked at one after the other"
+        return "which have several rules between them, and are too many to place one by one"
     return f"one after the other; {refusal.fits} found a node"
 
 
-def _reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
-    """How many nodes are closed to the next pod for which reason: the first that the scheduler comes to."""
+def _count_reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
+    """Count the nodes that are closed to the gang's next pod, by the first reason that the scheduler meets."""
     reasons = Counter(capacity.closed(shape))
     open_nodes = capacity.eligible(shape).copy()
-    held, others = _by_pods(capacity, shape)
+    held, others = _find_closed_by_pods(capacity, shape)
     _count(reasons, open_nodes, held)
     short = np.zeros_like(open_nodes)
     for resource, wanted in shape.requests:
@@ -61,8 +79,8 @@ def _reasons(capacity: Capacity, shape: Shape) -> Counter[str]:
     return reasons
 
 
-def _by_pods(capacity: Capacity, shape: Shape) -> tuple[list[tuple[str, Mask]], list[tuple[str, Mask]]]:
-    """What other pods close: by ports, which come before room, and otherwise."""
+def _find_closed_by_pods(capacity: Capacity, shape: Shape) -> tuple[list[tuple[str, Mask]], list[tuple[str, Mask]]]:
+    """Return the nodes that other pods close, by reason: by ports, checked before room, and by everything else."""
     limits = limits_of(Around(capacity), shape)
     closed = [*limits.closed, *((rule.reason, rule.closed()) for rule in limits.rules)]
     return [one for one in closed if one[0] == PORTS], [one for one in closed if one[0] != PORTS]
@@ -75,11 +93,11 @@ def _count(reasons: Counter[str], open_nodes: Mask, closed: Iterable[tuple[str, 
             open_nodes &= ~mask
 
 
-def _lacking_on_each(capacity: Capacity, shape: Shape) -> str:
-    """What one pod asks for that no open node has free, beside the most that a node has of it."""
+def _describe_lack_on_each(capacity: Capacity, shape: Shape) -> str:
+    """Return what one pod requests that no open node has free, beside the most that one node has free."""
     open_nodes = capacity.eligible(shape)
     parts = []
-    for resource, wanted in _amounts(shape):
+    for resource, wanted in _list_amounts(shape):
         free = int(np.max(capacity.free_of(resource)[open_nodes], initial=0))
         most = int(np.max(capacity.allocatable_of(resource)[open_nodes], initial=0))
         if open_nodes.any() and wanted > free:
@@ -89,11 +107,11 @@ def _lacking_on_each(capacity: Capacity, shape: Shape) -> str:
     return f" Each pod asks for {', '.join(parts)}." if parts else ""
 
 
-def _lacking_in_all(capacity: Capacity, refusal: Refusal) -> str:
-    """What the pods ask for together, beside what all open nodes have free."""
+def _describe_lack_in_all(capacity: Capacity, refusal: Refusal) -> str:
+    """Return what the pods request together, beside what all open nodes have free."""
     open_nodes = capacity.eligible(refusal.shape)
     parts = []
-    for resource, wanted in _amounts(refusal.shape):
+    for resource, wanted in _list_amounts(refusal.shape):
         free = int(np.maximum(capacity.free_of(resource)[open_nodes], 0).sum())
         ask, has = format_amount(resource, wanted * refusal.wanted), format_amount(resource, free)
         nodes = int(open_nodes.sum())
@@ -101,28 +119,28 @@ def _lacking_in_all(capacity: Capacity, refusal: Refusal) -> str:
     return f" Together they ask for {', '.join(parts)}." if parts else ""
 
 
-def _between(capacity: Capacity, refusal: Refusal) -> str:
-    """What the pods do to each other, where that is what makes them too many."""
+def _describe_rules(capacity: Capacity, refusal: Refusal) -> str:
+    """Return how the rules between the pods limit how many fit; "" if such rules do not."""
     shape, fits = refusal.shape, refusal.fits
     limits = limits_of(Around(capacity), shape)
     for rule in limits.rules:
         if isinstance(rule, Apart):
-            return f" They keep apart from each other, and places for one each are {fits}."
+            return f" They keep apart from each other, and there are places for {fits}."
         if isinstance(rule, Together):
             return f" They keep together, and the roomiest place takes {fits}."
         return f" They are spread evenly, and that leaves room for {fits}."
-    if limits.single is None and not _fills_a_node(capacity, shape):
+    if limits.single is None and not _needs_whole_node(capacity, shape):
         return ""
-    asked = " and ".join(f"{resource} {format_amount(resource, wanted)}" for resource, wanted in _amounts(shape))
-    free, has = f" with {asked} free" if asked else "", "has" if fits == 1 else "have"
+    amounts = " and ".join(f"{resource} {format_amount(resource, wanted)}" for resource, wanted in _list_amounts(shape))
+    free, has = f" with {amounts} free" if amounts else "", "has" if fits == 1 else "have"
     return f" They need {refusal.wanted} nodes{free}; {fits} {has} them."
 
 
-def _fills_a_node(capacity: Capacity, shape: Shape) -> bool:
-    """Whether no node, were it empty, would take two such pods."""
+def _needs_whole_node(capacity: Capacity, shape: Shape) -> bool:
+    """Return whether every node, even an empty one, is too small for two such pods."""
     fits = [capacity.allocatable_of(resource) // wanted for resource, wanted in shape.requests]
     return int(np.minimum.reduce(fits)[capacity.eligible(shape)].max(initial=0)) <= 1
 
 
-def _amounts(shape: Shape) -> list[tuple[str, int]]:
+def _list_amounts(shape: Shape) -> list[tuple[str, int]]:
     return [(resource, wanted) for resource, wanted in shape.requests if resource != "pods"]

@@ -1,93 +1,145 @@
-"""All of a gang or none: on which nodes its pods go together.
+"""Places all pods of a gang together, or none.
 
 For pods of one shape the answer is exact: the gang fits if and only if the nodes' capacities for that shape sum up
-to its size. Several shapes are placed one after the other, scarcest first, and in a few other orders if that fails;
-finding no order is not a proof that there is none, and `Refusal.proven` says which it is.
+to its size. Several shapes are placed one after the other, scarcest first, and in a few other orders if that fails.
+If all orders fail, a small gang whose pods only need room is packed exactly. `Refusal` says what a refusal proves.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 
-import numpy as np
 from msgspec import Struct
+from msgspec.structs import astuple
 
+from muster.gang import arrays as np
+from muster.gang.arrays import Ints, Mask
 from muster.gang.fit.around import Around
 from muster.gang.fit.filling import Filled, fill
+from muster.gang.fit.packing import Bin, Effort, Unpacked, is_small, pack
 from muster.gang.fit.rules import Limits, has_own_wishes, limits_of
-from muster.gang.nodes.capacity import Capacity, Ints, Mask
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import Shape
 
-# Of so many shapes all orders are tried: 24.
+# The most shapes whose orders are all tried: 24 orders.
 _ALL_ORDERS = 4
 
-# Several wishes are met pod by pod, which is slow: of gangs of so many pods at most.
+# The largest gang for which several preferences are met, which is slow because pods are placed one by one.
 _WISHES_TRIED = 500
 
 
 class Placement(Struct, frozen=True):
-    """For each shape, the nodes that take its pods and how many each."""
+    """The nodes for the pods of each shape, with the number of pods for each node."""
 
     nodes: Mapping[Shape, tuple[tuple[str, int], ...]]
 
     def expand(self, shape: Shape) -> Iterator[str]:
-        """The node of each pod of a shape, one after the other."""
+        """Yield the node of each pod of a shape."""
         for node, count in self.nodes[shape]:
             yield from (node for _ in range(count))
 
 
 class Refusal(Struct, frozen=True):
-    """The gang does not fit now. `shape` is the first that did not, `fits` how many of its `wanted` pods would."""
+    """The answer that a gang does not fit now.
+
+    `shape` is the first shape that did not fit; `fits` of its `wanted` pods would.
+    """
 
     shape: Shape
     wanted: int
     fits: int
-    proven: bool  # False: other shapes of the gang took the room, and another packing might exist
+    proven: bool  # False: other shapes of the gang use the room, and another packing might exist
 
     @property
     def is_of_room(self) -> bool:
-        """Whether room is all that it lacks; what other pods forbid comes and goes with them."""
+        """Whether the gang lacks only room. Rules between pods are temporary: they come and go with the pods."""
         return not self.shape.meets_others
 
 
-# Where a gang goes beside what is taken (`place`'s `taken`): what decides for others need not know how it is placed.
+class NoPacking(Refusal, frozen=True):
+    """The refusal of a gang each of whose shapes fits alone, with proof that no packing of all shapes exists."""
+
+
+# Places a gang beside what is taken (`place`'s `taken`), so that decisions need not know how a gang is placed.
 Placing = Callable[[Ints], Placement | Refusal]
 
 
 def place(
-    capacity: Capacity, gang: Mapping[Shape, int], *, within: Mask | None = None, taken: Ints | None = None
+    capacity: Capacity,
+    gang: Mapping[Shape, int],
+    *,
+    within: Mask | None = None,
+    taken: Ints | None = None,
+    effort: Effort | None = None,
 ) -> Placement | Refusal:
-    """Where all pods of a gang go, or why not. Nothing is changed; the caller assigns what it accepts.
+    """Return the nodes for all pods of a gang, or why there are none. The caller assigns what it accepts.
 
-    within: the nodes that may be used, by index; None: all.
-    taken: what is used besides, by resource row and node index, as `Capacity.taking` has it; negative: what comes free.
+    within: the nodes that may be used, by index; None: all nodes.
+    taken: additional use by resource row and node index, as `Capacity.taking` returns it; negative where room comes
+    free.
+    effort: the steps left for exact packing in a decision that places a gang many times; None: a single placement.
     """
     around = Around(capacity)
     if len(gang) == 1:
         return _place_in_order(around, gang, list(gang), within, taken)
     alone: dict[Shape, int] = {}
+    rooms: dict[Shape, Ints] = {}
     for shape, wanted in gang.items():
-        fits = _room(around, shape, limits_of(around, shape, mates=True), within, taken)
+        fits = rooms[shape] = _find_room(around, shape, limits_of(around, shape, mates=True), within, taken)
         alone[shape] = int(np.minimum(fits, wanted).sum())
         if alone[shape] < wanted:
             return Refusal(shape, wanted, alone[shape], proven=True)
     refusal: Refusal | None = None
-    for order in _orders(gang, alone):
+    for order in _list_orders(gang, alone):
         outcome = _place_in_order(around, gang, order, within, taken)
         if isinstance(outcome, Placement):
             return outcome
         refusal = refusal or outcome
     assert refusal is not None, "an empty gang is placed by its first order"
-    return refusal
+    if any(shape.meets_others for shape in gang):
+        return refusal
+    return _pack(capacity, gang, rooms, taken, refusal, effort)
+
+
+def _pack(
+    capacity: Capacity,
+    gang: Mapping[Shape, int],
+    rooms: Mapping[Shape, Ints],
+    taken: Ints | None,
+    refusal: Refusal,
+    effort: Effort | None,
+) -> Placement | Refusal:
+    """Search for a packing that no order of shapes finds. rooms: how many pods of each shape each node takes alone."""
+    usable = np.logical_or.reduce([room > 0 for room in rooms.values()])
+    nodes = capacity.in_order(np.flatnonzero(usable))
+    if not is_small(sum(gang.values()), len(nodes)):
+        return refusal
+    rows = sorted({capacity.rows()[resource] for shape in gang for resource, _ in shape.requests})
+    free = capacity.free() if taken is None else capacity.free() - taken
+    fits = np.array([rooms[shape][nodes] for shape in gang])
+    bins = [
+        Bin(tuple(has), tuple(most)) for has, most in zip(free[rows][:, nodes].T.tolist(), fits.T.tolist(), strict=True)
+    ]
+    amounts = [{capacity.rows()[resource]: amount for resource, amount in shape.requests} for shape in gang]
+    requests = [tuple(asked.get(row, 0) for row in rows) for asked in amounts]
+    packed = pack(bins, requests, tuple(gang.values()), effort)
+    if isinstance(packed, Unpacked):
+        return NoPacking(*astuple(refusal)) if packed is Unpacked.IMPOSSIBLE else refusal
+    found: dict[Shape, tuple[tuple[str, int], ...]] = {}
+    for number, shape in enumerate(gang):
+        counts = np.zeros(len(capacity.names), np.int64)
+        counts[nodes] = [way[number] for way in packed]
+        found[shape] = tuple(_list_nodes(capacity, Filled(counts)))
+    return Placement(found)
 
 
 def room_of(capacity: Capacity, shape: Shape, *, within: Mask | None = None, taken: Ints | None = None) -> Ints:
-    """How many pods of a shape each node can take beside the pods that are there, if none goes to another node."""
+    """Return for each node how many pods of a shape it can take beside its pods, if no other node takes any."""
     around = Around(capacity)
-    return _room(around, shape, limits_of(around, shape, mates=True), within, taken)
+    return _find_room(around, shape, limits_of(around, shape, mates=True), within, taken)
 
 
 def taken_by(capacity: Capacity, placement: Placement) -> Ints:
-    """What a gang that goes there uses, in the form of `place`'s `taken`."""
+    """Return what a gang uses at a placement, in the form of `place`'s `taken`."""
     taken = np.zeros_like(capacity.free())
     for shape, nodes in placement.nodes.items():
         taken += capacity.taking(shape, capacity.counts(dict(nodes)))
@@ -95,9 +147,9 @@ def taken_by(capacity: Capacity, placement: Placement) -> Ints:
 
 
 def fit_in_any_order(capacity: Capacity, pods: Mapping[Shape, int]) -> bool:
-    """Whether the pods of each shape, placed one shape after the other, find room whichever comes first.
+    """Return whether the pods fit, shape after shape, whichever shape is placed first.
 
-    Of many shapes not every order is tried, but each of them is first once, and last.
+    With many shapes not every order is tried, but each shape is placed first once and last once.
     """
     shapes = list(pods)
     if len(shapes) <= _ALL_ORDERS:
@@ -108,10 +160,10 @@ def fit_in_any_order(capacity: Capacity, pods: Mapping[Shape, int]) -> bool:
     return all(isinstance(_place_in_order(around, pods, order), Placement) for order in orders)
 
 
-def _orders(gang: Mapping[Shape, int], alone: Mapping[Shape, int]) -> Iterator[Sequence[Shape]]:
-    """Orders in which to place shapes: scarcest first, largest request first, and the reverse of the first.
+def _list_orders(gang: Mapping[Shape, int], alone: Mapping[Shape, int]) -> Iterator[Sequence[Shape]]:
+    """Yield orders in which to place shapes: scarcest first, largest request first, and the reverse of the first.
 
-    But those that are drawn to other pods go after these.
+    Shapes with affinity to other pods follow the others in each order.
     """
     scarce = sorted(gang, key=lambda shape: (alone[shape] / gang[shape], shape.requests))
     if any(shape.terms.affinity for shape in gang):
@@ -135,7 +187,7 @@ def _place_in_order(
         if (fits := filled.total) < gang[shape]:
             proven = filled.exact and len(gang) == 1
             return Refusal(shape, gang[shape], fits, proven)
-        nodes[shape] = tuple(_named(capacity, filled))
+        nodes[shape] = tuple(_list_nodes(capacity, filled))
         if len(order) > 1:
             used = capacity.taking(shape, filled.counts)
             taken = used if taken is None else taken + used
@@ -144,20 +196,20 @@ def _place_in_order(
 
 
 def _fill(around: Around, shape: Shape, wanted: int, within: Mask | None, taken: Ints | None) -> Filled:
-    """As the shape wishes, if that leaves room for all, else as it must."""
+    """Place pods of a shape with its preferences, or without them if the preferences leave no room for all."""
     if has_own_wishes(around, shape):
         limits = limits_of(around, shape, wishes=True)
         if len(limits.rules) == 1 or wanted <= _WISHES_TRIED:
-            fits = _room(around, shape, limits, within, taken)
-            filled = fill(around, shape, fits, limits, wanted, taken)
+            fits = _find_room(around, shape, limits, within, taken)
+            filled = fill(around, shape, fits, limits, wanted, taken, wishes=True)
             if filled.total == wanted:
                 return filled
     limits = limits_of(around, shape)
-    return fill(around, shape, _room(around, shape, limits, within, taken), limits, wanted, taken)
+    return fill(around, shape, _find_room(around, shape, limits, within, taken), limits, wanted, taken)
 
 
-def _room(around: Around, shape: Shape, limits: Limits, within: Mask | None, taken: Ints | None) -> Ints:
-    """How many pods of a shape each node can take, by all but the rules between them."""
+def _find_room(around: Around, shape: Shape, limits: Limits, within: Mask | None, taken: Ints | None) -> Ints:
+    """Return for each node how many pods of a shape it can take, by every limit but the rules between those pods."""
     fits = around.capacity.fitting(shape, taken)
     if within is not None:
         fits[~within] = 0
@@ -165,8 +217,8 @@ def _room(around: Around, shape: Shape, limits: Limits, within: Mask | None, tak
     return fits
 
 
-def _named(capacity: Capacity, filled: Filled) -> Iterator[tuple[str, int]]:
-    """The nodes that get pods, in the order of their names."""
+def _list_nodes(capacity: Capacity, filled: Filled) -> Iterator[tuple[str, int]]:
+    """Yield the nodes that get pods, with the number of pods, in the order of the nodes' names."""
     nodes = capacity.in_order(filled.nodes)
     for index, count in zip(nodes.tolist(), filled.counts[nodes].tolist(), strict=True):
         name = capacity.names[index]

@@ -1,4 +1,4 @@
-"""How many of a gang's pods are enough, and which of them go when there is no room for all."""
+"""Decides how many pods of a gang are enough, and which pods start when there is no room for all."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,23 +12,24 @@ Place = Callable[[Mapping[Shape, int]], Placement | Refusal]
 
 
 class Quorum(Struct, frozen=True):
-    """Of these pods, at least so many have to get a node. pods: their UIDs, of which there are enough."""
+    """A minimum: at least `least` of the pods, given by UID, need a node. There are at least that many pods."""
 
     pods: frozenset[str]
     least: int
 
 
 class Chosen(Struct, frozen=True):
-    """The pods that go, by UID, in the order given, and where."""
+    """The pods that start, by UID in the order given, and their placement."""
 
     pods: tuple[str, ...]
     placement: Placement
 
 
 def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quorum]) -> Chosen | Refusal:
-    """All pods if they fit together, else as many as fit and meet every quorum; without quorums it is all or none.
+    """Place all pods if they fit together, else as many as fit and meet every quorum.
 
-    Where pods have to stay behind, the later ones do. The refusal is that of the fewest pods that would do.
+    Without quorums, place all or none. If pods stay behind, the later ones do. A refusal is that of the fewest pods
+    that would meet the quorums.
     """
     outcome = place(Counter(pods.values()))
     if isinstance(outcome, Placement):
@@ -36,12 +37,14 @@ def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quor
     if not quorums or any(quorum.least == len(pods) for quorum in quorums):
         return outcome
     first = fewest(pods, quorums)
-    least = place(_shapes(pods, first))
+    least = place(_count_shapes(pods, first))
     shapes = list(dict.fromkeys(pods.values()))
+    by_size = sorted(shapes, key=lambda shape: shape.requests)
+    smallest = fewest(sorted(pods, key=lambda uid: pods[uid].requests), quorums)
     attempts = (
         [(first, shapes)]
         if isinstance(least, Placement)
-        else [(frozenset[str](), shapes), (frozenset[str](), sorted(shapes, key=lambda shape: shape.requests))]
+        else [(frozenset[str](), shapes), (frozenset[str](), by_size), (smallest, shapes)]
     )
     for start, order in attempts:
         chosen, placement = _add(place, pods, start, order)
@@ -51,7 +54,10 @@ def place_enough(place: Place, pods: Mapping[str, Shape], quorums: Sequence[Quor
 
 
 def fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str]:
-    """The first pods that meet every quorum; the small ones are met first, and count for the large."""
+    """Return the first pods that meet every quorum.
+
+    Small quorums are met first, and their pods count for large quorums.
+    """
     order, chosen = list(pods), set[str]()
     for quorum in sorted(quorums, key=lambda quorum: len(quorum.pods)):
         lacking = quorum.least - len(chosen & quorum.pods)
@@ -63,15 +69,15 @@ def fewest(pods: Iterable[str], quorums: Sequence[Quorum]) -> frozenset[str]:
 def _add(
     place: Place, pods: Mapping[str, Shape], start: frozenset[str], order: Sequence[Shape]
 ) -> tuple[frozenset[str], Placement | None]:
-    """Add as many pods as fit, one shape after the other, the earlier ones first."""
-    outcome = place(_shapes(pods, start)) if start else None
+    """Add as many pods as fit, one shape after the other, earlier pods first."""
+    outcome = place(_count_shapes(pods, start)) if start else None
     chosen, placement = start, outcome if isinstance(outcome, Placement) else None
     for shape in order:
         uids = [uid for uid, its in pods.items() if its == shape and uid not in start]
         low, high = 0, len(uids)
         while low < high:
             middle = (low + high + 1) // 2
-            outcome = place(_shapes(pods, chosen | set(uids[:middle])))
+            outcome = place(_count_shapes(pods, chosen | set(uids[:middle])))
             if isinstance(outcome, Placement):
                 low, placement = middle, outcome
             else:
@@ -80,5 +86,5 @@ def _add(
     return chosen, placement
 
 
-def _shapes(pods: Mapping[str, Shape], chosen: Iterable[str]) -> Counter[Shape]:
+def _count_shapes(pods: Mapping[str, Shape], chosen: Iterable[str]) -> Counter[Shape]:
     return Counter(pods[uid] for uid in chosen)

@@ -1,7 +1,7 @@
-"""A shape is everything about a pod that placement looks at: identical pods are one shape with a count."""
+"""Reduces pods to shapes: all that placement needs to know of a pod. Identical pods are one shape with a count."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 
@@ -12,21 +12,37 @@ from muster.api.values.selectors import SelectorError
 from muster.gang.exclusive import Hold, disks_of, holds_of
 from muster.gang.terms import NO_TERMS, Pairs, Term, Terms, keys_of, terms_of, watched_labels
 
-# No node has so much of anything (256 TiB of memory), and thousands of such pods still add up in 64 bits.
+_UNKNOWN = "resource claims are not supported here"
+
+# A greater amount than any node has (256 TiB of memory); thousands of such pods still add up in 64 bits.
 MOST = 1 << 48
 
 Amounts = tuple[tuple[str, int], ...]
 
 
-class Shape(Struct, frozen=True):
-    """What a pod asks of a node and of the pods around it. Amounts are integers: milli-CPU, and whole units of others.
+class DeviceAsk(Struct, frozen=True):
+    """What a pod's resource claims request of a node: amounts by resource, or why no node fits ("" if some may)."""
 
-    node_terms: of which a node has to match one; empty: any will do.
-    node_wishes: terms of nodes that are preferred.
-    holds: what only one pod of a node can have.
-    claims: its persistent volume claims, as `namespace/name`.
-    namespace, labels: who it is to the terms of others, as far as they look at it; "" where none looks at all.
-    unable: why no node will do, in words; what is asked for is not known here.
+    requests: Amounts = ()
+    unable: str = ""
+
+
+_NO_DEVICES = DeviceAsk()
+
+# Returns what the claims of a pod request.
+Asking = Callable[[Pod], DeviceAsk]
+
+
+class Shape(Struct, frozen=True):
+    """The requirements of a pod on its node and on the pods around it.
+
+    Amounts are integers: milli-CPU, and whole units of other resources.
+    node_terms: node selector terms of which a node has to match one; empty: every node matches.
+    node_wishes: preferred node selector terms.
+    holds: ports and disks that only one pod of a node can use.
+    claims: the persistent volume claims, as `namespace/name`.
+    namespace, labels: the pod's identity to the terms of others, as far as they select by it; "" where no term does.
+    unable: why no node fits, in words, where the pod's requirements are not known here.
     """
 
     requests: Amounts  # sorted by resource, no zeros; always has "pods": 1
@@ -43,14 +59,14 @@ class Shape(Struct, frozen=True):
 
     @property
     def meets_others(self) -> bool:
-        """Whether it matters which pods are around, and not only how much room they leave."""
+        """Whether the identity of the pods around matters, and not only how much room they leave."""
         return bool(self.holds or self.claims or self.namespace)
 
 
 class Guest(Struct, frozen=True):
-    """A pod on a node, as it concerns others: what it takes, who it is, and whom it keeps away.
+    """A pod on a node, as other pods see it: its use, its identity, and the pods that it repels.
 
-    leaving: it is being deleted.
+    leaving: the pod is being deleted.
     """
 
     requests: Amounts
@@ -62,55 +78,70 @@ class Guest(Struct, frozen=True):
     leaving: bool = False
 
 
-def shape_of(pod: Pod, watched: frozenset[str] | None = None) -> Shape:
-    """The shape of a pod. watched: the labels that others look at; None: no other looks."""
+def no_claims_known(pod: Pod) -> DeviceAsk:
+    """Return that no node fits a pod with claims, for callers that know nothing about devices."""
+    return DeviceAsk(unable=_UNKNOWN) if pod.spec.resource_claims else _NO_DEVICES
+
+
+def shape_of(pod: Pod, watched: frozenset[str] | None = None, asking: Asking = no_claims_known) -> Shape:
+    """Return the shape of a pod. watched: the labels that other pods select by; None if none selects by labels."""
     meta, spec = pod.metadata, pod.spec
-    terms, unable = _terms_of(pod)
-    seen = watched if terms is NO_TERMS else (watched or frozenset()) | keys_of(terms.matchers)
+    devices = asking(pod) if spec.resource_claims else _NO_DEVICES
+    terms, unable = _read_terms(pod)
+    selected_labels = watched if terms is NO_TERMS else (watched or frozenset()) | keys_of(terms.matchers)
     return Shape(
-        requests=_requests(pod),
+        requests=_add_devices(_read_requests(pod), devices.requests),
         node_selector=tuple(sorted(spec.node_selector.items())),
         tolerations=tuple(spec.tolerations),
         node_terms=required_terms(spec),
         node_wishes=preferred_terms(spec),
         holds=holds_of(spec),
         claims=claims_of(pod),
-        namespace=meta.namespace if seen is not None else "",
-        labels=tuple(sorted((key, meta.labels[key]) for key in seen if key in meta.labels)) if seen else (),
+        namespace=meta.namespace if selected_labels is not None else "",
+        labels=tuple(sorted((key, meta.labels[key]) for key in selected_labels if key in meta.labels))
+        if selected_labels
+        else (),
         terms=terms,
-        unable=unable or _unable(pod),
+        unable=unable or devices.unable,
     )
 
 
-def shapes_of(pods: Iterable[Pod], watched: frozenset[str] | None = None) -> dict[str, Shape]:
-    """The shapes of pods that go together, by UID: each as the terms of the others, and of bound pods, see it."""
+def shapes_of(
+    pods: Iterable[Pod], watched: frozenset[str] | None = None, asking: Asking = no_claims_known
+) -> dict[str, Shape]:
+    """Return the shapes of pods that are placed together, by UID.
+
+    Each shape holds what the terms of the others and of bound pods select by.
+    """
     pods = list(pods)
-    own = watched_labels(terms for pod in pods if (terms := _terms_of(pod)[0]))
+    own = watched_labels(terms for pod in pods if (terms := _read_terms(pod)[0]))
     if own is not None:
         watched = own | (watched or frozenset())
-    return {pod.metadata.uid: shape_of(pod, watched) for pod in pods}
+    return {pod.metadata.uid: shape_of(pod, watched, asking) for pod in pods}
 
 
-def count_shapes(pods: Iterable[Pod], watched: frozenset[str] | None = None) -> Counter[Shape]:
-    """How many pods there are of each shape, in the order in which the shapes appear."""
-    return Counter(shapes_of(pods, watched).values())
+def count_shapes(
+    pods: Iterable[Pod], watched: frozenset[str] | None = None, asking: Asking = no_claims_known
+) -> Counter[Shape]:
+    """Count the pods of each shape, in the order in which the shapes appear."""
+    return Counter(shapes_of(pods, watched, asking).values())
 
 
-def guest_of(pod: Pod) -> Guest:
-    """What a pod will be to others on its node."""
+def guest_of(pod: Pod, devices: Amounts = ()) -> Guest:
+    """Return a pod as others will see it on its node. devices: the amounts that its claims hold there."""
     return Guest(
-        requests=_requests(pod),
+        requests=_add_devices(_read_requests(pod), devices),
         holds=holds_of(pod.spec),
         claims=claims_of(pod),
         namespace=pod.metadata.namespace,
         labels=pod.metadata.labels,
-        anti_affinity=_terms_of(pod)[0].anti_affinity,
+        anti_affinity=_read_terms(pod)[0].anti_affinity,
         leaving=pod.metadata.deletion_timestamp is not None,
     )
 
 
 def guest_like(shape: Shape) -> Guest:
-    """What a pod of that shape will be to others, as far as they look."""
+    """Return a pod of that shape as others will see it on its node."""
     return Guest(
         requests=shape.requests,
         holds=shape.holds,
@@ -122,7 +153,7 @@ def guest_like(shape: Shape) -> Guest:
 
 
 def claims_of(pod: Pod) -> tuple[str, ...]:
-    """The persistent volume claims that a pod mounts, also those that are made for it."""
+    """Return the persistent volume claims that a pod mounts, including claims that are created for the pod."""
     if not pod.spec.volumes:
         return ()
     names = []
@@ -135,21 +166,21 @@ def claims_of(pod: Pod) -> tuple[str, ...]:
 
 
 def binds(volume: Volume) -> bool:
-    """Whether a volume matters to where pods that mount it can be."""
+    """Return whether a volume restricts the nodes of a pod that mounts it."""
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None or any(disks_of(volume))
 
 
-def _requests(pod: Pod) -> Amounts:
-    asked = {resource: min(amount, MOST) for resource, amount in pod_requests(pod.spec).items() if amount > 0}
-    return tuple(sorted(({"pods": 1} | asked).items()))
+def _read_requests(pod: Pod) -> Amounts:
+    amounts = {resource: min(amount, MOST) for resource, amount in pod_requests(pod.spec).items() if amount > 0}
+    return tuple(sorted(({"pods": 1} | amounts).items()))
 
 
-def _terms_of(pod: Pod) -> tuple[Terms, str]:
+def _read_terms(pod: Pod) -> tuple[Terms, str]:
     try:
         return terms_of(pod.spec, pod.metadata.namespace, pod.metadata.labels), ""
     except SelectorError as error:
         return NO_TERMS, f"cannot be matched: {error}"
 
 
-def _unable(pod: Pod) -> str:
-    return "cannot allocate resource claims: they are not known to this scheduler" if pod.spec.resource_claims else ""
+def _add_devices(requests: Amounts, devices: Amounts) -> Amounts:
+    return tuple(sorted((dict(requests) | dict(devices)).items())) if devices else requests

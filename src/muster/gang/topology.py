@@ -1,10 +1,11 @@
-"""Gangs that keep together: all pods in one domain of a topology, or in as few as can be.
+"""Places gangs close together: all pods in one domain of a topology, or in as few domains as possible.
 
-*Required* at a level: one domain of that level takes all pods, or none is bound. *Preferred*: the same is tried first,
-then one domain of each wider level, then as few of the widest as can be; within a wider domain as few as can be of the
-level that is preferred. Of the domains that would do, the tightest is taken, so that roomy ones stay for large gangs.
+*Required* at a level: one domain of that level takes all pods, or no pod is bound. *Preferred*: the same is tried
+first, then one domain of each wider level, then as few of the widest domains as possible. Within a wider domain, as few
+domains of the preferred level as possible are used. Of several suitable domains the tightest is used, so that roomy
+domains stay free for large gangs.
 
-Members that run already are where the others have to go: if it is required only there, else there first.
+The domains of members that already run take the others: only those domains if the level is required, else those first.
 """
 
 from collections import Counter
@@ -12,26 +13,28 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-import numpy as np
 from msgspec import Struct
 
-from muster.gang.nodes.capacity import Capacity, Ints, Mask
+from muster.gang import arrays as np
+from muster.gang.arrays import Ints, Mask
+from muster.gang.fit.packing import Effort
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.domains import Level, summed
 from muster.gang.placement import Placement, Refusal, place, room_of
 from muster.gang.shapes import Shape
 
-# So many choices of domains are tried one after the other; of those after them not all are.
+# The number of choices that are all tried; of later choices some are skipped.
 _ALL_TRIED = 32
 
 T = TypeVar("T")
 
 
 class TopologyConstraint(Struct, frozen=True):
-    """How near to each other the pods of a gang are to be; anywhere if neither of the last two is said.
+    """How close to each other the pods of a gang must be; without `required` and `preferred`, anywhere.
 
-    levels: labels of nodes, from the widest level to the narrowest.
-    required: the label of the level in whose one domain all pods must be.
-    preferred: the label of the level in whose one domain they should be.
+    levels: node labels, from the widest level to the narrowest.
+    required: the label of the level of which one domain must take all pods.
+    preferred: the label of the level of which one domain should take all pods.
     """
 
     levels: tuple[str, ...]
@@ -40,7 +43,7 @@ class TopologyConstraint(Struct, frozen=True):
 
     @property
     def problem(self) -> str:
-        """What is wrong with it, in words; "" if nothing is."""
+        """The error in the constraint, in words; "" if it is valid."""
         if self.required and self.preferred:
             return "the topology is either required or preferred, not both"
         if self.level and self.level not in self.levels:
@@ -49,15 +52,17 @@ class TopologyConstraint(Struct, frozen=True):
 
     @property
     def level(self) -> str:
-        """The level that matters; "" for none."""
+        """The label of the level that counts; "" for none."""
         return self.required or self.preferred
 
 
 class NoDomain(Refusal, frozen=True):
-    """No domain takes the gang, though the whole cluster might. What `Refusal` says is so in the roomiest domain.
+    """The refusal of a gang that no domain takes, though the whole cluster might.
 
-    level: the label of the level. domain: the roomiest, by its values; empty: no node is in any.
-    running: other members run, so no other domain will do.
+    The fields of `Refusal` describe the roomiest domain.
+
+    level: the label of the level. domain: the roomiest domain, by its values; empty if no node is in any domain.
+    running: other members run already, so only their domain is allowed.
     """
 
     level: str
@@ -66,7 +71,7 @@ class NoDomain(Refusal, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """For events and conditions."""
+        """The explanation for events and conditions."""
         if not self.domain:
             return f"No node that the pods may use has the labels of topology level {self.level}."
         name = "/".join(self.domain)
@@ -79,10 +84,10 @@ class NoDomain(Refusal, frozen=True):
 
 
 class _Search(Struct, frozen=True, eq=False):
-    """What is looked for, and how much room there is for it.
+    """The gang to place, and the room for it.
 
     rooms: how many pods of each shape each node could take, if all were of that shape.
-    try_in: places the whole gang on some nodes only.
+    try_in: places the whole gang on the given nodes only.
     """
 
     gang: Mapping[Shape, int]
@@ -102,76 +107,82 @@ def place_near(
     within: Mask | None = None,
     taken: Ints | None = None,
     running: Iterable[str] = (),
+    effort: Effort | None = None,
 ) -> Placement | Refusal:
-    """Where all pods of a gang go, as near to each other as the constraint asks for, or why not.
+    """Return the nodes for all pods of a gang, as close together as the constraint requires, or why there are none.
 
-    The constraint has no `problem`.
+    The constraint must have no `problem`.
 
-    within, taken: as `placement.place` has them. running: the nodes of those members that run already, one for each.
+    within, taken, effort: as for `placement.place`.
+    running: the node of each member that already runs, one entry for each member.
     """
-    outcome = place(capacity, gang, within=within, taken=taken)
+    effort = effort if effort is not None else Effort()
+    outcome = place(capacity, gang, within=within, taken=taken, effort=effort)
     if isinstance(outcome, Refusal) or not constraint.level:
         return outcome
     inside = np.ones(len(capacity.names), np.bool_) if within is None else within
     rooms = {shape: room_of(capacity, shape, within=inside, taken=taken) for shape in gang}
 
     def try_in(mask: Mask) -> Placement | Refusal:
-        return place(capacity, gang, within=mask & inside, taken=taken)
+        return place(capacity, gang, within=mask & inside, taken=taken, effort=effort)
 
     search = _Search(gang, rooms, capacity.domains(constraint.levels), try_in)
     where = capacity.counts(Counter(running))
     if constraint.required:
-        return _required(search, constraint.levels.index(constraint.required), where)
-    near = _preferred(search, constraint.levels.index(constraint.preferred), where)
+        return _place_required(search, constraint.levels.index(constraint.required), where)
+    near = _place_preferred(search, constraint.levels.index(constraint.preferred), where)
     return near if isinstance(near, Placement) else outcome
 
 
-def _required(search: _Search, depth: int, where: Ints) -> Placement | Refusal:
+def _place_required(search: _Search, depth: int, where: Ints) -> Placement | Refusal:
     level = search.levels[depth]
-    domains = _tightest_first(search, level, where)
-    found = _first(domains, lambda domain: search.try_in(level.of_node == domain))
-    return found[1] if found is not None else _no_domain(search, level, where)
+    domains = _list_tightest_first(search, level, where)
+    choice = _find_first(domains, lambda domain: search.try_in(level.of_node == domain))
+    return choice[1] if choice is not None else _explain_no_domain(search, level, where)
 
 
-def _preferred(search: _Search, depth: int, where: Ints) -> Placement | Refusal:
+def _place_preferred(search: _Search, depth: int, where: Ints) -> Placement | Refusal:
     for above in range(depth, -1, -1):
-        domains = _tightest_first(search, search.levels[above], where)
-        found = _first(domains, partial(_in_domain, search, above, depth))
-        if found is not None:
-            return found[1]
-    return _in_few(search, search.levels[: depth + 1], search.levels[0].of_node >= 0)
+        domains = _list_tightest_first(search, search.levels[above], where)
+        choice = _find_first(domains, partial(_place_in_domain, search, above, depth))
+        if choice is not None:
+            return choice[1]
+    return _place_in_few(search, search.levels[: depth + 1], search.levels[0].of_node >= 0)
 
 
-def _in_domain(search: _Search, above: int, depth: int, domain: int) -> Placement | Refusal:
-    """Within a domain of the level above, in as few as can be of those down to the one that matters."""
-    return _in_few(search, search.levels[above + 1 : depth + 1], search.levels[above].of_node == domain)
+def _place_in_domain(search: _Search, above: int, depth: int, domain: int) -> Placement | Refusal:
+    """Place the gang in a domain of the level above, in as few domains of each level down to `depth` as possible."""
+    return _place_in_few(search, search.levels[above + 1 : depth + 1], search.levels[above].of_node == domain)
 
 
-def _first(choices: Sequence[T], attempt: Callable[[T], Placement | Refusal]) -> tuple[T, Placement] | None:
-    """The first choice that will do.
+def _find_first(choices: Sequence[T], attempt: Callable[[T], Placement | Refusal]) -> tuple[T, Placement] | None:
+    """Return the first choice whose attempt succeeds, with its placement.
 
-    The later have more room: of many they are tried in longer and longer steps, the last in any case, and then back.
+    Later choices have more room. Of many choices, ever longer steps are tried, the last choice in any case, then back.
     """
-    failed, step, found = -1, 1, None
-    while found is None and failed < len(choices) - 1:
+    failed, step, success = -1, 1, None
+    while success is None and failed < len(choices) - 1:
         number = min(failed + step, len(choices) - 1)
         if isinstance(outcome := attempt(choices[number]), Placement):
-            found = number, outcome
+            success = number, outcome
         else:
             failed, step = number, step if number < _ALL_TRIED else 2 * step
-    if found is None:
+    if success is None:
         return None
-    while found[0] - failed > 1:
-        number = (found[0] + failed) // 2
+    while success[0] - failed > 1:
+        number = (success[0] + failed) // 2
         if isinstance(outcome := attempt(choices[number]), Placement):
-            found = number, outcome
+            success = number, outcome
         else:
             failed = number
-    return choices[found[0]], found[1]
+    return choices[success[0]], success[1]
 
 
-def _tightest_first(search: _Search, level: Level, where: Ints) -> Sequence[int]:
-    """The domains that have room for each shape alone; where members run, only theirs, that of the most first."""
+def _list_tightest_first(search: _Search, level: Level, where: Ints) -> Sequence[int]:
+    """Return the domains with room for each shape alone, tightest first.
+
+    Where members already run, only their domains are returned, the domain with the most members first.
+    """
     totals = search.totals(level)
     enough = np.ones(len(level.names), np.bool_)
     spare = np.zeros(len(level.names), np.int64)
@@ -185,19 +196,22 @@ def _tightest_first(search: _Search, level: Level, where: Ints) -> Sequence[int]
     return [int(domain) for domain in order if enough[domain]]
 
 
-def _in_few(search: _Search, levels: Sequence[Level], mask: Mask) -> Placement | Refusal:
-    """Within some nodes, in as few domains of each level as can be, from the widest to the narrowest."""
+def _place_in_few(search: _Search, levels: Sequence[Level], mask: Mask) -> Placement | Refusal:
+    """Place the gang on the given nodes, in as few domains of each level as possible, the widest level first."""
     outcome = search.try_in(mask)
     for level in levels:
         if isinstance(outcome, Refusal):
             return outcome
-        if (fewest := _fewest(search, level, mask)) is not None:
+        if (fewest := _find_fewest(search, level, mask)) is not None:
             mask, outcome = fewest
     return outcome
 
 
-def _fewest(search: _Search, level: Level, mask: Mask) -> tuple[Mask, Placement] | None:
-    """Domains that take the gang: no more than have room for each shape alone, if these do, else as few as is found."""
+def _find_fewest(search: _Search, level: Level, mask: Mask) -> tuple[Mask, Placement] | None:
+    """Find as few domains as possible that take the gang.
+
+    The fewest domains with room for each shape alone are tried first; if they do not take the gang, more are added.
+    """
     size = len(level.names)
     totals = {shape: summed(level.of_node, np.where(mask, room, 0), size) for shape, room in search.rooms.items()}
     share = np.min([total / max(search.gang[shape], 1) for shape, total in totals.items()], axis=0)
@@ -207,15 +221,15 @@ def _fewest(search: _Search, level: Level, mask: Mask) -> tuple[Mask, Placement]
 
     def nodes(count: int) -> Mask:
         chosen = order[:count].copy()
-        chosen[-1] = _tightest_last(search.gang, totals, order, count)
+        chosen[-1] = _choose_last(search.gang, totals, order, count)
         return mask & np.isin(level.of_node, chosen)
 
-    found = _first(range(least, size + 1), lambda count: search.try_in(nodes(count)))
-    return None if found is None else (nodes(found[0]), found[1])
+    choice = _find_first(range(least, size + 1), lambda count: search.try_in(nodes(count)))
+    return None if choice is None else (nodes(choice[0]), choice[1])
 
 
-def _tightest_last(gang: Mapping[Shape, int], totals: Mapping[Shape, Ints], order: Ints, count: int) -> int:
-    """Beside the roomiest domains, the tightest that takes what is left."""
+def _choose_last(gang: Mapping[Shape, int], totals: Mapping[Shape, Ints], order: Ints, count: int) -> int:
+    """Return which domain to add to the roomiest ones: the tightest that takes the remaining pods."""
     full, others = order[: count - 1], order[count - 1 :]
     enough = np.ones(len(others), np.bool_)
     spare = np.zeros(len(others), np.int64)
@@ -225,8 +239,8 @@ def _tightest_last(gang: Mapping[Shape, int], totals: Mapping[Shape, Ints], orde
     return int(others[int(np.argmin(np.where(enough, spare, np.iinfo(np.int64).max)))])
 
 
-def _no_domain(search: _Search, level: Level, where: Ints) -> NoDomain:
-    """Why no domain takes the gang: what the roomiest of those allowed lacks most."""
+def _explain_no_domain(search: _Search, level: Level, where: Ints) -> NoDomain:
+    """Return why no domain takes the gang, from what the roomiest allowed domain lacks most."""
     totals, members = search.totals(level), level.totals(where)
     share = np.array([total / max(search.gang[shape], 1) for shape, total in totals.items()]).reshape(len(totals), -1)
     allowed = np.flatnonzero(members > 0) if members.any() else np.arange(len(level.names))

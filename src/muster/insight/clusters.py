@@ -1,4 +1,4 @@
-"""The worker clusters of a manager, as people see them. Pure."""
+"""The worker clusters of a MultiKueue manager, as people see them. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import Any, Literal
 from muster.api.conditions import find, is_true
 from muster.api.kueue import AdmissionCheck, ClusterQueue, MultiKueueCluster, MultiKueueConfig, Workload
 from muster.api.kueue.names import ACTIVE, FINISHED, MULTI_KUEUE_CONTROLLER
-from muster.insight.quotastate import display_name
-from muster.insight.text import age
+from muster.insight.quota.state import display_name
+from muster.insight.text import format_age
 
 NEVER_LOOKED_AT = "no manager has looked at it yet"
 
@@ -18,10 +18,9 @@ NEVER_LOOKED_AT = "no manager has looked at it yet"
 class ClusterState:
     """One worker cluster.
 
-    word: whether the manager can use it. reason: why not.
-    since: since when it is so.
-    jobs: what runs there, as `namespace/name`. tried: how many more wait for quota there.
-    server: where it is; "" if that may not be seen.
+    word: whether the manager can use it. reason: why it cannot. since: when that began.
+    jobs: the jobs that run there, as `namespace/name`. tried: how many more jobs wait for quota there.
+    server: its address; "" if the user may not see it.
     """
 
     name: str
@@ -33,8 +32,8 @@ class ClusterState:
     server: str = ""
 
 
-def cluster_state(cluster: MultiKueueCluster, workloads: Iterable[Workload], server: str = "") -> ClusterState:
-    """How a cluster stands; workloads: of all namespaces."""
+def find_cluster_state(cluster: MultiKueueCluster, workloads: Iterable[Workload], server: str = "") -> ClusterState:
+    """Return the state of a cluster. workloads: those of all namespaces."""
     name, said = cluster.metadata.name, find(cluster.status.conditions, ACTIVE)
     open_ones = [one for one in workloads if not is_true(one.status.conditions, FINISHED)]
     running = tuple(sorted(display_name(one.metadata, "") for one in open_ones if one.status.cluster_name == name))
@@ -47,19 +46,19 @@ def cluster_state(cluster: MultiKueueCluster, workloads: Iterable[Workload], ser
     return ClusterState(name, "Lost", reason, said.last_transition_time, running, tried, server)
 
 
-def cluster_states(
+def find_cluster_states(
     clusters: Iterable[MultiKueueCluster], workloads: Iterable[Workload], servers: Mapping[str, str]
 ) -> list[ClusterState]:
-    """All of them, by name."""
+    """Return the states of all clusters, by name."""
     workloads = list(workloads)
     ordered = sorted(clusters, key=lambda cluster: cluster.metadata.name)
-    return [cluster_state(one, workloads, servers.get(one.metadata.name, "")) for one in ordered]
+    return [find_cluster_state(one, workloads, servers.get(one.metadata.name, "")) for one in ordered]
 
 
 def clusters_of_queues(
     queues: Iterable[ClusterQueue], checks: Iterable[AdmissionCheck], configs: Iterable[MultiKueueConfig]
 ) -> dict[str, tuple[str, ...]]:
-    """Where the jobs of ClusterQueues run, of those that send them to other clusters."""
+    """Return the clusters of each ClusterQueue that sends its jobs to other clusters."""
     named = {config.metadata.name: config.spec.clusters for config in configs}
     sending = {
         check.metadata.name: named.get(check.spec.parameters.name, ()) if check.spec.parameters is not None else ()
@@ -75,8 +74,8 @@ def clusters_of_queues(
     return found
 
 
-def written(state: ClusterState) -> dict[str, Any]:
-    """As JSON has it."""
+def format_state(state: ClusterState) -> dict[str, Any]:
+    """Return a state as JSON has it."""
     return {
         "name": state.name,
         "state": state.word,
@@ -88,14 +87,14 @@ def written(state: ClusterState) -> dict[str, Any]:
     }
 
 
-def cells(states: Iterable[ClusterState], now: datetime) -> tuple[list[str], list[list[str]]]:
-    """A table: its header and its lines."""
+def make_table(states: Iterable[ClusterState], now: datetime) -> tuple[list[str], list[list[str]]]:
+    """Return a table of states: its header and its lines."""
     header = ["CLUSTER", "STATE", "SINCE", "JOBS", "WAITING", "SERVER", "REASON"]
     lines = [
         [
             state.name,
             state.word,
-            age(state.since, now) if state.since is not None else "-",
+            format_age(state.since, now) if state.since is not None else "-",
             str(len(state.jobs)),
             str(state.tried),
             state.server or "-",

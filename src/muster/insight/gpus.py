@@ -1,4 +1,4 @@
-"""The GPUs of process nodes: which there are, how they are, and which job has them. Pure."""
+"""The GPUs of process nodes: their health, and the job that has each. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from muster.api.core import Node, Pod
 from muster.api.ours.gpus import GPUS_ANNOTATION, is_gpu, told
 from muster.api.pods import is_finished
 from muster.insight.record import job_of
-from muster.insight.text import quantity
+from muster.insight.text import format_quantity
 
 HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRow:
-    """One GPU. job: who has it, as NAMESPACE/NAME; "" if no job does. memory: in bytes; 0 is unknown."""
+    """One GPU. job: the job that has it, as NAMESPACE/NAME, or "". memory: its bytes; 0 if unknown."""
 
     node: str
     gpu: str
@@ -24,15 +24,15 @@ class GpuRow:
     job: str
 
     def cells(self) -> list[str]:
-        """As a line of a table."""
-        size = quantity("memory", self.memory) if self.memory else "-"
+        """Return the line of a table."""
+        size = format_quantity("memory", self.memory) if self.memory else "-"
         state = "Ill" if self.ill else "Used" if self.job else "Free"
         return [self.node, self.gpu, self.model or "-", size, state, self.job or "-"]
 
 
-def gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[GpuRow]:
-    """All GPUs of the nodes that tell of theirs, by node."""
-    users = _users(pods)
+def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[GpuRow]:
+    """Return all GPUs of the nodes that report them, by node."""
+    users = _find_users(pods)
     return [
         GpuRow(
             name := node.metadata.name,
@@ -47,8 +47,8 @@ def gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[GpuRow]:
     ]
 
 
-def _users(pods: Iterable[Pod]) -> dict[tuple[str, str], str]:
-    """Which job has a GPU, by node and GPU."""
+def _find_users(pods: Iterable[Pod]) -> dict[tuple[str, str], str]:
+    """Return the job that has each GPU, by node and GPU."""
     return {
         (pod.spec.node_name, device.resource_id): f"{pod.metadata.namespace}/{job_of(pod)[1]}"
         for pod in pods

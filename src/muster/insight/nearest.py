@@ -1,4 +1,4 @@
-"""The known word that a user may have meant by one that is not known. Pure."""
+"""The known word that a user may have meant by an unknown one. Pure."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -7,8 +7,8 @@ from types import MappingProxyType
 _LIKENESS, _LIKENESS_OF_OPTIONS = 0.6, 0.7
 
 
-def nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
-    """What `word` is called here, or the known word that is most like it; "" if nothing is."""
+def find_nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the name of `word` here, or the known word that is most like it; "" if none is."""
     if word in elsewhere:
         return elsewhere[word]
     if len(word.lstrip("-")) < 2:

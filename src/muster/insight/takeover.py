@@ -1,27 +1,32 @@
 """What Muster would find where Kueue's manager has worked: what it takes on, and what it would leave as it is. Pure."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct, to_builtins
 
 from muster.api.batch import Job
 from muster.api.conditions import is_true
-from muster.api.kueue import CHECK_READY, AdmissionCheck, ClusterQueue, Workload
+from muster.api.core import Pod
+from muster.api.kueue import ClusterQueue, Workload
 from muster.api.kueue.names import (
     ADMITTED,
+    CONCURRENT_ADMISSION_GATE,
     FINISHED,
     POD_SET_LABEL,
-    PROVISIONING_REQUEST_CONTROLLER,
     QUOTA_RESERVED,
 )
+from muster.api.managed.variants import is_variant
 from muster.api.meta import ObjectMeta, controller_of
+from muster.insight.why.gates import Gate, find_gates
 from muster.queueing.jobframework.slices import waits_to_replace
 
 GroupKind = tuple[str, str]
 
 STATES: Final = ("admitted", "reserved", "pending", "inactive", "finished")
+# Kinds whose jobs Muster resizes while they run.
+_RESIZED: Final = frozenset({("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
 # How many objects of a finding are named to people.
 NAMED: Final = 5
 
@@ -33,15 +38,20 @@ class Seen(Struct, frozen=True):
     old: the definitions of Kueue's kinds of which objects may be stored in an older version than the current one.
     webhooks: the configurations that have Kueue's webhooks asked.
     jobs: those that run and name a queue.
+    pods: those that a gate of Kueue's holds.
+    idle: frameworks that the settings name and Muster does not act on, with the reason.
+    variants: whether the gate ConcurrentAdmission is on.
     """
 
     workloads: Sequence[Workload] = ()
     queues: Sequence[ClusterQueue] = ()
-    checks: Sequence[AdmissionCheck] = ()
     jobs: Sequence[Job] = ()
+    pods: Sequence[Pod] = ()
     old: Sequence[Any] = ()
     webhooks: Sequence[str] = ()
     manager: str = ""
+    idle: Mapping[str, str] = {}
+    variants: bool = False
 
 
 class Finding(Struct, frozen=True):
@@ -64,21 +74,46 @@ class Row(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """rows: what would be taken on. findings: what would not, or stands in the way; nothing if it can begin."""
+    """What Muster would find.
+
+    rows: what would be taken on. findings: what would not, or stands in the way; nothing if it can begin.
+    gates: what holds pods that wait.
+    """
 
     rows: tuple[Row, ...]
     findings: tuple[Finding, ...]
+    gates: tuple[Gate, ...] = ()
 
 
-def report(seen: Seen, handled: Collection[GroupKind], known: Collection[GroupKind] = ()) -> Report:
-    """Of a cluster. handled: kinds of jobs that the settings name; known: those that they could name."""
-    return Report(_rows(seen.workloads, handled), tuple(_findings(seen, handled, known)))
+def report(
+    seen: Seen,
+    handled: Collection[GroupKind],
+    known: Collection[GroupKind] = (),
+    named: Collection[GroupKind] = (),
+) -> Report:
+    """Of a cluster. handled: kinds of jobs that Muster acts on; known: those that it could; named: by the settings."""
+    findings = tuple(_findings(seen, handled, known, named))
+    return Report(_rows(_owned_by_jobs(seen), handled), findings, find_gates(seen.pods))
+
+
+def _owned_by_jobs(seen: Seen) -> list[Workload]:
+    """Return the Workloads without variants of others, where variants are acted on."""
+    return [one for one in seen.workloads if not (seen.variants and is_variant(one))]
+
+
+def restarting(seen: Seen) -> tuple[str, ...]:
+    """Return the names of the Jobs that run now and that Muster would stop and start anew."""
+    return tuple(sorted(map(_name, _restarting(seen))))
+
+
+def _restarting(seen: Seen) -> list[Job]:
+    return [one for one in seen.jobs if POD_SET_LABEL not in one.spec.template.metadata.labels]
 
 
 def document(report: Report) -> dict[str, Any]:
     """As `-o json` has it."""
     found: dict[str, Any] = to_builtins(report)
-    return {"workloads": found["rows"], "findings": found["findings"]}
+    return {"workloads": found["rows"], "gates": found["gates"], "findings": found["findings"]}
 
 
 def sentence(finding: Finding) -> str:
@@ -120,7 +155,9 @@ def _word(kind: GroupKind) -> str:
     return f"{name}.{group}" if group else name or "none"
 
 
-def _findings(seen: Seen, handled: Collection[GroupKind], known: Collection[GroupKind]) -> Iterable[Finding]:
+def _findings(
+    seen: Seen, handled: Collection[GroupKind], known: Collection[GroupKind], named: Collection[GroupKind]
+) -> Iterable[Finding]:
     if seen.manager:
         text = "stop it before Muster starts: kubectl -n kueue-system scale deployment kueue-controller-manager"
         yield Finding("Kueue's manager runs", f"{text} --replicas=0", (seen.manager,))
@@ -133,25 +170,31 @@ def _findings(seen: Seen, handled: Collection[GroupKind], known: Collection[Grou
         " install Muster's kinds and webhooks before Kueue's are deleted",
         seen.old,
     )
-    live = [one for one in seen.workloads if state_of(one) != "finished"]
-    yield from _of_kinds(live, handled, known)
-    jobs = [one for one in seen.jobs if POD_SET_LABEL not in one.spec.template.metadata.labels]
+    for why in sorted(set(seen.idle.values())):
+        names = tuple(sorted(name for name in seen.idle if seen.idle[name] == why))
+        text = "what is of these kinds runs without quota: take them out of the settings, or end them first"
+        yield Finding(f"frameworks that the settings name and Muster does not act on ({why})", text, names)
+    live = [one for one in _owned_by_jobs(seen) if state_of(one) != "finished"]
+    yield from _of_kinds(live, handled, known, named)
     yield from _some(
         "Jobs that run without the label that admission gives to their pods",
         "they would be stopped and started anew, where they have quota: let them end first",
-        jobs,
+        _restarting(seen),
     )
-    yield from _of_features(live)
-    yield from _of_checks(live, seen.checks)
-    yield from _some(
-        "ClusterQueues that try several flavors at once",
-        "here a workload is tried in one flavor after the other: its variants stay as they are",
-        [queue for queue in seen.queues if queue.spec.concurrent_admission_policy is not None],
-    )
+    yield from _of_features(live, fixed=set(handled) - _RESIZED, variants=seen.variants)
+    if not seen.variants:
+        yield from _some(
+            "ClusterQueues that try several flavors at once, which the settings do not ask for",
+            "set the gate ConcurrentAdmission; without it a workload is tried in one flavor after the other",
+            [queue for queue in seen.queues if queue.spec.concurrent_admission_policy is not None],
+        )
 
 
 def _of_kinds(
-    live: Sequence[Workload], handled: Collection[GroupKind], known: Collection[GroupKind]
+    live: Sequence[Workload],
+    handled: Collection[GroupKind],
+    known: Collection[GroupKind],
+    named: Collection[GroupKind],
 ) -> Iterable[Finding]:
     others = sorted({kind_of(one) for one in live} - set(handled) - {("", "")})
     for kind in others:
@@ -159,25 +202,26 @@ def _of_kinds(
             advice = "name the kind in integrations.frameworks of the Configuration, and they are taken on"
         else:
             advice = "they keep their quota, and new ones get some, but only Kueue starts, stops or ends them"
-        what = f"workloads of {_word(kind)}, which the settings do not name"
+        lack = "name and Muster does not act on" if kind in named else "do not name"
+        what = f"workloads of {_word(kind)}, which the settings {lack}"
         yield from _some(what, advice, [one for one in live if kind_of(one) == kind])
 
 
-def _of_features(live: Sequence[Workload]) -> Iterable[Finding]:
+def _of_features(live: Sequence[Workload], fixed: Collection[GroupKind], *, variants: bool) -> Iterable[Finding]:
+    """Findings about what workloads ask for.
+
+    fixed: kinds of jobs that keep their size while they run. variants: whether the gate of variants is acted on.
+    """
+    acted_on = {CONCURRENT_ADMISSION_GATE} if variants else set[str]()
     yield from _some(
-        "slices that wait to replace another workload",
-        "they stay as they are: the workload that runs grows instead, once there is quota",
-        [one for one in live if waits_to_replace(one)],
+        "slices that wait to replace another workload, of a kind that keeps its size here",
+        "the job would be stopped, and queue anew in its new size: scale it back, or wait until Kueue admits the slice",
+        [one for one in live if waits_to_replace(one) and kind_of(one) in fixed],
     )
     yield from _some(
         "workloads with gates of preemption",
         "Muster does not open them, and preempts for these workloads as for others",
-        [one for one in live if one.spec.preemption_gates],
-    )
-    yield from _some(
-        "workloads with resource claims",
-        "devices of claims are not counted in quotas here, and the scheduler `muster` places no such pods",
-        [one for one in live if any(podset.template.spec.resource_claims for podset in one.spec.pod_sets)],
+        [one for one in live if {gate.name for gate in one.spec.preemption_gates} - acted_on],
     )
     yield from _some(
         "workloads whose places are to be found after their checks",
@@ -189,22 +233,6 @@ def _of_features(live: Sequence[Workload]) -> Iterable[Finding]:
 def _is_delayed(workload: Workload) -> bool:
     admission = workload.status.admission
     return admission is not None and any(one.delayed_topology_request for one in admission.pod_set_assignments)
-
-
-def _of_checks(live: Sequence[Workload], checks: Sequence[AdmissionCheck]) -> Iterable[Finding]:
-    for check in checks:
-        name = check.metadata.name
-        if check.spec.controller_name == PROVISIONING_REQUEST_CONTROLLER:
-            yield from _some(
-                f"workloads that wait for the check {name}",
-                "Kueue's manager itself asks for the machines (ProvisioningRequest): they keep their quota and wait,"
-                " until Kueue is back or the check is taken out of their ClusterQueue",
-                [one for one in live if _waits_for(name, one)],
-            )
-
-
-def _waits_for(check: str, workload: Workload) -> bool:
-    return any(one.name == check and one.state != CHECK_READY for one in workload.status.admission_checks)
 
 
 def _some(what: str, advice: str, objects: Sequence[Any]) -> Iterable[Finding]:

@@ -15,15 +15,15 @@ GAP = 3
 _LISTED = 5
 
 
-def age(since: datetime | None, now: datetime) -> str:
-    """`42s`, `5m`, `3h20m`, `12d`: how long ago, in two figures or fewer."""
+def format_age(since: datetime | None, now: datetime) -> str:
+    """Return how long ago something was: `42s`, `5m`, `3h20m`, `12d`, in at most two figures."""
     if since is None:
         return "<unknown>"
-    return rough(int((now - since).total_seconds()))
+    return format_duration(int((now - since).total_seconds()))
 
 
-def rough(seconds: int) -> str:
-    """The same of a time that something took."""
+def format_duration(seconds: int) -> str:
+    """Return a duration in the form of `age`."""
     seconds = max(seconds, 0)
     minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
     if seconds < 120:
@@ -37,8 +37,8 @@ def rough(seconds: int) -> str:
     return f"{hours}h" if hours < 48 else f"{days}d"
 
 
-def span(seconds: int) -> str:
-    """`90s`, `2h`, `1h30m`: a time as its user would write it."""
+def format_span(seconds: int) -> str:
+    """Return a duration as its user would write it: `90s`, `2h`, `1h30m`."""
     minutes, rest = divmod(seconds, 60)
     if rest or not minutes:
         return f"{seconds}s" if seconds < 600 else f"{minutes}m{rest}s"
@@ -46,17 +46,17 @@ def span(seconds: int) -> str:
     return f"{hours}h{minutes}m" if hours and minutes else f"{hours}h" if hours else f"{minutes}m"
 
 
-def plain(text: str) -> str:
-    r"""A text of another in one line, with nothing in it that could steer a terminal: `\x1b`, `\n`."""
+def escape_controls(text: str) -> str:
+    r"""Return a foreign text on one line, safe for terminals: control characters are escaped (`\x1b`, `\n`)."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
-def quantity(resource: str, value: int) -> str:
-    """An amount in the units of decisions, for people: bytes to a tenth of the largest unit of which there is one.
+def format_quantity(resource: str, value: int) -> str:
+    """Return an amount for people: bytes to a tenth of the largest unit that fits.
 
-    What is round in a smaller unit is shown in that: so it was written.
+    An amount that is whole in a smaller unit is shown in that unit, as its user wrote it.
     """
     if resource not in ("memory", "ephemeral-storage"):
         return format_amount(resource, value)
@@ -68,28 +68,30 @@ def quantity(resource: str, value: int) -> str:
     return f"{value / 1024**power:.1f}".removesuffix(".0") + _BYTES[power]
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> str:
-    """Columns as wide as their widest cell, three spaces apart, as kubectl prints them.
+def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> str:
+    """Return columns as wide as their widest cell, three spaces apart, as kubectl prints them.
 
-    Where that is wider than `width`, the sentences in the last column have lines of their own, below the others.
+    Where the table is wider than `width`, the sentences of the last column get lines of their own below the others.
     """
     widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
     if 0 < width < sum(widths) + GAP * (len(widths) - 1):
-        above = table(header[:-1], [row[:-1] for row in rows]).split("\n")
-        return "\n".join(above[:1] + [line + _below(row[-1], width) for line, row in zip(above[1:], rows, strict=True)])
+        above = format_table(header[:-1], [row[:-1] for row in rows]).split("\n")
+        return "\n".join(
+            above[:1] + [line + _wrap_sentence(row[-1], width) for line, row in zip(above[1:], rows, strict=True)]
+        )
     gap = " " * GAP
     lines = (gap.join(cell.ljust(most) for cell, most in zip(row, widths, strict=True)) for row in (header, *rows))
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _below(text: str, width: int) -> str:
-    """A sentence as lines that are indented, and not broken within words; "" for none."""
+def _wrap_sentence(text: str, width: int) -> str:
+    """Return a sentence as indented lines that are not broken within words; "" for none."""
     lines = textwrap.wrap(text, max(width - GAP, 1), break_long_words=False, break_on_hyphens=False)
     return "".join(f"\n{' ' * GAP}{line}" for line in lines)
 
 
-def ranges(numbers: Iterable[int]) -> str:
-    """`0-3, 7`, of numbers in order."""
+def format_ranges(numbers: Iterable[int]) -> str:
+    """Return `0-3, 7` for numbers in order."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and number == parts[-1][1] + 1:
@@ -99,14 +101,14 @@ def ranges(numbers: Iterable[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
-def alike(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """What is said of several names: each text once, in their order, with `a, b and 3 more` that it is said of."""
+def group_alike(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return what is said of several names, each text once, with the names that share it: `a, b and 3 more`."""
     names: dict[str, list[str]] = {}
     for name, text in said:
         names.setdefault(text, []).append(name)
-    return [(_listed(found), text) for text, found in names.items()]
+    return [(_list_names(found), text) for text, found in names.items()]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     more = len(names) - _LISTED
     return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")

@@ -1,1 +1,1 @@
-"""What is to be installed on a Kubernetes cluster, as documents: pure functions, for `kubectl apply --server-side`."""
+"""Writes the documents to install on a Kubernetes cluster: pure functions, for `kubectl apply --server-side`."""

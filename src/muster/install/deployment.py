@@ -1,6 +1,6 @@
-"""The engine as a Deployment, and what stands around it: its account, its settings, its Services.
+"""Writes the engine's Deployment and the objects around it: its account, its settings, its Services.
 
-A pod of it meets the rules of Kubernetes' `restricted` standard: no root, no rights of the kernel's, a root file
+Its pods meet Kubernetes' `restricted` pod security standard: no root, no kernel capabilities, a root file
 system that no client writes to.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
 from muster.api.server.apiregistration import API_SERVICE
 from muster.install.options import NAME, PART_OF, SELECTED, Json, Options, metadata, most_replicas
-from muster.operator.endpoints import OFF, address
+from muster.operator.addresses import OFF, address
 from muster.operator.leaderlabel import LABEL, VALUE
 from muster.runtime.manager import STOP_LIMIT_SECONDS
 from muster.webhooks.places import VISIBILITY_SERVICE
@@ -23,48 +23,48 @@ METRICS_SERVICE: Final = "muster-controller-manager-metrics-service"
 
 # Anyone but root; the image has no user of its own.
 USER: Final = 65532
-# Before pods that do work, for without the engine none of it starts.
+# Above pods that do work: without the engine none of it starts.
 _PRIORITY: Final = "system-cluster-critical"
-# What an idle engine needs. What it needs beyond grows with the cluster, so it has no limits unless they are added.
+# The needs of an idle engine. They grow with the cluster, so there are no limits unless somebody adds them.
 _REQUESTS: Final = {"cpu": "500m", "memory": "512Mi"}
-# How long the API server goes on asking a replica that is told to stop: until every node has heard.
+# For so long the API server still calls a stopping replica: until every node knows of the stop.
 _STILL_ASKED_SECONDS: Final = 5
-# That, what its parts may take to finish what they write, and the Lease that it gives back.
+# That, the time of the parts to finish their writes, and the release of the Lease.
 _STOPPING_SECONDS: Final = _STILL_ASKED_SECONDS + int(STOP_LIMIT_SECONDS) + 10
 
 
 def namespace(options: Options) -> Json:
-    """The engine's own."""
+    """Return the engine's own namespace."""
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(options.namespace, labels=labels)}
 
 
 def service_account(options: Options) -> Json:
-    """Who the engine is to the API server."""
+    """Return the engine's account at the API server."""
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(NAME, options.namespace)}
 
 
 def config_map(options: Options) -> Json:
-    """The Configuration."""
+    """Return the ConfigMap of the Configuration."""
     head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(CONFIG_MAP, options.namespace)}
     return head | {"data": {SETTINGS_FILE: options.text}}
 
 
 def services(options: Options) -> Iterator[Json]:
-    """Where the engine is found: by those who scrape its metrics, by the API server."""
+    """Yield the Services through which scrapers and the API server reach the engine."""
     if port := _port(options.settings.metrics.bind_address):
         yield _service(METRICS_SERVICE, options, {"name": "metrics", "port": port, "targetPort": "metrics"})
     if options.webhooks:
         name = options.settings.internal_cert_management.webhook_service_name
         yield _service(name, options, {"name": "webhooks", "port": 443, "targetPort": "webhooks"})
     if options.visibility:
-        # Who waits is known to the leader alone.
+        # Only the leader knows the pending workloads.
         shown = {"name": "visibility", "port": 443, "targetPort": "visibility"}
         yield _service(VISIBILITY_SERVICE, options, shown, SELECTED | {LABEL: VALUE})
 
 
 def api_services(options: Options) -> Iterator[Json]:
-    """The visibility API, without the authority of its certificate: the engine's leader puts that in."""
+    """Yield the visibility API's APIServices, without the authority's bundle, which the engine's leader writes."""
     for priority, version in zip((100, 50), VISIBILITY_VERSIONS, strict=True):
         yield {
             "apiVersion": f"{API_SERVICE.group}/v1",
@@ -74,7 +74,7 @@ def api_services(options: Options) -> Iterator[Json]:
                 "group": VISIBILITY_GROUP,
                 "version": version,
                 "service": {"namespace": options.namespace, "name": VISIBILITY_SERVICE, "port": 443},
-                "insecureSkipTLSVerify": False,  # Kueue's own has it true
+                "insecureSkipTLSVerify": False,  # true in Kueue's own
                 "groupPriorityMinimum": 100,
                 "versionPriority": priority,
             },
@@ -82,10 +82,10 @@ def api_services(options: Options) -> Iterator[Json]:
 
 
 def deployment(options: Options) -> Json:
-    """The replicas; one leads, the others stand by."""
-    # Replicas read their settings at their start: with other settings they are other pods.
+    """Return the Deployment of the replicas; one leads, the others stand by."""
+    # Replicas read their settings at their start: other settings need other pods.
     settings = {"muster.dev/configuration": hashlib.sha256(options.text.encode()).hexdigest()[:16]}
-    # By default a new replica starts before the old one goes, which is one too many where none is elected.
+    # By default a new replica starts before the old one ends; without an election that is one too many.
     strategy = {} if most_replicas(options.settings) is None else {"strategy": {"type": "Recreate"}}
     return {
         "apiVersion": "apps/v1",
@@ -101,7 +101,7 @@ def deployment(options: Options) -> Json:
 
 
 def budget(options: Options) -> Json:
-    """One replica at a time may be drained away; where there is only one, that one."""
+    """Return the disruption budget: one replica at a time may be drained; a single replica too."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -111,7 +111,7 @@ def budget(options: Options) -> Json:
 
 
 def command(options: Options) -> list[str]:
-    """What a replica runs."""
+    """Return the command of a replica."""
     plain = ["muster", "controllers", "--config", f"{SETTINGS_FOLDER}/{SETTINGS_FILE}", "--log-format", "json"]
     return plain if options.webhooks else [*plain, "--without-webhooks"]
 
@@ -186,5 +186,5 @@ def _service(name: str, options: Options, port: Json, selected: Mapping[str, str
 
 
 def _port(where: str) -> int:
-    """Of an address; 0 where nothing is served. Raises `BadAddressError`."""
+    """Return the port of an address; 0 where nothing is served. Raises `BadAddressError`."""
     return 0 if where == OFF else address(where)[1]

@@ -1,27 +1,53 @@
-"""All that is installed, in the order in which it may be applied. Pure: the same options make the same documents."""
+"""Lists all documents to install, in the order in which they may be applied. Pure: options alone decide them."""
 
 from collections.abc import Iterator
+from typing import Any, Final
 
 import msgspec
 
-from muster.api.server.admissionregistration import WebhookClientConfig
+from muster.api.core import CONFIG_MAP, NAMESPACE, SERVICE, SERVICE_ACCOUNT
+from muster.api.groups.apps import DEPLOYMENT
+from muster.api.groups.policy import POD_DISRUPTION_BUDGET
+from muster.api.kinds import Kind
+from muster.api.server.admissionregistration import (
+    MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_WEBHOOK_CONFIGURATION,
+    WebhookClientConfig,
+)
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
+from muster.api.server.apiregistration import API_SERVICE
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from muster.install import deployment
+from muster.install.certmanager import CERTIFICATE, ISSUER, certificate_documents, inject
 from muster.install.crds import definitions
+from muster.install.monitoring import SERVICE_MONITOR, monitoring_documents
 from muster.install.options import NAME, PART_OF, Json, Options
 from muster.install.people import peoples_rights
 from muster.install.rights import engine_rights
 from muster.webhooks.configurations import webhook_configurations
 from muster.webhooks.places import CONVERTING, ServiceAt
 
+_KINDS: Final[tuple[Kind[Any], ...]] = (
+    NAMESPACE, CUSTOM_RESOURCE_DEFINITION, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING,
+    CONFIG_MAP, SERVICE, DEPLOYMENT, POD_DISRUPTION_BUDGET, MUTATING_WEBHOOK_CONFIGURATION,
+    VALIDATING_WEBHOOK_CONFIGURATION, API_SERVICE, ISSUER, CERTIFICATE, SERVICE_MONITOR,
+)  # fmt: skip
+_BY_NAME: Final = {kind.kind: kind.seen_as(dict) for kind in _KINDS}
+
+
+def kind_of(document: Json) -> Kind[Json]:
+    """Return the kind of a document that is installed."""
+    return _BY_NAME[document["kind"]]
+
 
 def documents(options: Options) -> list[Json]:
-    """What others need stands before them. Raises `BadAddressError` for a bind address that is none."""
-    return list(_documents(options))
+    """Return the documents, each after those that it needs. Raises `BadAddressError`."""
+    return [inject(document, options) for document in _documents(options)]
 
 
 def _documents(options: Options) -> Iterator[Json]:
     yield deployment.namespace(options)
-    yield from map(_ours, definitions(_conversion(options), options.kinds))
+    yield from map(_with_label, definitions(_conversion(options), options.kinds))
     yield deployment.service_account(options)
     yield from engine_rights(options)
     yield from peoples_rights()
@@ -30,20 +56,24 @@ def _documents(options: Options) -> Iterator[Json]:
     yield deployment.deployment(options)
     yield deployment.budget(options)
     if options.webhooks:
-        yield from map(_ours, webhook_configurations(options.settings, service_account=NAME))
+        yield from map(_with_label, webhook_configurations(options.settings, service_account=NAME))
     if options.visibility:
         yield from deployment.api_services(options)
+    if options.cert_manager:
+        yield from certificate_documents(options)
+    if options.monitoring:
+        yield from monitoring_documents(options)
 
 
 def _conversion(options: Options) -> WebhookClientConfig | None:
-    """Who converts Kueue's kinds."""
+    """Return the webhook that converts Kueue's kinds."""
     if not options.webhooks:
         return None
     service = ServiceAt(options.namespace, options.settings.internal_cert_management.webhook_service_name)
     return msgspec.convert(service.client(CONVERTING), WebhookClientConfig)
 
 
-def _ours(document: Json) -> Json:
-    """With the label by which people find it."""
+def _with_label(document: Json) -> Json:
+    """Return the document with the label by which people find it."""
     meta = document["metadata"]
     return document | {"metadata": meta | {"labels": (meta.get("labels") or {}) | PART_OF}}

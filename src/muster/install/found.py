@@ -1,4 +1,7 @@
-"""Finds what is installed in a cluster: where an engine is, by the name of its Deployment, and whether its pods run."""
+"""Finds what is installed in a cluster.
+
+Where an engine is, by the name of its Deployment, and whether its pods run.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,24 +15,29 @@ from muster.install import deployment
 from muster.install.options import NAME, SELECTED
 from muster.runtime.client import Client
 
-# By the names of their Deployments: where each keeps its Configuration, a ConfigMap and a key of it.
+KUEUE: Final = "kueue-controller-manager"
+# By the engine's Deployment: the ConfigMap of its Configuration, and the key in it.
 ENGINES: Final = {
     NAME: (deployment.CONFIG_MAP, deployment.SETTINGS_FILE),
-    "kueue-controller-manager": ("kueue-manager-config", "controller_manager_config.yaml"),
+    KUEUE: ("kueue-manager-config", "controller_manager_config.yaml"),
 }
 
 
 class SeveralError(Exception):
-    """Engines are in several namespaces; names them."""
+    """Engines in several namespaces; names them."""
 
 
-async def configuration_text(client: Client, namespace: str = "") -> str | None:
-    """The Configuration of the engine in a cluster, Muster's before Kueue's; None if there is none.
+async def configuration_text(
+    client: Client, namespace: str = "", engines: Sequence[str] = tuple(ENGINES)
+) -> str | None:
+    """Return the Configuration of the engine in a cluster, Muster's before Kueue's; None if there is none.
 
-    namespace: where it is; else it is looked for. Raises `ApiError`, `SeveralError`.
+    namespace: where it is; by default every namespace is searched. engines: the names of their Deployments, in another
+    order. Raises `ApiError`, `SeveralError`.
     """
-    for engine, (name, key) in ENGINES.items():
-        found = await client.find(CONFIG_MAP, name, namespace or await _namespace_of(client, engine))
+    for engine in engines:
+        name, key = ENGINES[engine]
+        found = await client.find(CONFIG_MAP, name, namespace or await _find_namespace(client, engine))
         if found is not None and key in found.data:
             text: str = found.data[key]
             return text
@@ -37,15 +45,15 @@ async def configuration_text(client: Client, namespace: str = "") -> str | None:
 
 
 async def running(client: Client, namespace: str) -> Sequence[str]:
-    """The pods of Muster's engine there that have not ended. Raises `ApiError`."""
+    """Return the pods of Muster's engine there that have not ended. Raises `ApiError`."""
     labels = ",".join(f"{key}={value}" for key, value in SELECTED.items())
     return [
         pod.metadata.name for pod in (await client.list(POD, namespace, labels=labels)).items if not is_finished(pod)
     ]
 
 
-async def _namespace_of(client: Client, engine: str) -> str:
-    """That of the Deployment of that name, or the one that is usual."""
+async def _find_namespace(client: Client, engine: str) -> str:
+    """Return the namespace of the Deployment of that name, or the usual one."""
     listed = await client.list(DEPLOYMENT.seen_as(Object), fields=f"metadata.name={engine}")
     found = sorted(one.metadata.namespace for one in listed.items)
     if len(found) > 1:

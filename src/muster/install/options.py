@@ -1,4 +1,4 @@
-"""What `muster manifests` was told, and the words that its documents share."""
+"""Holds the options of `muster manifests`, and the words that its documents share."""
 
 from typing import Any, Final
 
@@ -11,22 +11,25 @@ from muster.install.crds import FAMILIES
 
 Json = dict[str, Any]
 
-# A name for what there is one of: the Deployment, its ServiceAccount, its rights.
+# The common name of the Deployment, its ServiceAccount and its rights.
 NAME: Final = "muster-controller-manager"
 IMAGE: Final = "muster:latest"
 REPLICAS: Final = 2
-# On all that is printed, for people to find it by. What is removed goes by its name: others may have this, too.
+# The label of every installed object, for people to find it. Removal goes by names: others may have the label, too.
 PART_OF: Final = {"app.kubernetes.io/part-of": "muster"}
-# On the pods of the engine.
+# Appended to the Configuration where cert-manager makes the certificates.
+WITH_CERT_MANAGER: Final = "internalCertManagement:\n  enable: false\n"
+# The labels of the engine's pods.
 SELECTED: Final = {"app.kubernetes.io/name": "muster", "app.kubernetes.io/component": "controller"}
 
 
 class Options(Struct, frozen=True):
-    """What is installed where.
+    """What is installed, and where.
 
-    text: the Configuration as it was written, for the ConfigMap; settings: what it says.
-    webhooks: whether the API server asks the engine about what is written.
-    kinds: whose definitions come with it, or go with it.
+    text: the Configuration as it was written, for the ConfigMap; settings: the same, parsed.
+    webhooks: whether the API server sends writes to the engine's webhooks.
+    kinds: the kinds whose definitions are installed, or removed, with the engine.
+    cert_manager: cert-manager makes the certificates, as the Configuration says. monitoring: Prometheus is to scrape.
     """
 
     text: str
@@ -35,30 +38,35 @@ class Options(Struct, frozen=True):
     replicas: int = REPLICAS
     webhooks: bool = True
     kinds: tuple[str, ...] = tuple(FAMILIES)
+    cert_manager: bool = False
+    monitoring: bool = False
 
     @property
     def namespace(self) -> str:
-        """Where the engine is."""
+        """The engine's namespace."""
         return self.settings.namespace
 
     @property
     def visibility(self) -> bool:
-        """Whether the API server passes on to the engine who asks for who waits."""
+        """Whether the API server passes requests for pending workloads on to the engine."""
         return self.settings.features.enabled("VisibilityOnDemand")
 
     @property
     def lease_namespace(self) -> str:
-        """Where the Lease of the leader is."""
+        """The namespace of the leader's Lease."""
         return self.settings.leader_election.resource_namespace or self.namespace
 
 
 def most_replicas(settings: Configuration) -> int | None:
-    """How many may run; None: any number. Without an election each would work, and undo what another does."""
+    """Return how many replicas may run.
+
+    None: any number. Without an election all would work and undo each other's writes.
+    """
     return None if settings.leader_election.leader_elect else 1
 
 
 def plain(namespace: str = NAMESPACE) -> str:
-    """The Configuration of those who have none: all kinds queue that come with the engine."""
+    """Return the default Configuration: all kinds that come with the engine queue."""
     frameworks = "".join(f"  - {name}\n" for name in BUILT_IN)
     return (
         "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
@@ -67,6 +75,6 @@ def plain(namespace: str = NAMESPACE) -> str:
 
 
 def metadata(name: str, namespace: str = "", labels: dict[str, str] | None = None) -> Json:
-    """Of an object that is installed; an empty namespace: it is in none."""
+    """Return the metadata of an installed object; an empty namespace for a cluster-wide one."""
     place = {"namespace": namespace} if namespace else {}
     return {"name": name, **place, "labels": PART_OF | (labels or {})}

@@ -1,8 +1,8 @@
-"""What people may do, as Kueue hands it out.
+"""Writes the roles for people, as Kueue hands them out.
 
-Who has `admin` or `edit` in a namespace submits jobs there and sees where they stand; who has `view` sees that.
+Users with `admin` or `edit` in a namespace submit jobs there and see their state; users with `view` see that state.
 `kueue-batch-admin-role` is for those who keep the queues, `kueue-batch-user-role` for those who submit. They are bound
-by name, so they are called as in Kueue, and they collect by Kueue's labels what other programs add to them.
+by name, so they are called as in Kueue, and they aggregate by Kueue's labels the rules that other programs add.
 """
 
 from typing import Any, Final
@@ -20,7 +20,7 @@ from muster.install.roles import READ, cluster_role, rules
 _ALL: Final = (*READ, "create", "delete", "patch", "update")
 _JOBS: Final[tuple[Kind[Any], ...]] = (JOB, JOB_SET, *POD_GROUP_KINDS)
 _QUEUES: Final = (LOCAL_QUEUE, WORKLOAD)
-# Who waits in a queue, in order.
+# The pending workloads of a queue, in order.
 _LINES: Final = {
     "apiGroups": [VISIBILITY_GROUP],
     "resources": ["clusterqueues/pendingworkloads", "localqueues/pendingworkloads"],
@@ -29,40 +29,40 @@ _LINES: Final = {
 
 
 def peoples_rights() -> list[Json]:
-    """The roles, without bindings: those are for the users who keep the cluster."""
+    """Return the roles, without bindings, which cluster administrators add."""
     return [
-        _collecting("kueue-batch-admin-role", "batch-admin"),
-        _collecting("kueue-batch-user-role", "batch-user"),
+        _make_collecting_role("kueue-batch-admin-role", "batch-admin"),
+        _make_collecting_role("kueue-batch-user-role", "batch-user"),
         cluster_role(
             "muster-queues-editor",
             [*rules(_ALL, *KUEUE_KINDS), *rules(READ, *KUEUE_KINDS, of="status"), _LINES],
-            _for("batch-admin"),
+            _labels_for("batch-admin"),
         ),
         cluster_role(
             "muster-jobs-editor",
             [*rules(_ALL, *_JOBS), *rules(READ, *_JOBS, of="status")],
-            _for("batch-admin", "batch-user") | _within("admin", "edit"),
+            _labels_for("batch-admin", "batch-user") | _labels_within("admin", "edit"),
         ),
         cluster_role(
             "muster-jobs-viewer",
             [*rules(READ, *_JOBS, *_QUEUES), *rules(READ, *_JOBS, *_QUEUES, of="status"), _LINES],
-            _for("batch-user") | _within("admin", "edit", "view"),
+            _labels_for("batch-user") | _labels_within("admin", "edit", "view"),
         ),
-        cluster_role("muster-queues-viewer", rules(READ, *KUEUE_KINDS), _for("batch-user")),
+        cluster_role("muster-queues-viewer", rules(READ, *KUEUE_KINDS), _labels_for("batch-user")),
     ]
 
 
-def _for(*names: str) -> dict[str, str]:
-    """Labels of what is collected into Kueue's roles."""
+def _labels_for(*names: str) -> dict[str, str]:
+    """Return the labels of a role that is aggregated into Kueue's roles."""
     return {f"rbac.kueue.x-k8s.io/{name}": "true" for name in names}
 
 
-def _within(*names: str) -> dict[str, str]:
-    """Labels of what is collected into Kubernetes' own roles."""
+def _labels_within(*names: str) -> dict[str, str]:
+    """Return the labels of a role that is aggregated into Kubernetes' own roles."""
     return {f"{GROUP}/aggregate-to-{name}": "true" for name in names}
 
 
-def _collecting(name: str, label: str) -> Json:
-    """A role whose rules the cluster writes."""
+def _make_collecting_role(name: str, label: str) -> Json:
+    """Return a role whose rules the cluster aggregates."""
     head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": metadata(name)}
-    return head | {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": _for(label)}]}}
+    return head | {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": _labels_for(label)}]}}

@@ -1,6 +1,6 @@
-"""What the engine may do: one ClusterRole for each part that runs, and Roles for what it needs in single namespaces.
+"""Writes the engine's rights: one ClusterRole for each part that runs, and Roles for single namespaces.
 
-A rule stands where a part makes the request. Who reads everything of a kind (`list`) learns nothing new by `get`.
+A rule stands where a part makes the request. A part that may `list` a kind learns nothing new by `get`.
 """
 
 from collections.abc import Sequence
@@ -25,6 +25,7 @@ from muster.api.groups.clusterinventory import CLUSTER_PROFILE
 from muster.api.groups.coordination import LEASE
 from muster.api.groups.policy import POD_DISRUPTION_BUDGET
 from muster.api.groups.provisioning import PROVISIONING_REQUEST
+from muster.api.groups.resource import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
 from muster.api.groups.runtimeclass import RUNTIME_CLASS
 from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET
@@ -37,6 +38,7 @@ from muster.api.kueue import (
     LOCAL_QUEUE,
     MULTI_KUEUE_CLUSTER,
     MULTI_KUEUE_CONFIG,
+    PROVISIONING_REQUEST_CONFIG,
     RESOURCE_FLAVOR,
     TOPOLOGY,
     WORKLOAD,
@@ -49,22 +51,23 @@ from muster.api.server.apiregistration import API_SERVICE
 from muster.api.server.authentication import TOKEN_REVIEW
 from muster.api.server.authorization import SUBJECT_ACCESS_REVIEW
 from muster.controllers.engine import Part
+from muster.controllers.integrations.serving.kinds import DEPLOYMENT, kinds_of, select_serving
 from muster.controllers.integrations.table import INTEGRATIONS, chosen, pod_groups
 from muster.controllers.jobset.upstream import LEASE_NAME as JOBSET_LEASE
 from muster.install.options import Json, Options
 from muster.install.roles import READ, binding, cluster_binding, cluster_role, role, rule, rules
 from muster.multicluster.mirrors.table import mirrors
 from muster.operator import frontproxy
-from muster.operator.endpoints import OFF
+from muster.operator.addresses import OFF
 from muster.operator.replica import PARTS
 from muster.webhooks.places import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 
-# Who sees its writes undone looks at the object where it wrote it (`runtime.yielding`).
+# A part whose writes are undone reads the written object (`runtime.yielding`).
 STATUS: Final = ("get", "patch")
 
 
 def engine_rights(options: Options) -> list[Json]:
-    """The roles of the engine, and the bindings that give them to its ServiceAccount."""
+    """Return the roles of the engine, and the bindings that give them to its ServiceAccount."""
     return [
         *(cluster_role(name, allowed) for name, allowed in cluster_rules(options).items()),
         *(cluster_binding(name, options.namespace) for name in cluster_rules(options)),
@@ -75,7 +78,7 @@ def engine_rights(options: Options) -> list[Json]:
 
 
 def cluster_rules(options: Options) -> dict[str, list[Json]]:
-    """By the name of the ClusterRole."""
+    """Return the rules by the name of their ClusterRole."""
     settings = options.settings
     common = {"muster-engine": _common(settings)}
     if options.webhooks:
@@ -92,7 +95,7 @@ def cluster_rules(options: Options) -> dict[str, list[Json]]:
 
 
 def local_rules(options: Options) -> list[tuple[str, str, list[Json]]]:
-    """By the names of the Roles, and where they are."""
+    """Return the names, namespaces and rules of the Roles."""
     settings, lease = options.settings, options.settings.leader_election.resource_name
     election = [rule(("create",), LEASE), rule(("get", "update"), LEASE, names=(lease,))]
     secrets = [rule(READ, SECRET)]
@@ -116,7 +119,7 @@ def _common(settings: Configuration) -> list[Json]:
 
 
 def _webhooks(settings: Configuration) -> list[Json]:
-    """What they decide by; the authority that the leader tells the server of."""
+    """Return the rules for the objects that webhooks read, and for the bundle that the leader writes."""
     own: dict[Kind[Any], Sequence[str]] = {
         MUTATING_WEBHOOK_CONFIGURATION: (MUTATING_CONFIGURATION,),
         VALIDATING_WEBHOOK_CONFIGURATION: (VALIDATING_CONFIGURATION,),
@@ -125,35 +128,41 @@ def _webhooks(settings: Configuration) -> list[Json]:
     verbs = (*READ, "patch") if settings.internal_cert_management.enable else READ
     return [
         *rules(READ, LOCAL_QUEUE, CLUSTER_QUEUE, ADMISSION_CHECK, WORKLOAD_PRIORITY_CLASS, NAMESPACE),
-        *rules(("get",), WORKLOAD, *_jobs(settings)),
+        *rules(("get",), WORKLOAD, *_jobs(settings), *kinds_of(select_serving(settings))),
         *(rule(verbs, kind, names) for kind, names in own.items()),
     ]
 
 
 def _visibility(settings: Configuration) -> list[Json]:
-    """Who may ask; the authority that the leader tells the server of."""
+    """Return the rules for checking callers, and for the authority that the leader writes to the server."""
     named = [f"{version}.{VISIBILITY_GROUP}" for version in VISIBILITY_VERSIONS]
     verbs = (*READ, "patch") if settings.internal_cert_management.enable else READ
     return [*rules(("create",), SUBJECT_ACCESS_REVIEW), rule(verbs, API_SERVICE, named)]
 
 
 def _front_proxys(options: Options) -> list[Json]:
-    """How the server is known that passes requests on."""
+    """Return the rule for reading the front proxy's ConfigMap."""
     role = frontproxy.READER_ROLE
     return [binding("muster-visibility", frontproxy.NAMESPACE, options.namespace, of=role)]
 
 
 def _queueing(settings: Configuration) -> list[Json]:
-    jobs = _jobs(settings)
+    jobs, serve = _jobs(settings), kinds_of(select_serving(settings))
+    parts = [part.kind for one in chosen(INTEGRATIONS, settings) for part in one.parts]
+    read = dict.fromkeys((*jobs, *parts, *(kind for kind in serve if kind != DEPLOYMENT.kind)))
     quota = (CLUSTER_QUEUE, RESOURCE_FLAVOR, ADMISSION_CHECK, TOPOLOGY)
     pods = (POD, NODE, NAMESPACE, LIMIT_RANGE, RUNTIME_CLASS, PRIORITY_CLASS)
     return [
-        *rules(READ, *pods, *quota, COHORT, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS, WORKLOAD, *jobs),
+        *rules(READ, *pods, *quota, COHORT, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS, WORKLOAD, *read),
         *rules(("patch",), *quota),  # their finalizers; quota that follows nodes
         *rules(STATUS, CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, WORKLOAD, *jobs, POD, of="status"),
         *rules(("create",), WORKLOAD),
+        *rules(READ, PROVISIONING_REQUEST_CONFIG, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, DEVICE_CLASS),
+        *rules(STATUS, ADMISSION_CHECK, of="status"),
+        *rules((*READ, "create", "delete"), PROVISIONING_REQUEST),
+        *rules((*READ, "create", "patch", "delete"), POD_TEMPLATE),
         *rules(("patch", "delete"), WORKLOAD, *jobs, POD),  # pods of jobs; the leader's own, for its label
-        *_owning(*jobs, POD),
+        *_own_rules(*jobs, POD, WORKLOAD, PROVISIONING_REQUEST),
     ]
 
 
@@ -165,8 +174,8 @@ def _jobsets(settings: Configuration) -> list[Json]:  # noqa: ARG001  (all parts
         *rules(STATUS, JOB_SET, JOB, of="status"),
         *rules(("create",), JOB, *made),
         *rules(("patch",), CONFIG_MAP),
-        *_owning(JOB_SET),
-        rule(READ, LEASE, names=(JOBSET_LEASE,)),  # of JobSet's own controller, wherever that is
+        *_own_rules(JOB_SET),
+        rule(READ, LEASE, names=(JOBSET_LEASE,)),  # of JobSet's own controller, in whatever namespace
     ]
 
 
@@ -174,17 +183,21 @@ def _scheduling(settings: Configuration) -> list[Json]:
     groups, volumes = pod_groups(settings).kinds, (PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM)
     found = [
         *rules(READ, POD, NODE, NAMESPACE, *volumes, POD_DISRUPTION_BUDGET, JOB, JOB_SET, *groups),
+        *rules(READ, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM),
+        *rules(("patch",), RESOURCE_CLAIM),  # the finalizer of claims with devices
+        *rules(STATUS, RESOURCE_CLAIM, of="status"),
+        *rules(STATUS, RESOURCE_CLAIM, of="binding"),  # newer servers check it beside the status
         *rules(("patch", "delete"), POD),
         *rules(("create",), POD, of="binding"),
         *rules(("create",), POD, of="eviction"),
-        *rules(("patch",), JOB, JOB_SET, *groups),  # what is noted about a gang
+        *rules(("patch",), JOB, JOB_SET, *groups),  # the annotations of a gang
         *rules(STATUS, POD, *groups, of="status"),
         *rules(("create", "patch"), POD_DISRUPTION_BUDGET),
-        *_owning(*groups),
+        *_own_rules(*groups),
     ]
     if settings.muster.scheduling.provisioning_class_name:
         found += rules((*READ, "create", "delete"), PROVISIONING_REQUEST)
-        found += [*rules(("create",), POD_TEMPLATE), *_owning(PROVISIONING_REQUEST, JOB, JOB_SET)]
+        found += [*rules(("create",), POD_TEMPLATE), *_own_rules(PROVISIONING_REQUEST, JOB, JOB_SET)]
     return found
 
 
@@ -201,10 +214,10 @@ def _multicluster(settings: Configuration) -> list[Json]:
 
 
 def _jobs(settings: Configuration) -> list[Kind[Any]]:
-    """Those of the engine's own kinds that queue. Pods are told of by themselves."""
+    """Return those of the engine's own kinds that queue. Pods have rules of their own."""
     return [one.kind for one in chosen(INTEGRATIONS, settings)]
 
 
-def _owning(*kinds: Kind[Any]) -> list[Json]:
-    """What it takes to make objects that hold up the end of their owners, where that is checked."""
+def _own_rules(*kinds: Kind[Any]) -> list[Json]:
+    """Return the rules for creating objects that block their owners' deletion, where that is checked."""
     return rules(("update",), *kinds, of="finalizers")

@@ -1,4 +1,4 @@
-"""Roles of RBAC and what binds them, as documents."""
+"""Makes RBAC roles and bindings as documents."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -11,7 +11,7 @@ READ: Final = ("get", "list", "watch")
 
 
 def rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Json]:
-    """A rule for each group; of: their subresource."""
+    """Return a rule for each group; of: the kinds' subresource."""
     groups: dict[str, list[str]] = {}
     for kind in kinds:
         groups.setdefault(kind.group, []).append(f"{kind.plural}/{of}" if of else kind.plural)
@@ -22,13 +22,13 @@ def rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Json]:
 
 
 def rule(verbs: Sequence[str], kind: Kind[Any], names: Iterable[str] = ()) -> Json:
-    """A rule for one kind; names: of the objects, all if none is named."""
+    """Return a rule for one kind; names: of the objects, all if none is named."""
     named = {"resourceNames": list(names)} if names else {}
     return {"apiGroups": [kind.group], "resources": [kind.plural], **named, "verbs": list(verbs)}
 
 
 def cluster_role(name: str, allowed: list[Json], labels: dict[str, str] | None = None) -> Json:
-    """Of the whole cluster."""
+    """Return a ClusterRole."""
     return {
         "apiVersion": f"{GROUP}/v1",
         "kind": "ClusterRole",
@@ -38,18 +38,21 @@ def cluster_role(name: str, allowed: list[Json], labels: dict[str, str] | None =
 
 
 def role(name: str, namespace: str, allowed: list[Json]) -> Json:
-    """Of one namespace."""
+    """Return a Role of one namespace."""
     return {"apiVersion": f"{GROUP}/v1", "kind": "Role", "metadata": metadata(name, namespace), "rules": allowed}
 
 
 def cluster_binding(name: str, namespace: str) -> Json:
-    """Gives a ClusterRole to the engine, which is in that namespace."""
+    """Return the binding of a ClusterRole to the engine, which is in that namespace."""
     head = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRoleBinding", "metadata": metadata(name)}
     return head | {"roleRef": _reference("ClusterRole", name), "subjects": [_engine(namespace)]}
 
 
 def binding(name: str, place: str, namespace: str, *, of: str = "") -> Json:
-    """Gives a Role to the engine; place: the namespace of the Role. of: the Role, if it is called otherwise."""
+    """Return the binding of a Role to the engine.
+
+    Place: the namespace of the Role. of: the Role, if it has another name.
+    """
     head = {"apiVersion": f"{GROUP}/v1", "kind": "RoleBinding", "metadata": metadata(name, place)}
     return head | {"roleRef": _reference("Role", of or name), "subjects": [_engine(namespace)]}
 

@@ -1,1 +1,1 @@
-"""The algorithms of kinds of jobs: one room for each. Pure."""
+"""The algorithms of kinds of jobs, one room for each kind. Pure."""

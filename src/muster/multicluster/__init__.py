@@ -1,1 +1,1 @@
-"""One queue in front of many clusters (KEP-693): each job runs whole, in the one of them that admits it first."""
+"""One queue in front of many clusters (Kueue KEP-693): each job runs whole, in the cluster that admits it first."""

@@ -1,9 +1,11 @@
-"""Whether a worker cluster or a MultiKueue check can be used (their condition Active), in upstream's words. Pure."""
+"""The condition Active of worker clusters and MultiKueue checks, in upstream's words. Pure."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from muster.api.conditions import find
+from muster.api.kinds import Kind
 from muster.api.kueue import MULTI_KUEUE_CONFIG, MultiKueueCluster, MultiKueueConfig
 from muster.api.kueue.checks import AdmissionCheckParametersReference
 from muster.api.kueue.names import (
@@ -22,36 +24,39 @@ _MOST_DOUBLINGS = 6
 CHECK_ACTIVE = Activity(True, ACTIVE, "The admission check is active")
 
 
-def retry_after(failures: int) -> float:
-    """Seconds before the next try to connect: none after a loss, then 5 s, doubled up to 5 min 20 s."""
+def seconds_until_retry(failures: int) -> float:
+    """Return the seconds before the next try to connect: 0 after a loss, then 5 s, doubled up to 5 min 20 s."""
     return FIRST_RETRY_SECONDS * 2.0 ** min(failures - 1, _MOST_DOUBLINGS) if failures else 0.0
 
 
-def unusable(reason: str, problem: str) -> Activity:
-    """Of a cluster whose kubeconfig cannot be used."""
+def make_unusable(reason: str, problem: str) -> Activity:
+    """Return the activity of a cluster whose kubeconfig cannot be used."""
     return Activity(False, reason, f"load client config failed: {problem}")
 
 
-def connected(refusals: Sequence[str] = ()) -> Activity:
-    """Of a cluster that is followed; refusals: why it is not for all kinds of jobs, in its words."""
+def make_connected(refusals: Sequence[str] = ()) -> Activity:
+    """Return the activity of a connected cluster. refusals.
+
+    Why it does not take some kinds of jobs, in its own words.
+    """
     return Activity(True, ACTIVE, "; ".join(("Connected", *refusals)))
 
 
-def lost(problem: str, attempts: int, next_attempt: datetime | None) -> Activity:
-    """Of a cluster that cannot be reached; attempts: to connect, in a row."""
+def make_lost(problem: str, attempts: int, next_attempt: datetime | None) -> Activity:
+    """Return the activity of an unreachable cluster. attempts: the failed tries to connect, in a row."""
     if attempts and next_attempt is not None:
         when = next_attempt.replace(microsecond=0).isoformat().replace("+00:00", "Z")
         problem = f"{problem}; connection attempts: {attempts}, next connection attempt: {when}"
     return Activity(False, CLIENT_CONNECTION_FAILED, problem)
 
 
-def of_check(
+def find_check_activity(
     parameters: AdmissionCheckParametersReference | None,
     configs: Mapping[str, MultiKueueConfig],
     clusters: Mapping[str, bool],
 ) -> Activity:
-    """Of a check. clusters: those that there are, and whether they are active."""
-    if problem := bad_reference(parameters):
+    """Return the activity of a check. clusters: the clusters that exist, and whether each is active."""
+    if problem := find_reference_problem(parameters):
         return _bad_config(problem)
     assert parameters is not None
     config = configs.get(parameters.name)
@@ -68,9 +73,11 @@ def of_check(
     return Activity(some, SOME_ACTIVE_CLUSTERS if some else NO_USABLE_CLUSTERS, message)
 
 
-def bad_reference(parameters: AdmissionCheckParametersReference | None) -> str:
-    """What is wrong with a check's reference to a MultiKueueConfig; empty if nothing is."""
-    group, kind = MULTI_KUEUE_CONFIG.group, MULTI_KUEUE_CONFIG.kind
+def find_reference_problem(
+    parameters: AdmissionCheckParametersReference | None, config: Kind[Any] = MULTI_KUEUE_CONFIG
+) -> str:
+    """Return what is wrong with a check's reference to its configuration; "" if nothing is."""
+    group, kind = config.group, config.kind
     if parameters is None:
         return "missing parameters reference"
     if not parameters.name:
@@ -86,8 +93,11 @@ def _bad_config(problem: str) -> Activity:
     return Activity(False, BAD_CONFIG, f"Cannot load the AdmissionChecks parameters: {problem}")
 
 
-def stands_otherwise(old: MultiKueueCluster | None, new: MultiKueueCluster | None) -> bool:
-    """Whether a cluster came, went, or can be used or not: not what is said of each attempt to reach it."""
+def has_changed_usability(old: MultiKueueCluster | None, new: MultiKueueCluster | None) -> bool:
+    """Return whether a cluster came, went, became usable or became unusable.
+
+    A failed try to connect is no such change.
+    """
     if old is None or new is None:
         return True
     before, after = find(old.status.conditions, ACTIVE), find(new.status.conditions, ACTIVE)

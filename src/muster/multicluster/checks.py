@@ -1,4 +1,4 @@
-"""Writes down whether each MultiKueue check can be used: its configuration is there, and a cluster that it names."""
+"""Writes the condition Active of each MultiKueue check: whether its configuration and a cluster of it exist."""
 
 from muster.api.conditions import is_true
 from muster.api.kueue import (
@@ -10,7 +10,7 @@ from muster.api.kueue import (
     MultiKueueConfig,
 )
 from muster.api.kueue.names import ACTIVE, MULTI_KUEUE_CONTROLLER
-from muster.multicluster.activity import bad_reference, of_check, stands_otherwise
+from muster.multicluster.activity import find_check_activity, find_reference_problem, has_changed_usability
 from muster.multicluster.writing import write_active
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
@@ -20,7 +20,7 @@ _BY_CONFIG, _BY_CLUSTER = "multikueue-config", "multikueue-cluster"
 
 
 class CheckController(Reconciler):
-    """Runs under a `Manager`. Checks of other controllers are left to those."""
+    """A controller, run by a `Manager`, that leaves the checks of other controllers alone."""
 
     name = "multikueue_admissioncheck"
 
@@ -31,7 +31,7 @@ class CheckController(Reconciler):
         self._clusters = manager.informer(MULTI_KUEUE_CLUSTER, optional=True)
         self._controller.watch(self._checks)
         self._controller.watch(self._configs, self._users)
-        self._controller.watch(self._clusters, self._users_of_cluster, when=stands_otherwise)
+        self._controller.watch(self._clusters, self._users_of_cluster, when=has_changed_usability)
 
     def _users(self, config: MultiKueueConfig) -> list[str]:
         return [check.metadata.name for check in self._checks.by(_BY_CONFIG, config.metadata.name)]
@@ -51,16 +51,16 @@ class CheckController(Reconciler):
         clusters = {
             name: is_true(cluster.status.conditions, ACTIVE) for name in names if (cluster := self._clusters.get(name))
         }
-        activity = of_check(parameters, configs, clusters)
+        activity = find_check_activity(parameters, configs, clusters)
         await write_active(self._client, ADMISSION_CHECK, check, activity, self._clock.now())
         return None
 
 
 def _config_of(check: AdmissionCheck) -> tuple[str, ...]:
-    """The configuration of a check of ours."""
+    """Return the configuration that a MultiKueue check names."""
     parameters = check.spec.parameters
     ours = check.spec.controller_name == MULTI_KUEUE_CONTROLLER
-    return (parameters.name,) if ours and parameters is not None and not bad_reference(parameters) else ()
+    return (parameters.name,) if ours and parameters is not None and not find_reference_problem(parameters) else ()
 
 
 def _clusters_of(config: MultiKueueConfig) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
-"""The workers of a manager: one connection for each MultiKueueCluster, and what is said of it.
+"""The workers of a manager: one connection for each MultiKueueCluster, and the status of each.
 
-The `Fleet` is what others ask; `ClusterController` keeps it as the MultiKueueClusters and their kubeconfigs say.
+The `Fleet` answers questions about workers; `ClusterController` keeps it as the MultiKueueClusters and their
+kubeconfigs say.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from muster.api.kueue.names import (
 from muster.api.managed.dispatch import home_of
 from muster.api.meta import Object
 from muster.multicluster import kubeconfigs, profiles
-from muster.multicluster.activity import unusable
+from muster.multicluster.activity import make_unusable
 from muster.multicluster.connection import RemoteCluster
 from muster.multicluster.identity import Register
 from muster.multicluster.reach import Surroundings
@@ -53,101 +54,114 @@ _BY_CLUSTER = "multikueue-cluster"
 
 
 class Fleet:
-    """The worker clusters. Belongs to its `ClusterController`."""
+    """The worker clusters, owned by a `ClusterController`."""
 
     def __init__(
         self, around: Surroundings, register: Register, workloads: Informer[Workload], said: Callable[[str], None]
     ) -> None:
-        """workloads: the manager's own. said: told the name of a cluster of which there is something else to say."""
+        """Make a fleet without clusters.
+
+        workloads: the manager's own. said: called with the name of a cluster whose activity changed.
+        """
         self._around = around
         self._register = register
         self._said = said
         self._workloads = workloads
         self._clusters: dict[str, RemoteCluster] = {}
         self._served: dict[str, frozenset[Kind[Any]]] = {}  # by those that are connected
+        self._tried: set[str] = set()  # those of which it is known whether they can be reached
         self._on_change: list[Callable[[str], None]] = []
         self._on_standing: list[Callable[[str], None]] = []
         self._on_queues: list[Callable[[], None]] = []
         workloads.add_index(_BY_CLUSTER, _clusters_of)
 
     def get(self, name: str) -> RemoteCluster | None:
-        """The cluster of that name; None if there is no such MultiKueueCluster.
+        """Return the cluster of that name; None without such a MultiKueueCluster.
 
-        One whose kubeconfig cannot be used is there too, and lost.
+        A cluster whose kubeconfig cannot be used exists, too, and is lost.
         """
         return self._clusters.get(name)
 
-    def names(self) -> list[str]:
-        """Of all clusters, in order."""
+    def list_names(self) -> list[str]:
+        """Return the names of all clusters, sorted."""
         return sorted(self._clusters)
 
     def on_change(self, handler: Callable[[str], None]) -> None:
-        """Call `handler` with the key of a workload whenever something of it changed in a cluster.
+        """Call `handler` with the key of a workload whenever something of the workload changed in a cluster.
 
-        That is its clone, a job that names it, and whether a cluster that has it, or should have it, is connected.
+        That is the workload's clone, a job that names it, or the connection of a cluster that has it or should have it.
         """
         self._on_change.append(handler)
 
     def on_standing(self, handler: Callable[[str], None]) -> None:
-        """Call `handler` with a cluster's name whenever it is found, lost or gone, or takes jobs of other kinds."""
+        """Call `handler` with the name of a cluster that is found, is lost, goes, or takes other kinds of jobs."""
         self._on_standing.append(handler)
 
     def on_queues(self, handler: Callable[[], None]) -> None:
-        """Call `handler` whenever queues of a cluster, that were asked for, are others or are known."""
+        """Call `handler` whenever queues that were asked for change or become known."""
         self._on_queues.append(handler)
 
-    def kept(self, name: str) -> RemoteCluster:
-        """The cluster of that name, which is made if there is none."""
+    def get_or_add(self, name: str) -> RemoteCluster:
+        """Return the cluster of that name; create it if it does not exist."""
         found = self._clusters.get(name)
         if found is None:
-            stands = partial(self._stands, name)
+            stands = partial(self._notify_standing, name)
             found = self._clusters[name] = RemoteCluster(
-                name, self._around, self._register, changed=self._changed, stands=stands, queued=self._queued
+                name,
+                self._around,
+                self._register,
+                changed=self._notify_change,
+                stands=stands,
+                queued=self._notify_queues,
             )
         return found
 
     async def remove(self, name: str) -> None:
-        """Let go of a cluster."""
+        """Disconnect and forget a cluster."""
         cluster = self._clusters.pop(name, None)
         if cluster is not None:
             await cluster.close()
             self._served.pop(name, None)
-            self._tell(name, cluster.keys())
+            self._tried.discard(name)
+            self._notify_workloads(name, cluster.keys())
 
     async def close(self) -> None:
-        """Let go of all."""
+        """Disconnect all clusters."""
         clusters, self._clusters = list(self._clusters.values()), {}
         await asyncio.gather(*(cluster.close() for cluster in clusters))
 
-    def _changed(self, key: str) -> None:
+    def _notify_change(self, key: str) -> None:
         for handler in self._on_change:
             handler(key)
 
-    def _queued(self) -> None:
+    def _notify_queues(self) -> None:
         for handler in self._on_queues:
             handler()
 
-    def _stands(self, name: str) -> None:
+    def _notify_standing(self, name: str) -> None:
         cluster = self._clusters.get(name)
         if cluster is None:  # it has gone
             return
         before = self._served.pop(name, None)
         if cluster.lost_since is None:
             self._served[name] = cluster.served
-        if self._served.get(name) != before:
-            self._tell(name, cluster.keys())
+        is_first = name not in self._tried and cluster.activity is not None
+        if is_first:
+            self._tried.add(name)
+        if is_first or self._served.get(name) != before:
+            self._notify_workloads(name, cluster.keys())
         self._said(name)
 
-    def _tell(self, name: str, keys: set[str]) -> None:
-        """A cluster stands otherwise: for its workloads, and for those that should have something there."""
+    def _notify_workloads(self, name: str, keys: set[str]) -> None:
+        """Tell the workloads that have something in a cluster, or should have, that its connection changed."""
         for key in keys.union(map(key_of, self._workloads.by(_BY_CLUSTER, name))):
-            self._changed(key)
+            self._notify_change(key)
         for handler in self._on_standing:
             handler(name)
 
 
 class ClusterController(Reconciler):
-    """Runs under a `Manager`. Keeps the fleet, and writes down how each cluster does."""
+    """A controller, run by a `Manager`, that keeps the fleet and writes the status of each cluster."""
 
     name = "multikueuecluster"
 
@@ -160,7 +174,7 @@ class ClusterController(Reconciler):
         *,
         directory: Path = kubeconfigs.DIRECTORY,
     ) -> None:
-        """directory: where kubeconfigs must be that are files, unless the gate for that is off."""
+        """Make the controller. directory: where kubeconfig files must be, unless the gate for that is off."""
         super().__init__(manager, workers=WORKERS)
         features = configuration.features
         self._manager = manager
@@ -181,7 +195,7 @@ class ClusterController(Reconciler):
             self._controller.watch(self._profiles, self._users_of_profile)
 
     async def run(self) -> None:
-        """Reconcile until `stop`, then let go of all clusters."""
+        """Reconcile until `stop`, then disconnect all clusters."""
         try:
             await super().run()
         finally:
@@ -193,48 +207,48 @@ class ClusterController(Reconciler):
         if cluster is None or cluster.metadata.deletion_timestamp is not None:
             await self.fleet.remove(key)
             return None
-        remote = self.fleet.kept(key)
-        found = await self._connection(cluster)
+        remote = self.fleet.get_or_add(key)
+        found = await self._find_connection(cluster)
         if isinstance(found, Activity):
             remote.give_up(found)
         else:
             remote.use(found)
         if remote.activity is not None:
-            await self._write(cluster, remote.activity)
+            await self._write_status(cluster, remote.activity)
         source = cluster.spec.cluster_source.kube_config
         return POLL_SECONDS if source is not None and source.location_type == PATH_LOCATION else None
 
-    async def _connection(self, cluster: MultiKueueCluster) -> "ConnectionConfig | Activity":
-        """How to reach a cluster, or why that cannot be known."""
+    async def _find_connection(self, cluster: MultiKueueCluster) -> "ConnectionConfig | Activity":
+        """Return how to reach a cluster, or the activity that says why that is not known."""
         source = cluster.spec.cluster_source.kube_config
         if source is None:
-            return self._described(_profile(cluster))
+            return self._find_profile_connection(_profile(cluster))
         try:
-            data, where = await self._kubeconfig(source)
+            data, where = await self._read_kubeconfig(source)
         except kubeconfigs.UnreachableKubeconfigError as error:
-            return unusable(BAD_KUBE_CONFIG, str(error))
+            return make_unusable(BAD_KUBE_CONFIG, str(error))
         try:
             return kubeconfigs.trusted(data, where)
         except kubeconfigs.UntrustedKubeconfigError as error:
-            return unusable(INSECURE_KUBE_CONFIG, str(error))
+            return make_unusable(INSECURE_KUBE_CONFIG, str(error))
 
-    def _described(self, name: str) -> "ConnectionConfig | Activity":
-        """The same by a ClusterProfile."""
+    def _find_profile_connection(self, name: str) -> "ConnectionConfig | Activity":
+        """Return how a ClusterProfile says to reach the cluster, or the activity that says why it does not."""
         if self._profiles is None:
             problem = "MultiKueueClusterProfile feature gate is disabled"
-            return unusable(MULTI_KUEUE_CLUSTER_PROFILE_FEATURE_DISABLED, problem)
+            return make_unusable(MULTI_KUEUE_CLUSTER_PROFILE_FEATURE_DISABLED, problem)
         profile = self._profiles.get(f"{self._namespace}/{name}")
         if profile is None:
-            return unusable(BAD_CLUSTER_PROFILE, f'{CLUSTER_PROFILE.resource} "{name}" not found')
+            return make_unusable(BAD_CLUSTER_PROFILE, f'{CLUSTER_PROFILE.resource} "{name}" not found')
         try:
             return profiles.connection(profile, self._providers)
         except profiles.ProfileError as error:
-            return unusable(BAD_CLUSTER_PROFILE, str(error))
+            return make_unusable(BAD_CLUSTER_PROFILE, str(error))
         except kubeconfigs.UntrustedKubeconfigError as error:
-            return unusable(BAD_REST_CONFIG, str(error))
+            return make_unusable(BAD_REST_CONFIG, str(error))
 
-    async def _kubeconfig(self, source: KubeConfig) -> tuple[bytes, str]:
-        """The text of a kubeconfig, and what to call it. Raises `UnreachableKubeconfigError`."""
+    async def _read_kubeconfig(self, source: KubeConfig) -> tuple[bytes, str]:
+        """Return the text of a kubeconfig and the name of its source. Raises `UnreachableKubeconfigError`."""
         if source.location_type == PATH_LOCATION:
             return await self._files.content(source.location), source.location
         self._follow_secrets()
@@ -247,20 +261,23 @@ class ClusterController(Reconciler):
         return secret.data[kubeconfigs.SECRET_KEY], f"Secret {self._namespace}/{source.location}"
 
     def _follow_secrets(self) -> None:
-        """From the first cluster on that needs them; what is in them is read when it is wanted."""
+        """Follow the metadata of Secrets from the first cluster on that needs them.
+
+        Contents are read when they are needed.
+        """
         if self._secrets is None:
             self._secrets = self._manager.informer(SECRET.seen_as(Object), namespace=self._namespace)
-            self._controller.watch(self._secrets, self._users)
+            self._controller.watch(self._secrets, self._users_of_secret)
 
-    def _users(self, secret: Object) -> list[str]:
-        """The clusters whose kubeconfig is in a Secret."""
+    def _users_of_secret(self, secret: Object) -> list[str]:
+        """Return the clusters whose kubeconfig is in a Secret."""
         return [cluster.metadata.name for cluster in self._clusters.all() if _secret(cluster) == secret.metadata.name]
 
     def _users_of_profile(self, profile: ClusterProfile) -> list[str]:
         name = profile.metadata.name
         return [cluster.metadata.name for cluster in self._clusters.all() if _profile(cluster) == name]
 
-    async def _write(self, cluster: MultiKueueCluster, activity: Activity) -> None:
+    async def _write_status(self, cluster: MultiKueueCluster, activity: Activity) -> None:
         old = find(cluster.status.conditions, ACTIVE)
         await write_active(self._client, MULTI_KUEUE_CLUSTER, cluster, activity, self._clock.now())
         if old is None or (old.status == "True", old.reason) != (activity.active, activity.reason):
@@ -279,7 +296,7 @@ def _profile(cluster: MultiKueueCluster) -> str:
 
 
 def _clusters_of(workload: Workload) -> tuple[str, ...]:
-    """The clusters in which a workload runs, may have something left, or is tried."""
+    """Return the clusters in which a workload runs, is tried, or may have left something."""
     status = workload.status
     names = (home_of(workload.metadata), *status.nominated_cluster_names, status.cluster_name)
     return tuple(dict.fromkeys(name for name in names if name))

@@ -1,7 +1,9 @@
-"""PodGroups go with the pods that name them: where there is none, the scheduler of a worker never places these.
+"""Copies of PodGroups that go to a worker with the pods that name them.
 
-The copy belongs to the clone of the workload, and to each that shares it: the worker's own collector of garbage removes
-it after them. What is changed of a PodGroup here after that does not change it there.
+Without one, its scheduler never places the pods.
+
+The workload's clone owns the copy, so that the worker's own garbage collector removes both. A later change of a
+PodGroup here does not change its copy.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from muster.api.core import Pod
 from muster.api.kinds import Kind
 from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_LABEL
 from muster.api.meta import OwnerReference
+from muster.api.ours.elastic import BINDING_ANNOTATION, HELD_ANNOTATION
 from muster.api.podgroups import coscheduling
 from muster.api.podgroups.names import TAKEN_BACK_ANNOTATION
 from muster.api.status import ApiError, Status
@@ -29,23 +32,30 @@ _KINDS: Final[dict[By, tuple[Kind[Any], ...]]] = {
     By.LABEL: (coscheduling.POD_GROUP,),
     By.ANNOTATION: tuple(kind for kind in KINDS if kind not in (NATIVE, coscheduling.POD_GROUP)),
 }
-_BOOKKEEPING = frozenset(("kubectl.kubernetes.io/last-applied-configuration", TAKEN_BACK_ANNOTATION))
+_BOOKKEEPING = frozenset(
+    (
+        "kubectl.kubernetes.io/last-applied-configuration",
+        BINDING_ANNOTATION,
+        HELD_ANNOTATION,
+        TAKEN_BACK_ANNOTATION,
+    )
+)
 
 Json = dict[str, Any]
 
 
 class StrangerError(Exception):
-    """A PodGroup that this manager did not make has the name in the worker."""
+    """A PodGroup that another maker created has the name in the worker."""
 
 
 def named(pods: Iterable[Pod]) -> list[Reference]:
-    """The PodGroups that they name, each once."""
+    """Return the PodGroups that pods name, each once."""
     found = (reference_of(pod) for pod in pods)
     return list(dict.fromkeys(one for one in found if one is not None and one.name and not one.problem))
 
 
 def copy(kind: Kind[Any], document: Json, origin: str, owner: OwnerReference) -> Json:
-    """What is created in the worker."""
+    """Return the document that is created in the worker."""
     meta = document["metadata"]
     annotations = meta.get("annotations") or {}
     metadata = {
@@ -61,15 +71,19 @@ def copy(kind: Kind[Any], document: Json, origin: str, owner: OwnerReference) ->
 async def bring(
     here: Client, there: Client, group: Reference, namespace: str, origin: str, owner: OwnerReference
 ) -> None:
-    """It is there, and belongs to the owner. Raises `StrangerError`; `ApiError` (NotFound) while there is none here.
+    """Create the PodGroup in the worker, owned by `owner`, unless it exists.
 
-    Where either cluster serves no such kind, what pods say of it means nothing there.
+    Where either cluster serves no such kind, the pods' reference means nothing there, and nothing is created.
+
+    Raises:
+        StrangerError: another maker's PodGroup has the name.
+        ApiError: NotFound while the PodGroup does not exist here.
     """
     served = False
     for kind in _KINDS[group.by]:
-        found, is_served = await _look(here, kind, group.name, namespace)
+        found, is_served = await _read_group(here, kind, group.name, namespace)
         if found is not None:
-            await _make(there, kind.seen_as(dict), copy(kind, found, origin, owner))
+            await _create_group(there, kind.seen_as(dict), copy(kind, found, origin, owner))
             return
         served |= is_served
     if served:
@@ -78,13 +92,13 @@ async def bring(
 
 
 async def is_barred(there: Client, group: Reference, namespace: str, origin: str) -> bool:
-    """Whether the worker has one that this manager did not make."""
-    looks = await asyncio.gather(*(_look(there, kind, group.name, namespace) for kind in _KINDS[group.by]))
+    """Return whether the worker has a PodGroup of that name that this manager did not create."""
+    looks = await asyncio.gather(*(_read_group(there, kind, group.name, namespace) for kind in _KINDS[group.by]))
     return any(found is not None and not is_ours(meta_of(found), origin) for found, _ in looks)
 
 
-async def _look(client: Client, kind: Kind[Any], name: str, namespace: str) -> tuple[Json | None, bool]:
-    """The PodGroup of that kind, and whether there is such a kind."""
+async def _read_group(client: Client, kind: Kind[Any], name: str, namespace: str) -> tuple[Json | None, bool]:
+    """Return the PodGroup of that kind, and whether the server serves the kind."""
     try:
         return await client.get(kind.seen_as(dict), name, namespace), True
     except ApiError as error:
@@ -93,7 +107,7 @@ async def _look(client: Client, kind: Kind[Any], name: str, namespace: str) -> t
         return None, not _is_not_served(error)
 
 
-async def _make(there: Client, kind: Kind[Json], wanted: Json) -> None:
+async def _create_group(there: Client, kind: Kind[Json], wanted: Json) -> None:
     meta = wanted["metadata"]
     try:
         await there.create(kind, wanted, meta["namespace"])
@@ -111,6 +125,6 @@ async def _make(there: Client, kind: Kind[Json], wanted: Json) -> None:
 
 
 def _is_not_served(error: ApiError) -> bool:
-    """Whether there is no such kind: else the object that is missing has a name."""
+    """Return whether the server does not serve the kind: a missing object would be named in the error."""
     details = error.status.details
     return error.code == 404 and (details is None or not details.name)

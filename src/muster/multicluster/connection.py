@@ -1,8 +1,8 @@
-"""One worker cluster as its manager sees it: a client, and copies of what is the manager's there.
+"""One worker cluster as its manager sees it: a client, and copies of the manager's objects there.
 
-`RemoteCluster` supervises itself: whatever a worker answers, or does not, becomes a sentence in `activity`, and never
-an error of the engine. It is *connected* once all its copies are complete and followed, and *lost* as soon as one of
-them is broken off and cannot be followed again at once. What was known then stays: unreachable is not absent.
+`RemoteCluster` supervises itself: an answer of a worker, or the lack of one, becomes a sentence in `activity` and never
+an error of the engine. The cluster is *connected* once all copies are complete and followed. It is *lost* as soon as
+one copy breaks off and cannot be followed again at once. What was known then stays: unreachable is not absent.
 """
 
 import asyncio
@@ -10,20 +10,21 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from muster.api.kinds import Kind
 from muster.api.kueue import Workload
 from muster.api.status import ApiError
-from muster.multicluster.activity import connected, lost, retry_after
+from muster.multicluster.activity import make_connected, make_lost, seconds_until_retry
 from muster.multicluster.copies import BrokenError, Copies
 from muster.multicluster.identity import Identity, Register, endpoint_of
 from muster.multicluster.queues import Queues
-from muster.multicluster.reach import LIMITS, Surroundings, unreachable
+from muster.multicluster.reach import LEAST_ANSWER_SECONDS, LIMITS, Surroundings, unreachable
 from muster.multicluster.words import one_line
 from muster.queueing.pending.activity import Activity
 from muster.runtime.client import Client
-from muster.runtime.transport import TransportError
+from muster.runtime.tasks import cancel
+from muster.runtime.transport import Request, TransportError
 
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig
@@ -41,9 +42,9 @@ log = logging.getLogger(__name__)
 class RemoteCluster:
     """A worker cluster.
 
-    client: writes to it; what is asked while it is lost fails.
-    lost_since: None while it is connected. A worker that was never connected counts as lost since it was made.
-    activity: of its condition Active, once that is known.
+    client: writes to the cluster; requests fail while it is lost. lost_since: None while it is connected; a worker that
+    was
+    never connected counts as lost since this object was made. activity: its condition Active, once that is known.
     """
 
     def __init__(
@@ -56,9 +57,11 @@ class RemoteCluster:
         stands: Callable[[], None],
         queued: Callable[[], None],
     ) -> None:
-        """changed: told the key of a workload of which something changed there. stands: told that this one has.
+        """Make a cluster that is not connected yet.
 
-        queued: told that its queues have, once they are wanted.
+        changed: called with the key of a workload of which something changed there. stands: called when the connection
+        changed.
+        queued: called when its queues changed, once they are followed.
         """
         self.name = name
         self.lost_since: datetime | None = around.clock.now()
@@ -77,94 +80,94 @@ class RemoteCluster:
         self._ending: set[asyncio.Task[None]] = set()
 
     def workload(self, key: str) -> Workload | None:
-        """The clone of the manager's workload, as last seen."""
+        """Return the clone of the manager's workload, as last seen."""
         return self._seen.workloads.get(key) if self._seen is not None else None
 
     def workloads(self) -> list[Workload]:
-        """All clones."""
+        """Return all clones."""
         return self._seen.workloads.all() if self._seen is not None else []
 
     def job(self, kind: Kind[Any], key: str) -> Any | None:
-        """The manager's job of that kind, as last seen."""
+        """Return the manager's job of that kind, as last seen."""
         jobs = self._seen.jobs.get(kind) if self._seen is not None else None
         return jobs.get(key) if jobs is not None else None
 
     def serves(self, kind: Kind[Any]) -> bool:
-        """Whether there can be jobs of a kind: the worker has such, and shows us ours."""
+        """Return whether the worker has jobs of a kind and lets this manager see its own."""
         return kind in self.served
 
     async def is_itself(self) -> bool:
-        """Whether the cluster that answers now is the one that has been followed. Raises as a request does."""
+        """Return whether the cluster that answers now is the one that has been followed. Raises as a request does."""
         return self._seen is not None and await self._seen.is_itself()
 
     @property
     def served(self) -> frozenset[Kind[Any]]:
-        """The kinds of jobs that there can be."""
+        """The kinds of jobs that the worker takes."""
         return self._seen.served if self._seen is not None else frozenset()
 
     def jobs_of(self, workload: str) -> list[tuple[Kind[Any], Any]]:
-        """The manager's jobs that name a workload as theirs, or own its clone; `workload` is a key."""
+        """Return the manager's jobs that name a workload or own its clone. workload: its key."""
         return self._seen.jobs_of(workload) if self._seen is not None else []
 
     def queues(self) -> Queues | None:
-        """Its queues, which are followed from now on; None while there is no connection."""
+        """Return its queues and follow them from now on; None while there is no connection."""
         self._queues_wanted = True
         if self._queues is not None:
             self._queues.follow()
         return self._queues
 
     def keys(self) -> set[str]:
-        """The keys of all workloads that have a clone or a job there."""
+        """Return the keys of all workloads that have a clone or a job there."""
         return self._seen.keys() if self._seen is not None else set()
 
     def use(self, config: "ConnectionConfig") -> None:
-        """Connect as a kubeconfig says, at once if it says something new.
+        """Connect as a kubeconfig says; a new kubeconfig takes effect at once.
 
-        Other credentials for the same server change nothing about what is known of it, until they fail.
+        New credentials for the same server change nothing about what is known of the cluster, until they fail.
         """
         if config == self._config:
             return
         if self._config is None or config.cluster != self._config.cluster:
-            self._lose(self._around.clock.now())
+            self._mark_lost(self._around.clock.now())
         self._config = config
-        self._end()
-        self._task = asyncio.create_task(self._keep(config), name=f"multikueue-{self.name}")
+        self._cancel_task()
+        self._task = asyncio.create_task(self._keep_connected(config), name=f"multikueue-{self.name}")
 
     def give_up(self, activity: Activity) -> None:
-        """There is no kubeconfig that can be used: it is lost until there is."""
-        self._end()
+        """Disconnect, because no kubeconfig can be used: the cluster is lost until there is one."""
+        self._cancel_task()
         self._config = None
         self.client = unreachable(activity.message)
-        self._lose(self._around.clock.now())
-        self._say(activity)
+        self._mark_lost(self._around.clock.now())
+        self._set_activity(activity)
 
     async def close(self) -> None:
-        """Follow it no more."""
-        self._end()
+        """Stop following the cluster."""
+        self._cancel_task()
         while self._ending:
             await asyncio.wait(self._ending)
 
-    def _end(self) -> None:
+    def _cancel_task(self) -> None:
         if self._task is not None:
             self._task.cancel()
             self._ending.add(self._task)
             self._task.add_done_callback(self._ending.discard)
             self._task = None
 
-    async def _keep(self, config: "ConnectionConfig") -> None:
+    async def _keep_connected(self, config: "ConnectionConfig") -> None:
         """Connect, again and again, until cancelled."""
         clock, attempts = self._around.clock, 0
         while True:
             since: float | None = None
             try:
                 limit = min(FIRST_LIMIT_SECONDS * 2.0 ** min(attempts, 10), MOST_LIMIT_SECONDS)
-                async with self._client(config) as client, self._copies(client) as copies:
+                async with self._open_client(config) as client, self._make_copies(client) as copies:
                     await copies.complete(limit)
-                    await self._admit(config, copies)
+                    await self._check_identity(config, copies)
                     since = clock.monotonic()
-                    async with self._following(client):
-                        self._found(client, copies)
-                        await copies.broken()
+                    async with self._follow_queues(client):
+                        self._mark_connected(client, copies)
+                        await self._wait_until_broken(client, copies)
             except BrokenError as error:
                 problem, moment = str(error), error.since
             except Exception as error:  # a worker's answers must not end the engine, whatever is in them
@@ -173,14 +176,37 @@ class RemoteCluster:
                 moment = clock.now()
             steady = since is not None and clock.monotonic() - since >= STEADY_SECONDS
             attempts = 0 if steady else attempts + 1
-            delay = retry_after(attempts)
-            self._lose(moment)
-            self._say(lost(problem, attempts, clock.now() + timedelta(seconds=delay)))
+            delay = seconds_until_retry(attempts)
+            self._mark_lost(moment)
+            self._set_activity(make_lost(problem, attempts, clock.now() + timedelta(seconds=delay)))
             await clock.sleep(delay)
 
+    async def _wait_until_broken(self, client: Client, copies: Copies) -> NoReturn:
+        """Wait until a copy breaks off or the worker stops to answer. Raises `BrokenError`."""
+        seconds = self._around.ping_seconds
+        pings = [] if seconds is None else [asyncio.create_task(self._ping(client, copies, seconds))]
+        try:
+            await copies.broken()
+        finally:
+            await cancel(pings)
+
+    async def _ping(self, client: Client, copies: Copies, seconds: float) -> None:
+        """Ask the worker for any answer from time to time: the streams of a frozen worker are silent, not broken."""
+        clock, limit = self._around.clock, max(seconds, LEAST_ANSWER_SECONDS)
+        while True:
+            await clock.sleep(seconds)
+            since = clock.now()
+            try:
+                await client.raw(Request("GET", "/version", timeout_seconds=limit))
+            except ApiError:
+                continue  # it answers
+            except TransportError as error:
+                copies.fail(BrokenError(f"it does not answer: {error}", since))
+                return
+
     @asynccontextmanager
-    async def _client(self, config: "ConnectionConfig") -> AsyncIterator[Client]:
-        """A client with connections of its own: those of before may hang."""
+    async def _open_client(self, config: "ConnectionConfig") -> AsyncIterator[Client]:
+        """Yield a client with connections of its own, because those of an earlier client may hang."""
         clock = self._around.clock
         try:
             transport = self._around.reach(config, clock, self._around.random)
@@ -192,8 +218,8 @@ class RemoteCluster:
             await transport.close()
 
     @asynccontextmanager
-    async def _following(self, client: Client) -> AsyncIterator[None]:
-        """The queues, if they are wanted or once they are."""
+    async def _follow_queues(self, client: Client) -> AsyncIterator[None]:
+        """Follow the queues, now or as soon as they are wanted."""
         async with Queues(self._around, client, self._queued) as queues:
             self._queues = queues
             if self._queues_wanted:
@@ -204,11 +230,11 @@ class RemoteCluster:
                 if self._queues is queues:
                     self._queues = None
 
-    def _copies(self, client: Client) -> Copies:
-        return Copies(self._around, client, self._told, self._served)
+    def _make_copies(self, client: Client) -> Copies:
+        return Copies(self._around, client, self._note_change, self._note_served_kinds)
 
-    async def _admit(self, config: "ConnectionConfig", copies: Copies) -> None:
-        """It is used only as the cluster that it was. Raises `BrokenError`."""
+    async def _check_identity(self, config: "ConnectionConfig", copies: Copies) -> None:
+        """Check that the cluster is the one that it was. Raises `BrokenError`."""
         found = Identity(copies.uid or "", endpoint_of(config.cluster))
         try:
             problem = await self._register.admit(self.name, found, lambda workload: bool(copies.jobs_of(workload)))
@@ -217,33 +243,33 @@ class RemoteCluster:
         if problem:
             raise BrokenError(problem, self._around.clock.now())
 
-    def _found(self, client: Client, copies: Copies) -> None:
+    def _mark_connected(self, client: Client, copies: Copies) -> None:
         before, self._seen, self.lost_since = self.keys(), copies, None
         self.client = client
         log.info("worker cluster %s: connected", self.name)
-        self.activity = connected(copies.refusals)
+        self.activity = make_connected(copies.refusals)
         self._stands()
-        self._tell(before - copies.keys())
+        self._notify_workloads(before - copies.keys())
 
-    def _served(self, copies: Copies) -> None:
+    def _note_served_kinds(self, copies: Copies) -> None:
         if copies is self._seen and self.lost_since is None:
-            self.activity = connected(copies.refusals)
+            self.activity = make_connected(copies.refusals)
             self._stands()
 
-    def _lose(self, moment: datetime) -> None:
+    def _mark_lost(self, moment: datetime) -> None:
         if self.lost_since is None:
             self.lost_since = moment
             self._stands()
 
-    def _told(self, copies: Copies, key: str) -> None:
+    def _note_change(self, copies: Copies, key: str) -> None:
         if copies is self._seen:
             self._changed(key)
 
-    def _tell(self, keys: Iterable[str]) -> None:
+    def _notify_workloads(self, keys: Iterable[str]) -> None:
         for key in keys:
             self._changed(key)
 
-    def _say(self, activity: Activity) -> None:
+    def _set_activity(self, activity: Activity) -> None:
         if activity != self.activity:
             if not activity.active:
                 log.warning("worker cluster %s: %s", self.name, activity.message)

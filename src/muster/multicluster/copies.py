@@ -1,6 +1,6 @@
-"""Copies of what is a manager's in one worker cluster: its clones of workloads, and its jobs.
+"""Copies of a manager's objects in one worker cluster: its clones of workloads, and its jobs.
 
-A worker may lie: of what it sends only objects with our origin label are shown, and not more than so much is kept.
+A worker may lie: only objects with this manager's origin label are shown, and the amount that is kept is bounded.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _BY_WORKLOAD = "workload"
 
 
 class BrokenError(Exception):
-    """A worker cannot be followed any more; since when, and why, in one line."""
+    """A worker cannot be followed any more: since when, and why, in one line."""
 
     def __init__(self, problem: str, since: datetime) -> None:
         super().__init__(one_line(problem))
@@ -42,7 +42,7 @@ class BrokenError(Exception):
 
 
 class _Copy:
-    """What is ours of one kind."""
+    """The manager's objects of one kind."""
 
     def __init__(
         self,
@@ -54,7 +54,10 @@ class _Copy:
         *,
         optional: bool,
     ) -> None:
-        """keys: of the workloads that an object is about. optional: the worker need not give us any."""
+        """Make a copy. keys.
+
+        The workloads that an object is about. optional: whether the worker may refuse to show the kind.
+        """
         self._around = around
         self._optional = optional
         self._keys = keys
@@ -74,7 +77,7 @@ class _Copy:
             labels=f"{MULTI_KUEUE_ORIGIN_LABEL}={around.origin}",
             indexes={_BY_WORKLOAD: keys},
             optional=optional,
-            heard=self._heard,
+            heard=self._on_watch_error,
         )
         self.informer.on_change(self._on_change)
 
@@ -86,7 +89,7 @@ class _Copy:
         return [obj for obj in self.informer.all() if self._is_ours(obj)]
 
     def of(self, workload: str, name: str = "") -> list[Any]:
-        """Those about a workload, and the one of a name beside it."""
+        """Return the objects about a workload, and the object of a name beside them."""
         namespace, _ = split_key(workload)
         found = {key_of(obj): obj for obj in self.informer.by(_BY_WORKLOAD, workload)}
         if name and (owner := self.informer.get(f"{namespace}/{name}")) is not None:
@@ -100,19 +103,22 @@ class _Copy:
         return is_ours(meta_of(obj), self._around.origin)
 
     def _on_change(self, old: Any | None, new: Any | None) -> None:
-        self._weigh(old, new)
+        self._count_size(old, new)
         for key in {key for obj in (old, new) if obj is not None and self._is_ours(obj) for key in self._keys(obj)}:
             self._owner.changed(key)
 
-    def _weigh(self, old: Any | None, new: Any | None) -> None:
+    def _count_size(self, old: Any | None, new: Any | None) -> None:
         self.weights.follow(old, new)
         if len(self.weights) > LIMITS.objects:
             self._break(f"it has more than {LIMITS.objects} {self.informer.kind.plural} of ours")
         if self._owner.size > LIMITS.size:
             self._break(f"what it has of ours takes more than {LIMITS.size >> 20} MiB")
 
-    def _heard(self, error: ApiError | TransportError | None) -> None:
-        """A watch may break. It is when the next one does not last that there is something wrong."""
+    def _on_watch_error(self, error: ApiError | TransportError | None) -> None:
+        """Note the error of a watch.
+
+        A watch may break, and only when the next one does not last is something wrong.
+        """
         now = self._around.clock.monotonic()
         begun, self._begun = self._begun, None
         if begun is not None and now - begun >= LASTING_SECONDS:
@@ -126,10 +132,12 @@ class _Copy:
             self.refusal = one_line(str(error or ""))
             self._owner.answers()
         elif not self.followed or self._interrupted is not None:
-            self._break(_in_words(self.informer.kind, error))
+            self._break(_describe_error(self.informer.kind, error))
         else:
             self._interrupted = self._around.clock.now()
-            problem = f"{_in_words(self.informer.kind, error)}, and not followed again within {RESUMED_SECONDS:g} s"
+            problem = (
+                f"{_describe_error(self.informer.kind, error)}, and not followed again within {RESUMED_SECONDS:g} s"
+            )
             self._late = asyncio.get_running_loop().call_later(RESUMED_SECONDS, self._break, problem)
 
     def _break(self, problem: str) -> None:
@@ -137,7 +145,7 @@ class _Copy:
 
 
 class Copies:
-    """What is ours in a worker, followed within the context; when that is left, it stays as it was."""
+    """The manager's objects in a worker, followed within the context; after it they stay as they were."""
 
     def __init__(
         self,
@@ -146,7 +154,11 @@ class Copies:
         told: Callable[["Copies", str], None],
         served: Callable[["Copies"], None],
     ) -> None:
-        """told: a workload's key, whenever something of it changed. served: that `served` or `refusals` are others."""
+        """Make the copies.
+
+        told: called with a workload's key whenever something of the workload changed. served: called when `served` or
+        `refusals` changed.
+        """
 
         def copy(kind: Kind[Any], keys: Callable[[Any], Iterable[str]], *, optional: bool = False) -> _Copy:
             return _Copy(around, client, kind, keys, self, optional=optional)
@@ -171,7 +183,7 @@ class Copies:
         self._tasks = [asyncio.create_task(copy.informer.run(), name=copy.informer.name) for copy in self._all]
         self._tasks.append(asyncio.create_task(self._identify(), name="multikueue-identity"))
         for task in self._tasks:
-            task.add_done_callback(self._ended)
+            task.add_done_callback(self._on_task_end)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -181,20 +193,20 @@ class Copies:
             self._end.exception()  # it may have come while what ended the context was under way
 
     def keys(self) -> set[str]:
-        """Of all workloads that have a clone or a job there."""
+        """Return the keys of all workloads that have a clone or a job there."""
         return set().union(*(copy.keys() for copy in self._all))
 
     @property
     def size(self) -> int:
-        """Of all that is kept, as JSON."""
+        """The bytes of all that is kept, as JSON."""
         return sum(copy.weights.size for copy in self._all)
 
     def changed(self, key: str) -> None:
-        """Something of a workload has."""
+        """Report a change of a workload's objects."""
         self._told(self, key)
 
     def jobs_of(self, workload: str) -> list[tuple[Kind[Any], Any]]:
-        """The jobs that name a workload as theirs, or own its clone; `workload` is a key."""
+        """Return the jobs that name a workload or own its clone. workload: its key."""
         clone = self.workloads.get(workload)
         owner = controller_of(clone.metadata) if clone is not None else None
         return [
@@ -204,17 +216,20 @@ class Copies:
         ]
 
     def doubt(self) -> None:
-        """A watch has begun, or failed: what answers from now on may be another cluster."""
+        """Doubt which cluster answers: a watch has begun or failed."""
         self.is_certain = False
         self._doubts += 1
 
     def answers(self) -> None:
-        """It does: perhaps all is followed, and which cluster it is can be asked."""
+        """Note that the worker answers.
+
+        Everything may be followed now, and the cluster's identity can be asked for.
+        """
         self._answers.set()
         self.look()
 
     async def _identify(self) -> NoReturn:
-        """Ask which cluster it is, whenever that is in doubt."""
+        """Ask for the cluster's identity, whenever that is in doubt."""
         while True:
             await self._answers.wait()
             self._answers.clear()
@@ -222,31 +237,31 @@ class Copies:
             try:
                 uid = await uid_of(self._client)
             except (ApiError, TransportError) as error:
-                raise BrokenError(_in_words(NAMESPACE, error), self._around.clock.now()) from None
+                raise BrokenError(_describe_error(NAMESPACE, error), self._around.clock.now()) from None
             if self._is_another(uid):
-                raise self._swapped(uid)
+                raise self._swap_error(uid)
             self.uid = self.uid or uid
             self.is_certain = doubts == self._doubts
             self.look()
 
     async def is_itself(self) -> bool:
-        """Whether the cluster that answers now is the one that is followed. Raises `ApiError`, `TransportError`.
+        """Return whether the cluster that answers now is the one that is followed. Raises `ApiError`, `TransportError`.
 
-        It is asked: a watch may have ended, and none begun since.
+        The cluster is asked each time: a watch may have ended, and none begun since.
         """
         if self._is_another(uid := await uid_of(self._client)):
-            self.fail(self._swapped(uid))
+            self.fail(self._swap_error(uid))
             return False
         return self.is_certain
 
     def _is_another(self, uid: str) -> bool:
         return bool(self.uid and uid and uid != self.uid)
 
-    def _swapped(self, uid: str) -> BrokenError:
+    def _swap_error(self, uid: str) -> BrokenError:
         return BrokenError(f"another cluster answers: its {NAMED_BY} is {uid}", self._around.clock.now())
 
     def look(self) -> None:
-        """Something more is known: perhaps that is all."""
+        """Check whether everything is known now."""
         if self.uid is None or not all(copy.followed for copy in self._all):
             return
         before = self.served, self.refusals
@@ -257,12 +272,12 @@ class Copies:
             self._on_served(self)
 
     def fail(self, error: BaseException) -> None:
-        """That is the end, unless there was one before."""
+        """End the copies with an error, unless they have ended."""
         if not self._end.done():
             self._end.set_exception(error)
 
     async def complete(self, limit_seconds: float) -> None:
-        """Wait until everything is known and followed. Raises `BrokenError`, or what an informer has ended with."""
+        """Wait until everything is known and followed. Raises `BrokenError`, or the error of an informer."""
         complete = asyncio.create_task(self._complete.wait())
         try:
             ends: list[asyncio.Future[Any]] = [complete, self._end]
@@ -276,22 +291,22 @@ class Copies:
             raise BrokenError(problem, self._around.clock.now())
 
     async def broken(self) -> NoReturn:
-        """Wait until it cannot be followed any more; raises as `complete`."""
+        """Wait until the worker cannot be followed any more. Raises as `complete` does."""
         await self._end
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_task_end(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.fail(error)
 
 
 def workload_keys(job: Any) -> tuple[str, ...]:
-    """The key of the workload that a job names as the one made for it."""
+    """Return the key of the workload that a job names as its own."""
     meta = meta_of(job)
     name = meta.annotations.get(PREBUILT_WORKLOAD_NAME_LABEL) or meta.labels.get(PREBUILT_WORKLOAD_NAME_LABEL)
     return (f"{meta.namespace}/{name}",) if name else ()
 
 
-def _in_words(kind: Kind[Any], error: ApiError | TransportError) -> str:
+def _describe_error(kind: Kind[Any], error: ApiError | TransportError) -> str:
     if not isinstance(error, ApiError):
         return str(error)
     if error.code == 401:

@@ -1,4 +1,4 @@
-"""One workload that goes to another cluster, with the job that it was made for."""
+"""One workload that goes to another cluster, with the job that it was made for. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,10 +25,10 @@ from muster.runtime.objects import key_of, meta_of
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """As it is here.
+    """A workload and its job, as they are here.
 
-    owners: the job, as the workload names it, or the pods of a group. mirror: None if their kind cannot be dispatched.
-    jobs: those of them that are there, and have been seen.
+    owners: the job that the workload names, or the pods of a group. mirror: None for a kind that cannot be dispatched.
+    jobs: those owners that exist and have been seen.
     """
 
     workload: Workload
@@ -38,28 +38,28 @@ class Dispatched:
 
     @property
     def key(self) -> str:
-        """The workload's."""
+        """The workload's key."""
         return key_of(self.workload)
 
     @property
     def job_names(self) -> tuple[str, ...]:
-        """The same here and there."""
+        """The names of the jobs, which are the same here and there."""
         return tuple(owner.name for owner in self.owners)
 
     @property
     def namespace(self) -> str:
-        """The same here and there."""
+        """The namespace, which is the same here and there."""
         return self.workload.metadata.namespace
 
     @property
     def cluster_queue(self) -> str:
-        """Whose quota it has; "" if none."""
+        """The ClusterQueue whose quota the workload has; "" if it has none."""
         admission = self.workload.status.admission
         return admission.cluster_queue if admission is not None else ""
 
     @property
     def objection(self) -> str:
-        """Why its job cannot be dispatched at all, in upstream's words; "" if it can."""
+        """Why the job cannot be dispatched at all, in upstream's words; "" if it can."""
         if not self.owners:
             return "The workload has no owner that could be dispatched"
         if self.mirror is None:
@@ -73,12 +73,12 @@ class Dispatched:
         return ""
 
     def groups(self, jobs: Iterable[Any]) -> list[Reference]:
-        """The PodGroups that pods of these jobs name."""
+        """Return the PodGroups that the pods of these jobs name."""
         podsets = self.workload.spec.pod_sets
         return named(pod for job in jobs if self.mirror is not None for pod in self.mirror.pods(job, podsets))
 
     def split(self, jobs: Iterable[tuple[Kind[Any], Any]]) -> "Copies":
-        """Of jobs with our mark in one cluster: the copies of its own, and all others."""
+        """Divide this manager's jobs in one cluster into the copies of this workload's jobs and all others."""
         own: dict[str, Any] = {}
         strays: list[tuple[Kind[Any], Any]] = []
         for kind, job in jobs:
@@ -89,7 +89,7 @@ class Dispatched:
         return Copies(own, strays)
 
     def _is_own(self, kind: Kind[Any], job: Any) -> bool:
-        """Whether it was made for the very job that is here. A user of the worker can mark anything as ours."""
+        """Return whether a copy was made for the very job that is here: a user of the worker can mark any job."""
         meta = meta_of(job)
         if self.mirror is None or kind != self.mirror.kind or prebuilt_name(meta) != self.workload.metadata.name:
             return False
@@ -97,7 +97,7 @@ class Dispatched:
         return any(owner.name == meta.name and uid in ("", owner.uid) for owner in self.owners)
 
     def found(self, copies: "Copies") -> RemoteJob | None:
-        """What its jobs in one cluster are together; None if there are none."""
+        """Return what the jobs in one cluster are together; None if there are none."""
         own = copies.own.values()
         if not own or self.mirror is None:
             return RemoteJob("", active=True) if copies.strays else None
@@ -111,9 +111,10 @@ class Dispatched:
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """Jobs with our mark in one cluster, about one workload.
+    """The jobs with this manager's mark in one cluster that are about one workload.
 
-    own: copies of its jobs, by their names. strays: what was made for other jobs, or says so, and is never believed.
+    own: the copies of its jobs, by name. strays: jobs that were made for other jobs, or say so; nothing of them is
+    believed.
     """
 
     own: dict[str, Any]
@@ -121,11 +122,11 @@ class Copies:
 
 
 def owners_of(meta: ObjectMeta) -> tuple[OwnerReference, ...]:
-    """Of a workload: what it was made for. A group of pods has no head."""
+    """Return the owners of a workload: the job that it was made for, or all pods of a group."""
     controllers = tuple(owner for owner in meta.owner_references if owner.controller)
     return controllers or (meta.owner_references if is_group(meta) else ())
 
 
 def is_group(meta: ObjectMeta) -> bool:
-    """Of a workload: whether it was made for a group of pods, which may come and go."""
+    """Return whether a workload was made for a group of pods, which may come and go."""
     return meta.annotations.get(IS_GROUP_WORKLOAD) == "true"

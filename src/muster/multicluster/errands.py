@@ -1,8 +1,8 @@
-"""What is to be done in worker clusters, apart from deciding it: a cluster that is slow holds up itself alone.
+"""Runs the errands of workloads in worker clusters, so that a slow cluster delays only itself.
 
-An errand is all that a look at one workload wants in one cluster. Each two have one errand at a time, each cluster so
-many at once; one that still waits is replaced by what a later look wants. What fails is put off, longer each time, as
-long as it is the same that is wanted.
+An errand is everything that one look at one workload wants in one cluster. A workload has at most one errand in a
+cluster at a time, and a cluster has a bounded number of errands at once. A later look replaces an errand that waits.
+An errand that fails is tried again, after longer and longer pauses while the same is wanted.
 """
 
 import asyncio
@@ -31,14 +31,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """what: is the same for errands to the same end. run: does it, and says when to look at the workload again."""
+    """One errand. what.
+
+    Equal for errands to the same end. run: does it, and returns when to look at the workload again.
+    """
 
     what: Hashable
     run: Callable[[], Awaitable[Result]]
 
 
 async def together(steps: Iterable[Awaitable[Result]]) -> Result:
-    """All side by side, and each to its end; the soonest look that one asks for. Raises what the first failure is."""
+    """Await all steps side by side, each to its end, and return the soonest next look. Raises the first failure."""
     ends = await asyncio.gather(*steps, return_exceptions=True)
     waits: list[float] = []
     for end in ends:
@@ -59,7 +62,7 @@ class _Failure:
 
 @dataclass(slots=True)
 class _Lane:
-    """One cluster's: by workload. again: those of which something is wanted while an errand runs."""
+    """The errands of one cluster, by workload. again: the workloads that want something while their errand runs."""
 
     waiting: dict[str, Errand] = field(default_factory=dict)
     running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
@@ -68,7 +71,7 @@ class _Lane:
 
 
 class Errands:
-    """Those of all workloads; each is named by its key."""
+    """The errands of all workloads, by the workloads' keys."""
 
     def __init__(
         self,
@@ -77,13 +80,17 @@ class Errands:
         look: Callable[[str, float], None],
         failed: Callable[[str, str, Exception], None],
     ) -> None:
-        """look: asks for another look at a workload in so many seconds. failed: told workload and cluster, once."""
+        """Make the runner.
+
+        look: asks for another look at a workload in so many seconds. failed: called once for the failure of a
+        workload's errand.
+        """
         self._clock, self._random = clock, random
         self._look, self._failed = look, failed
         self._lanes: dict[str, _Lane] = {}
 
     def want(self, key: str, errands: Mapping[str, Errand]) -> None:
-        """Do these for a workload, by cluster, and nothing else that was wanted before."""
+        """Replace what a workload wants by these errands, by cluster."""
         for cluster, lane in self._lanes.items():
             if cluster not in errands:
                 lane.waiting.pop(key, None)
@@ -91,43 +98,43 @@ class Errands:
             lane = self._lanes.setdefault(cluster, _Lane())
             if key in lane.running:
                 lane.again.add(key)
-            elif (pause := self._pause(lane.failures.get(key), errand)) > 0:
+            elif (pause := self._pause_seconds(lane.failures.get(key), errand)) > 0:
                 lane.waiting.pop(key, None)
                 self._look(key, pause)
             else:
                 lane.waiting[key] = errand
-                self._begin(cluster, lane)
+                self._start_errands(cluster, lane)
 
     def forget(self, key: str) -> None:
-        """There is no such workload any more."""
+        """Forget a workload that is gone."""
         for lane in self._lanes.values():
             lane.waiting.pop(key, None)
             lane.failures.pop(key, None)
 
     async def close(self) -> None:
-        """Cut all of them."""
+        """Cancel all errands."""
         lanes, self._lanes = self._lanes, {}
         for lane in lanes.values():
             lane.waiting.clear()
             await cancel(list(lane.running.values()))
 
-    def _pause(self, failure: _Failure | None, errand: Errand) -> float:
+    def _pause_seconds(self, failure: _Failure | None, errand: Errand) -> float:
         if failure is None or failure.what != errand.what:
             return 0.0
         return failure.again_at - self._clock.monotonic()
 
-    def _begin(self, cluster: str, lane: _Lane) -> None:
+    def _start_errands(self, cluster: str, lane: _Lane) -> None:
         while lane.waiting and len(lane.running) < MOST_AT_ONCE:
             key = next(iter(lane.waiting))
-            run = self._run(cluster, lane, key, lane.waiting.pop(key))
+            run = self._run_errand(cluster, lane, key, lane.waiting.pop(key))
             lane.running[key] = asyncio.create_task(run, name=f"multikueue-{cluster}-{key}")
 
-    async def _run(self, cluster: str, lane: _Lane, key: str, errand: Errand) -> None:
+    async def _run_errand(self, cluster: str, lane: _Lane, key: str, errand: Errand) -> None:
         try:
             after = await errand.run()
             lane.failures.pop(key, None)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one errand, the others go on
-            after = self._after(error, cluster, lane, key, errand)
+            after = self._note_failure(error, cluster, lane, key, errand)
         finally:
             del lane.running[key]
         if key in lane.again:
@@ -135,10 +142,10 @@ class Errands:
             after = 0.0
         if after is not None:
             self._look(key, after)
-        self._begin(cluster, lane)
+        self._start_errands(cluster, lane)
 
-    def _after(self, error: Exception, cluster: str, lane: _Lane, key: str, errand: Errand) -> float:
-        """Seconds until it is tried again."""
+    def _note_failure(self, error: Exception, cluster: str, lane: _Lane, key: str, errand: Errand) -> float:
+        """Return the seconds until a failed errand is tried again."""
         said = one_line(str(error))
         if isinstance(error, TransportError) or is_refusal(error, "Conflict"):
             log.info("worker cluster %s: %s: %s", cluster, key, said)

@@ -1,6 +1,7 @@
-"""Removes from the workers what was left behind there: clones and jobs of workloads that the manager no longer has.
+"""Removes what was left behind in workers: clones and jobs of workloads that the manager no longer has.
 
-A deletion is lost on a worker that could not be reached at the time. Objects without our origin label are not touched.
+A deletion is lost on a worker that could not be reached at that time. Objects without the manager's origin label are
+not touched.
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ AGAIN_SECONDS = 5.0
 
 
 class GarbageCollector(Reconciler):
-    """Runs under a `Manager`. Looks at each cluster that is connected, every so many seconds."""
+    """A controller, run by a `Manager`, that looks at each connected cluster every so many seconds."""
 
     name = "multikueue-gc"
 
@@ -48,7 +49,7 @@ class GarbageCollector(Reconciler):
         return self._interval if again is None else min(again, self._interval)
 
     async def _collect(self, cluster: RemoteCluster, keys: Iterator[str]) -> Result:
-        """One after the other, beside others that do the same; when to look again, if something is left."""
+        """Remove the leftovers of these workloads one by one; return when to look again if something is left."""
         again = None
         for key in keys:
             if await self._is_gone(key) and not await remove(
@@ -58,7 +59,7 @@ class GarbageCollector(Reconciler):
         return again
 
     async def _is_gone(self, key: str) -> bool:
-        """Whether the manager has the workload no more; the server is asked, for our copy of it may be old."""
+        """Return whether the manager's server has the workload no more: the manager's own copy may be old."""
         seen = self._workloads.get(key)
         if seen is not None and seen.metadata.deletion_timestamp is None:
             return False

@@ -1,9 +1,9 @@
-"""Which cluster a worker is: another one under its name must not be taken for the one that has our jobs.
+"""The identity of a worker cluster: another cluster under its name must not be taken for the one that has the jobs.
 
-A cluster is known by the uid of its namespace `kube-system`, as is the custom of the field. Of one that does not show
-it only the address is known, and what it is trusted by. What a worker was is stored with its MultiKueueCluster before
-it is used. While workloads have their home in it, another cluster is not let in: what that one lacks says nothing of
-where their jobs are. They leave their home as they leave any that is lost.
+A cluster is known by the UID of its namespace `kube-system`. Of a cluster that does not show it, only the address and
+the trusted authority are known. The identity is stored with the MultiKueueCluster before the worker is used. While
+workloads have their home in a worker, another cluster under its name is refused: what that one lacks says nothing about
+the jobs. They leave their home as they leave any lost cluster.
 """
 
 import hashlib
@@ -32,37 +32,37 @@ _MOST_CHARACTERS = 64
 
 
 class Identity(Struct, frozen=True):
-    """What is known of which cluster it is. uid: "" if it does not show that."""
+    """What is known of a cluster's identity. uid: "" if the cluster does not show it."""
 
     uid: str
     endpoint: str
 
     @property
     def text(self) -> str:
-        """As it is stored."""
+        """The identity as it is stored."""
         return f"{self.uid}@{self.endpoint}"
 
     def is_same(self, other: "Identity") -> bool | None:
-        """Whether both are one cluster; None if that cannot be known."""
+        """Return whether both are one cluster; None if that cannot be known."""
         if self.uid and other.uid:
             return self.uid == other.uid
         return True if self.endpoint == other.endpoint else None
 
 
 def identity_in(text: str) -> Identity | None:
-    """What was stored."""
+    """Return a stored identity."""
     uid, _, endpoint = text.rpartition("@")
     return Identity(uid, endpoint) if endpoint else None
 
 
 def endpoint_of(cluster: "ClusterConfig") -> str:
-    """The same for the same address, trusted by the same."""
+    """Return a digest that is equal for the same address trusted by the same authority."""
     said = (cluster.server.encode(), cluster.tls_server_name.encode(), cluster.certificate_authority or b"")
     return hashlib.sha256(b"\0".join(said)).hexdigest()[:16]
 
 
 async def uid_of(client: Client) -> str:
-    """Of the cluster; "" if it does not show that. Raises `ApiError`, `TransportError`."""
+    """Return the UID of the cluster; "" if the cluster does not show it. Raises `ApiError`, `TransportError`."""
     try:
         found = await client.get(NAMESPACE.seen_as(Object), NAMED_BY)
     except ApiError as error:
@@ -73,15 +73,16 @@ async def uid_of(client: Client) -> str:
 
 
 class Register:
-    """Which cluster each worker of a manager is, as stored there."""
+    """The stored identities of a manager's workers."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def admit(self, name: str, found: Identity, has_job_of: Callable[[str], bool]) -> str:
-        """Why a worker cannot be used now; "" if it can, which is stored. Raises `ApiError`, `TransportError`.
+        """Store the identity of a worker and return "", or return why the worker cannot be used now.
 
-        has_job_of: whether there is a job of a workload, by key. It is made at the workload's home alone.
+        has_job_of: whether the worker has a job of a workload, by key; only the workload's home creates its job.
+        Raises `ApiError`, `TransportError`.
         """
         cluster = await self._client.get(MULTI_KUEUE_CLUSTER.seen_as(Object), name)
         text = cluster.metadata.annotations.get(IDENTITY_ANNOTATION, "")
@@ -89,7 +90,7 @@ class Register:
         same = before.is_same(found) if before is not None else None
         if not same and (homes := await self._homes(name)):
             if same is False or not any(map(has_job_of, homes)):
-                return _replaced(before, found, len(homes))
+                return _describe_replacement(before, found, len(homes))
             same = True
         if same and before is not None:
             found = replace(found, uid=found.uid or before.uid)
@@ -99,12 +100,15 @@ class Register:
         return ""
 
     async def _homes(self, name: str) -> list[str]:
-        """The workloads that have their home in a cluster, by the server: our copies may be old."""
+        """Return the workloads that have their home in a cluster, from the server.
+
+        The manager's own copies may be old.
+        """
         workloads = (await self._client.list(WORKLOAD.seen_as(Object))).items
         return [key_of(workload) for workload in workloads if home_of(workload.metadata) == name]
 
 
-def _replaced(before: Identity | None, found: Identity, homes: int) -> str:
+def _describe_replacement(before: Identity | None, found: Identity, homes: int) -> str:
     if before is None:
         what = "perhaps another cluster had this name before"
     elif before.uid and found.uid:

@@ -1,7 +1,7 @@
 """The kubeconfigs of worker clusters: where they may come from, and what they may ask for.
 
-A user who may write a Secret or a file is not thereby allowed to make the manager read files, run programs or trust any
-server: what a kubeconfig asks for beyond a connection is refused, by Kueue's list.
+The right to write a Secret or a file is no right to make the manager read files, run programs or trust any server: a
+kubeconfig that asks for more than a connection is refused, by Kueue's list.
 """
 
 import asyncio
@@ -31,15 +31,18 @@ READ_SECONDS = 10.0
 
 
 class UnreachableKubeconfigError(ValueError):
-    """There is no kubeconfig where one should be; the text says what is missing."""
+    """A kubeconfig is missing; the text says what is missing."""
 
 
 class UntrustedKubeconfigError(ValueError):
-    """A kubeconfig is none, or asks for more than a connection; the text holds no secret."""
+    """A kubeconfig is invalid or asks for more than a connection; the text holds no secret."""
 
 
 def trusted(data: bytes, source: str, context: str = "") -> "ConnectionConfig":
-    """What a context of a kubeconfig asks for; `source` is for messages. Raises `UntrustedKubeconfigError`."""
+    """Return the connection that a context of a kubeconfig asks for. source: its name in messages.
+
+    Raises `UntrustedKubeconfigError`.
+    """
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.kube.kubeconfig_parse import parse
 
@@ -52,9 +55,9 @@ def trusted(data: bytes, source: str, context: str = "") -> "ConnectionConfig":
 
 
 def require_trusted(config: "ConnectionConfig", *, plugin: bool = False) -> None:
-    """It asks for a connection alone. Raises `UntrustedKubeconfigError`.
+    """Check that a configuration asks for a connection alone. Raises `UntrustedKubeconfigError`.
 
-    plugin: the program that prints the credential is the administrator's own.
+    plugin: whether the program that prints the credential is the administrator's own.
     """
     from muster.runtime.kube.kubeconfig import KubeconfigError, UserConfig, require_inline
 
@@ -67,7 +70,7 @@ def require_trusted(config: "ConnectionConfig", *, plugin: bool = False) -> None
 
 
 def _is_host(host: str) -> bool:
-    """Whether it is an IP address or a DNS-1123 name."""
+    """Return whether a text is an IP address or a DNS-1123 name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -76,33 +79,36 @@ def _is_host(host: str) -> bool:
 
 
 def read(path: str, directory: Path | None = DIRECTORY) -> bytes:
-    """The content of a file below a directory, or anywhere (None). Raises `UnreachableKubeconfigError`.
+    """Return the content of a file below a directory, or anywhere (None). Raises `UnreachableKubeconfigError`.
 
-    Links are followed first: none leads out of the directory.
+    Links are followed first, so that none leads out of the directory.
     """
     if directory is not None and (not path.startswith("/") or ".." in Path(path).parts):
-        raise _outside(path, directory)
+        raise _outside_error(path, directory)
     if "\0" in path:
         raise UnreachableKubeconfigError("the path has a NUL")
     try:
         found = Path(os.path.realpath(path, strict=True))
         if directory is not None and not found.is_relative_to(os.path.realpath(directory)):
-            raise _outside(path, directory)
-        return _content(found)
+            raise _outside_error(path, directory)
+        return _read_plain_file(found)
     except OSError as error:
         raise UnreachableKubeconfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
 class Files:
-    """Kubeconfigs that are files, each read beside the loop: it may be on a server that does not answer."""
+    """Kubeconfigs in files, each read beside the event loop: a file may be on a server that does not answer."""
 
     def __init__(self, read: Callable[[str], bytes]) -> None:
-        """read: that of a path."""
+        """Make the reader. read: reads a path."""
         self._read = read
         self._reads: dict[str, asyncio.Task[bytes]] = {}  # under way, by path: there is never another beside it
 
     async def content(self, path: str) -> bytes:
-        """Raises `UnreachableKubeconfigError`, too, where it takes long: who asks again waits for the same read."""
+        """Return the content of a file. Raises `UnreachableKubeconfigError`, also while the read takes long.
+
+        The next call waits for the same read.
+        """
         task = self._reads.get(path)
         if task is None:
             work = in_daemon(partial(self._read, path), "multikueue-kubeconfig")
@@ -115,16 +121,16 @@ class Files:
         return task.result()
 
     async def close(self) -> None:
-        """Wait for none of them any more."""
+        """Stop to wait for reads."""
         await cancel(self._reads.values())
 
 
-def _outside(path: str, directory: Path) -> UnreachableKubeconfigError:
+def _outside_error(path: str, directory: Path) -> UnreachableKubeconfigError:
     return UnreachableKubeconfigError(f"{path}: kubeconfig path is not under the allowed prefix {directory}")
 
 
-def _content(path: Path) -> bytes:
-    """A pipe would be waited for without end, a device has none: only plain files are read, and no huge ones."""
+def _read_plain_file(path: Path) -> bytes:
+    """Return the content of a plain file of bounded size: a pipe would block, and a device has no end."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

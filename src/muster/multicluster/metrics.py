@@ -1,4 +1,4 @@
-"""The numbers of MultiKueue, named as upstream names them."""
+"""The metrics of MultiKueue, with upstream's names."""
 
 from muster.runtime.metrics import Registry
 
@@ -7,7 +7,7 @@ _ROLE = "standalone"
 
 
 class DispatchMetrics:
-    """Counts from the moment it is made."""
+    """Counters that begin at 0 when this object is made."""
 
     def __init__(self, registry: Registry) -> None:
         self._dispatched = registry.counter(
@@ -22,9 +22,9 @@ class DispatchMetrics:
         )
 
     def dispatched(self, cluster_queue: str, cluster: str) -> None:
-        """A clone was made."""
+        """Count a clone that was created."""
         self._dispatched.labels(cluster_queue, cluster, _ROLE).inc()
 
     def admitted(self, cluster_queue: str, cluster: str) -> None:
-        """The workload's status names the cluster in which its job is, or was when it ended."""
+        """Count a workload whose status names the cluster in which its job runs."""
         self._admitted.labels(cluster_queue, cluster, _ROLE).inc()

@@ -1,7 +1,7 @@
-"""From a ClusterProfile to a connection, as cluster-inventory-api does it. Pure.
+"""The connection that a ClusterProfile describes, as cluster-inventory-api does it. Pure.
 
-The profile says where the cluster is, and the administrator's Configuration which program prints a credential for it:
-who may write a profile names no programs. The credential goes to the server that the profile names.
+The profile says where the cluster is; the administrator's Configuration says which program prints a credential for it,
+so that the writer of a profile names no programs. The credential goes to the server that the profile names.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ if TYPE_CHECKING:  # what reads kubeconfigs takes long to load, and most cluster
 
 
 class ProfileError(ValueError):
-    """There is no way from a ClusterProfile to its cluster."""
+    """A ClusterProfile describes no way to its cluster."""
 
 
 def connection(profile: ClusterProfile, configured: Sequence[AccessProvider]) -> "ConnectionConfig":
-    """By the first provider of the Configuration that the profile has, too.
+    """Return the connection by the first provider of the Configuration that the profile has, too.
 
-    Raises `ProfileError`, and `UntrustedKubeconfigError` for what asks for more than a connection.
+    Raises `ProfileError`, and `UntrustedKubeconfigError` for a profile that asks for more than a connection.
     """
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.kube.kubeconfig_parse import from_dict
@@ -36,7 +36,7 @@ def connection(profile: ClusterProfile, configured: Sequence[AccessProvider]) ->
         "current-context": name,
         "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
         "clusters": [{"name": name, "cluster": offered[provider.name]}],
-        "users": [{"name": name, "user": {"exec": _plugin(provider.exec_config)}}],
+        "users": [{"name": name, "user": {"exec": _plugin_config(provider.exec_config)}}],
     }
     try:
         config = from_dict(document, f"ClusterProfile {name}").connection()
@@ -46,8 +46,8 @@ def connection(profile: ClusterProfile, configured: Sequence[AccessProvider]) ->
     return config
 
 
-def _plugin(said: ExecCredentials) -> dict[str, Any]:
-    """As a kubeconfig has it; there is no terminal at which it could ask."""
+def _plugin_config(said: ExecCredentials) -> dict[str, Any]:
+    """Return a plugin as a kubeconfig has it, without a terminal."""
     return {
         "apiVersion": said.api_version,
         "command": said.command,

@@ -1,7 +1,7 @@
-"""What the earliest-start dispatcher is told: how long a workload would wait in each worker cluster.
+"""Estimates for the earliest-start dispatcher: how long a workload would wait in each worker cluster.
 
-It is read from copies: the queues of the workers, and the manager's own workloads. What is read of these is kept for a
-moment, in which what is sent is counted, too: of a thousand jobs that come at once each sees those before it.
+It reads copies: the workers' queues and the manager's own workloads. A reading is kept for a moment, and what is sent
+meanwhile is added to it, so that of a thousand jobs at once each sees those before it.
 """
 
 from datetime import datetime, timedelta
@@ -29,7 +29,7 @@ _EMPTY = Load()
 
 
 class Prospects:
-    """Of the workloads of a manager in its fleet."""
+    """The estimates for a manager's workloads in its fleet."""
 
     def __init__(self, fleet: Fleet, workloads: Informer[Workload], clock: Clock) -> None:
         self._fleet, self._workloads, self._clock = fleet, workloads, clock
@@ -40,21 +40,24 @@ class Prospects:
         fleet.on_standing(self._follow)
 
     def seconds(self, workload: Workload, cluster: str) -> float | None:
-        """Until it would start there, if it went there now; None if that cannot be known."""
-        queue = self._queue(workload, cluster)
+        """Return the seconds until a workload would start in a cluster if it went there now.
+
+        None if nobody can know.
+        """
+        queue = self._find_queue(workload, cluster)
         if queue is None:
             return None
-        self._read()
+        self._read_loads()
         load = self._loads.get((cluster, queue.metadata.name), _EMPTY)
         try:
             return seconds_until_start(
-                size(workload), queue, load, self._seconds(self._queue_run(workload), timedelta())
+                size(workload), queue, load, self._remaining_seconds(self._queue_run(workload), timedelta())
             )
         except QuantityError:  # a worker may send anything
             return None
 
     def sent(self, workload: Workload, cluster: str) -> None:
-        """It waits there from now on."""
+        """Count a workload as waiting there from now on."""
         self._count(workload, cluster, self._clock.now())
 
     def _follow(self, cluster: str) -> None:
@@ -62,15 +65,15 @@ class Prospects:
         if there is not None:
             there.queues()
 
-    def _queue(self, workload: Workload, cluster: str) -> ClusterQueue | None:
-        """The one that it would be in there."""
+    def _find_queue(self, workload: Workload, cluster: str) -> ClusterQueue | None:
+        """Return the ClusterQueue that a workload would be in there."""
         there = self._fleet.get(cluster)
         queues = there.queues() if there is not None and there.lost_since is None else None
         if queues is None or not queues.known or queues.refusal:
             return None
         return next(iter(queues.behind([f"{workload.metadata.namespace}/{workload.spec.queue_name}"])), None)
 
-    def _read(self) -> None:
+    def _read_loads(self) -> None:
         moment = self._clock.monotonic()
         if self._good_until is not None and moment < self._good_until:
             return
@@ -85,7 +88,7 @@ class Prospects:
                     self._count(workload, cluster, now)
 
     def _count(self, workload: Workload, cluster: str, now: datetime) -> None:
-        queue, one = self._queue(workload, cluster), (key_of(workload), cluster)
+        queue, one = self._find_queue(workload, cluster), (key_of(workload), cluster)
         if queue is None or one in self._counted:
             return
         self._counted.add(one)
@@ -93,16 +96,16 @@ class Prospects:
         ran = now - since(find(workload.status.conditions, ADMITTED), now) if holds else timedelta()
         run = RunTime(runtimes.limit(workload), self._queue_run(workload).recent)
         try:
-            ahead = Ahead(size(workload), self._seconds(run, ran), holds)
+            ahead = Ahead(size(workload), self._remaining_seconds(run, ran), holds)
         except QuantityError:
             return
         where = (cluster, queue.metadata.name)
         self._loads[where] = self._loads.get(where, _EMPTY).joined(ahead)
 
     def _queue_run(self, workload: Workload) -> RunTime:
-        """Of those before it."""
+        """Return the run time of the workloads before it."""
         return RunTime(recent=self._recent.get((workload.metadata.namespace, workload.spec.queue_name), ()))
 
-    def _seconds(self, run: RunTime, ran: timedelta) -> float:
+    def _remaining_seconds(self, run: RunTime, ran: timedelta) -> float:
         rest = remaining(run, max(ran, timedelta()))
         return rest.time.total_seconds() if rest is not None else UNKNOWN_SECONDS

@@ -1,6 +1,6 @@
 """The queues of one worker cluster, over one connection: its LocalQueues, and the ClusterQueues behind them.
 
-They are followed from the first time on that they are wanted: most managers never ask, and a worker need not show them.
+They are followed from the first question on: most managers never ask, and a worker need not show them.
 """
 
 import asyncio
@@ -26,16 +26,21 @@ log = logging.getLogger(__name__)
 
 
 class Queues:
-    """Followed within the context, once `follow` was called."""
+    """The queues, followed within the context once `follow` was called."""
 
     def __init__(self, around: Surroundings, client: Client, changed: Callable[[], None]) -> None:
-        """changed: told that a queue is another, or that it is known or not. What is used of one is no such change."""
+        """Make the queues. changed.
+
+        Called when a queue changed or became known; a change of its use is no such change.
+        """
         self._changed, self._clock = changed, around.clock
         self._tasks: list[asyncio.Task[None]] = []
         self._refusals: dict[str, str] = {}  # by kind, why it is not shown; "": it is
         follow = partial(Informer[Any], client, clock=around.clock, random=around.random, optional=True)
-        self._local: Informer[LocalQueue] = follow(LOCAL_QUEUE, heard=partial(self._heard, LOCAL_QUEUE.plural))
-        self._behind: Informer[ClusterQueue] = follow(CLUSTER_QUEUE, heard=partial(self._heard, CLUSTER_QUEUE.plural))
+        self._local: Informer[LocalQueue] = follow(LOCAL_QUEUE, heard=partial(self._on_watch_error, LOCAL_QUEUE.plural))
+        self._behind: Informer[ClusterQueue] = follow(
+            CLUSTER_QUEUE, heard=partial(self._on_watch_error, CLUSTER_QUEUE.plural)
+        )
         self._weights: list[Weights] = []
         for informer in (self._local, self._behind):
             self._weights.append(weights := Weights(informer.kind))
@@ -49,25 +54,25 @@ class Queues:
         await cancel(self._tasks)
 
     def follow(self) -> None:
-        """From now on."""
+        """Follow the queues from now on."""
         if not self._tasks:
             informers: tuple[Informer[Any], ...] = (self._local, self._behind)
             self._tasks = [asyncio.create_task(one.run(), name=one.name) for one in informers]
             for task, one in zip(self._tasks, informers, strict=True):
-                task.add_done_callback(partial(self._ended, one.kind.plural))
+                task.add_done_callback(partial(self._on_task_end, one.kind.plural))
 
     @property
     def known(self) -> bool:
-        """Whether the worker has shown them, or has said that it does not."""
+        """Whether the worker has shown its queues, or has refused to."""
         return len(self._refusals) == len((self._local, self._behind))
 
     @property
     def refusal(self) -> str:
-        """Why it does not show them; "" if it does."""
+        """Why the worker does not show its queues; "" if it does."""
         return next(filter(None, self._refusals.values()), "")
 
     def behind(self, keys: Iterable[str]) -> tuple[ClusterQueue, ...]:
-        """The ClusterQueues behind the LocalQueues with these keys, each once, by name."""
+        """Return the ClusterQueues behind the LocalQueues with these keys, each once, by name."""
         local = (self._local.get(key) for key in keys)
         names = sorted({queue.spec.cluster_queue for queue in local if queue is not None})
         found = (self._behind.get(name) for name in names)
@@ -81,22 +86,22 @@ class Queues:
         if old is None or new is None or old.spec != new.spec:
             self._changed()
 
-    def _heard(self, kind: str, error: ApiError | TransportError | None) -> None:
-        """What interrupts it leaves what is known as it is, unless the worker says that it may not be."""
+    def _on_watch_error(self, kind: str, error: ApiError | TransportError | None) -> None:
+        """Keep what is known when a watch breaks, unless the worker says that it may not be read."""
         if error is None:
             informer = self._local if kind == LOCAL_QUEUE.plural else self._behind
-            self._say(kind, "" if informer.version else f"it serves no {kind}")
+            self._set_refusal(kind, "" if informer.version else f"it serves no {kind}")
         elif isinstance(error, ApiError) and error.code == 403:
-            self._say(kind, one_line(str(error)))
+            self._set_refusal(kind, one_line(str(error)))
 
-    def _ended(self, kind: str, task: asyncio.Task[None]) -> None:
-        """A worker's answers must not end the engine, whatever is in them."""
+    def _on_task_end(self, kind: str, task: asyncio.Task[None]) -> None:
+        """Note the end of an informer: no answer of a worker may end the engine."""
         if not task.cancelled() and (error := task.exception()) is not None:
             problem = one_line(f"its {kind} cannot be followed: {error}")
             log.error("of a worker cluster: %s", problem)
-            self._say(kind, problem)
+            self._set_refusal(kind, problem)
 
-    def _say(self, kind: str, refusal: str) -> None:
+    def _set_refusal(self, kind: str, refusal: str) -> None:
         if self._refusals.get(kind) != refusal:
             self._refusals[kind] = refusal
             self._changed()

@@ -1,4 +1,4 @@
-"""Keeps the quotas of ClusterQueues equal to what their workers have, where the MultiKueueConfig asks for that."""
+"""Keeps the quotas of ClusterQueues equal to the sum of their workers', where the MultiKueueConfig asks for that."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from muster.api.kueue import (
 from muster.api.kueue.checks import AUTOMATED
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER, MULTI_KUEUE_MANAGER_QUOTA_AUTOMATION
 from muster.api.status import ApiError
-from muster.multicluster.activity import bad_reference, stands_otherwise
+from muster.multicluster.activity import find_reference_problem, has_changed_usability
 from muster.multicluster.clusters import Fleet
 from muster.multicluster.quotas import WorkerQueues, automated, unsupported
 from muster.queueing.conditions import drop, put, stamped
@@ -36,7 +36,7 @@ _BY_CLUSTER_QUEUE = "multikueue-cluster-queue"
 
 
 class ManagerQuotaController(Reconciler):
-    """Runs under a `Manager`. Follows the queues of the workers only where their quota is asked for."""
+    """A controller, run by a `Manager`, that follows the queues of workers only where their quota is asked for."""
 
     name = "multikueue_clusterqueue"
 
@@ -48,32 +48,32 @@ class ManagerQuotaController(Reconciler):
         self._checks = manager.informer(ADMISSION_CHECK)
         self._configs = manager.informer(MULTI_KUEUE_CONFIG, optional=True)
         self._clusters = manager.informer(MULTI_KUEUE_CLUSTER, optional=True)
-        self._controller.watch(self._queues, when=_is_another)
-        self._controller.watch(self._local, _cluster_queue, when=_is_another, gather=GATHER_SECONDS)
-        self._controller.watch(self._checks, self._all, when=_is_another, gather=GATHER_SECONDS)
-        self._controller.watch(self._configs, self._all, when=_is_another, gather=GATHER_SECONDS)
-        self._controller.watch(self._clusters, self._all, when=stands_otherwise, gather=GATHER_SECONDS)
-        fleet.on_standing(lambda _cluster: self._soon())
-        fleet.on_queues(self._soon)
+        self._controller.watch(self._queues, when=_has_spec_changed)
+        self._controller.watch(self._local, _cluster_queue, when=_has_spec_changed, gather=GATHER_SECONDS)
+        self._controller.watch(self._checks, self._list_queues, when=_has_spec_changed, gather=GATHER_SECONDS)
+        self._controller.watch(self._configs, self._list_queues, when=_has_spec_changed, gather=GATHER_SECONDS)
+        self._controller.watch(self._clusters, self._list_queues, when=has_changed_usability, gather=GATHER_SECONDS)
+        fleet.on_standing(lambda _cluster: self._enqueue_all())
+        fleet.on_queues(self._enqueue_all)
 
-    def _all(self, _changed: object = None) -> list[str]:
-        """The ClusterQueues with checks: few, and most looks end at once."""
+    def _list_queues(self, _changed: object = None) -> list[str]:
+        """Return the ClusterQueues with checks, which are few."""
         return [queue.metadata.name for queue in self._queues.all() if queue.spec.admission_checks_strategy is not None]
 
-    def _soon(self) -> None:
-        for name in self._all():
+    def _enqueue_all(self) -> None:
+        for name in self._list_queues():
             self._controller.queue.add_after(name, GATHER_SECONDS)
 
     async def _reconcile(self, key: str) -> Result:
         queue = self._queues.get(key)
         if queue is None or queue.metadata.deletion_timestamp is not None:
             return None
-        check = self._check(queue)
+        check = self._find_check(queue)
         if check is None:
-            await self._say(queue, None)
+            await self._write_condition(queue, None)
             return None
-        config = self._config(check)
-        plan = automated(queue, config, self._workers(key, config))
+        config = self._find_config(check)
+        plan = automated(queue, config, self._read_workers(key, config))
         if plan is None:
             return None
         automation = plan.automation
@@ -84,27 +84,31 @@ class ManagerQuotaController(Reconciler):
                 if not is_refusal(error, "Forbidden", "Invalid"):  # by limits that stand beside them, or by rights
                     raise
                 automation = unsupported(str(error))
-        await self._say(queue, automation)
+        await self._write_condition(queue, automation)
         return None
 
-    def _check(self, queue: ClusterQueue) -> AdmissionCheck | None:
+    def _find_check(self, queue: ClusterQueue) -> AdmissionCheck | None:
         strategy = queue.spec.admission_checks_strategy
         rules = strategy.admission_checks if strategy is not None else ()
         checks = (self._checks.get(rule.name) for rule in rules)
         ours = (one for one in checks if one is not None and one.spec.controller_name == MULTI_KUEUE_CONTROLLER)
         return next(ours, None)
 
-    def _config(self, check: AdmissionCheck) -> MultiKueueConfig | None:
+    def _find_config(self, check: AdmissionCheck) -> MultiKueueConfig | None:
         parameters = check.spec.parameters
-        return self._configs.get(parameters.name) if parameters is not None and not bad_reference(parameters) else None
+        return (
+            self._configs.get(parameters.name)
+            if parameters is not None and not find_reference_problem(parameters)
+            else None
+        )
 
-    def _workers(self, key: str, config: MultiKueueConfig | None) -> list[WorkerQueues]:
+    def _read_workers(self, key: str, config: MultiKueueConfig | None) -> list[WorkerQueues]:
         if config is None or config.spec.quota_management != AUTOMATED:
             return []
         local = [key_of(one) for one in self._local.by(_BY_CLUSTER_QUEUE, key)]
-        return [self._worker(name, local) for name in config.spec.clusters if self._clusters.get(name) is not None]
+        return [self._read_worker(name, local) for name in config.spec.clusters if self._clusters.get(name) is not None]
 
-    def _worker(self, name: str, local: list[str]) -> WorkerQueues:
+    def _read_worker(self, name: str, local: list[str]) -> WorkerQueues:
         there = self._fleet.get(name)
         if there is None or there.activity is None:  # it has not been tried yet
             return WorkerQueues(name)
@@ -115,8 +119,8 @@ class ManagerQuotaController(Reconciler):
             return WorkerQueues(name)
         return WorkerQueues(name, queues=queues.behind(local), refusal=queues.refusal)
 
-    async def _say(self, queue: ClusterQueue, automation: Activity | None) -> None:
-        """None: the condition goes."""
+    async def _write_condition(self, queue: ClusterQueue, automation: Activity | None) -> None:
+        """Write the condition; None removes it."""
         before, type = queue.status.conditions, MULTI_KUEUE_MANAGER_QUOTA_AUTOMATION
         after = drop(before, type)
         if automation is not None:
@@ -133,6 +137,6 @@ def _cluster_queue(local: LocalQueue) -> tuple[str, ...]:
     return (local.spec.cluster_queue,)
 
 
-def _is_another(old: Any, new: Any) -> bool:
-    """Whether more than its status changed."""
+def _has_spec_changed(old: Any, new: Any) -> bool:
+    """Return whether more than the status changed."""
     return old is None or new is None or old.spec != new.spec

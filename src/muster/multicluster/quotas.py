@@ -1,7 +1,7 @@
-"""The quota of a manager's ClusterQueue, kept equal to what its workers have together (KEP-9988). Pure.
+"""The quota of a manager's ClusterQueue, kept equal to the sum of its workers' (Kueue KEP-9988). Pure.
 
-A LocalQueue here and the one of its name in a worker belong together, whatever the ClusterQueues behind them are
-called. Flavors of a manager mean nothing in its workers, so there is to be one, which gets the sum of all of theirs.
+A LocalQueue here and the worker's LocalQueue of the same name belong together, whatever their ClusterQueues are called.
+A manager's flavors mean nothing in its workers, so that there must be one flavor, which gets the sum of all of theirs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ DONE = Activity(True, QUOTA_AUTOMATED, "ClusterQueue quota is automatically mana
 class WorkerQueues(Struct, frozen=True):
     """What is known of a worker's ClusterQueues behind the LocalQueues of a manager's ClusterQueue.
 
-    lost: it is not connected. queues: None while they have not been read. refusal: why they cannot be.
+    lost: whether the worker is not connected. queues: None while they have not been read. refusal: why they cannot be.
     """
 
     cluster: str
@@ -44,7 +44,7 @@ class WorkerQueues(Struct, frozen=True):
 
 
 class QuotaPlan(Struct, frozen=True):
-    """What a ClusterQueue is to have: these quotas, and this condition."""
+    """The quotas and the condition that a ClusterQueue should have."""
 
     groups: ResourceGroups
     automation: Activity
@@ -53,11 +53,10 @@ class QuotaPlan(Struct, frozen=True):
 def automated(
     queue: ClusterQueue, config: MultiKueueConfig | None, workers: Sequence[WorkerQueues]
 ) -> QuotaPlan | None:
-    """For a ClusterQueue with a MultiKueue check; None while that cannot be known: all stays as it is.
+    """Return the plan for a ClusterQueue with a MultiKueue check; None while it cannot be known, so that all stays.
 
-    config: of the check; None if it is not there. workers: those that it names, as far as there are such clusters.
-
-    One that is lost gives no quota, as upstream has it: nothing more is sent there. What is admitted keeps its own.
+    config: the check's; None if it does not exist. workers: those that the config names and that exist.
+    A lost worker gives no quota, as upstream has it: nothing more is sent there, and what is admitted keeps its quota.
     """
     groups = queue.spec.resource_groups
     if config is None:
@@ -74,33 +73,33 @@ def automated(
     if problem := next((f'worker cluster "{one.cluster}": {one.refusal}' for one in found if one.refusal), ""):
         return QuotaPlan(groups, unsupported(problem))
     try:
-        total = _total(found)
+        total = _sum_quota(found)
         if missing := sorted(total.keys() - set(groups[0].covered_resources)):
             names = " ".join(missing)
             problem = f"manager-side coveredResources is missing resources configured on workers: [{names}]"
             return QuotaPlan(groups, unsupported(problem))
-        return QuotaPlan(_with(groups, total), DONE)
+        return QuotaPlan(_replace_amounts(groups, total), DONE)
     except QuantityError as error:
         return QuotaPlan(groups, unsupported(str(error)))
 
 
 def unsupported(problem: str) -> Activity:
-    """Nothing is written for such a reason, in which words of a worker may be."""
+    """Return the activity of a queue whose quota is not written; the reason may hold words of a worker."""
     return Activity(False, UNSUPPORTED_CONFIGURATION, one_line(problem))
 
 
-def _total(workers: Iterable[WorkerQueues]) -> dict[str, int]:
-    """By resource, of all flavors. Raises `QuantityError`."""
+def _sum_quota(workers: Iterable[WorkerQueues]) -> dict[str, int]:
+    """Return the sum of all flavors, by resource. Raises `QuantityError`."""
     total: dict[str, int] = {}
     for worker in workers:
-        for resource, nominal in _nominal(worker):
+        for resource, nominal in _list_nominal(worker):
             total[resource] = total.get(resource, 0) + nominal
             if not 0 <= nominal <= total[resource] <= MOST:
                 raise QuantityError(f'worker cluster "{worker.cluster}": no possible quota of {resource}')
     return total
 
 
-def _nominal(worker: WorkerQueues) -> Iterable[tuple[str, int]]:
+def _list_nominal(worker: WorkerQueues) -> Iterable[tuple[str, int]]:
     for queue in worker.queues or ():
         for group in queue.spec.resource_groups:
             for flavor in group.flavors:
@@ -111,8 +110,11 @@ def _nominal(worker: WorkerQueues) -> Iterable[tuple[str, int]]:
                         raise QuantityError(f'worker cluster "{worker.cluster}": {error}') from None
 
 
-def _with(groups: ResourceGroups, total: Mapping[str, int]) -> ResourceGroups:
-    """The quotas with these amounts; what no worker has is none. Limits stay, and so does what is as much already."""
+def _replace_amounts(groups: ResourceGroups, total: Mapping[str, int]) -> ResourceGroups:
+    """Return the quotas with these amounts.
+
+    A resource that no worker has gets 0. Limits stay, and so do equal amounts.
+    """
     group, flavor = groups[0], groups[0].flavors[0]
     quotas = tuple(
         one

@@ -1,4 +1,4 @@
-"""How worker clusters are reached, and what all those of a manager have in common."""
+"""How worker clusters are reached, and what all workers of a manager share."""
 
 import os
 from collections.abc import Sequence
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 # Bookmarks come every minute: a stream that is silent for longer has no server at its other end.
 STREAM_IDLE_SECONDS = 90.0
+# A worker whose loss is to be known sooner is asked whether it answers, so many times within that time, but no oftener
+# than this; and is given this time at least to answer.
+PINGS_WITHIN, LEAST_PING_SECONDS, LEAST_ANSWER_SECONDS = 4, 2.0, 5.0
 # As much of an answer is kept in memory: a page of 100 objects of 160 kB.
 MOST_BYTES = 16 << 20
 # Of one kind; as JSON, which takes some four times as much once it is read. A Workload has a hundred parts, a JobSet of
@@ -28,17 +31,17 @@ LIMITS = Limits(page=100, objects=200_000, size=256 << 20, parts=500_000, line=4
 
 
 class Reach(Protocol):
-    """How a worker is reached."""
+    """A way to reach a worker."""
 
     def __call__(self, config: "ConnectionConfig", clock: Clock, random: Random, /) -> Transport:
-        """A transport of its own. Raises `TransportError`."""
+        """Return a new transport. Raises `TransportError`."""
         ...
 
 
 def over_https(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
-    """As any Kubernetes API server is.
+    """Return a transport as for any Kubernetes API server.
 
-    A kubeconfig has its credentials in it. Plugins are the administrator's, and have our environment.
+    The kubeconfig holds its credentials. Plugins are the administrator's and run in this process's environment.
     """
     from muster.runtime.kube.https import HttpsTransport  # it takes long to load, and most clusters have no worker
 
@@ -53,7 +56,7 @@ def over_https(config: "ConnectionConfig", clock: Clock, random: Random) -> Tran
 
 
 def paced(reach: Reach, said: ClientConnection | None) -> Reach:
-    """The same, with as many requests a second to each worker as are said."""
+    """Return the same way with a bounded number of requests a second to each worker."""
 
     def pacing(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
         return paced_as(reach(config, clock, random), clock, said)
@@ -62,10 +65,12 @@ def paced(reach: Reach, said: ClientConnection | None) -> Reach:
 
 
 class Surroundings(Struct, frozen=True):
-    """What all workers of a manager have in common.
+    """What all workers of a manager share.
 
-    origin: value of the label that marks what is the manager's.
-    kinds: of the jobs that are mirrored; a worker need not serve them.
+    origin: the value of the label that marks the manager's objects. kinds: the kinds of jobs that are mirrored; a
+    worker
+    need not serve them. ping_seconds: how often a worker is asked whether it answers; None where its streams say so in
+    time.
     """
 
     origin: str
@@ -73,6 +78,13 @@ class Surroundings(Struct, frozen=True):
     clock: Clock
     random: Random
     reach: Reach = over_https
+    ping_seconds: float | None = None
+
+
+def ping_seconds(lost_timeout_seconds: float) -> float | None:
+    """Return how often to ask a worker that is given up after so long; None if its streams say so in time."""
+    seconds = max(lost_timeout_seconds / PINGS_WITHIN, LEAST_PING_SECONDS)
+    return seconds if seconds < STREAM_IDLE_SECONDS else None
 
 
 class _NoWay:
@@ -88,9 +100,9 @@ class _NoWay:
         raise TransportError(self._problem)
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing: there is no connection."""
 
 
 def unreachable(problem: str) -> Client:
-    """The client of such a cluster: every request fails, and says why."""
+    """Return a client whose every request fails and says why."""
     return Client(_NoWay(problem))

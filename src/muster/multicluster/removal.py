@@ -1,6 +1,6 @@
 """Removes from a worker cluster what a manager has there of one workload.
 
-Given are objects with the manager's origin label alone. What is missed is seen later, and removed then.
+Only objects with the manager's origin label are given. What is missed is seen and removed later.
 """
 
 from collections.abc import Sequence
@@ -16,9 +16,10 @@ from muster.runtime.refusals import ignoring
 
 
 async def remove(client: Client, jobs: Sequence[tuple[Kind[Any], Any]], clone: Workload | None) -> bool:
-    """Remove the jobs of a workload; then its clone, without which none can start. Raises `ApiError`, `TransportError`.
+    """Remove the jobs of a workload, then its clone, without which no job can start.
 
-    The clone holds their quota until their pods have ended: returns whether that was so.
+    Return whether all is gone: the clone holds its quota until the jobs' pods have ended.
+    Raises `ApiError`, `TransportError`.
     """
     left = [(kind, job) for kind, job in jobs if not _is_spent(kind, job)]
     await together(remove_job(client, kind, job) for kind, job in left)
@@ -28,7 +29,7 @@ async def remove(client: Client, jobs: Sequence[tuple[Kind[Any], Any]], clone: W
 
 
 async def remove_job(client: Client, kind: Kind[Any], job: Any) -> None:
-    """That very job goes, its pods before it."""
+    """Delete that very job, its pods before it."""
     meta = meta_of(job)
     if meta.deletion_timestamp is None:
         with ignoring("NotFound", "Conflict"):
@@ -36,7 +37,7 @@ async def remove_job(client: Client, kind: Kind[Any], job: Any) -> None:
 
 
 async def remove_clone(client: Client, clone: Workload) -> None:
-    """Kueue holds it by a finalizer, which is taken off, for there may be no Kueue any more."""
+    """Delete a clone and its finalizer: Kueue holds it by that, and there may be no Kueue any more."""
     with ignoring("NotFound"):
         if clone.metadata.finalizers:
             clone = await client.patch_object(WORKLOAD, clone, {"metadata": {"finalizers": None}}, lock=False)

@@ -1,7 +1,7 @@
-"""The steps that a plan takes in one worker cluster for one workload, and what is remembered of them.
+"""The steps that a plan takes in one worker cluster for one workload, and what is remembered between them.
 
-A step may be repeated, and cut. What is remembered spares requests, or time, but for one thing that safety rests on:
-until when a job that was asked for and not answered may still be made.
+A step may be repeated and may be cut off. Memory saves requests or time, with one exception that safety rests on: until
+when a job whose creation was not answered may still appear.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -45,10 +45,11 @@ PASSING = frozenset((401, 403, 404, 408, 409, 429))
 
 @dataclass(slots=True)
 class _Memory:
-    """Of one workload.
+    """The memory of one workload.
 
-    settled: from when on no job can be made of it unseen. made: when, by cluster, kind and name.
-    barred: by cluster, when to look again. unshown: by name, the version of the copy whose status is refused here.
+    settled: from when on no job of it can appear unseen. made: when each job was created, by cluster, kind and name.
+    barred: when to look again, by cluster. unshown: by name, the version of the copy whose status the server here
+    refuses.
     """
 
     settled: datetime
@@ -58,7 +59,7 @@ class _Memory:
 
 
 class Steps:
-    """Those of all workloads."""
+    """The steps of all workloads."""
 
     def __init__(self, here: Client, clock: Clock, origin: str, metrics: DispatchMetrics) -> None:
         self._client, self._clock, self._origin, self._metrics = here, clock, origin, metrics
@@ -66,28 +67,28 @@ class Steps:
         self._memories: dict[str, _Memory] = {}
 
     def worker(self, there: RemoteCluster) -> Worker:
-        """What can be done in a cluster."""
+        """Return the requests that can be made in a cluster."""
         return Worker(there, self._client, self._clock, self._origin)
 
     def forget(self, key: str) -> None:
-        """There is no such workload any more."""
+        """Forget a workload that is gone."""
         self._memories.pop(key, None)
 
     def barred(self, key: str) -> Collection[str]:
-        """The clusters where something of another maker is in its way."""
+        """Return the clusters where an object of another maker is in the workload's way."""
         found = self._memories.get(key)
         return found.barred if found is not None else ()
 
     def is_unshown(self, one: Dispatched, copy: Any) -> bool:
-        """Whether the status of a copy cannot be shown here."""
+        """Return whether the status of a copy cannot be shown here."""
         found, meta = self._memories.get(one.key), meta_of(copy)
         return found is not None and found.unshown.get(meta.name) == meta.resource_version
 
     def unsettled_seconds(self, one: Dispatched) -> float:
-        """For how long a job of it may still be made unseen, at its home or at one that it had before."""
-        return (self._of(one).settled - self._clock.now()).total_seconds()
+        """Return for how long a job of the workload may still appear unseen, at its home or at an earlier one."""
+        return (self._memory_of(one).settled - self._clock.now()).total_seconds()
 
-    def _of(self, one: Dispatched) -> _Memory:
+    def _memory_of(self, one: Dispatched) -> _Memory:
         found = self._memories.get(one.key)
         if found is None:  # what was asked before this process began is not known
             meta = one.workload.metadata
@@ -98,7 +99,7 @@ class Steps:
         return found
 
     async def create(self, worker: Worker, one: Dispatched) -> Result:
-        """A clone, which may try to get quota."""
+        """Create a clone, which may then try to get quota."""
         what = (worker.there.name, WORKLOAD.kind, one.workload.metadata.name)
 
         async def make() -> bool:
@@ -107,18 +108,19 @@ class Steps:
                 self._metrics.dispatched(one.cluster_queue, worker.there.name)
             return made
 
-        return await self._make(worker, one, what, make)
+        return await self._make_once(worker, one, what, make)
 
     async def align(self, worker: Worker, one: Dispatched) -> Result:
-        """Priority and sizes: the job first, its clone follows it there.
+        """Give the copy the priority and the size from here: the job first, and its clone follows it there.
 
-        Where the server lets no clone grow that has quota (Kueue's), the job would be stopped for it: so it is asked.
+        A server that lets no clone grow that has quota (Kueue's) would stop the job for it, so that the step asks
+        first.
         """
         if (found := worker.there.workload(one.key)) is None:
             return None
         found = await worker.promote(one.workload, found)
         if grows(one.workload, found):
-            await self._ask(worker, one.workload, found)
+            await self._ask_for_growth(worker, one.workload, found)
         copies, podsets = worker.seen(one).own, afforded(one.workload)
         for job in one.jobs:
             copy = copies.get(meta_of(job).name)
@@ -127,8 +129,8 @@ class Steps:
         await worker.resize(one.workload, found)
         return None
 
-    async def _ask(self, worker: Worker, workload: Workload, found: Workload) -> None:
-        """Whether the clone may grow; that it may not is noted here, as no controller waits for such pods."""
+    async def _ask_for_growth(self, worker: Worker, workload: Workload, found: Workload) -> None:
+        """Ask whether the clone may grow, and note a refusal: no controller waits for pods that will not come."""
         try:
             await worker.resize(workload, found, dry_run=True)
         except ApiError as error:
@@ -138,19 +140,19 @@ class Steps:
             raise
 
     async def evict(self, worker: Worker, one: Dispatched) -> Result:
-        """The clone has to stop."""
+        """Evict the clone."""
         if (found := worker.there.workload(one.key)) is not None:
             await worker.evict(found)
         return None
 
     async def remove(self, worker: Worker, one: Dispatched) -> Result:
-        """Nothing of it stays there."""
-        memory = self._of(one)
+        """Remove all of the workload there."""
+        memory = self._memory_of(one)
         memory.made = {what: when for what, when in memory.made.items() if what[0] != worker.there.name}
         return None if await worker.remove(one) else GOING_SECONDS
 
     async def mirror(self, worker: Worker, one: Dispatched) -> Result:
-        """Its jobs are made there, and what becomes of them is shown here; what was made for others goes."""
+        """Create the workload's jobs there, show their status here, and remove what was made for other jobs."""
         copies, mirror = worker.seen(one), one.mirror
         if mirror is None:
             return None
@@ -161,16 +163,16 @@ class Steps:
             if copy is not None and meta_of(job).deletion_timestamp is not None:
                 steps.append(remove_job(worker.there.client, mirror.kind, copy))
             elif copy is not None:
-                steps.append(self._show(one, job, copy, mirror.status(job, copy)))
+                steps.append(self._show_status(one, job, copy, mirror.status(job, copy)))
             elif meta_of(job).deletion_timestamp is None and not mirror.has_ended(job):
                 starting.append(job)
         steps.append(self._start_all(worker, one, starting))
         others = [*((mirror.kind, copy) for copy in copies.own.values()), *copies.strays]
-        steps += (self._leave(worker, one, kind, copy) for kind, copy in others)
+        steps += (self._remove_stale(worker, one, kind, copy) for kind, copy in others)
         return await together(steps)
 
     async def _start_all(self, worker: Worker, one: Dispatched, jobs: Iterable[Any]) -> Result:
-        """The PodGroups that are named come before the pods."""
+        """Create the PodGroups that the pods name, then the jobs."""
         assert one.mirror is not None
         where, kind = worker.there.name, one.mirror.kind.kind
         new = [job for job in jobs if not self._was_made(one, (where, kind, meta_of(job).name))]
@@ -178,63 +180,63 @@ class Steps:
             for group in one.groups(new):
                 await worker.accompany(one, group)
         except BarredError:
-            return self._bar(worker, one)
-        return await together(self._start(worker, one, job) for job in jobs)
+            return self._note_barred(worker, one)
+        return await together(self._start_job(worker, one, job) for job in jobs)
 
-    async def _show(self, one: Dispatched, job: Any, copy: Any, patch: dict[str, Any] | None) -> Result:
-        """What the server here would never take, whatever a worker says, holds up no end."""
+    async def _show_status(self, one: Dispatched, job: Any, copy: Any, patch: dict[str, Any] | None) -> Result:
+        """Write a copy's status here; a status that the server here never takes delays no end."""
         if patch is None:
             return DEFERRED_SECONDS
         try:
             await self.write_status(one, job, patch)
         except ApiError as error:
             if is_for_good(error):
-                self._of(one).unshown[meta_of(copy).name] = meta_of(copy).resource_version
+                self._memory_of(one).unshown[meta_of(copy).name] = meta_of(copy).resource_version
             raise
         return None
 
-    async def _start(self, worker: Worker, one: Dispatched, job: Any) -> Result:
+    async def _start_job(self, worker: Worker, one: Dispatched, job: Any) -> Result:
         assert one.mirror is not None
         what = (worker.there.name, one.mirror.kind.kind, meta_of(job).name)
         try:
-            return await self._make(worker, one, what, partial(worker.start, one, job))
+            return await self._make_once(worker, one, what, partial(worker.start, one, job))
         except (ApiError, TransportError) as error:
             if not isinstance(error, ApiError) or error.code >= 500:
-                self._of(one).settled = self._clock.now() + UNANSWERED
+                self._memory_of(one).settled = self._clock.now() + UNANSWERED
             raise
 
-    def _bar(self, worker: Worker, one: Dispatched) -> Result:
-        self._of(one).barred[worker.there.name] = self._clock.now() + BARRED_FOR
+    def _note_barred(self, worker: Worker, one: Dispatched) -> Result:
+        self._memory_of(one).barred[worker.there.name] = self._clock.now() + BARRED_FOR
         return 0.0
 
     async def is_barred(self, worker: Worker, one: Dispatched) -> Result:
-        """Whether what is in its way still is: that is asked from time to time."""
-        bars, cluster = self._of(one).barred, worker.there.name
+        """Look from time to time whether the object in the way is still there."""
+        bars, cluster = self._memory_of(one).barred, worker.there.name
         if bars[cluster] <= self._clock.now():
             if not await worker.is_barred(one):
                 del bars[cluster]
                 return 0.0
-            self._bar(worker, one)
+            self._note_barred(worker, one)
         return (bars[cluster] - self._clock.now()).total_seconds()
 
-    async def _make(
+    async def _make_once(
         self, worker: Worker, one: Dispatched, what: tuple[str, str, str], make: Callable[[], Awaitable[bool]]
     ) -> Result:
-        """Make something in a worker, unless it was made a moment ago and is not seen there yet."""
+        """Create something in a worker, unless it was created a moment ago and is not seen there yet."""
         now = self._clock.now()
         try:
             if not self._was_made(one, what) and await make():
-                self._of(one).made[what] = now
+                self._memory_of(one).made[what] = now
         except BarredError:
-            return self._bar(worker, one)
+            return self._note_barred(worker, one)
         return SEEN_SECONDS
 
     def _was_made(self, one: Dispatched, what: tuple[str, str, str]) -> bool:
-        before = self._of(one).made.get(what)
+        before = self._memory_of(one).made.get(what)
         return before is not None and (self._clock.now() - before).total_seconds() < SEEN_SECONDS
 
-    async def _leave(self, worker: Worker, one: Dispatched, kind: Kind[Any], copy: Any) -> Result:
-        """What was made for a job that is no more here goes; the server is asked, for our copy of that may be old."""
+    async def _remove_stale(self, worker: Worker, one: Dispatched, kind: Kind[Any], copy: Any) -> Result:
+        """Remove what was made for a job that is gone here, as the server says: the manager's own copy may be old."""
         meta = meta_of(copy)
         here = await self._client.find(kind, meta.name, meta.namespace)
         uid = meta_of(here).uid if here is not None else None
@@ -244,11 +246,11 @@ class Steps:
         return None
 
     async def write_status(self, one: Dispatched, job: Any, patch: dict[str, Any]) -> None:
-        """Of a job here."""
+        """Write the status of a job here."""
         if patch and one.mirror is not None:
             await self._client.patch_object(one.mirror.kind, job, {"status": patch}, subresource="status")
 
 
 def is_for_good(error: ApiError) -> bool:
-    """Whether the same write is refused again, however often it is tried."""
+    """Return whether the server refuses the same write each time."""
     return 400 <= error.code < 500 and error.code not in PASSING

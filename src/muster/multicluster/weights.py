@@ -1,4 +1,4 @@
-"""How much is kept of what a worker sends: a list has its limits, and yet a watch may go on for ever."""
+"""A bound on what is kept of a worker's objects: a list has its limits, and yet a watch may go on for ever."""
 
 from typing import Any
 
@@ -7,10 +7,7 @@ from muster.runtime.objects import key_of
 
 
 class Weights:
-    """The objects of one kind that are kept.
-
-    size: of all of them, as JSON.
-    """
+    """The sizes of the kept objects of one kind. size: the bytes of all, as JSON."""
 
     def __init__(self, kind: Kind[Any]) -> None:
         self._kind = kind
@@ -21,7 +18,7 @@ class Weights:
         return len(self._sizes)
 
     def follow(self, old: Any | None, new: Any | None) -> None:
-        """An object is there, is another, or has gone."""
+        """Count an object that was added, changed or removed."""
         if old is not None:
             self.size -= self._sizes.pop(key_of(old), 0)
         if new is not None:

@@ -1,4 +1,4 @@
-"""What worker clusters say, made such that it can be written here: a worker may say anything. Pure."""
+"""Texts of worker clusters, made safe to write here: a worker may send anything. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -23,46 +23,46 @@ _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]{0,1022}[A-Za-z0-9_])?")
 
 
 def one_line(text: str, most: int = MOST_SAID) -> str:
-    """What a worker has said, for logs and statuses."""
+    """Return a worker's text on one line of bounded length, for logs and statuses."""
     return "".join(c if c.isprintable() else " " for c in text[:most])
 
 
 def in_one_line(error: Exception) -> Exception:
-    """One of the same kind, whose words can be kept and logged."""
+    """Return an error of the same kind whose text is safe to keep and to log."""
     if isinstance(error, ApiError):
         return ApiError(replace(error.status, message=one_line(error.status.message)))
     return type(error)(one_line(str(error)))
 
 
 def reason(text: str) -> str:
-    """Why a condition is as it is, if that is a reason at all."""
+    """Return the reason of a condition, if it is a valid one."""
     return text if _REASON.fullmatch(text) else UNKNOWN
 
 
 def zoned(obj: T) -> T:
-    """An object of a worker; a moment in its status that leaves out its zone is one of UTC."""
+    """Return an object of a worker with UTC as the zone of each moment in its status that has none."""
     before = getattr(obj, "status", None)
-    status = _zoned(before)
+    status = _add_zones(before)
     return obj if status is before else replace(obj, status=status)  # type: ignore[type-var]
 
 
-def _zoned(said: Any) -> Any:
-    """The same; the very object where there is nothing to change."""
+def _add_zones(said: Any) -> Any:
+    """Return the value with zones; the very object where nothing changes."""
     if isinstance(said, datetime):
         return said if said.tzinfo is not None else said.replace(tzinfo=UTC)
     if isinstance(said, tuple):
-        found = tuple(map(_zoned, said))
+        found = tuple(map(_add_zones, said))
         return said if all(new is old for new, old in zip(found, said, strict=True)) else found
     if not isinstance(said, Struct):
         return said
     fields = {name: getattr(said, name) for name in said.__struct_fields__}
-    changed = {name: new for name, old in fields.items() if (new := _zoned(old)) is not old}
+    changed = {name: new for name, old in fields.items() if (new := _add_zones(old)) is not old}
     return replace(said, **changed) if changed else said
 
 
 def conditions(said: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Those that are conditions; of each type the first."""
-    found = {one.type: one for one in reversed(tuple(said)) if _is_one(one)}
+    """Return the valid conditions, the first of each type."""
+    found = {one.type: one for one in reversed(tuple(said)) if _is_valid(one)}
     return tuple(
         replace(
             one,
@@ -74,7 +74,7 @@ def conditions(said: Iterable[Condition]) -> tuple[Condition, ...]:
     )
 
 
-def _is_one(condition: Condition) -> bool:
+def _is_valid(condition: Condition) -> bool:
     is_named = len(condition.type) <= 316 and not names.label_key(condition.type)
     is_known = condition.status in ("True", "False", "Unknown")
     return is_named and is_known and condition.last_transition_time is not None

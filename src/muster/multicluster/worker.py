@@ -1,7 +1,7 @@
-"""What is asked of a worker cluster, and of the manager's server, for one workload: requests, and no memory of them.
+"""The requests to a worker cluster, and to the manager's server, for one workload; it remembers nothing.
 
-What has to be safe does not rest on caches: before a job is made, and before a home is taken back, the servers
-themselves are asked. Each step may be cut or repeated; objects without the manager's origin label are never touched.
+Safety does not rest on caches: before a job is created, and before a home is taken back, the servers themselves are
+asked. Each step may be cut off or repeated. Objects without the manager's origin label are never touched.
 """
 
 import asyncio
@@ -24,7 +24,6 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.dispatch import home_of
 from muster.api.managed.jobs import prebuilt_name
-from muster.api.meta import OwnerReference
 from muster.api.status import ApiError
 from muster.api.validation import names
 from muster.jobs.podgroup.reference import Reference
@@ -43,12 +42,12 @@ from muster.runtime.refusals import is_refusal
 
 
 class BarredError(Exception):
-    """A Workload or job that this manager did not make, or a PodGroup, has the name that its own would have."""
+    """An object that this manager did not create has the name of the Workload, job or PodGroup that it would create."""
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One worker cluster, written to by a manager. here: the manager's own server."""
+    """One worker cluster that a manager writes to. here: the manager's own server."""
 
     there: RemoteCluster
     here: Client
@@ -56,7 +55,7 @@ class Worker:
     origin: str
 
     async def create(self, one: Dispatched) -> bool:
-        """A clone may try to get quota there. Raises `BarredError`. Whether it was made now."""
+        """Create a clone, which may try to get quota. Return whether it was created now. Raises `BarredError`."""
         meta, kind = one.workload.metadata, WORKLOAD.seen_as(dict)
         document = await self.here.get(kind, meta.name, meta.namespace)
         try:
@@ -64,30 +63,30 @@ class Worker:
         except ApiError as error:
             if not is_refusal(error, "AlreadyExists"):
                 raise
-            if await self._clone(one) is None:
+            if await self._read_clone(one) is None:
                 raise BarredError from None
             return False
         return True
 
     async def promote(self, workload: Workload, found: Workload) -> Workload:
-        """The clone gets the priority from here."""
+        """Give the clone the priority from here."""
         edits = promoted(workload.spec, found.spec)
         return await self.there.client.edit_object(WORKLOAD, found, edits) if edits else found
 
     async def resize(self, workload: Workload, found: Workload, *, dry_run: bool = False) -> None:
-        """The clone gets the size from here."""
+        """Give the clone the size from here."""
         if edits := resized(workload, found):
             await self.there.client.edit_object(WORKLOAD, found, edits, dry_run=dry_run)
 
     async def evict(self, found: Workload) -> None:
-        """The clone has to stop, in the words in which Kueue says it."""
+        """Evict the clone in Kueue's words."""
         reason, message = EVICTED_ON_MANAGER_CLUSTER, "Evicted on manager cluster"
         conditions = put(found.status.conditions, DEACTIVATION_TARGET, True, reason, message, self.clock.now())
         patch = {"status": {"conditions": conditions}}
         await self.there.client.patch_object(WORKLOAD, found, patch, subresource="status")
 
     def seen(self, one: Dispatched) -> Copies:
-        """Its jobs there, as they were last seen."""
+        """Return the workload's jobs there, as last seen."""
         found = {(kind, meta_of(job).name): job for kind, job in self.there.jobs_of(one.key)}
         if one.mirror is not None:
             kind = one.mirror.kind
@@ -96,31 +95,37 @@ class Worker:
         return one.split((kind, job) for (kind, _), job in found.items())
 
     async def remove(self, one: Dispatched) -> bool:
-        """Whether all has gone of which is known: a home is asked itself before it is one no more (`look`)."""
+        """Remove what is known there, and return whether all is gone.
+
+        The caller looks at a home itself before giving it up (`look`).
+        """
         copies = self.seen(one)
         own = [(one.mirror.kind, job) for job in copies.own.values()] if one.mirror is not None else []
         return await remove(self.there.client, [*own, *copies.strays], self.there.workload(one.key))
 
     async def look(self, one: Dispatched) -> Remote:
-        """What its server knows of that this manager made there for the workload."""
-        return Remote(self.there.name, workload=await self._clone(one), job=one.found(await self._jobs(one)))
+        """Return what the cluster's server has of this manager's objects for the workload."""
+        return Remote(self.there.name, workload=await self._read_clone(one), job=one.found(await self._read_jobs(one)))
 
     async def accompany(self, one: Dispatched, group: Reference) -> None:
-        """The PodGroup that its pods name is there before them. Raises `BarredError`; `ApiError` if none is here."""
-        clone = await self._clone(one)
+        """Create the PodGroup that the pods name, before them.
+
+        Raises `BarredError`, and `ApiError` if none exists here.
+        """
+        clone = await self._read_clone(one)
         if clone is None:
             return  # nothing starts there
         meta = clone.metadata
-        owner = OwnerReference(api_version=WORKLOAD.api_version, kind=WORKLOAD.kind, name=meta.name, uid=meta.uid)
+        owner = WORKLOAD.refer_to_owner(meta)
         try:
             await companions.bring(self.here, self.there.client, group, one.namespace, self.origin, owner)
         except companions.StrangerError:
             raise BarredError from None
 
     async def start(self, one: Dispatched, job: Any) -> bool:
-        """Make the job there, if the server here says, too, that this is its home. Raises `BarredError`.
+        """Create the job there, if the server here says, too, that this is its home. Raises `BarredError`.
 
-        Whether it was made now.
+        Return whether it was created now.
         """
         mirror, meta, name = one.mirror, one.workload.metadata, meta_of(job).name
         assert mirror is not None
@@ -137,13 +142,13 @@ class Worker:
         except ApiError as error:
             if not is_refusal(error, "AlreadyExists"):
                 raise
-            if await self._job(one, name) is None:
+            if await self._read_job(one, name) is None:
                 raise BarredError from None
             return False
         return True
 
     async def is_barred(self, one: Dispatched) -> bool:
-        """Whether something that this manager did not make has the name that its own would have."""
+        """Return whether an object that this manager did not create has the name that its own would have."""
         finds: list[Awaitable[Any]] = [self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)]
         if one.mirror is not None:
             finds += (self.there.client.find(one.mirror.kind, name, one.namespace) for name in one.job_names)
@@ -153,31 +158,31 @@ class Worker:
         looks = (companions.is_barred(self.there.client, group, one.namespace, self.origin) for group in groups)
         return any(await asyncio.gather(*looks))
 
-    async def _clone(self, one: Dispatched) -> Workload | None:
+    async def _read_clone(self, one: Dispatched) -> Workload | None:
         found = await self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)
         return found if found is not None and self._is_ours(found) else None
 
-    async def _jobs(self, one: Dispatched) -> Copies:
-        """By their names; and by that of the workload where it does not say by itself, for good, what its jobs are."""
-        found = await asyncio.gather(*(self._job(one, name) for name in one.job_names))
+    async def _read_jobs(self, one: Dispatched) -> Copies:
+        """Return its jobs by name, and by the workload's name where the workload's jobs may change."""
+        found = await asyncio.gather(*(self._read_job(one, name) for name in one.job_names))
         jobs = [(one.mirror.kind, job) for job in found if job is not None] if one.mirror is not None else []
         if one.mirror is None or is_group(one.workload.metadata):
             kinds = (
                 [one.mirror.kind] if one.mirror is not None else sorted(self.there.served, key=lambda kind: kind.kind)
             )
-            lists = await asyncio.gather(*(self._of_workload(one, kind) for kind in kinds))
+            lists = await asyncio.gather(*(self._list_jobs_of_workload(one, kind) for kind in kinds))
             named = {meta_of(job).name for _, job in jobs}
             jobs += [(kind, job) for kind, job in chain.from_iterable(lists) if meta_of(job).name not in named]
         return one.split(jobs)
 
-    async def _of_workload(self, one: Dispatched, kind: Kind[Any]) -> list[tuple[Kind[Any], Any]]:
+    async def _list_jobs_of_workload(self, one: Dispatched, kind: Kind[Any]) -> list[tuple[Kind[Any], Any]]:
         name, labels = one.workload.metadata.name, f"{MULTI_KUEUE_ORIGIN_LABEL}={self.origin}"
         if not names.label_value(name):  # so it is a label of each of its jobs, too
             labels += f",{PREBUILT_WORKLOAD_NAME_LABEL}={name}"
         found = (await self.there.client.list(kind, one.namespace, labels=labels)).items
         return [(kind, job) for job in found if self._is_ours(job) and prebuilt_name(meta_of(job)) == name]
 
-    async def _job(self, one: Dispatched, name: str) -> Any:
+    async def _read_job(self, one: Dispatched, name: str) -> Any:
         if one.mirror is None:
             return None
         found = await self.there.client.find(one.mirror.kind, name, one.namespace)

@@ -1,6 +1,6 @@
-"""Workloads that run in another cluster: `dispatch.decide` decides, this reads, writes here, and sends errands there.
+"""Workloads that run in another cluster: `dispatch.decide` decides; this reads, writes here, and sends errands there.
 
-It may be cut between any two writes, and the next look goes on.
+It may be cut off between any two writes, and the next look goes on.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -50,7 +50,7 @@ Step: TypeAlias = Callable[[Worker, Dispatched], Awaitable[Result]]
 
 
 class DispatchController(Reconciler):
-    """Runs under a `Manager`. fleet: the workers. mirrors: the kinds of jobs that can be dispatched."""
+    """A controller, run by a `Manager`. fleet: the workers. mirrors: the kinds of jobs that can be dispatched."""
 
     name = "multikueue-workload"
 
@@ -78,42 +78,42 @@ class DispatchController(Reconciler):
         self._metrics = DispatchMetrics(manager.registry)
         self._steps = Steps(manager.client, manager.clock, configuration.origin, self._metrics)
         look = self._controller.queue.add_after
-        self._errands = Errands(manager.clock, manager.random, look, self._refused)
-        self._workloads.on_change(self._saw)
+        self._errands = Errands(manager.clock, manager.random, look, self._log_failure)
+        self._workloads.on_change(self._on_workload)
         self._controller.watch(self._workloads)
-        self._controller.watch(self._checks, self._of_check, when=_says_otherwise)
-        self._controller.watch(self._configs, self._of_config, when=_says_otherwise)
+        self._controller.watch(self._checks, self._keys_of_check, when=_has_spec_changed)
+        self._controller.watch(self._configs, self._keys_of_config, when=_has_spec_changed)
         for jobs in self._jobs.values():
-            self._controller.watch(jobs, self._of_job)
+            self._controller.watch(jobs, self._keys_of_job)
         fleet.on_change(partial(self._controller.queue.add_after, seconds=GATHER_SECONDS))
-        fleet.on_standing(self._stands)
+        fleet.on_standing(self._on_cluster_standing)
 
-    def _saw(self, old: Workload | None, new: Workload | None) -> None:
-        """What was written here is kept until it is seen."""
+    def _on_workload(self, old: Workload | None, new: Workload | None) -> None:
+        """Forget a write of this controller once the informer has seen it."""
         if (seen := new if new is not None else old) is not None:
             self._known.is_news(key_of(seen), new)
             (self._gone.add if new is None else self._gone.discard)(key_of(seen))
 
-    def _of_job(self, job: Any) -> Iterable[str]:
+    def _keys_of_job(self, job: Any) -> Iterable[str]:
         return map(key_of, self._workloads.by(_BY_OWNER, meta_of(job).uid))
 
-    def _of_check(self, check: AdmissionCheck) -> Iterable[str]:
+    def _keys_of_check(self, check: AdmissionCheck) -> Iterable[str]:
         return map(key_of, self._workloads.by(_BY_CHECK, check.metadata.name))
 
-    def _of_config(self, config: MultiKueueConfig) -> Iterable[str]:
+    def _keys_of_config(self, config: MultiKueueConfig) -> Iterable[str]:
         for check in self._multikueue_checks().values():
             if check.spec.parameters is not None and check.spec.parameters.name == config.metadata.name:
-                yield from self._of_check(check)
+                yield from self._keys_of_check(check)
 
-    def _stands(self, _cluster: str) -> None:
-        """A cluster is there or is not: those who look for a home look again."""
+    def _on_cluster_standing(self, _cluster: str) -> None:
+        """Look again at the workloads without a home, because a cluster came or went."""
         for name in self._multikueue_checks():
             for workload in self._workloads.by(_BY_CHECK, name):
                 if not home_of(workload.metadata):
                     self._controller.queue.add(key_of(workload))
 
     async def run(self) -> None:
-        """Reconcile until `stop`, then cut what is under way in workers."""
+        """Reconcile until `stop`, then cancel what runs in workers."""
         try:
             await super().run()
         finally:
@@ -125,10 +125,10 @@ class DispatchController(Reconciler):
         workload = self._known.get(key)
         if workload is None:
             self._steps.forget(key)
-            self._clear(key)
+            self._clear_deleted(key)
             return None
-        one = self._dispatched(workload)
-        view = self._view(one)
+        one = self._make_dispatched(workload)
+        view = self._make_view(one)
         if not view.check and not view.home and all(remote.is_empty for remote in view.remotes):
             return None
         plan = decide(view, self._settings, self._clock.now())
@@ -138,12 +138,14 @@ class DispatchController(Reconciler):
         with ignoring("NotFound", "Conflict"):  # it has changed: its change brings it back
             if plan.home == view.home:
                 return await self._carry_out(one, plan)
-            await self._move(one, view.home, plan.home)
+            await self._move_home(one, view.home, plan.home)
         return None
 
-    def _clear(self, key: str) -> None:
-        """What a deleted workload has left in clusters within reach goes; all else is collected as garbage."""
-        found = (there for name in self._fleet.names() if (there := self._fleet.get(name)) and there.lost_since is None)
+    def _clear_deleted(self, key: str) -> None:
+        """Remove what a deleted workload left in reachable clusters; the rest is collected as garbage."""
+        found = (
+            there for name in self._fleet.list_names() if (there := self._fleet.get(name)) and there.lost_since is None
+        )
         left = [there for there in found if there.workload(key) is not None or there.jobs_of(key)]
         if key not in self._gone or not left:
             self._gone.discard(key)
@@ -155,7 +157,7 @@ class DispatchController(Reconciler):
     async def _clear_in(self, there: RemoteCluster, key: str) -> Result:
         return None if await remove(there.client, there.jobs_of(key), there.workload(key)) else GOING_SECONDS
 
-    def _dispatched(self, workload: Workload) -> Dispatched:
+    def _make_dispatched(self, workload: Workload) -> Dispatched:
         owners = owners_of(workload.metadata)
         kind = (owners[0].api_version, owners[0].kind) if owners else ("", "")
         if not owners and is_group(workload.metadata):
@@ -168,22 +170,22 @@ class DispatchController(Reconciler):
         here = tuple(job for owner, job in found if job is not None and meta_of(job).uid == owner.uid)
         return Dispatched(workload, owners, mirror, here)
 
-    def _view(self, one: Dispatched) -> DispatchView:
+    def _make_view(self, one: Dispatched) -> DispatchView:
         home = home_of(one.workload.metadata)
         checks = self._multikueue_checks()
         name = of_workload(one.workload.status, checks)
         parameters = checks[name].spec.parameters if name else None
         config = self._configs.get(parameters.name) if parameters is not None else None
         chosen = config.spec.clusters if config is not None else ()
-        clusters = dict.fromkeys((*chosen, *filter(None, (home,)), *self._fleet.names()))
-        remotes = tuple(self._remote(cluster, one, chosen_for=cluster in chosen) for cluster in clusters)
+        clusters = dict.fromkeys((*chosen, *filter(None, (home,)), *self._fleet.list_names()))
+        remotes = tuple(self._make_remote(cluster, one, chosen_for=cluster in chosen) for cluster in clusters)
         return DispatchView(one.workload, name, home, one.objection, self._is_mirrored(one, home), remotes)
 
     def _multikueue_checks(self) -> dict[str, AdmissionCheck]:
         checks = (check for check in self._checks.all() if check.spec.controller_name == MULTI_KUEUE_CONTROLLER)
         return {check.metadata.name: check for check in checks}
 
-    def _remote(self, cluster: str, one: Dispatched, *, chosen_for: bool) -> Remote:
+    def _make_remote(self, cluster: str, one: Dispatched, *, chosen_for: bool) -> Remote:
         there = self._fleet.get(cluster)
         if there is None:
             return Remote(cluster, chosen_for, lost_since=self._unknown.setdefault(cluster, self._clock.now()))
@@ -195,10 +197,10 @@ class DispatchController(Reconciler):
         if self._prospects is not None and chosen_for and not home_of(one.workload.metadata) and cluster not in asked:
             seconds = self._prospects.seconds(one.workload, cluster)
         clone, job = zoned(there.workload(one.key)), one.found(copies)
-        return Remote(cluster, chosen_for, there.lost_since, clone, job, seconds, barred)
+        return Remote(cluster, chosen_for, there.lost_since, clone, job, seconds, barred, there.activity is not None)
 
     def _is_mirrored(self, one: Dispatched, home: str) -> bool:
-        """Whether what has ended there is shown here."""
+        """Return whether the end of the job there is shown here."""
         there, mirror = self._fleet.get(home), one.mirror
         clone = there.workload(one.key) if there is not None else None
         if there is None or mirror is None or clone is None or not is_true(clone.status.conditions, FINISHED):
@@ -209,13 +211,13 @@ class DispatchController(Reconciler):
 
     # What is done.
 
-    async def _move(self, one: Dispatched, before: str, home: str) -> None:
-        """Store the home. It is taken back where a look at that cluster itself finds it clear, or where it is lost."""
+    async def _move_home(self, one: Dispatched, before: str, home: str) -> None:
+        """Store the home; take one back only where the cluster is lost, or a look at it finds it clear."""
         there = self._fleet.get(before)
         if there is None or there.lost_since is not None:
-            await self._store(one, home)
+            await self._store_home(one, home)
         else:
-            leave = partial(self._in, before, one, (partial(self._leave_home, home=home),))
+            leave = partial(self._run_steps, before, one, (partial(self._leave_home, home=home),))
             self._errands.want(one.key, {before: Errand(("leave", home), leave)})
 
     async def _leave_home(self, worker: Worker, one: Dispatched, *, home: str) -> Result:
@@ -224,10 +226,10 @@ class DispatchController(Reconciler):
         clear = is_clear(one.workload, await worker.look(one))
         if not (clear and await worker.there.is_itself()):  # else perhaps another cluster was asked
             return GOING_SECONDS
-        await self._store(one, home)
+        await self._store_home(one, home)
         return None
 
-    async def _store(self, one: Dispatched, home: str) -> None:
+    async def _store_home(self, one: Dispatched, home: str) -> None:
         patch = {"metadata": {"annotations": {HOME_ANNOTATION: home or None, REFUSED_ANNOTATION: None}}}
         self._known.wrote(await self._client.patch_object(WORKLOAD, one.workload, patch))
 
@@ -240,15 +242,15 @@ class DispatchController(Reconciler):
             if plan.status.cluster_name and one.workload.status.cluster_name is None:
                 self._metrics.admitted(one.cluster_queue, plan.status.cluster_name)
         for note in plan.notes:
-            self._tell(workload, note)
-        self._errands.want(one.key, self._errands_of(one, plan))
+            self._record_event(workload, note)
+        self._errands.want(one.key, self._list_errands(one, plan))
         if plan.stopped and one.mirror is not None:  # last, for the server here may refuse it for good
             for job in one.jobs:
                 await self._steps.write_status(one, job, one.mirror.stopped(job, self._clock.now()))
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
-    def _errands_of(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
-        """What the plan asks of the workers."""
+    def _list_errands(self, one: Dispatched, plan: DispatchPlan) -> dict[str, Errand]:
+        """Return what a plan asks of the workers."""
         asked: list[tuple[str, Step]] = [
             *((cluster, self._steps.create) for cluster in plan.create),
             *((cluster, self._steps.align) for cluster in plan.align),
@@ -263,9 +265,11 @@ class DispatchController(Reconciler):
             there = self._fleet.get(cluster)
             if there is not None and there.lost_since is None:
                 steps[cluster] = (*steps.get(cluster, ()), step)
-        return {cluster: Errand(found, partial(self._in, cluster, one, found)) for cluster, found in steps.items()}
+        return {
+            cluster: Errand(found, partial(self._run_steps, cluster, one, found)) for cluster, found in steps.items()
+        }
 
-    async def _in(self, cluster: str, one: Dispatched, steps: Iterable[Step]) -> Result:
+    async def _run_steps(self, cluster: str, one: Dispatched, steps: Iterable[Step]) -> Result:
         """Take steps in a worker, side by side."""
         there = self._fleet.get(cluster)
         if there is None:
@@ -273,12 +277,12 @@ class DispatchController(Reconciler):
         worker = self._steps.worker(there)
         return await together(step(worker, one) for step in steps)
 
-    def _refused(self, key: str, cluster: str, error: Exception) -> None:
+    def _log_failure(self, key: str, cluster: str, error: Exception) -> None:
         workload = self._known.get(key)
         if workload is not None:
-            self._tell(workload, Note("Warning", EVENT, f'Worker cluster "{cluster}": {one_line(str(error))}'))
+            self._record_event(workload, Note("Warning", EVENT, f'Worker cluster "{cluster}": {one_line(str(error))}'))
 
-    def _tell(self, workload: Workload, note: Note) -> None:
+    def _record_event(self, workload: Workload, note: Note) -> None:
         self._recorder.event(reference(WORKLOAD, workload), note.type, note.reason, note.message)
 
 
@@ -294,12 +298,12 @@ def _owner(workload: Workload) -> Iterable[str]:
 
 
 def _checks_of(workload: Workload) -> Iterable[str]:
-    """Those that are asked: what has ended asks none."""
+    """Return the checks of a workload; one that has ended asks none."""
     over = is_true(workload.status.conditions, FINISHED)
     return () if over else [check.name for check in workload.status.admission_checks]
 
 
-def _says_otherwise(
+def _has_spec_changed(
     old: AdmissionCheck | MultiKueueConfig | None, new: AdmissionCheck | MultiKueueConfig | None
 ) -> bool:
     return old is None or new is None or old.spec != new.spec

@@ -1,4 +1,4 @@
-"""What is written about worker clusters and checks: their condition Active, if it is another one."""
+"""Writes the condition Active of worker clusters and checks."""
 
 from datetime import datetime
 from typing import TypeVar
@@ -17,7 +17,7 @@ T = TypeVar("T", AdmissionCheck, MultiKueueCluster)
 
 
 async def write_active(client: Client, kind: Kind[T], obj: T, activity: Activity, now: datetime) -> None:
-    """Write it for the object as it was seen; one that has gone needs nothing. Raises `ApiError` (Conflict)."""
+    """Write the condition if it differs; an object that is gone needs nothing. Raises `ApiError` (Conflict)."""
     before = obj.status.conditions
     after = put(before, ACTIVE, activity.active, activity.reason, activity.message, now)
     if after == before:

@@ -1,7 +1,7 @@
-"""The webhooks of a replica: served by all, whether they lead or not.
+"""Serves the webhooks of a replica, whether it leads or not.
 
-A server lists Kueue's kinds only once what is stored in their old version can be converted. So nothing that it takes
-to convert waits for a list of these: neither the certificate, nor the leader's word to the server, nor readiness.
+A server lists Kueue's kinds only once their objects stored in the old version can be converted. So nothing that
+conversion needs waits for a list of these kinds: neither the certificate, nor the leader's bundle, nor readiness.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from muster.webhooks.serving import Reader, handlers
 
 
 class Webhooks:
-    """Those of a replica."""
+    """The webhooks of one replica."""
 
     def __init__(
         self,
@@ -30,7 +30,10 @@ class Webhooks:
         replica: Replica,
         said: Callable[[str], None],
     ) -> None:
-        """keeping: runs the certificates. following: is to run here. said: told where they are served."""
+        """Serve what `keeping` and `following` provide.
+
+        keeping: runs the certificates. following: runs here. said: called with the address once they are served.
+        """
         self._keeping, self._following, self._certificates = keeping, following, certificates
         keeping.add(Bundles(keeping, certificates, replica.began, WEBHOOKS))
         self._answers = handlers(Decisions(settings), Reader(following).read)
@@ -39,7 +42,7 @@ class Webhooks:
         self._serves = False
 
     def unready(self) -> str:
-        """Why they are not served; "" if they are."""
+        """Return why the webhooks are not served; "" if they are."""
         return "" if self._serves else f"webhooks: {self._keeping.unready() or 'waiting for a certificate'}"
 
     async def run(self) -> None:

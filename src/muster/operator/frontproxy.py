@@ -1,7 +1,7 @@
-"""Who asks, where a server passes requests on: it has found out who it is, and says so in headers.
+"""Identifies the user of a request that a server passes on: the server authenticates the user and says so in headers.
 
-It is believed only with a client certificate of the authorities, and by one of the names, that stand in the ConfigMap
-by which kube-apiserver tells all whom it passes requests on to. Pure.
+The headers are believed only with a client certificate of the authorities, and by one of the names, in the ConfigMap
+by which kube-apiserver announces its front proxy. Pure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,10 +23,10 @@ _PREFIX: Final = "requestheader-"
 
 
 class FrontProxy(Struct, frozen=True):
-    """How a server that passes requests on is known, and in which headers it says what.
+    """The certificate names and headers of a server that passes requests on.
 
     authorities: PEM; the TLS layer checks that one of them has signed its certificate. names: of certificates; all
-    if there is none.
+    names if there is none.
     """
 
     authorities: str
@@ -38,7 +38,7 @@ class FrontProxy(Struct, frozen=True):
 
 
 def read(data: Mapping[str, str]) -> FrontProxy | None:
-    """Of the ConfigMap; None if no server passes requests on. Raises `ValueError` for what cannot be read."""
+    """Return the front proxy in the ConfigMap's data; None if no server passes requests on. Raises `ValueError`."""
 
     def listed(name: str) -> tuple[str, ...]:
         return msgspec.json.decode(data.get(_PREFIX + name) or "[]", type=tuple[str, ...])
@@ -56,16 +56,12 @@ def read(data: Mapping[str, str]) -> FrontProxy | None:
     )
 
 
-def common_name(certificate: Mapping[str, object] | None) -> str:
-    """Of a certificate as `ssl` shows it; "" if there is none."""
-    subject = (certificate or {}).get("subject", ())
-    assert isinstance(subject, tuple)
-    return next((value for part in subject for key, value in part if key == "commonName"), "")
+def user(proxy: FrontProxy, caller: User | None, headers: Sequence[tuple[str, str]]) -> User:
+    """Return the user of a request. Raises `ApiError` (401).
 
-
-def user(proxy: FrontProxy, certificate: Mapping[str, object] | None, headers: Sequence[tuple[str, str]]) -> User:
-    """Who asks. certificate: the verified one of the connection, as `ssl` shows it. Raises `ApiError` (401)."""
-    if not certificate or (proxy.names and common_name(certificate) not in proxy.names):
+    caller: the user of the connection's verified certificate.
+    """
+    if caller is None or (proxy.names and caller.name not in proxy.names):
         raise unauthorized()
 
     def values(names: Sequence[str]) -> list[str]:
@@ -81,7 +77,9 @@ def user(proxy: FrontProxy, certificate: Mapping[str, object] | None, headers: S
                 extra.setdefault(unquote(header[len(prefix) :]).lower(), []).append(value)
     groups = frozenset(values(proxy.group_headers))
     if name != ANONYMOUS and UNAUTHENTICATED not in groups:
-        groups |= {AUTHENTICATED}  # not all who pass on name it: kube-apiserver asks for OpenAPI documents without
+        groups |= {
+            AUTHENTICATED
+        }  # not every proxy names this group: kube-apiserver requests OpenAPI documents without it
     return User(
         name,
         groups,

@@ -1,7 +1,8 @@
-"""Gives Workloads back to Kueue's manager.
+"""Gives Workloads, and the Secret of the webhooks' certificates, back to Kueue's manager.
 
-Kueue says a Workload's status by server-side apply, as `kueue-admission`, and takes something back by no longer saying
-it. That works for what it alone has said: so what Muster has said becomes what Kueue has said. Values stay as they are.
+Kueue writes a Workload's status by server-side apply, as `kueue-admission`, and removes a field by no longer applying
+it. That works only for fields that Kueue alone owns: so Muster's fields become Kueue's. Values stay as they are, except
+the counts of an elastic Workload's podsets: Kueue takes them for the granted size, Muster for the wanted size.
 """
 
 import asyncio
@@ -9,19 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from muster.api.config import Configuration
-from muster.api.kueue import VERSION, WORKLOAD
+from muster.api.core import SECRET
+from muster.api.kueue import VERSION, WORKLOAD, Workload
 from muster.api.kueue.fields import GROUP
 from muster.operator.holders import LOOK_SECONDS, working
 from muster.operator.precedence import place
 from muster.operator.replica import FIELD_MANAGER
+from muster.queueing.elastic.growth import afforded
 from muster.runtime.client import Client
 from muster.runtime.givens import Givens
 from muster.runtime.leases import Election
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
+from muster.webhooks import certificates
 
 KUEUE: Final = "kueue-admission"
-# Of the status, what Kueue takes back by leaving it out.
+# The fields of the status that Kueue removes by leaving them out.
 FIELDS: Final = (
     "f:admission", "f:admissionChecks", "f:clusterName", "f:nominatedClusterNames", "f:requeueState",
     "f:resourceRequests", "f:unhealthyNodes",
@@ -31,16 +35,16 @@ Entry = Mapping[str, Any]
 
 
 class StillWorksError(Exception):
-    """An engine, which it names, works still."""
+    """An engine, which the error names, that still works."""
 
 
 async def hand_back_alone(
     client: Client, givens: Givens, settings: Configuration, identity: str, said: Callable[[str], None]
 ) -> int:
-    """As `hand_back`, holding the Lease of engines meanwhile, so that none begins.
+    """Hand back while holding the Lease of engines, so that no engine starts; return the number of Workloads.
 
-    One whose Lease is not given back is waited for, for as long as that lasts: only whether it is renewed says whether
-    that engine works. said: told so. Raises `StillWorksError`, `LeadershipLostError`, and as `hand_back`.
+    If the Lease is not released, wait for its whole duration: only its renewal tells whether that engine works.
+    said: called with what is waited for. Raises `StillWorksError`, `LeadershipLostError`, and as `hand_back`.
     """
     where, name = place(settings)
     election = Election(client, givens.clock, givens.random, namespace=where, name=name, identity=identity)
@@ -49,9 +53,11 @@ async def hand_back_alone(
     async def work() -> None:
         nonlocal count
         count = await hand_back(client)
+        if await empty_unreadable_certificates(client, settings):
+            said(f"Secret {secret_of(settings)} is emptied: Kueue's manager cannot read what it held and makes it anew")
 
     async def another() -> str:
-        """Who holds the Lease instead: one that stands by may get it first."""
+        """Return who holds the Lease instead: a standby may get it first."""
         while not (found := await working(client, givens.clock, settings, said, but=identity)):
             await givens.clock.sleep(LOOK_SECONDS)
         return found
@@ -67,20 +73,56 @@ async def hand_back_alone(
     return count
 
 
+def secret_of(settings: Configuration) -> str:
+    """Return the namespace and the name of the Secret of the webhooks' certificates."""
+    return f"{settings.namespace}/{settings.internal_cert_management.webhook_secret_name}"
+
+
+async def empty_unreadable_certificates(client: Client, settings: Configuration) -> bool:
+    """Empty the Secret of the webhooks' certificates where Kueue's manager would hang on it.
+
+    Return whether it was so.
+    """
+    if not settings.internal_cert_management.enable:
+        return False  # another program makes the certificates
+    namespace, _, name = secret_of(settings).partition("/")
+    secret = await client.find(SECRET, name, namespace)
+    if secret is None or certificates.is_readable_by_kueue(secret.data):
+        return False
+    parts = (certificates.AUTHORITIES, certificates.AUTHORITY_KEY, certificates.CERTIFICATE, certificates.KEY)
+    await client.patch_object(SECRET, secret, {"data": dict.fromkeys(parts)})
+    return True
+
+
 async def hand_back(client: Client) -> int:
-    """Do it for all Workloads; of how many. Raises `ApiError` (Conflict: another client writes them)."""
+    """Hand back all Workloads and return their number. Raises `ApiError` (Conflict: another client writes them)."""
     count = 0
     for workload in (await client.list(WORKLOAD)).items:
-        entries = handed_back(workload.metadata.managed_fields)
-        if entries is not None:
-            with ignoring("NotFound"):
+        entries, sizes = handed_back(workload.metadata.managed_fields), granted_sizes(workload)
+        with ignoring("NotFound"):
+            if sizes:
+                workload = await client.edit_object(WORKLOAD, workload, sizes)
+                entries = handed_back(workload.metadata.managed_fields)
+            if entries is not None:
                 await client.patch_object(WORKLOAD, workload, {"metadata": {"managedFields": entries}})
-                count += 1
+        count += entries is not None or bool(sizes)
     return count
 
 
+def granted_sizes(workload: Workload) -> list[dict[str, Any]]:
+    """Return the JSON patch by which an elastic Workload asks for no more pods than were granted.
+
+    Kueue opens the gates of as many pods as the podsets say, and then asks for more by a slice of the larger size.
+    """
+    return [
+        {"op": "replace", "path": f"/spec/podSets/{position}/count", "value": granted.count}
+        for position, (wanted, granted) in enumerate(zip(workload.spec.pod_sets, afforded(workload), strict=True))
+        if granted.count < wanted.count
+    ]
+
+
 def handed_back(entries: Sequence[Entry]) -> list[Entry] | None:
-    """Who has said what, once it is Kueue's; None if nothing of it is ours."""
+    """Return the field owners once everything of ours is Kueue's; None if nothing is ours."""
     given: dict[str, Any] = {}
     kept, theirs = list[Entry](), dict[str, Any]()
     for entry in entries:
@@ -90,7 +132,7 @@ def handed_back(entries: Sequence[Entry]) -> list[Entry] | None:
         elif entry.get("manager") == KUEUE and entry.get("operation") == "Apply":
             theirs = dict(entry)
         elif entry.get("manager") == FIELD_MANAGER:
-            given = _joined(given, {field: below for field, below in status.items() if field in FIELDS})
+            given = _merge_fields(given, {field: below for field, below in status.items() if field in FIELDS})
             if rest := {field: below for field, below in status.items() if field not in FIELDS}:
                 kept.append({**entry, "fieldsV1": {**entry["fieldsV1"], "f:status": rest}})
         else:
@@ -101,8 +143,8 @@ def handed_back(entries: Sequence[Entry]) -> list[Entry] | None:
         "manager": KUEUE, "operation": "Apply", "apiVersion": f"{GROUP}/{VERSION}", "fieldsType": "FieldsV1",
         "subresource": "status", "fieldsV1": {},
     }  # fmt: skip
-    return [{**first, "fieldsV1": _joined(first["fieldsV1"], {"f:status": given})}, *kept]
+    return [{**first, "fieldsV1": _merge_fields(first["fieldsV1"], {"f:status": given})}, *kept]
 
 
-def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    return {**one, **{key: _joined(one.get(key, {}), below) for key, below in other.items()}}
+def _merge_fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    return {**one, **{key: _merge_fields(one.get(key, {}), below) for key, below in other.items()}}

@@ -1,6 +1,6 @@
-"""Who works on a cluster: the holder of the Lease of engines, Kueue's and Muster's, if it renews it.
+"""Finds which manager works on a cluster: the holder of the Lease of engines, Kueue's and Muster's, if it renews it.
 
-Only what this machine's own clock measures counts, as in an election: the times in a Lease are of other clocks.
+Only this machine's own clock counts, as in an election: the times in a Lease are of other clocks.
 """
 
 from collections.abc import Callable
@@ -11,16 +11,16 @@ from muster.operator.precedence import is_ours, place
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 
-# A Lease that may be held is looked at as often.
+# The interval at which a possibly held Lease is read.
 LOOK_SECONDS = 2.0
 
 Said = Callable[[str], None]
 
 
 async def other_manager(client: Client, clock: Clock, configuration: Configuration, said: Said) -> str:
-    """The identity of another program's manager that works; "" if none does, as `working` finds out.
+    """Return the identity of another program's manager that works; "" if none does, as `working` finds out.
 
-    Raises `ApiError` where the Lease may not be seen: an engine may work.
+    Raises `ApiError` where the Lease may not be read: an engine may work.
     """
     namespace, name = place(configuration)
     lease: Lease | None = await client.find(LEASE, name, namespace)
@@ -31,11 +31,15 @@ async def other_manager(client: Client, clock: Clock, configuration: Configurati
 
 
 async def working(client: Client, clock: Clock, configuration: Configuration, said: Said, but: str = "") -> str:
-    """The identity of who holds the Lease and renews it; "" if none has for as long as it lasts.
+    """Return the identity of the manager that holds and renews the Lease; "" if none has for its whole duration.
 
-    said: told what is waited for, if anything is. but: an identity that does not count.
+    said: called with what is waited for, if anything is. but: an identity that does not count.
     """
-    namespace, name = place(configuration)
+    return await renewer(client, clock, *place(configuration), said, but)
+
+
+async def renewer(client: Client, clock: Clock, namespace: str, name: str, said: Said, but: str = "") -> str:
+    """Return who holds a Lease and renews it; "" if nobody has for its whole duration. said, but: as in `working`."""
     first: Lease | None = await client.find(LEASE, name, namespace)
     if first is None or first.spec.holder_identity in (None, "", but):
         return ""

@@ -1,4 +1,4 @@
-"""A replica as a process: its connection, its signals, and where it is asked how it does."""
+"""Runs a replica as a process: its connection, its signals, its probes and metrics."""
 
 import asyncio
 import signal
@@ -33,15 +33,15 @@ from muster.runtime.manager import Manager
 from muster.runtime.process.garbage import settle
 from muster.runtime.tasks import together
 
-# Of the certificate for metrics: no process lives as long.
+# The life of the certificate for metrics: no process lives as long.
 _METRICS_LIFE = timedelta(days=365)
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `muster controllers` was told.
+    """The options of `muster controllers`.
 
-    host: the name of this machine, or pod. plain_metrics: metrics are served over HTTP, to all who ask.
+    host: the name of this machine, or pod. plain_metrics: metrics are served over HTTP, to all callers.
     webhooks: whether they are served.
     """
 
@@ -54,7 +54,7 @@ class Options:
 
 
 async def operate(options: Options, signals: Iterable[signal.Signals], said: Callable[[str], None]) -> None:
-    """Run until one of the signals. said: told where it serves what.
+    """Run until one of the signals. said: called with each address that is served.
 
     Raises as `Replica.run` and `Webhooks.run`, and `BadAddressError`, `OSError`.
     """
@@ -65,10 +65,10 @@ async def operate(options: Options, signals: Iterable[signal.Signals], said: Cal
     replica = Replica(transport, Givens(clock, ids, random), settings, name, options.parts, pod=pod)
 
     def manager() -> Manager:
-        # Its requests wait for no turn: a server waits for the answers.
+        # Requests for webhooks are not rate-limited: a server waits for the answers.
         return Manager(Client(transport, field_manager=FIELD_MANAGER), clock, random)
 
-    # Each part has one of its own, so that none waits for what another may not read.
+    # Each part has its own manager, so that no part waits for kinds that another may not read.
     keeping, shows = manager(), settings.features.enabled("VisibilityOnDemand")
     kept = certificates(keeping, settings)
     webhooks = Webhooks(keeping, manager(), kept, settings, replica, said) if options.webhooks else None
@@ -77,20 +77,20 @@ async def operate(options: Options, signals: Iterable[signal.Signals], said: Cal
     judge = context = None
     if not options.plain_metrics:
         judge = Scrapers(Client(transport, field_manager=FIELD_MANAGER), clock).status
-        context = _certified(clock.now(), options.host)
+        context = _make_metrics_context(clock.now(), options.host)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(transport.close)
         if await is_embedded(Client(transport)):
             raise OtherManagerError("this is a cluster of `muster up`, which has an engine of its own already")
         health = settings.health.health_probe_bind_address
-        # One that serves webhooks is ready, whatever it waits for: the server may need its answers for that.
+        # A replica that serves webhooks is ready whatever it waits for: the server may need its answers for that.
         ready = (webhooks.unready, replica.unready) if webhooks is not None else (replica.unready,)
         port = await stack.enter_async_context(serving(health, probes(settings.health, *ready)))
         said(f"probes at port {port}" if port else "no probes")
         exposed = metrics(replica.registry, judge)
         port = await stack.enter_async_context(serving(settings.metrics.bind_address, exposed, context))
         said(f"metrics at port {port}" if port else "no metrics")
-        settling = asyncio.create_task(_settle(replica))
+        settling = asyncio.create_task(_freeze_after_start(replica))
         stack.callback(settling.cancel)
         serves = webhooks is not None or shows
         await together(replica.run(), *([asked(replica, keeping, webhooks, shown)] if serves else []))
@@ -99,20 +99,26 @@ async def operate(options: Options, signals: Iterable[signal.Signals], said: Cal
 async def asked(
     replica: Replica, keeping: Manager, webhooks: Webhooks | None, shown: AbstractAsyncContextManager[None]
 ) -> None:
-    """Serve what the server asks, once no other program's manager works here, whose certificate it may be."""
+    """Serve the webhooks and the visibility API, once no other program's manager works here.
+
+    The certificate may be its.
+    """
     await replica.alone.wait()
     async with shown:
         await together(keeping.run(), *([webhooks.run()] if webhooks is not None else []))
 
 
-async def _settle(replica: Replica) -> None:
-    """What a start reads of a big cluster stays: to look through it again and again would take seconds each time."""
+async def _freeze_after_start(replica: Replica) -> None:
+    """Exclude what the start has read of a big cluster from garbage collection, which would take seconds each time."""
     await replica.started.wait()
     settle()
 
 
-def _certified(now: datetime, host: str) -> ssl.SSLContext:
-    """TLS with a certificate of this process alone, as scrapers of controller-runtime's metrics are used to."""
+def _make_metrics_context(now: datetime, host: str) -> ssl.SSLContext:
+    """Return a TLS context with a certificate of this process alone.
+
+    Scrapers of controller-runtime's metrics expect such a certificate.
+    """
     authority = made_authority("muster-metrics-ca", now, _METRICS_LIFE)
     names = (host, "localhost")
     own = issued(authority, subject_of("muster-metrics"), ExtendedKeyUsageOID.SERVER_AUTH, now, _METRICS_LIFE, names)

@@ -1,20 +1,21 @@
-"""A machine without a container runtime joins a cluster of any kind: its pods run as processes, as under `muster up`.
+"""Joins a machine without a container runtime to any cluster: its pods run as processes, as under `muster up`.
 
-The node is a guest: it asks for no more than a kubelet may (a credential of `system:node:NAME` is enough). Whose a Node
-object is, is told by the identity that lies in the node's directory.
+The node is a guest: it needs no more rights than a kubelet (a credential of `system:node:NAME` is enough). The identity
+in the node's directory tells which agent owns a Node object.
 """
 
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from muster.api.core import NODE, Node
+from muster.api.groups.coordination import LEASE, Lease
 from muster.api.meta import ObjectMeta
-from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
+from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS, SERVER_MACHINE
 from muster.api.values.quantity import Quantity
 from muster.cluster.apiserver.identity.certificates import read_private, write_private
 from muster.cluster.exposure import variables
@@ -23,28 +24,33 @@ from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.disk.storage import seed_of
 from muster.cluster.nodes.network.addresses import Addresses
 from muster.cluster.nodes.network.network import Network
+from muster.cluster.nodes.node_object import LEASE_SECONDS
 from muster.cluster.store.directory import DataDirectory
 from muster.operator import nodelogs
 from muster.operator.endpoints import serving
 from muster.operator.nodelogs import PORT
 from muster.runtime.client import Client
+from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids
 from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
 
+_LOOK_SECONDS = 1.0
+
 
 class NameTakenError(Exception):
-    """A node of that name is there, and is another one; says what to do."""
+    """A node of that name that exists and is another one; says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """A process node to be.
+    """The settings of a process node that joins a cluster.
 
     name: its name. home: a directory of its own. resources: what it offers instead of what the machine has.
-    played_gpus: how many GPUs it makes up, instead of those of the machine.
-    callers: the authority (PEM) of those who may ask for logs, at this port; without it no caller may.
+    played_gpus: how many simulated GPUs it offers, instead of those of the machine.
+    callers: the authority (PEM) of those who may read logs, at this port; without it no caller may.
+    lease_seconds: for how long the server may hear nothing of the node.
     """
 
     name: str
@@ -53,33 +59,83 @@ class Joining:
     played_gpus: int = 0
     callers: bytes = b""
     port: int = PORT
+    lease_seconds: int = LEASE_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The identity of an agent.
+
+    node: common to all agents of a node. session: its own. former: that of the agent before it.
+    """
+
+    node: str
+    session: str
+    former: str
+
+    def holder(self, name: str) -> str:
+        """Return this agent's holder identity in the node's Lease."""
+        return f"{name}_{self.session}"
+
+    def may_take(self, lease: Lease, name: str, now: datetime) -> bool:
+        """Return whether the Lease is free: nobody's, the former agent's, or not renewed for its whole duration."""
+        spec = lease.spec
+        if spec.holder_identity in (None, "", f"{name}_{self.former}") or spec.renew_time is None:
+            return True
+        return spec.renew_time + timedelta(seconds=spec.lease_duration_seconds or 0) < now
 
 
 @contextmanager
-def held(home: Path, ids: Ids) -> Iterator[str]:
-    """Have a node's directory to ourselves; the node's identity. Raises `DataDirectoryError`, `OSError`."""
+def held(home: Path, ids: Ids) -> Iterator[Identity]:
+    """Lock a node's directory and yield our identity. Raises `DataDirectoryError`, `OSError`."""
     directory = DataDirectory(home)
     try:
-        yield _identity(home / "identity", ids)
+        node = _read_remembered(home / "identity") or _write(home / "identity", ids.uid())
+        former = _read_remembered(home / "session")
+        yield Identity(node, _write(home / "session", ids.uid()), former)
     finally:
         directory.release()
 
 
-def _identity(path: Path, ids: Ids) -> str:
+def _read_remembered(path: Path) -> str:
     with suppress(FileNotFoundError):
         return read_private(path).decode()
-    made = ids.uid()
-    write_private(path, made.encode())
-    return made
+    return ""
+
+
+def _write(path: Path, text: str) -> str:
+    write_private(path, text.encode())
+    return text
+
+
+async def await_lease(client: Client, clock: Clock, name: str, identity: Identity) -> None:
+    """Wait until no other agent of this node can be alive. Raises `NameTakenError` if one is, `ApiError`.
+
+    Two agents can have one identity where the directory was copied, as with the image of a machine.
+    """
+    seen = lease = await client.find(LEASE, name, node_object.LEASE_NAMESPACE)
+    if lease is None or identity.may_take(lease, name, clock.now()):
+        return
+    until = clock.monotonic() + (lease.spec.lease_duration_seconds or 0)
+    while seen == lease and clock.monotonic() < until:
+        await clock.sleep(_LOOK_SECONDS)
+        lease = await client.find(LEASE, name, node_object.LEASE_NAMESPACE)
+    if lease is not None and seen != lease:
+        raise NameTakenError(
+            f"node {name} runs already: another agent with this directory's identity renews its Lease "
+            f"({lease.spec.holder_identity}). If this directory was copied from that machine, join by another --name"
+        )
 
 
 async def claim(client: Client, name: str, identity: str) -> None:
-    """Make the Node object, or find that it is the one that was made before. Raises `NameTakenError`, `ApiError`."""
+    """Create the Node object, or check that the existing one is ours. Raises `NameTakenError`, `ApiError`."""
     meta = ObjectMeta(name=name, labels={NODE_KIND_LABEL: PROCESS})
     with ignoring("AlreadyExists"):
         await client.create(NODE, node_object.of_guest(Node(metadata=meta), identity))
         return
     there = await client.get(NODE, name)
+    if is_servers_own(there):
+        raise NameTakenError(f"{name} is a node of the server itself: join by another name, such as --name {name}-b")
     if there.metadata.annotations.get(NODE_IDENTITY) != identity:
         raise NameTakenError(
             f"node {name} is there already, and another machine's, or of another --data: join by another --name, or, "
@@ -87,9 +143,25 @@ async def claim(client: Client, name: str, identity: str) -> None:
         )
 
 
-def add(manager: Manager, ids: Ids, joining: Joining, identity: str, server: str) -> ProcessNode:
-    """Put the node under a manager that does not run yet. server: its URL. Raises `OSError`."""
-    host, port = _parted(server)
+async def refuse_servers_own(client: Client, names: Collection[str]) -> None:
+    """Raise `NameTakenError` where the server simulates or runs nodes of these names itself. Raises `ApiError`."""
+    nodes = (await client.list(NODE, labels=SERVER_MACHINE)).items if names else []
+    taken = sorted(node.metadata.name for node in nodes if node.metadata.name in names)
+    if taken:
+        raise NameTakenError(
+            f"the server itself has nodes of these names, such as {taken[0]}: let it play them all "
+            "(muster up --nodes simulated:COUNT), or start it without its own"
+        )
+
+
+def is_servers_own(node: Node) -> bool:
+    """Return whether the node belongs to the process or machine of the server, and is no guest."""
+    return SERVER_MACHINE in node.metadata.labels and NODE_IDENTITY not in node.metadata.annotations
+
+
+def add(manager: Manager, ids: Ids, joining: Joining, identity: Identity, server: str) -> ProcessNode:
+    """Add the node to a manager that does not run yet. server: its URL. Raises `OSError`."""
+    host, port = _split_url(server)
     events = EventSink(manager.client, manager.clock, ids, manager.random)
     state = joining.home / "node"
     network = Network(manager, Addresses(seed_of(state)), only_node=joining.name)
@@ -102,11 +174,13 @@ def add(manager: Manager, ids: Ids, joining: Joining, identity: str, server: str
         resources=joining.resources,
         played_gpus=joining.played_gpus,
         defaults=variables(host, port),
-        host_address=_own_address(server),
-        guest=identity,
+        host_address=_find_own_address(server),
+        guest=identity.node,
+        holder=identity.holder(joining.name),
+        lease_seconds=joining.lease_seconds,
         port=joining.port if joining.callers else 0,
     )
-    node.leave_pods_running = True  # only who is asked to stop ends the pods
+    node.leave_pods_running = True  # only a requested stop ends the pods
     for part in (events, network, node):
         manager.add(part)
     return node
@@ -116,27 +190,27 @@ def add(manager: Manager, ids: Ids, joining: Joining, identity: str, server: str
 async def answering(
     client: Client, node: ProcessNode, joining: Joining, server: str, now: datetime
 ) -> AsyncIterator[None]:
-    """Serve the logs of the node's pods to the callers who may ask for them, if any may. Raises `OSError`."""
+    """Serve the logs of the node's pods to the allowed callers, if there are any. Raises `OSError`."""
     if not joining.callers:
         yield
         return
-    address = _own_address(server)
+    address = _find_own_address(server)
     tls = nodelogs.context(joining.home / "pki", now, (address, joining.name), joining.callers)
     handlers = {nodelogs.PATH: nodelogs.handler(client, node.node_name, node.pods, node.connection)}
-    async with serving(f"[{address}]:{joining.port}", handlers, tls, streaming=True):
+    async with serving(f"[{address}]:{joining.port}", handlers, tls):
         yield
 
 
-def _parted(server: str) -> tuple[str, int]:
-    """The host and the port of a URL."""
+def _split_url(server: str) -> tuple[str, int]:
+    """Return the host and the port of a URL."""
     where = urlsplit(server)
     return where.hostname or "", where.port or 443
 
 
-def _own_address(server: str) -> str:
-    """The address of this machine that the server sees. Raises `OSError`."""
-    host, port = _parted(server)
+def _find_own_address(server: str) -> str:
+    """Return the address of this machine that the server sees. Raises `OSError`."""
+    host, port = _split_url(server)
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as asked:
-        asked.connect(address)  # nothing is sent
+        asked.connect(address)  # a UDP connect sends nothing
         return str(asked.getsockname()[0])

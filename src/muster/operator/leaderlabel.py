@@ -1,7 +1,8 @@
-"""Puts a label on the pod that leads, by which the Service of what only the leader serves selects it while it serves.
+"""Labels the leader's pod, so that the Service of what only the leader serves selects it while it serves.
 
-Only a leader writes it, behind the fence of its Lease, and takes it off the pod that led before. Outside a pod there is
-nothing to put it on.
+Only a leader writes the label, behind the fence of its Lease, and removes it from the former leader's pod. Outside a
+pod
+there is nothing to label.
 """
 
 import asyncio
@@ -28,12 +29,12 @@ log = logging.getLogger(__name__)
 
 
 class LeaderLabel:
-    """Runs under the manager of a replica that leads."""
+    """A part that runs under the manager of a replica that leads."""
 
     name = "leader-label"
 
     def __init__(self, manager: Manager, namespace: str, pod: str) -> None:
-        """pod: the name of this replica's own."""
+        """Label the pod of this name, which is this replica's own."""
         self._client, self._clock = manager.client, manager.clock
         self._namespace, self._pod = namespace, pod
         self._labelled = manager.informer(_POD, namespace=namespace, labels=f"{LABEL}={VALUE}")
@@ -43,7 +44,7 @@ class LeaderLabel:
 
     @contextmanager
     def wanted(self) -> Iterator[None]:
-        """Have our own pod selected within the context."""
+        """Keep our own pod selected within the context."""
         self._wanted = True
         self._changed.set()
         try:
@@ -53,7 +54,7 @@ class LeaderLabel:
             self._changed.set()
 
     async def run(self) -> None:
-        """Put it where it is missing, and take it off where it is not wanted."""
+        """Add the label where it is missing, and remove it where it is not wanted."""
         self._changed.set()
         while not self._stopping.is_set():
             await self._changed.wait()
@@ -66,7 +67,7 @@ class LeaderLabel:
                 self._changed.set()
 
     async def stop(self) -> None:
-        """End soon."""
+        """Ask `run` to end soon."""
         self._stopping.set()
         self._changed.set()
 

@@ -1,16 +1,13 @@
 """Serves the logs of a process node's pods to the API server, at the path and port of a kubelet.
 
-A caller shows a certificate of the cluster's authority, and the API server says whether that user may do as much (`get`
+A caller shows a certificate of the cluster's authority, and the API server says whether that user may read logs (`get`
 of `nodes/proxy`, as kubelets ask). There is no other way in.
 """
 
 import logging
 import ssl
-from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
-
-from aiohttp import web
 
 from muster.api.core import Pod
 from muster.api.server.authorization import (
@@ -19,24 +16,25 @@ from muster.api.server.authorization import (
     SubjectAccessReview,
     SubjectAccessReviewSpec,
 )
-from muster.api.status import ApiError, not_found
-from muster.cluster.apiserver.identity.certificates import Authority, user_of_der
+from muster.api.status import not_found, path_not_found
+from muster.cluster.apiserver.answers import Stream
+from muster.cluster.apiserver.identity.certificates import Authority
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.logs import TEXT, container_of, log_options, started
 from muster.cluster.nodeconnection import LogSource
-from muster.operator.endpoints import Handler
+from muster.operator.routes import Handler, InboundRequest, text_answer
 from muster.runtime.client import Client
 from muster.runtime.informer import Informer
-from muster.runtime.transport import TransportError
+from muster.runtime.transport import Response, TransportError
 
 PORT = 10250  # a kubelet's
-PATH = "/containerLogs/{namespace}/{pod}/{container}"
+PATH = "/containerLogs/"  # then namespace, pod and container
 
 log = logging.getLogger(__name__)
 
 
 def context(home: Path, now: datetime, names: tuple[str, ...], callers: bytes) -> ssl.SSLContext:
-    """TLS with a certificate of this node's own; callers: the authority of theirs, PEM. Raises `OSError`."""
+    """Return a TLS context with the node's own certificate. callers: the callers' authority, PEM. Raises `OSError`."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.verify_mode = ssl.CERT_REQUIRED
@@ -46,42 +44,36 @@ def context(home: Path, now: datetime, names: tuple[str, ...], callers: bytes) -
 
 
 def handler(client: Client, node: str, pods: Informer[Pod], source: LogSource) -> Handler:
-    """Answers at `PATH`. pods: those of the node."""
+    """Return the handler for requests below `PATH`. pods: those of the node."""
 
-    async def answer(request: web.Request) -> web.StreamResponse:
+    async def answer(request: InboundRequest) -> Response | Stream:
         try:
-            if not await _may(client, _caller(request), node):
-                return web.Response(text=f"Forbidden: it takes get of nodes/proxy for node {node}\n", status=403)
-            namespace, name, container = (request.match_info[part] for part in ("namespace", "pod", "container"))
+            if not await _is_allowed(client, request.user, node):
+                return text_answer(403, f"Forbidden: it takes get of nodes/proxy for node {node}\n")
+            namespace, name, container = _parse_path(request.path)
             pod = pods.get(f"{namespace}/{name}")
             if pod is None:
                 raise not_found("pods", name[:100])
             options = log_options(name, container_of(pod, container), request.query)
-            pieces = await started(source.logs(pod, options))
-        except ApiError as error:
-            return web.Response(text=f"{error}\n", status=error.code)
+            return Stream(await started(source.logs(pod, options)), TEXT, is_endless=True)
         except TransportError as error:
             log.warning("%s: logs: whether they may be read could not be asked: %s", node, error)
-            return web.Response(text=f"{error}\n", status=503)
-        async with aclosing(pieces):
-            response = web.StreamResponse(headers={"Content-Type": TEXT})
-            await response.prepare(request)
-            async for piece in pieces:
-                await response.write(piece)
-        return response
+            return text_answer(503, f"{error}\n")
 
     return answer
 
 
-def _caller(request: web.Request) -> User | None:
-    """Whom the certificate names that the TLS layer has checked."""
-    tls = request.get_extra_info("ssl_object")
-    certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-    return user_of_der(certificate) if certificate else None
+def _parse_path(path: str) -> tuple[str, str, str]:
+    """Return the namespace, pod and container of a path. Raises `ApiError` (404) for any other path."""
+    parts = path.removeprefix(PATH).split("/")
+    if len(parts) != 3:
+        raise path_not_found()
+    namespace, name, container = parts
+    return namespace, name, container
 
 
-async def _may(client: Client, user: User | None, node: str) -> bool:
-    """Raises `ApiError`, `TransportError`."""
+async def _is_allowed(client: Client, user: User | None, node: str) -> bool:
+    """Return whether the user may read the node's logs. Raises `ApiError`, `TransportError`."""
     if user is None:
         return False
     access = ResourceAttributes(verb="get", version="v1", resource="nodes", subresource="proxy", name=node)

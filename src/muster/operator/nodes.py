@@ -1,15 +1,18 @@
-"""Nodes for a server of any kind: thousands of simulated ones in one process, for rehearsals; this machine itself."""
+"""Runs nodes for any server: thousands of simulated ones in one process, for rehearsals; or this machine itself."""
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+
+import msgspec
 
 from muster.cluster.nodes.agent import ProcessNode
 from muster.cluster.nodes.simulated.leases import SimulatedLeases
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.nodespec import NodeSpec
+from muster.cluster.release import GIT_VERSION
 from muster.operator import joining
 from muster.operator.joining import Joining
 from muster.operator.signals import stop_on
@@ -20,7 +23,7 @@ from muster.runtime.kube.https import HttpsTransport
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.manager import Manager
 from muster.runtime.process.descriptors import allow_descriptors
-from muster.runtime.transport import Request
+from muster.runtime.transport import Request, Response
 
 FIELD_MANAGER = "muster-nodes"
 
@@ -32,24 +35,29 @@ async def play(
     said: Callable[[str], None],
     machine: Joining | None = None,
 ) -> None:
-    """Play simulated nodes, and be a process node, until one of the signals. said: told once all are registered.
+    """Run simulated nodes and a process node until one of the signals. said: called once all are registered.
 
-    The Node objects stay, and go on if they are played again. A process node that is told to stop ends its pods; what
-    is left by one that is killed is found by the next one. Raises what made a part fail, `TransportError` when the
-    server does not answer at first, `ApiError`, `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
+    The Node objects stay, and resume if they are played again. A stopped process node ends its pods; a killed one
+    leaves
+    pods that the next one finds. Raises what made a part fail, `TransportError` when the server does not answer at
+    first,
+    `ApiError`, `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
     """
     clock, random, ids = RealClock(), Random(), Ids()
     async with AsyncExitStack() as stack:
         transport = HttpsTransport(connection, clock, random)
         stack.push_async_callback(transport.close)
         manager = Manager(Client(transport, field_manager=FIELD_MANAGER), clock, random)
-        await manager.client.raw(Request("GET", "/version"))  # a server that is not there is a mistake, most often
-        played = add(manager, specs)
+        # An unreachable server is most often a mistake of the user.
+        version = server_version(await manager.client.raw(Request("GET", "/version")))
+        await joining.refuse_servers_own(manager.client, {name for _, names in named(specs) for name in names})
+        played = add(manager, specs, version)
         joined: list[ProcessNode] = []
         if machine is not None:
             allow_descriptors()
             identity = stack.enter_context(joining.held(machine.home, ids))
-            await joining.claim(manager.client, machine.name, identity)
+            await joining.claim(manager.client, machine.name, identity.node)
+            await joining.await_lease(manager.client, clock, machine.name, identity)
             server = connection.cluster.server
             node = joining.add(manager, ids, machine, identity, server)
             await stack.enter_async_context(joining.answering(manager.client, node, machine, server, clock.now()))
@@ -61,18 +69,31 @@ async def play(
         await manager.run()
 
 
-def add(manager: Manager, specs: Sequence[NodeSpec]) -> list[SimulatedNodes]:
-    """Put simulated nodes under a manager that does not run yet."""
+def server_version(answer: Response) -> str:
+    """Return the version in a server's answer to `/version`; our own if it does not say one."""
+    try:
+        return str(msgspec.json.decode(answer.body)["gitVersion"])
+    except (msgspec.DecodeError, LookupError, TypeError):
+        return GIT_VERSION
+
+
+def add(manager: Manager, specs: Sequence[NodeSpec], version: str = GIT_VERSION) -> list[SimulatedNodes]:
+    """Add simulated nodes to a manager that does not run yet. version: of the server."""
     played: list[SimulatedNodes] = []
-    count = 0
-    for spec in specs:
-        names = spec.names(taken=count)
-        count += spec.count
-        nodes = SimulatedNodes(manager, names, resources=spec.resources)
+    for spec, names in named(specs):
+        nodes = SimulatedNodes(manager, names, resources=spec.resources, version=version, devices=spec.devices)
         manager.add(nodes)
         manager.add(SimulatedLeases(manager, names))
         played.append(nodes)
     return played
+
+
+def named(specs: Sequence[NodeSpec]) -> Iterator[tuple[NodeSpec, list[str]]]:
+    """Return the names of the nodes of each specification."""
+    count = 0
+    for spec in specs:
+        yield spec, spec.names(taken=count)
+        count += spec.count
 
 
 async def _stop(manager: Manager, joined: Sequence[ProcessNode]) -> None:

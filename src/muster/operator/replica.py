@@ -1,7 +1,7 @@
-"""One replica of the engine: it waits for the Lease, works for as long as it holds it, and says how it does.
+"""Runs one replica of the engine: it waits for the Lease, works while it holds it, and reports its readiness.
 
-All that it writes, here and in worker clusters, goes through the Lease's fence: a replica that has lost it writes
-nothing more, whatever its parts still try. It works once: one that has lost the Lease begins again as a new process.
+All its writes, here and in worker clusters, go through the Lease's fence: a replica that has lost the Lease writes
+nothing more, whatever its parts still try. A replica works once: after losing the Lease it starts as a new process.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from weakref import WeakSet
 from muster.api.config import Configuration
 from muster.api.config.frameworks import BUILT_IN
 from muster.api.values.durations import SECOND
+from muster.cluster.apiserver.cel import device_matches
 from muster.controllers.engine import Part, assemble
 from muster.controllers.kept import Kept
 from muster.controllers.queueing.status.visibility import Visibility
@@ -37,11 +38,11 @@ from muster.runtime.yielding import YieldingTransport
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig
 
-# What runs beside kube-controller-manager, which makes the pods of Jobs.
+# The parts that run beside kube-controller-manager, which makes the pods of Jobs.
 PARTS = tuple(part for part in Part if part is not Part.JOBS)
-# The objects that are ours are written under this name, as field managers go.
+# The field manager of our writes.
 FIELD_MANAGER = "muster"
-# What is still not known of the cluster after so long is said.
+# After so long, the log says what the start still waits for.
 PATIENCE_SECONDS = 10.0
 
 Fence: TypeAlias = Callable[[Transport], Transport]
@@ -50,14 +51,14 @@ log = logging.getLogger(__name__)
 
 
 class OtherManagerError(Exception):
-    """Another program's manager leads; says which, and what to do."""
+    """Another program's manager that leads; says which, and what to do."""
 
 
 class Replica:
-    """One of those that may lead.
+    """One of the replicas that may lead.
 
     alone: set once it is known that no other program's manager works here. began: set once it works, or is about to.
-    started: set once its parts work. visibility: who waits, once it leads; None if it keeps no queues.
+    started: set once its parts work. visibility: the pending workloads, once it leads; None if it keeps no queues.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Replica:
         reach: Reach = over_https,
         pod: str = "",
     ) -> None:
-        """reach: how worker clusters are reached. pod: of that name, for `selected`."""
+        """Prepare the parts. reach: opens transports to worker clusters. pod: this replica's own, for `selected`."""
         self.registry = Registry(process=True)
         self.alone, self.began, self.started = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._transport = transport
@@ -87,7 +88,7 @@ class Replica:
         self._stopping = asyncio.Event()
 
     def unready(self) -> str:
-        """Why it is not ready; "" if it is. One that stands by is."""
+        """Return why the replica is not ready; "" if it is. A standby is ready."""
         return self._manager.unready() if self._manager is not None else ""
 
     def selected(self) -> AbstractContextManager[None]:
@@ -95,7 +96,7 @@ class Replica:
         return self._label.wanted() if self._label is not None else nullcontext()
 
     async def run(self) -> None:
-        """Stand by, lead, and give the lead back after `stop`.
+        """Stand by, lead, and release the lead after `stop`.
 
         Raises `OtherManagerError`, `LeadershipLostError`, `ApiError`, `TransportError`, or what made a part fail.
         """
@@ -109,7 +110,7 @@ class Replica:
             await cancel([leading, standing_down])
 
     async def stop(self) -> None:
-        """Finish what is being written, and let another replica lead."""
+        """Finish the writes under way, and let another replica lead."""
         self._stopping.set()
         if self._manager is not None:
             await self._manager.stop()
@@ -121,7 +122,7 @@ class Replica:
         await self._require_no_other(client, namespace, name)
         self.alone.set()
         if not settings.leader_elect:
-            await self._work(_open)
+            await self._work(_keep_open)
             return
         seconds = (settings.lease_duration, settings.renew_deadline, settings.retry_period)
         election = Election(
@@ -146,7 +147,7 @@ class Replica:
 
     async def _work(self, fence: Fence) -> None:
         clock, ids, random = self._givens.clock, self._givens.ids, self._givens.random
-        # What waits for its turn is behind the fence still; the Lease itself waits for no turn.
+        # The rate limit is outside the fence, which thus stops delayed writes too; the Lease itself has no rate limit.
         transport = paced_as(fence(self._transport), clock, self._configuration.client_connection)
         events = EventSink(Client(transport), clock, ids, random)
         yielding = YieldingTransport(transport, clock, events.recorder("muster"))
@@ -156,7 +157,8 @@ class Replica:
         off = [name for name in BUILT_IN if name not in self._configuration.integrations.frameworks]
         if off and Part.QUEUEING in self._parts:
             log.info("integrations.frameworks does not name %s: what is of these kinds does not queue", ", ".join(off))
-        engine = assemble(manager, events, self._configuration, self._parts, reach=fenced(self._reached, fence))
+        reach = fenced(self._reach_fenced, fence)
+        engine = assemble(manager, events, self._configuration, self._parts, reach=reach, matches=device_matches)
         self.visibility = engine.visibility
         if self._pod and engine.visibility is not None:
             self._label = LeaderLabel(manager, self._configuration.namespace, self._pod)
@@ -173,13 +175,13 @@ class Replica:
             telling.cancel()
             starting.cancel()
 
-    def _reached(self, config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
+    def _reach_fenced(self, config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
         way = self._reach(config, clock, random)
         self._ways.add(way)
         return way
 
     async def _hang_up(self) -> None:
-        """Here and in worker clusters: what is under way fails."""
+        """Close the transports here and to worker clusters: requests under way fail."""
         await asyncio.gather(*(way.close() for way in (self._transport, *self._ways)))
 
     async def _start(self, manager: Manager) -> None:
@@ -187,7 +189,7 @@ class Replica:
         self.started.set()
 
     async def _tell(self, manager: Manager) -> None:
-        """Say what the start waits for: most often kinds that are not installed, or rights."""
+        """Log what the start waits for: most often kinds that are not installed, or rights."""
         while not manager.ready.is_set():
             await self._givens.clock.sleep(PATIENCE_SECONDS)
             if problem := self.unready():
@@ -195,7 +197,7 @@ class Replica:
 
 
 def fenced(reach: Reach, fence: Fence) -> Reach:
-    """The same way to worker clusters, on which nothing is written once the fence is closed."""
+    """Return the transports to worker clusters with no writes once the fence is closed."""
 
     def way(config: "ConnectionConfig", clock: Clock, random: Random) -> Transport:
         return fence(reach(config, clock, random))
@@ -203,6 +205,6 @@ def fenced(reach: Reach, fence: Fence) -> Reach:
     return way
 
 
-def _open(transport: Transport) -> Transport:
-    """The fence of a replica that is the only one."""
+def _keep_open(transport: Transport) -> Transport:
+    """Return the transport as it is: the fence of the only replica."""
     return transport

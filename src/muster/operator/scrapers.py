@@ -1,6 +1,6 @@
-"""Who may read the metrics: the server says whose a token is, and whether that user may `get` the path.
+"""Decides who may read the metrics: the server says whose a token is, and whether that user may `get` the path.
 
-As controller-runtime's filter does it (authentication and authorization of metrics).
+controller-runtime's filter does the same (authentication and authorization of metrics).
 """
 
 from muster.api.server.authentication import TOKEN_REVIEW, TokenReview, TokenReviewSpec
@@ -13,14 +13,14 @@ from muster.api.server.authorization import (
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 
-# What the server has said of a token holds for so long: scrapers come every few seconds.
+# The server's answer about a token is kept for so long: scrapers come every few seconds.
 ANSWER_SECONDS = 60.0
-# Tokens that are remembered at a time: more are guesses.
+# The number of remembered tokens: more are guesses.
 MOST_ANSWERS = 256
 
 
 class Scrapers:
-    """Remembers what the server has said of tokens, for a minute."""
+    """The server's answers about tokens, kept for a minute."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -28,7 +28,7 @@ class Scrapers:
         self._answers: dict[tuple[str, str], tuple[int, float]] = {}  # by token and path: the status, until when
 
     async def status(self, token: str, path: str) -> int:
-        """200, or how a request for the path is refused. Raises `ApiError`, `TransportError`."""
+        """Return 200, or the status that refuses a request for the path. Raises `ApiError`, `TransportError`."""
         if not token:
             return 401
         known = self._answers.get((token, path))

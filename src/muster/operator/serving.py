@@ -1,4 +1,4 @@
-"""What servers ask of a replica over HTTPS, beside its probes: one certificate for all of it."""
+"""Serves a replica's HTTPS endpoints for API servers: one certificate for all of them."""
 
 import asyncio
 import logging
@@ -6,20 +6,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from muster.api.config import Configuration
-from muster.operator.endpoints import BadAddressError
+from muster.operator.addresses import BadAddressError
 from muster.runtime.manager import Manager
 from muster.runtime.tasks import cancel
 from muster.webhooks.keeping import Certificates
 from muster.webhooks.places import VISIBILITY_SERVICE
 
-# Beside the names of the Services: a server that is on the same machine asks at loopback.
+# Hosts beside the Services' names: a server on the same machine connects to loopback.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 log = logging.getLogger(__name__)
 
 
 def certificates(manager: Manager, settings: Configuration) -> Certificates:
-    """Those of all that is served, under the manager."""
+    """Return the certificates of everything that is served, under the manager."""
     managed = settings.internal_cert_management
     services = (managed.webhook_service_name, VISIBILITY_SERVICE)
     names = [name for service in services for name in service_names(service, settings.namespace)]
@@ -31,17 +31,17 @@ def certificates(manager: Manager, settings: Configuration) -> Certificates:
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:
-    """By which a Service is called; servers check the certificate against the first."""
+    """Return the host names of a Service; servers check the certificate against the first."""
     return tuple(f"{service}.{namespace}{rest}" for rest in (".svc", ".svc.cluster.local", ""))
 
 
 @asynccontextmanager
 async def running(what: str, manager: Manager, *work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Run the manager and the work within the context. What befalls them is logged, and ends nothing else.
+    """Run the manager and the work within the context. Their failures are logged and end nothing else.
 
     what: its name, for the log.
     """
-    tasks = [asyncio.create_task(_enduring(what, each)) for each in (manager.run, *work)]
+    tasks = [asyncio.create_task(_run_and_log(what, each)) for each in (manager.run, *work)]
     try:
         yield
     finally:
@@ -49,7 +49,7 @@ async def running(what: str, manager: Manager, *work: Callable[[], Awaitable[Non
         await cancel(tasks)
 
 
-async def _enduring(what: str, work: Callable[[], Awaitable[None]]) -> None:
+async def _run_and_log(what: str, work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
     except (BadAddressError, OSError) as error:

@@ -1,14 +1,23 @@
-"""What ends a process of the operator: its parts stop in order, however often it is told to."""
+"""Stops a process of the operator on a signal: its parts stop in order, however often the signal comes."""
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any
+
+log = logging.getLogger(__name__)
 
 
 def stop_on(signals: Iterable[signal.Signals], stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Stop when one of the signals comes. For as long as the running loop lives."""
+    """Stop when one of the signals comes, and log it; as long as the running loop lives."""
     loop = asyncio.get_running_loop()
-    stopping: set[asyncio.Task[None]] = set()  # the loop holds tasks but weakly
+    stopping: set[asyncio.Task[None]] = set()  # the loop references tasks only weakly
+
+    def begin(number: signal.Signals) -> None:
+        log.info("%s: stopping", number.name)
+        stopping.add(asyncio.create_task(stop()))
+
     for number in signals:
-        loop.add_signal_handler(number, lambda: stopping.add(asyncio.create_task(stop())))
+        loop.add_signal_handler(number, partial(begin, number))

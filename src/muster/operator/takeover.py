@@ -1,17 +1,20 @@
-"""Reads what there is to know of a cluster on which Kueue's manager has worked."""
+"""Reads the state of a cluster on which Kueue's manager has worked."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from muster.api.batch import JOB
 from muster.api.config import Configuration
+from muster.api.config.frameworks import FRAMEWORKS
 from muster.api.core import POD
-from muster.api.kueue import ADMISSION_CHECK, CLUSTER_QUEUE, GROUP, VERSION, WORKLOAD
+from muster.api.kueue import CLUSTER_QUEUE, GROUP, VERSION, WORKLOAD
 from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.managed.pods import is_held, waits_for_place
 from muster.api.meta import ObjectMeta, Struct
 from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from muster.controllers.integrations.table import INTEGRATIONS, chosen, outside
+from muster.controllers.integrations.serving.kinds import SERVING, select_serving
+from muster.controllers.integrations.table import INTEGRATIONS, chosen, frameworks_without_effect, outside
 from muster.insight.reader.queues import list_or_none
 from muster.insight.takeover import GroupKind, Seen
 from muster.jobs.job.conditions import finish
@@ -29,7 +32,7 @@ class _Status(Struct):
 
 
 class Definition(Struct):
-    """Of a definition, what counts here: schemas are large."""
+    """A CustomResourceDefinition without its schemas, which are large."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _Spec = _Spec()
@@ -40,7 +43,10 @@ _DEFINITION: Final = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
 async def seen(client: Client, configuration: Configuration, clock: Clock, said: Callable[[str], None]) -> Seen:
-    """All of it. said: told what it waits for. Raises `ApiError` where Workloads or ClusterQueues may not be listed."""
+    """Return the whole state. said: called with what it waits for.
+
+    Raises `ApiError` where Workloads or ClusterQueues may not be listed.
+    """
     jobs = (await client.list(JOB, labels=QUEUE_NAME_LABEL)).items
     asked: list[Any] = [
         *(await list_or_none(client, MUTATING_WEBHOOK_CONFIGURATION) or ()),
@@ -50,25 +56,35 @@ async def seen(client: Client, configuration: Configuration, clock: Clock, said:
     return Seen(
         workloads=(await client.list(WORKLOAD)).items,
         queues=(await client.list(CLUSTER_QUEUE)).items,
-        checks=(await client.list(ADMISSION_CHECK)).items,
+        pods=[
+            pod
+            for pod in await list_or_none(client, POD, fields="spec.nodeName=") or ()
+            if is_held(pod) or waits_for_place(pod)
+        ],
         jobs=[job for job in jobs if not job.spec.suspend and finish(job) is None],
         old=[one for one in definitions if one.spec.group == GROUP and set(one.status.stored_versions) - {VERSION}],
-        webhooks=sorted({one.metadata.name for one in asked if _is_kueues(one)}),
+        webhooks=sorted({one.metadata.name for one in asked if is_kueues(one)}),
         manager=await other_manager(client, clock, configuration, said),
+        idle=frameworks_without_effect(configuration),
+        variants=configuration.features.enabled("ConcurrentAdmission"),
     )
 
 
-def kinds(configuration: Configuration) -> tuple[set[GroupKind], set[GroupKind]]:
-    """The kinds of jobs that the settings name, and those that they could."""
-    named = {(one.kind.group, one.kind.kind) for one in chosen(INTEGRATIONS, configuration)}
-    named |= {(kind.group, kind.kind) for kind in outside(configuration)}
+def kinds(configuration: Configuration) -> tuple[set[GroupKind], set[GroupKind], set[GroupKind]]:
+    """Return three sets of job kinds: those that an engine with these settings manages, could manage, and names."""
+    acts = {(one.kind.group, one.kind.kind) for one in chosen(INTEGRATIONS, configuration)}
+    acts |= {(kind.group, kind.kind) for kind in outside(configuration)}
+    acts |= {(one.kind.group, one.kind.kind) for one in select_serving(configuration)}
     pods = {(POD.group, POD.kind)}
-    known = {(one.kind.group, one.kind.kind) for one in INTEGRATIONS} | pods
-    return named | (pods if "pod" in configuration.integrations.frameworks else set()), known
+    ours = [*(one.kind for one in INTEGRATIONS), *(one.kind for one in SERVING)]
+    known = {(kind.group, kind.kind) for kind in ours} | pods
+    names = configuration.integrations.frameworks
+    named = {(kind.group, kind.kind) for name, kind in FRAMEWORKS.items() if name in names}
+    return acts | (pods if "pod" in names else set()), known, named
 
 
-def _is_kueues(configuration: Any) -> bool:
-    """Whether it is asked about Kueue's kinds, and not by Muster's own configuration."""
+def is_kueues(configuration: Any) -> bool:
+    """Return whether a webhook configuration calls Kueue's webhooks, and not Muster's."""
     groups: Iterable[str] = (
         group for webhook in configuration.webhooks for rule in webhook.rules for group in rule.api_groups
     )

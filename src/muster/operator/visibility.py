@@ -1,7 +1,7 @@
-"""The visibility API of a real cluster: kube-apiserver passes on to the leader what is asked of that group.
+"""Serves the visibility API of a real cluster: kube-apiserver passes requests for that group on to the leader.
 
-The leader alone keeps the queues, so it alone serves: the Service selects it by its label (`leaderlabel`). What is
-served, and how, is what the embedded server does.
+The leader alone keeps the queues, so it alone serves: the Service selects it by its label (`leaderlabel`). The answers
+are those of the embedded server.
 """
 
 import asyncio
@@ -9,8 +9,6 @@ import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-
-from aiohttp import web
 
 from muster.api.config import Configuration
 from muster.api.core import CONFIG_MAP
@@ -36,6 +34,7 @@ from muster.operator import frontproxy
 from muster.operator.endpoints import serving
 from muster.operator.frontproxy import FrontProxy
 from muster.operator.replica import Replica
+from muster.operator.routes import ANY, Handler, InboundRequest
 from muster.operator.serving import running
 from muster.runtime import metrics
 from muster.runtime.client import Client
@@ -46,17 +45,17 @@ from muster.webhooks.bundles import VISIBILITY as TOLD
 from muster.webhooks.bundles import Bundles
 from muster.webhooks.keeping import Certificates
 
-# Of an access, and the version of its group. Raises `ApiError` (403) unless the user may, `TransportError`.
+# Checks an access, given the version of its group. Raises `ApiError` (403) for a forbidden one, `TransportError`.
 Authorizer = Callable[[Access, str], Awaitable[None]]
 
-# Where it cannot be served.
+# The wait after serving failed.
 RETRY_SECONDS = 30.0
 
 log = logging.getLogger(__name__)
 
 
 def asking(client: Client) -> Authorizer:
-    """The server says who may: it knows all roles."""
+    """Return an authorizer that asks the server, which knows all roles."""
 
     async def authorize(access: Access, version: str) -> None:
         review = await client.create(SUBJECT_ACCESS_REVIEW, SubjectAccessReview(spec=_question(access, version)))
@@ -89,7 +88,7 @@ def _question(access: Access, version: str) -> SubjectAccessReviewSpec:
 
 
 class VisibilityServer:
-    """Answers requests of users that are known."""
+    """The answers to requests of authenticated users."""
 
     def __init__(self, pending: PendingWorkloads, authorize: Authorizer) -> None:
         self._registry = Registry(VISIBILITY)
@@ -98,7 +97,7 @@ class VisibilityServer:
         self._authorize = authorize
 
     async def answer(self, request: Request, user: User) -> Response:
-        """The answer. Raises `ApiError`, `TransportError`."""
+        """Return the answer. Raises `ApiError`, `TransportError`."""
         target = parse_path(request.path)
         verb = verb_of(request, target)
         await self._authorize(access_of(request, user, target, verb), target.version if target else "")
@@ -119,28 +118,24 @@ class VisibilityServer:
         return await self._actions[call.action](call)
 
 
-def handler(server: VisibilityServer, proxy: FrontProxy) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Answers what that server passes on."""
+def handler(server: VisibilityServer, proxy: FrontProxy) -> Handler:
+    """Return the handler for requests that the front proxy passes on."""
 
-    async def handle(asked: web.Request) -> web.Response:
-        query, accept = dict(asked.query), asked.headers.get("Accept", "")
-        request = Request(asked.method, asked.path, query, accept=accept)
+    async def handle(inbound: InboundRequest) -> Response:
+        request = Request(inbound.method, inbound.path, inbound.query, accept=inbound.header("accept"))
         try:
-            user = frontproxy.user(proxy, asked.get_extra_info("peercert"), list(asked.headers.items()))
-            answer = await server.answer(request, user)
+            return await server.answer(request, frontproxy.user(proxy, inbound.user, inbound.headers))
         except ApiError as error:
-            answer = refusal(error)
+            return refusal(error)
         except TransportError as error:
             log.warning("visibility API: whether a user may ask could not be asked: %s", error)
-            answer = refusal(internal_error("whether it is allowed cannot be found out now"))
-        headers = {**answer.headers, "content-type": answer.content_type}
-        return web.Response(status=answer.status, body=answer.body, headers=headers)
+            return refusal(internal_error("whether it is allowed cannot be found out now"))
 
     return handle
 
 
 class _Proxies:
-    """How the server that passes requests on is known, as its ConfigMap says now."""
+    """The front proxy, as its ConfigMap describes it now."""
 
     def __init__(self, manager: Manager) -> None:
         named = f"metadata.name={frontproxy.CONFIG_MAP_NAME}"
@@ -149,7 +144,7 @@ class _Proxies:
         self._told.on_change(lambda _old, _new: self._changed.set())
 
     def known(self) -> FrontProxy | None:
-        """None if it passes on nothing, or what it says cannot be read."""
+        """Return the front proxy; None if there is none, or its description is unreadable."""
         config = self._told.get(f"{frontproxy.NAMESPACE}/{frontproxy.CONFIG_MAP_NAME}")
         try:
             return frontproxy.read(config.data) if config is not None else None
@@ -170,7 +165,7 @@ def visibility(
     replica: Replica,
     said: Callable[[str], None],
 ) -> AbstractAsyncContextManager[None]:
-    """Serve within the context, once the replica leads and there is a certificate. said: told where."""
+    """Serve within the context, once the replica leads and has a certificate. said: called with the address."""
     manager.add(Bundles(manager, certificates, replica.began, TOLD))
     proxies = _Proxies(manager)
     bound = settings.visibility_server
@@ -178,15 +173,15 @@ def visibility(
 
     async def serve_for(proxy: FrontProxy, server: VisibilityServer) -> None:
         with certificates.context() as context:
-            context.verify_mode = ssl.CERT_OPTIONAL  # probes show none, and get 401
+            context.verify_mode = ssl.CERT_OPTIONAL  # probes show no certificate, and get 401
             context.load_verify_locations(cadata=proxy.authorities.encode("ascii", "replace").decode())
-            async with serving(where, {"/{path:.*}": handler(server, proxy)}, context, "*") as port:
+            async with serving(where, {"/": handler(server, proxy)}, context, ANY) as port:
                 said(f"visibility API at port {port}")
                 with replica.selected():
                     await proxies.until_other_than(proxy)
 
     async def attempt(proxy: FrontProxy, server: VisibilityServer) -> None:
-        """Serve for as long as it can be; an authority that is none, and a port that is taken, may be put right."""
+        """Serve for as long as possible; a bad authority or a port in use may be corrected later."""
         try:
             await serve_for(proxy, server)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""Requests above limits, or beyond the LimitRanges of their namespace.
+"""Find requests above limits, or beyond the LimitRanges of their namespace.
 
 Such pods could never be created, so their workload waits for a better template instead. The rules and sentences are
 upstream's (ValidateResources, ValidateLimitRange).
@@ -17,64 +17,66 @@ Written = tuple[str, ResourceRequirements]
 
 
 def limits_problem(podsets: Sequence[PodSet], ranges: Sequence[LimitRangeItem] = ()) -> str:
-    """What is wrong, in upstream's words; "" if nothing is. Raises `QuantityError`.
+    """Return the problem of the podsets in upstream's words; "" if there is none. Raises `QuantityError`.
 
-    podsets: as their pods will be, with what their namespace adds.
+    podsets: podsets completed with what their namespace adds.
     """
     specs = [(f"spec.podSets[{index}].template.spec", podset.template.spec) for index, podset in enumerate(podsets)]
-    return _said("resources validation failed", _above_limits(specs)) or _said(
-        "resources didn't satisfy LimitRange constraints", _beyond(specs, ranges) if ranges else ()
+    return _join_problems("resources validation failed", _check_limits(specs)) or _join_problems(
+        "resources didn't satisfy LimitRange constraints", _check_ranges(specs, ranges) if ranges else ()
     )
 
 
-def _said(what: str, found: Iterable[FieldError]) -> str:
-    errors = [str(error) for error in found]
+def _join_problems(prefix: str, problems: Iterable[FieldError]) -> str:
+    errors = [str(error) for error in problems]
     if not errors:
         return ""
-    together = ", ".join(errors)
-    return f"{what}: {together}" if len(errors) == 1 else f"{what}: [{together}]"
+    joined = ", ".join(errors)
+    return f"{prefix}: {joined}" if len(errors) == 1 else f"{prefix}: [{joined}]"
 
 
-def _above_limits(specs: Sequence[tuple[str, PodSpec]]) -> Iterator[FieldError]:
+def _check_limits(specs: Sequence[tuple[str, PodSpec]]) -> Iterator[FieldError]:
     for path, spec in specs:
         pod = [(f"{path}.resources", spec.resources)] if spec.resources is not None else []
-        for place, resources in (*_containers(path, spec), *pod):
-            if names := _greater(amounts(resources.requests), [amounts(resources.limits)]):
+        for place, resources in (*_list_containers(path, spec), *pod):
+            if names := _find_exceeding(amounts(resources.requests), [amounts(resources.limits)]):
                 yield FieldError(place, INVALID, names, "requests must not exceed its limits")
 
 
-def _beyond(specs: Sequence[tuple[str, PodSpec]], ranges: Sequence[LimitRangeItem]) -> Iterator[FieldError]:
+def _check_ranges(specs: Sequence[tuple[str, PodSpec]], ranges: Sequence[LimitRangeItem]) -> Iterator[FieldError]:
     of_containers, of_pods = ([item for item in ranges if item.type == type_] for type_ in ("Container", "Pod"))
     for path, spec in specs:
-        for place, resources in _containers(path, spec):
-            least, most = _extremes(resources)
-            yield from _outside(place, least, most, of_containers)
+        for place, resources in _list_containers(path, spec):
+            least, most = _find_extremes(resources)
+            yield from _check_bounds(place, least, most, of_containers)
         total = pod_requests(spec)
-        yield from _outside(path, total, total, of_pods)
+        yield from _check_bounds(path, total, total, of_pods)
 
 
-def _outside(
+def _check_bounds(
     place: str, least: Mapping[str, int], most: Mapping[str, int], items: Sequence[LimitRangeItem]
 ) -> Iterator[FieldError]:
-    if names := _greater(most, [amounts(item.max) for item in items]):
+    if names := _find_exceeding(most, [amounts(item.max) for item in items]):
         yield FieldError(place, INVALID, names, "requests must not be above the limitRange max")
-    if names := sorted({name for item in items for name in _greater(amounts(item.min), [least])}):
+    if names := sorted({name for item in items for name in _find_exceeding(amounts(item.min), [least])}):
         yield FieldError(place, INVALID, names, "requests must not be below the limitRange min")
 
 
-def _containers(path: str, spec: PodSpec) -> Iterator[Written]:
+def _list_containers(path: str, spec: PodSpec) -> Iterator[Written]:
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for number, container in enumerate(containers):
             yield f"{path}.{field}[{number}]", container.resources
 
 
-def _extremes(resources: ResourceRequirements) -> tuple[dict[str, int], dict[str, int]]:
-    """The lesser and the greater of what it asks for and its limit."""
+def _find_extremes(resources: ResourceRequirements) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the lesser and the greater of the request and the limit of each resource."""
     requests, limits = amounts(resources.requests), amounts(resources.limits)
     least, most = limits | requests, requests | limits
     return {name: min(least[name], most[name]) for name in most}, {name: max(least[name], most[name]) for name in most}
 
 
-def _greater(asked: Mapping[str, int], bounds: Sequence[Mapping[str, int]]) -> list[str]:
-    """Of what is more than a bound for it."""
-    return sorted(name for name, amount in asked.items() if any(amount > bound.get(name, amount) for bound in bounds))
+def _find_exceeding(requests: Mapping[str, int], bounds: Sequence[Mapping[str, int]]) -> list[str]:
+    """Return the names of resources whose amount exceeds any bound."""
+    return sorted(
+        name for name, amount in requests.items() if any(amount > bound.get(name, amount) for bound in bounds)
+    )

@@ -1,8 +1,9 @@
-"""What admission decides on: queues, flavors and workloads with everything that decisions do not need left out.
+"""The values that admission decides on: queues, flavors and workloads without the fields that decisions do not need.
 
 Amounts are integers in the units of `api.quantity.amount` (thousandths of a CPU, whole units of everything else).
-Values are frozen; what changes is held by `quota.tree.Tree` (usage) and `queues.Queues` (who waits). Those of which
-there are as many as workloads are spared the collector, as in `api.meta.Struct`.
+Values are frozen. The changing state is held by `quota.tree.Tree` (usage) and `queues.Queues` (waiting workloads).
+
+Structs of which there are as many as workloads opt out of garbage collection, as in `api.meta.Struct`.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ PODS = "pods"
 
 
 class FlavorResource(NamedTuple):
-    """The unit in which quota is kept: cpu of flavor spot is something else than cpu of flavor on-demand."""
+    """The unit in which quota is kept: cpu of flavor spot differs from cpu of flavor on-demand."""
 
     flavor: str
     resource: str
@@ -31,7 +32,7 @@ Usage = Mapping[FlavorResource, int]
 
 
 class Quota(Struct, frozen=True):
-    """Of one flavor and resource in one ClusterQueue or Cohort.
+    """The quota of one flavor and resource in one ClusterQueue or Cohort.
 
     borrowing: how much more than its own it may use; None is no limit.
     lending: how much of its own others may use; None is all of it.
@@ -43,14 +44,14 @@ class Quota(Struct, frozen=True):
 
 
 class ResourceGroup(Struct, frozen=True):
-    """Resources that are always taken from the same flavor, and the flavors in the order in which they are tried."""
+    """Resources that always come from the same flavor, and the flavors in the order in which they are tried."""
 
     resources: tuple[str, ...]
     flavors: tuple[str, ...]
 
 
 class Fungibility(Struct, frozen=True):
-    """When to look at the next flavor (`whenCanBorrow`, `whenCanPreempt`), and which of two is better."""
+    """The rules for trying the next flavor (`whenCanBorrow`, `whenCanPreempt`), and for choosing the better of two."""
 
     try_next_before_borrowing: bool = False
     try_next_before_preempting: bool = True
@@ -61,10 +62,10 @@ PreemptionPolicy = Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"
 
 
 class Preemption(Struct, frozen=True):
-    """Whom a workload of the queue may displace.
+    """The rules for which workloads a workload of the queue may preempt.
 
     while_borrowing: `borrowWithinCohort` is LowerPriority.
-    threshold: of `borrowWithinCohort`: only workloads of at most this priority.
+    threshold: the highest priority that `borrowWithinCohort` allows to preempt.
     """
 
     within_queue: PreemptionPolicy = "Never"
@@ -76,13 +77,25 @@ class Preemption(Struct, frozen=True):
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 
 
+class Migration(Struct, frozen=True):
+    """The rules for moving a workload to a better flavor (Kueue KEP-8691).
+
+    retains: it stays where it was admitted first.
+    last: the last flavor that it may move to; "" is any.
+    """
+
+    retains: bool = False
+    last: str = ""
+
+
 class QueueSpec(Struct, frozen=True):
     """A ClusterQueue.
 
     namespaces: which namespaces may use it; None is no namespace at all.
-    weight: for fair sharing; 0 is a share that is always infinite once it borrows.
+    weight: its weight for fair sharing; 0 is a share that is always infinite once it borrows.
     checks: names of AdmissionChecks, and of the flavors that each is for (empty is all).
     by_usage: order its LocalQueues by their past usage (admission fair sharing).
+    migration: whether a better variant replaces a running one; None: there are no variants.
     """
 
     name: str
@@ -97,14 +110,15 @@ class QueueSpec(Struct, frozen=True):
     checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     stop: StopPolicy = "None"
     by_usage: bool = False
+    migration: Migration | None = None
 
     def group_of(self, resource: str) -> ResourceGroup | None:
-        """The group that covers the resource."""
+        """Return the group that covers the resource."""
         return next((group for group in self.groups if resource in group.resources), None)
 
 
 class CohortSpec(Struct, frozen=True):
-    """A Cohort. Its quota comes on top of that of its members."""
+    """A Cohort. Its quota comes on top of the quota of its members."""
 
     name: str
     parent: str = ""
@@ -115,8 +129,9 @@ class CohortSpec(Struct, frozen=True):
 class FlavorSpec(Struct, frozen=True):
     """A ResourceFlavor.
 
-    topology: the name of the Topology that its nodes are in; "" if it says nothing of where they are.
-    levels: labels of the levels of that, from the widest; empty: there is no such Topology; None: not looked at.
+    topology: the name of the Topology that its nodes are in; "" if it names none.
+    levels: the labels of the Topology's levels, from the widest; empty: there is no such Topology; None: topologies are
+    ignored.
     """
 
     name: str
@@ -128,11 +143,12 @@ class FlavorSpec(Struct, frozen=True):
 
 
 class TopologyRequest(Struct, frozen=True, gc=False):
-    """How close together the pods of a podset are to be.
+    """The request of a podset for how close together its pods run.
 
-    how: all in one domain of the level; or if need be in several; or wherever there is room.
-    level: its label; "" where none is asked for.
-    slices: so many pods, one after the other by rank, are in one domain of that level; the larger first.
+    how: all pods in one domain of the level; or, if need be, in several; or wherever there is room.
+    level: the label of the level; "" if the request names none.
+    slices: sizes and levels of slices: so many pods, consecutive by rank, run in one domain of that level; the larger
+    first.
     """
 
     how: Literal["required", "preferred", "unconstrained"]
@@ -141,13 +157,13 @@ class TopologyRequest(Struct, frozen=True, gc=False):
 
 
 class Places(Struct, frozen=True, gc=False):
-    """Where the pods of a podset are, or will be.
+    """The places where the pods of a podset run, or will run.
 
-    podset: its name.
-    flavors: that the podset has; one of them is of a topology.
+    podset: the name of the podset.
+    flavors: the flavors of the podset, one of which has a topology.
     levels: the labels that name a domain, from the widest.
-    requests: of each pod, as a node counts them.
-    domains: their values, and how many of the pods are in each; ranks follow their order.
+    requests: the requests of each pod, as a node counts them.
+    domains: the values of the labels, and how many of the pods are in each domain; ranks follow their order.
     """
 
     podset: str
@@ -160,14 +176,15 @@ class Places(Struct, frozen=True, gc=False):
 class PodSet(Struct, frozen=True, gc=False):
     """Identical pods of a workload.
 
-    count: how many still need quota (those that can be reclaimed are not among them).
-    least: with how many the workload would start too (partial admission); None is all.
-    requests: of each pod.
-    terms: the required node affinity, alternatives; empty is none.
-    together: the name of the podsets' group that must get the same flavor, if there is one.
+    count: how many still need quota (without the reclaimable ones).
+    least: the smallest number of pods that the workload also starts with (partial admission); None is all.
+    requests: the requests of each pod.
+    terms: the alternatives of the required node affinity; empty is none.
+    together: the name of the group of podsets that must get the same flavor, if there is one.
     flavors: the only flavor that it may get, by resource; empty is any.
-    asks: what a node has to have for each pod, if that is not what quotas count.
-    topology: how close together they are to be, if it says so.
+    asks: what a node needs to have for each pod, if that differs from what quotas count.
+    topology: its request for a topology, if any.
+    allowed: the only flavors that it may get; empty is any.
     """
 
     name: str
@@ -181,15 +198,16 @@ class PodSet(Struct, frozen=True, gc=False):
     flavors: Mapping[str, str] = field(default_factory=dict)
     asks: Mapping[str, int] = field(default_factory=dict)
     topology: TopologyRequest | None = None
+    allowed: frozenset[str] = frozenset()
 
 
 class Mode(IntEnum):
-    """How a podset could get a flavor, from worst to best (upstream granularMode)."""
+    """The ways in which a podset could get a flavor, from worst to best (upstream granularMode)."""
 
     NO_FIT = 0
-    NO_CANDIDATES = 1  # would fit by preemption, and there is none to preempt
+    NO_CANDIDATES = 1  # would fit by preemption, but no workload may be preempted
     PREEMPT = 2  # by preempting in its own queue
-    RECLAIM = 3  # by taking back what others borrow
+    RECLAIM = 3  # by reclaiming what others borrow
     FIT = 4
 
 
@@ -197,7 +215,7 @@ class Choice(Struct, frozen=True, gc=False):
     """The flavor of one resource of a podset.
 
     level: 0 within the quota of the queue, else the height of the subtree that the request stays within.
-    tried: index in the group of the last flavor looked at, -1 if it was the last there is.
+    tried: index in the group of the last flavor that was tried, -1 if it was the last one of the group.
     """
 
     flavor: str
@@ -206,16 +224,16 @@ class Choice(Struct, frozen=True, gc=False):
     tried: int = -1
 
 
-# Why a flavor is out of the question, from the least to the most serious; reasons of the condition QuotaReserved=False.
+# Why a flavor does not fit, from the least to the most serious: reasons of the condition QuotaReserved=False.
 Cause = Literal["", "TopologyPlacementFailed", "WaitingForQuota", "ExceedsMaxQuota", "NoMatchingFlavor"]
 
 
 class FlavorAttempt(Struct, frozen=True, gc=False):
-    """A flavor that was looked at for a podset.
+    """A flavor that was tried for a podset.
 
     group: index of its resource group in the ClusterQueue.
-    level: the highest over the resources.
-    cause: why it does not fit; "" where it does, or would after preemption.
+    level: the highest level over the resources.
+    cause: why the flavor does not fit; "" if it does, or would after preemption.
     """
 
     flavor: str
@@ -227,14 +245,14 @@ class FlavorAttempt(Struct, frozen=True, gc=False):
 
 
 class PodSetAssignment(Struct, frozen=True, gc=False):
-    """What a podset was given, or why not.
+    """The assignment of a podset, or why there is none.
 
-    requests: of all its pods together.
-    reasons: what was wrong with the flavors that do not fit, sorted.
-    attempts: the flavors that were looked at, by name.
-    error: what in the podset itself made it impossible to look at all.
+    requests: the requests of all its pods together.
+    reasons: why the other flavors do not fit, sorted.
+    attempts: the flavors that were tried, by name.
+    error: the error in the podset itself that prevented any attempt.
     places: where its pods go, if its flavor has a topology.
-    unplaced: why there is no place for them.
+    unplaced: why there is no place for its pods.
     """
 
     name: str
@@ -249,16 +267,16 @@ class PodSetAssignment(Struct, frozen=True, gc=False):
 
     @property
     def mode(self) -> Mode:
-        """The worst over its resources."""
+        """The worst mode over its resources."""
         refused = self.reasons or self.error
         return min((choice.mode for choice in self.flavors.values()), default=Mode.NO_FIT if refused else Mode.FIT)
 
 
 class Assignment(Struct, frozen=True, gc=False):
-    """What a workload would be given.
+    """The assignment that a workload would get.
 
-    usage: in all, by flavor and resource.
-    level: how far it borrows, the highest of its choices.
+    usage: its total usage, by flavor and resource.
+    level: how far it borrows, the highest level of its choices.
     """
 
     podsets: tuple[PodSetAssignment, ...]
@@ -267,30 +285,40 @@ class Assignment(Struct, frozen=True, gc=False):
 
     @property
     def mode(self) -> Mode:
-        """The worst over its podsets."""
+        """The worst mode over its podsets."""
         return min((podset.mode for podset in self.podsets), default=Mode.FIT)
 
     @property
     def places(self) -> tuple[Places, ...]:
-        """Where its pods go, as far as that is said."""
+        """The places of its podsets, as far as they are known."""
         return tuple(podset.places for podset in self.podsets if podset.places is not None)
 
     @property
     def has_more_flavors(self) -> bool:
-        """Whether flavors are left that were not looked at."""
+        """Whether there are flavors that were not tried."""
         return any(choice.tried != -1 for podset in self.podsets for choice in podset.flavors.values())
 
 
 class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
-    """A workload that waits for quota or holds some. One value is one state of it; equality is identity.
+    """A workload that waits for quota or holds some. One value is one state of a workload; equality is identity.
 
-    key: `namespace/name`. queue: its ClusterQueue. local_queue: `namespace/name` of its LocalQueue.
-    growth_of: if it is what an elastic workload that runs wants on top of what it holds, the key of that workload.
-    priority: with the boost. queued: the moment that orders it among equals (creation, or eviction).
-    usage: what it holds; None while it holds nothing. places: where its pods are.
-    reserved: since when. admitted: all checks are passed. evicted: asked to give back what it holds.
-    ready: its pods are (condition PodsReady).
-    blocks: whether others wait for its pods, as it says itself; None leaves it to `blocking.Blocking`.
+    key: `namespace/name`.
+    queue: its ClusterQueue.
+    local_queue: `namespace/name` of its LocalQueue.
+    priority: its priority with the boost.
+    queued: the moment that orders it among equals (creation, or eviction).
+    usage: the quota that it holds; None while it holds none.
+    reserved: when it got its quota.
+    admitted: whether all its checks have passed.
+    evicted: whether it has to give back its quota.
+    ready: whether its pods are ready (condition PodsReady).
+    blocks: whether other workloads wait for its pods, as its own annotation says; None leaves that to
+    `blocking.Blocking`.
+    preempting: whether it waits, and its condition says that it waits for preempted workloads to end.
+    growth_of: the key of the running elastic workload whose growth it is, if it is one.
+    places: where its pods are.
+    family: the UID of its parent, if it is a variant.
+    gated: whether it may not preempt others yet.
     """
 
     key: str
@@ -307,12 +335,15 @@ class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
     evicted: bool = False
     ready: bool = False
     blocks: bool | None = None
+    preempting: bool = False
     growth_of: str = ""
     places: tuple[Places, ...] = ()
+    family: str = ""
+    gated: bool = False
 
     @property
     def whole(self) -> str:
-        """The key of the workload that it is, or that grows by it."""
+        """The key of the workload itself, or of the workload that grows by it."""
         return self.growth_of or self.key
 
     @property

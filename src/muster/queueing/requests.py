@@ -1,7 +1,7 @@
-"""What the pods of a workload count as in quotas.
+"""Convert the requests of pods to the amounts that they count in quotas.
 
-The rules are Kueue's (KEP-2937 resource transformations): requests as the scheduler counts them, without excluded
-resources, with some resources counted as others. Configured factors are exact; what comes out is rounded up once.
+The rules are Kueue's (Kueue KEP-2937 resource transformations): requests as the scheduler counts them, without excluded
+resources, with some resources counted as others. Configured factors are exact; the result is rounded up once.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ from muster.api.values.quantity import parse
 
 
 class Transformation(Struct, frozen=True):
-    """Counts a resource as others.
+    """The rule that counts one resource as others.
 
-    outputs: how much of them for each unit of it.
-    multiplied_by: a resource whose amount, if the pod asks for it, the outputs are multiplied by.
-    keep: whether it counts itself, too.
+    outputs: the amount of each output for one unit of the resource.
+    multiplied_by: a resource whose amount multiplies the outputs, if the pod requests it.
+    keep: whether the resource counts itself, too.
     """
 
     outputs: Mapping[str, Fraction]
@@ -31,65 +31,74 @@ class Transformation(Struct, frozen=True):
 
 
 class ResourceRules(Struct, frozen=True):
-    """What the Configuration says: prefixes of resources that do not count, and transformations by resource."""
+    """The rules of the Configuration: prefixes of resources that do not count, and transformations by resource."""
 
     excluded: tuple[str, ...] = ()
     transformations: Mapping[str, Transformation] = field(default_factory=dict)
 
     @classmethod
     def of(cls, resources: Resources) -> Self:
-        """As they are configured. Raises `QuantityError`."""
+        """Return the rules of a Configuration. Raises `QuantityError`."""
         transformations = {
-            written.input: Transformation(
-                {resource: parse(quantity) for resource, quantity in written.outputs.items()},
-                written.multiply_by,
-                written.strategy == "Retain",
+            rule.input: Transformation(
+                {resource: parse(quantity) for resource, quantity in rule.outputs.items()},
+                rule.multiply_by,
+                rule.strategy == "Retain",
             )
-            for written in resources.transformations
+            for rule in resources.transformations
         }
         return cls(resources.exclude_resource_prefixes, transformations)
 
 
 def requests_of(pod: PodSpec, rules: ResourceRules) -> dict[str, int]:
-    """What one such pod counts as, in the units of `quantity.amount`. Raises `QuantityError`."""
-    asked = _nothing_of(pod) | pod_requests(pod)
+    """Return what one such pod counts, in the units of `quantity.amount`. Raises `QuantityError`."""
+    requests = _zero_requests(pod) | pod_requests(pod)
     if rules.excluded:
-        asked = {resource: amount for resource, amount in asked.items() if not resource.startswith(rules.excluded)}
-    return _transformed(asked, rules.transformations) if rules.transformations.keys() & asked.keys() else asked
+        requests = {
+            resource: amount for resource, amount in requests.items() if not resource.startswith(rules.excluded)
+        }
+    return _transform(requests, rules.transformations) if rules.transformations.keys() & requests.keys() else requests
 
 
-def _nothing_of(pod: PodSpec) -> dict[str, int]:
-    """Of every resource that is named, nothing: who asks for 0 GPUs gets a flavor for them, too, as upstream has it."""
-    all_of_them = (*pod.containers, *pod.init_containers)
-    return {name: 0 for each in all_of_them for name in (*each.resources.requests, *each.resources.limits)}
+def _zero_requests(pod: PodSpec) -> dict[str, int]:
+    """Return 0 for every resource that the pod names.
+
+    A request for 0 GPUs gets a flavor for them, too, as upstream.
+    """
+    containers = (*pod.containers, *pod.init_containers)
+    return {
+        name: 0 for container in containers for name in (*container.resources.requests, *container.resources.limits)
+    }
 
 
-def _transformed(asked: Mapping[str, int], transformations: Mapping[str, Transformation]) -> dict[str, int]:
-    """Outputs may cancel each other out (factors below zero are allowances), but not what is asked for itself."""
-    kept = {name: amount for name, amount in asked.items() if name not in transformations or transformations[name].keep}
-    made: dict[str, Fraction] = {}
-    for name, amount in asked.items():
+def _transform(requests: Mapping[str, int], transformations: Mapping[str, Transformation]) -> dict[str, int]:
+    """Apply the transformations. Outputs may cancel each other (negative factors are allowances), but not requests."""
+    amounts = {
+        name: amount for name, amount in requests.items() if name not in transformations or transformations[name].keep
+    }
+    outputs: dict[str, Fraction] = {}
+    for name, amount in requests.items():
         if (rule := transformations.get(name)) is not None:
-            units = _units(name, amount)
-            if rule.multiplied_by in asked:
-                units *= _units(rule.multiplied_by, asked[rule.multiplied_by])
+            units = _to_units(name, amount)
+            if rule.multiplied_by in requests:
+                units *= _to_units(rule.multiplied_by, requests[rule.multiplied_by])
             for output, factor in rule.outputs.items():
-                made[output] = made.get(output, Fraction(0)) + units * factor
-    for output, units in made.items():
-        kept[output] = kept.get(output, 0) + ceil(max(Fraction(0), units) * _scale(output))
-    return kept
+                outputs[output] = outputs.get(output, Fraction(0)) + units * factor
+    for output, units in outputs.items():
+        amounts[output] = amounts.get(output, 0) + ceil(max(Fraction(0), units) * _scale_of(output))
+    return amounts
 
 
-def _units(resource: str, amount: int) -> Fraction:
-    return Fraction(amount, _scale(resource))
+def _to_units(resource: str, amount: int) -> Fraction:
+    return Fraction(amount, _scale_of(resource))
 
 
-def _scale(resource: str) -> int:
+def _scale_of(resource: str) -> int:
     return 1000 if resource == "cpu" else 1
 
 
 def scaled(total: Mapping[str, int], count: int, wanted: int) -> dict[str, int]:
-    """Of what `count` pods use together, what `wanted` of them use; the total must be a multiple of the count."""
+    """Return what `wanted` pods use if `count` pods use the total, which must be a multiple of the count."""
     if count == wanted or not count:
         return dict(total)
     return {resource: amount // count * wanted for resource, amount in total.items()}

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential, with jitter, between two bounds."""
+"""Computes how long to wait before the next retry: exponential, with jitter, between two bounds."""
 
 from msgspec import Struct
 
@@ -9,7 +9,7 @@ _MOST_DOUBLINGS = 40
 
 
 class Backoff(Struct, frozen=True):
-    """Delays from `first` to `limit` seconds, doubling; the upper half of each is left to chance.
+    """Delays from `first` to `limit` seconds that double with each failure; the upper half of each delay is random.
 
     Every delay lies between `first` and `limit`, and even at the limit two waiters seldom wake together.
     """
@@ -18,7 +18,7 @@ class Backoff(Struct, frozen=True):
     limit: float
 
     def delay(self, failures: int, random: Random) -> float:
-        """Seconds to wait after that many failures in a row (1 is the first one)."""
+        """Return the seconds to wait after that many failures in a row (1 is the first failure)."""
         assert failures >= 1
         step = min(self.first * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), max(self.limit / 2.0, self.first))
         return min(random.jitter(step), self.limit)

@@ -1,10 +1,10 @@
-"""The pure half of an informer: what is known of the server's objects, and what each answer does to it.
+"""Decides what an informer knows of the server's objects: the pure half, which applies each answer to a cache.
 
 Invariants
-- After `listed` the cache is what the list said; after `observed` it is that plus the events, in order.
-- Every difference is told exactly once, as (old, new); an object replaced by one of another uid is two differences.
-- Versions of one resource are comparable numbers (KEP-5504); an event older than what was already seen is late or
-  a repetition and changes nothing. Versions that are no numbers are taken as they come.
+- After `listed` the cache holds what the list held; after `observed`, that plus the events, in order.
+- Every difference is reported exactly once, as (old, new); an object replaced by one of another uid is two differences.
+- Versions of one resource are comparable numbers (kubernetes KEP-5504). An event older than what was already seen is
+  late or a repetition and changes nothing. Versions that are not numbers are taken in the order of their arrival.
 - Nothing here waits, asks for the time or talks to a server.
 """
 
@@ -31,7 +31,7 @@ IndexFunction: TypeAlias = Callable[[T], Iterable[str]]
 
 
 class Cache(Generic[T]):
-    """Objects by key, and by whatever the index functions say. Iterates in order of first insertion."""
+    """Objects by key and by the values of the index functions, iterated in order of first insertion."""
 
     def __init__(self, indexes: Mapping[str, IndexFunction[T]]) -> None:
         self._objects: dict[str, T] = {}
@@ -44,22 +44,22 @@ class Cache(Generic[T]):
         return len(self._objects)
 
     def get(self, key: str) -> T | None:
-        """The object with that key."""
+        """Return the object with that key."""
         return self._objects.get(key)
 
     def all(self) -> list[T]:
-        """All objects."""
+        """Return all objects."""
         return list(self._objects.values())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._objects)
 
     def by(self, index: str, value: str) -> list[T]:
-        """The objects that have that value in the index."""
+        """Return the objects that have that value in the index."""
         return list(self._indexes[index].get(value, {}).values())
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
-        """Index what is there and what will come. The same name cannot mean two functions."""
+        """Index all present and future objects by `function`. The same name cannot mean two functions."""
         known = self._functions.get(name)
         if known is not None:
             if known != function:
@@ -73,7 +73,7 @@ class Cache(Generic[T]):
                 index.setdefault(value, {})[key] = obj
 
     def put(self, key: str, obj: T) -> T | None:
-        """Store an object; returns the one it replaces."""
+        """Store an object and return the one that it replaces."""
         old = self._objects.get(key)
         self._objects[key] = obj
         for name, function in self._functions.items():
@@ -87,7 +87,7 @@ class Cache(Generic[T]):
         return old
 
     def remove(self, key: str) -> T | None:
-        """Take an object out; returns it."""
+        """Remove an object and return it."""
         old = self._objects.pop(key, None)
         if old is not None:
             for name, function in self._functions.items():
@@ -105,16 +105,19 @@ class Cache(Generic[T]):
 
 
 class Reflector(Generic[T]):
-    """What a stream of answers says about the server's state, and where to go on."""
+    """The state of one list-and-watch: what the answers say about the server, and where to resume."""
 
     def __init__(self, cache: Cache[T], kept: Keep) -> None:
-        """kept: what is kept of an object that is seen."""
+        """Start with nothing seen; `kept` reduces each object that is seen to what the cache stores."""
         self.cache = cache
         self._kept = kept
-        self.version = ""  # everything up to here has been seen; "" asks for a list
+        self.version = ""  # everything up to here has been seen; "" requests a list
 
     def listed(self, items: Iterable[T], version: str) -> list[Change[T]]:
-        """The server listed everything, as it is kept: what appeared, changed and went since we last knew."""
+        """Replace the cache by a full list of reduced objects.
+
+        Return what appeared, changed and went since the last answer.
+        """
         current = {key_of(item): item for item in items}
         gone = [key for key in self.cache if key not in current]
         changes: list[Change[T]] = [(self.cache.remove(key), None) for key in gone]
@@ -124,7 +127,7 @@ class Reflector(Generic[T]):
         return changes
 
     def observed(self, event: WatchEvent[T]) -> list[Change[T]]:
-        """The server told one change."""
+        """Apply one watch event and return the differences."""
         version = event.resource_version
         if NO_REVISION < revision(version) < revision(self.version):
             return []
@@ -138,14 +141,14 @@ class Reflector(Generic[T]):
         return [(self.cache.remove(key), None)] if self.cache.get(key) is not None else []
 
     def failed(self, error: ApiError | TransportError) -> None:
-        """The stream or the request ended with an error: decides whether it can be resumed.
+        """Decide, after a stream or request ended with an error, whether the watch can be resumed.
 
-        A broken connection and a busy server (429, 5xx) change nothing about where we are. Any other refusal, above
-        all 410, does: what happened in between is unknown. So does an event that cannot be read: asked again, the
-        server would only repeat it.
+        A broken connection and a busy server (429, 5xx) keep the position. Any other refusal, above all 410, loses it:
+        what
+        happened in between is unknown. An unreadable event loses it too: the server would only repeat that event.
         """
         if isinstance(error, ApiError):
-            resumable = _busy(error) and not _version_unknown(error)
+            resumable = _is_busy(error) and not _is_version_unknown(error)
         else:
             resumable = not isinstance(error, UnreadableAnswerError)
         if not resumable:
@@ -167,18 +170,18 @@ class Reflector(Generic[T]):
         return [(old, obj)]
 
 
-def _busy(error: ApiError) -> bool:
+def _is_busy(error: ApiError) -> bool:
     return error.code == 429 or error.code >= 500
 
 
-def _version_unknown(error: ApiError) -> bool:
-    """The server's history ends before our version: it was restored from a backup."""
+def _is_version_unknown(error: ApiError) -> bool:
+    """Return whether the server's history ends before our version: the server was restored from a backup."""
     details = error.status.details
     return details is not None and any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes)
 
 
 def lean(obj: T) -> T:
-    """The object without managedFields, a quarter of its size that no controller reads."""
+    """Return the object without managedFields, a quarter of its size that no controller reads."""
     value: Any = obj
     if isinstance(value, dict):
         value.get("metadata", {}).pop("managedFields", None)

@@ -1,7 +1,10 @@
-"""Certificates and their keys: an authority, and what it signs. The caller says when it is now. All keys that
-are made here are ECDSA P-256.
+"""Makes, reads and checks certificates and their keys: an authority and what it signs.
+
+The caller gives the current time. All keys that are made here are ECDSA P-256.
 """
 
+import re
+import warnings
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from ipaddress import ip_address
@@ -10,11 +13,15 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import NameOID
 from msgspec import Struct
 
-RENEWAL = 2 / 3  # of a life: what is older is signed anew
+RENEWAL = 2 / 3  # of a certificate's life, after which it is renewed
 SKEW = timedelta(minutes=5)  # clients' clocks may be behind
+
+_BAD_SERIAL = "Parsed a serial number which wasn't positive (i.e., it was negative or zero)"
+_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey  # other programs make RSA keys
@@ -33,15 +40,42 @@ class Credential(Struct, frozen=True):
 
     @property
     def key_pem(self) -> bytes:
-        """The key as unencrypted PEM: only for a file that no other user may read."""
-        return self.key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        """The key as unencrypted PEM: only for a file that no other user may read.
+
+        An RSA key is written as PKCS#1: Kueue's certificate controller reads no other form.
+        """
+        is_rsa = isinstance(self.key, rsa.RSAPrivateKey)
+        form = serialization.PrivateFormat.TraditionalOpenSSL if is_rsa else serialization.PrivateFormat.PKCS8
+        return self.key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def read_certificates(pem: bytes) -> tuple[tuple[x509.Certificate, ...], tuple[str, ...]]:
+    """Return the usable certificates in a PEM text, and what is wrong with the others."""
+    usable, problems = [], []
+    for block in _BLOCK.findall(pem):
+        try:
+            usable.append(_certificate(block))
+        except ValueError as error:
+            problems.append(str(error))
+    return tuple(usable), tuple(problems)
+
+
+def _certificate(pem: bytes) -> x509.Certificate:
+    """Return the first certificate. Raises `ValueError`, also where the library only warns so far."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CryptographyDeprecationWarning)
+        try:
+            certificate = x509.load_pem_x509_certificate(pem)
+        except CryptographyDeprecationWarning as warning:
+            raise ValueError(str(warning).partition(". ")[0]) from None
+    if certificate.serial_number <= 0:  # older releases of the library take 0 without a warning
+        raise ValueError(_BAD_SERIAL)
+    return certificate
 
 
 def credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
-    """Of what was written. Raises `ValueError` that says what is wrong."""
-    certificate = x509.load_pem_x509_certificate(certificate_pem)
+    """Return the credential in two PEM texts. Raises `ValueError` that says what is wrong."""
+    certificate = _certificate(certificate_pem)
     try:
         key = serialization.load_pem_private_key(key_pem, password=None)
     except TypeError:
@@ -54,9 +88,9 @@ def credential(certificate_pem: bytes, key_pem: bytes) -> Credential:
 
 
 def made_authority(name: str, now: datetime, life: timedelta) -> Credential:
-    """A new one, which has signed itself."""
+    """Return a new, self-signed authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    # The serial number is in the name, so that a client that trusts an old authority says which one it wants.
+    # The serial number is in the name, so that clients can tell an old authority from a new one.
     serial = x509.random_serial_number()
     subject = subject_of(f"{name}-{serial % 2**32:08x}")
     builder = _builder(subject, subject, key, serial, now, life)
@@ -73,7 +107,7 @@ def issued(
     life: timedelta,
     names: Iterable[str] = (),
 ) -> Credential:
-    """A new one that the authority has signed; names: the hosts and addresses of a server."""
+    """Return a new credential signed by the authority; `names` are the hosts and addresses of a server."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(subject, authority.certificate.subject, key, x509.random_serial_number(), now, life)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -87,13 +121,13 @@ def issued(
 
 
 def renewal_of(certificate: x509.Certificate) -> datetime:
-    """When it is to be signed anew."""
+    """Return the time at which the certificate should be renewed."""
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return start + (end - start) * RENEWAL
 
 
 def names_of(certificate: x509.Certificate) -> set[str]:
-    """The hosts and addresses that it is for."""
+    """Return the hosts and addresses that the certificate is valid for."""
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -102,7 +136,7 @@ def names_of(certificate: x509.Certificate) -> set[str]:
 
 
 def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Whether that very authority has signed it."""
+    """Return whether this very authority has signed the certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
@@ -111,7 +145,7 @@ def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> 
 
 
 def subject_of(common_name: str, organizations: Iterable[str] = ()) -> x509.Name:
-    """Who it is about."""
+    """Return the subject name for a user (common name) in some groups (organizations)."""
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, name) for name in organizations]
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 

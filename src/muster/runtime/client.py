@@ -1,6 +1,6 @@
-"""`Client`: the typed verbs of the Kubernetes API over any `Transport`.
+"""Speaks the typed verbs of the Kubernetes API over any `Transport`.
 
-Every part of the system sees the world through this and nothing else.
+Every part of the system sees the world through `Client` and nothing else.
 """
 
 from collections import deque
@@ -34,18 +34,18 @@ Propagation = Literal["Orphan", "Background", "Foreground"]
 
 # Pages of this size bound what one list holds in memory on both sides (client-go's default).
 PAGE_SIZE = 500
-# So many pages without objects in a row are no end that is far away, but none: selectors may leave some empty.
+# Selectors may leave some pages empty; after so many empty pages in a row the list counts as endless.
 MOST_EMPTY_PAGES = 1000
-# A line of a stream may be so long; objects are at most a few megabytes.
+# The longest line of a stream; objects are at most a few megabytes.
 LINE_LIMIT = 64 << 20
-# Programs that draw progress bars may never end a line: so much of one is held back.
+# Programs that draw progress bars may never end a line: at most so much of one is held back.
 TEXT_LINE_BYTES = 1 << 20
-# What decoding raises when the bytes are no JSON, do not fit the type, or are nested without end.
+# Decoding raises these when the bytes are no JSON, do not fit the type, or are nested without end.
 _UNREADABLE = (msgspec.DecodeError, RecursionError)
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
-    """One change. A BOOKMARK has a resource version and no object: what it is sent with lacks all that a kind needs."""
+    """One change. A BOOKMARK has a resource version and no object, since its partial object lacks required fields."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: T | None
@@ -53,20 +53,23 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Client:
-    """Talks to one API server as one user."""
+    """The API of one server, used as one user."""
 
     def __init__(self, transport: Transport, *, field_manager: str = "muster", limits: Limits | None = None) -> None:
-        """limits: of a server that is not to be trusted with our memory and time."""
+        """Use `limits` for a server that must not be trusted with our memory and time."""
         self.transport = transport
         self._limits = limits
         self._manager = {"fieldManager": field_manager}
 
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
-        """One object. Raises `ApiError` (NotFound); like every verb, `TransportError` if there is no usable answer."""
+        """Return one object. Raises `ApiError` (NotFound).
+
+        Like every verb, `TransportError` if no usable answer comes.
+        """
         return _decode(kind, (await self._send("GET", _path(kind, name, namespace))).body)
 
     async def find(self, kind: Kind[T], name: str, namespace: str = "") -> T | None:
-        """One object; None if there is none."""
+        """Return one object, or None if it does not exist."""
         with ignoring("NotFound"):
             return await self.get(kind, name, namespace)
         return None
@@ -82,7 +85,7 @@ class Client:
         continue_: str = "",
         resource_version: str | None = None,
     ) -> Page[T]:
-        """One page of a list; `labels` and `fields` are selectors in their text form."""
+        """Return one page of a list; `labels` and `fields` are selectors in their text form."""
         page, _ = await self._page(
             kind,
             namespace,
@@ -95,13 +98,13 @@ class Client:
         return page
 
     async def _page(self, kind: Kind[T], namespace: str, **parameters: str) -> tuple[Page[T], int]:
-        """One page, and the bytes of it."""
+        """Return one page and its size in bytes."""
         body = (await self._send("GET", kind.path(namespace), _query(**parameters))).body
         try:
             with collector_paused():
                 return kind.decode_page(body), len(body)
         except _UNREADABLE as error:
-            raise _nonsense(kind, body, error) from error
+            raise _unreadable_answer(kind, body, error) from error
 
     async def list(
         self,
@@ -112,10 +115,13 @@ class Client:
         fields: str = "",
         kept: Callable[[T], T] | None = None,
     ) -> Page[T]:
-        """The whole list at one revision, read page by page. kept: what of each object is; the rest goes with its page.
+        """Return the whole list at one revision, read page by page.
 
-        A server that forgets the revision in the middle (410) is asked once more, for everything at once if it has no
-        limits.
+        `kept` reduces each object before its page is dropped.
+
+        When the server forgets the revision in the middle (410), the client lists once more: in a single request if
+        there
+        are no limits.
         """
         items: list[T] = []
         continue_, size, empty, limits = "", 0, 0, self._limits
@@ -149,10 +155,11 @@ class Client:
         fields: str = "",
         timeout_seconds: int | None = None,
     ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        """Changes after a resource version, with bookmarks, until the server or the connection ends them.
+        """Open a watch for changes after a resource version, with bookmarks.
 
-        The iterator ends when the server ends the stream; it raises `ApiError` for an ERROR event (Expired when
-        the version is too old), `TransportError` when the connection breaks.
+        The iterator ends when the server ends the stream. It raises `ApiError` for an ERROR event (Expired when the
+        version
+        is too old) and `TransportError` when the connection breaks.
         """
         query = _query(
             watch="true",
@@ -166,13 +173,13 @@ class Client:
             yield _Events(kind, chunks, self._limits)
 
     async def create(self, kind: Kind[T], obj: T, namespace: str = "", *, dry_run: bool = False) -> T:
-        """Store a new object; its namespace is `namespace`, or what its metadata says."""
+        """Create an object; its namespace is `namespace`, or the one in its metadata."""
         path = kind.path(namespace or meta_of(obj).namespace)
         query = self._manager | _query(dryRun="All" if dry_run else "")
         return _decode(kind, (await self._send("POST", path, query, kind.encode(obj))).body)
 
     async def update(self, kind: Kind[T], obj: T, *, subresource: str = "", dry_run: bool = False) -> T:
-        """Replace a whole object; only for objects of which we know every field (our own kinds, leases)."""
+        """Replace a whole object; only for objects whose every field we know (our own kinds, leases)."""
         meta = meta_of(obj)
         query = self._manager | _query(dryRun="All" if dry_run else "")
         path = _path(kind, meta.name, meta.namespace, subresource)
@@ -190,13 +197,13 @@ class Client:
         dry_run: bool = False,
         force: bool = False,
     ) -> T:
-        """Change part of an object. With `metadata.resourceVersion` or `uid` in a merge patch, a conflict is a 409."""
+        """Patch an object. With `metadata.resourceVersion` or `uid` in a merge patch, a conflict is a 409."""
         query = self._manager | _query(dryRun="All" if dry_run else "", force="true" if force else "")
         path = _path(kind, name, namespace, subresource)
         try:
             response = await self._send("PATCH", path, query, msgspec.json.encode(patch), type)
         except ApiError as error:
-            raise (_of_another(error, kind, name) or error) from None
+            raise (_conflict_with_another(error, kind, name) or error) from None
         return _decode(kind, response.body)
 
     async def patch_object(
@@ -209,7 +216,10 @@ class Client:
         type: str = MERGE_PATCH,
         subresource: str = "",
     ) -> T:
-        """Change part of this very object; with `lock`, only as it was read. Raises `ApiError` (NotFound, Conflict)."""
+        """Patch this very object.
+
+        With `lock`, only in the version that was read. Raises `ApiError` (NotFound, Conflict).
+        """
         meta = meta_of(obj)
         guard = {"uid": meta.uid} | ({"resourceVersion": meta.resource_version} if lock else {})
         guarded = {**patch, "metadata": guard | patch.get("metadata", {})}
@@ -224,7 +234,7 @@ class Client:
         subresource: str = "",
         dry_run: bool = False,
     ) -> T:
-        """Change parts of this very object, within lists too, by a JSON patch. Raises as `patch_object` with `lock`."""
+        """Edit this very object, within lists too, by a JSON patch. Raises as `patch_object` with `lock`."""
         meta = meta_of(obj)
         guard = {"op": "replace", "path": "/metadata/resourceVersion", "value": meta.resource_version}
         edits = [guard, *operations]
@@ -243,7 +253,7 @@ class Client:
         uid: str | None = None,
         resource_version: str | None = None,
     ) -> None:
-        """Ask for deletion; returns when the request is stored. Raises `ApiError` (NotFound, Conflict)."""
+        """Request deletion; returns when the request is stored. Raises `ApiError` (NotFound, Conflict)."""
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": propagation}
         if grace_period_seconds is not None:
             options["gracePeriodSeconds"] = grace_period_seconds
@@ -252,7 +262,7 @@ class Client:
         await self._send("DELETE", _path(kind, name, namespace), {}, msgspec.json.encode(options))
 
     async def delete_object(self, kind: Kind[T], obj: T, *, grace_period_seconds: int | None = None) -> None:
-        """Ask for the deletion of this very object. Raises `ApiError` (NotFound, Conflict)."""
+        """Request the deletion of this very object. Raises `ApiError` (NotFound, Conflict)."""
         meta = meta_of(obj)
         await self.delete(kind, meta.name, meta.namespace, grace_period_seconds=grace_period_seconds, uid=meta.uid)
 
@@ -262,7 +272,7 @@ class Client:
         await self._send("POST", path, dict(self._manager), msgspec.json.encode(body))
 
     async def raw(self, request: Request) -> Response:
-        """Send any request. Raises `ApiError` if it is refused."""
+        """Send any request. Raises `ApiError` if the server refuses it."""
         response = await self.transport.request(request)
         if self._limits is not None:
             self._limits.admit(response.body)
@@ -282,14 +292,17 @@ class Client:
 
 
 def _path(kind: Kind[Any], name: str, namespace: str, subresource: str = "") -> str:
-    """Of one object: an empty name would mean all of them. Raises `ApiError` (400)."""
+    """Return the path of one object. Raises `ApiError` (400) for an empty name, which would mean all objects."""
     if not name:
         raise bad_request("resource name may not be empty")
     return kind.path(namespace, name, subresource)
 
 
-def _of_another(error: ApiError, kind: Kind[Any], name: str) -> ApiError | None:
-    """The conflict behind a refusal to change a uid: the object that was meant is gone, and another has its name."""
+def _conflict_with_another(error: ApiError, kind: Kind[Any], name: str) -> ApiError | None:
+    """Return the conflict behind a refusal to change a uid.
+
+    The object that was meant is gone, and another has its name.
+    """
     details = error.status.details
     if error.code != 422 or details is None or not any(cause.field == "metadata.uid" for cause in details.causes):
         return None
@@ -307,7 +320,7 @@ _line_decoder = msgspec.json.Decoder(_Line)
 
 
 class _Events(Generic[T]):
-    """The events in a stream of lines."""
+    """The watch events in a stream of lines."""
 
     def __init__(self, kind: Kind[T], chunks: AsyncIterator[bytes], limits: Limits | None) -> None:
         self._kind = kind
@@ -335,19 +348,19 @@ class _Events(Generic[T]):
             obj = self._kind.decode(event.object)
             return WatchEvent(event.type, obj, meta_of(obj).resource_version)
         except _UNREADABLE as error:
-            raise _nonsense(self._kind, line, error) from error
+            raise _unreadable_answer(self._kind, line, error) from error
 
 
 class _Splitter:
-    """Cuts pieces of any size into lines, in time proportional to their size."""
+    """A splitter of pieces of any size into lines, in time proportional to their size."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._rest: list[bytes] = []
-        self.size = 0  # of the line that has not ended
+        self.size = 0  # of the unfinished line
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that end in this piece, without their ends and without empty ones."""
+        """Return the lines that end in this piece, without line ends and without empty lines."""
         first, *others = chunk.split(b"\n")
         self._rest.append(first)
         self.size += len(first)
@@ -361,16 +374,16 @@ class _Splitter:
         return list(filter(None, found))
 
     def take_rest(self) -> bytes:
-        """What has come of the line that has not ended; the rest of it will look like a line of its own."""
+        """Take what has come of the unfinished line; its remainder will look like a line of its own."""
         rest = b"".join(self._rest)
         self._rest, self.size = [], 0
         return rest
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The lines of a text that comes in pieces, without their ends and without empty ones.
+    """Iterate over the lines of a text that comes in pieces, without line ends and without empty lines.
 
-    The last one need not have an end; if the stream breaks in it, it is dropped. A line of more than `TEXT_LINE_BYTES`
+    The last line need not have an end; if the stream breaks in it, it is dropped. A line of more than `TEXT_LINE_BYTES`
     comes in several parts.
     """
     splitter = _Splitter(LINE_LIMIT)
@@ -387,18 +400,18 @@ def _decode(kind: Kind[T], body: bytes) -> T:
     try:
         return kind.decode(body)
     except _UNREADABLE as error:
-        raise _nonsense(kind, body, error) from error
+        raise _unreadable_answer(kind, body, error) from error
 
 
-def _nonsense(kind: Kind[Any], body: bytes, error: Exception) -> TransportError:
+def _unreadable_answer(kind: Kind[Any], body: bytes, error: Exception) -> TransportError:
     start = body[:120].decode(errors="replace")
     return UnreadableAnswerError(f"the server's answer is not a {kind.kind} as we know it: {error}: {start!r}")
 
 
 def error_of(response: Response, method: str = "GET", path: str = "") -> ApiError:
-    """The `ApiError` in a refused response, made up from the HTTP status where the body is no Status.
+    """Return the `ApiError` in a refused response, made from the HTTP status where the body is no Status.
 
-    path: what was asked for; a server that does not serve it names no kind.
+    `path` is the requested path; a server that does not serve it names no kind.
     """
     try:
         status = msgspec.json.decode(response.body, type=Status)

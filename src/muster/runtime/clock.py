@@ -1,4 +1,4 @@
-"""Time is given, never taken: the only module that asks the machine what time it is.
+"""Gives the time to everything: the only module that asks the machine what time it is.
 
 `VirtualClock` runs on a loop made by `run_virtual`, whose timers jump: a test that waits five minutes takes
 milliseconds, and the order of events is the same on every run. Everything that waits (`asyncio.timeout`,
@@ -18,25 +18,25 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 T = TypeVar("T")
 
-# So many turns of the loop without time passing are a busy loop: some twenty seconds of real time.
+# More turns of the loop than this while time stands still are a busy loop: some twenty seconds of real time.
 STANDSTILL_TURNS = 10_000_000
-# A report names so many tasks.
+# A report names at most so many tasks.
 _REPORTED_TASKS = 50
 
 
 class Clock(Protocol):
-    """What time it is, and a way to wait."""
+    """A source of the time, and a way to wait."""
 
     def now(self) -> datetime:
-        """The time of day, in UTC."""
+        """Return the time of day, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back. The same time as the running loop's."""
+        """Return seconds since some moment. They never go back and agree with the running loop's time."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait that many seconds."""
         ...
 
 
@@ -44,30 +44,39 @@ class RealClock:
     """The machine's clock."""
 
     def now(self) -> datetime:
-        """The time of day, in UTC."""
+        """Return the time of day, in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds since some moment."""
+        """Return seconds since some moment."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait."""
+        """Wait that many seconds."""
         await asyncio.sleep(seconds)
 
 
+def boot_nanoseconds() -> int:
+    """Return the time since the machine was started, sleep included: all processes of the machine see the same."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
 class VirtualClock:
-    """The clock of a loop made by `run_virtual`: time passes only while everybody waits."""
+    """The clock of a loop made by `run_virtual`: time passes only while every task waits."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._start = start
 
     def now(self) -> datetime:
-        """The time of day, in UTC."""
+        """Return the time of day, in UTC."""
         return self._start + timedelta(seconds=self.monotonic())
 
+    def set_ahead(self, seconds: float) -> None:
+        """Set the time of day ahead or back, as an administrator does; `monotonic` goes on."""
+        self._start += timedelta(seconds=seconds)
+
     def monotonic(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Return the virtual seconds since the loop was made."""
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
@@ -84,11 +93,11 @@ class StandstillError(RuntimeError):
 
 
 class OutsideWorldError(RuntimeError):
-    """Something that virtual time cannot wait for: a thread, a socket, a pipe, a process."""
+    """A wait for something outside virtual time: a thread, a socket, a pipe, a process."""
 
 
 class _JumpingSelector(selectors.BaseSelector):
-    """Instead of waiting for the next timer, moves the loop's time to it. Nothing else ever happens."""
+    """A selector that moves the loop's time to the next timer instead of waiting for it. Nothing else ever happens."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -97,12 +106,12 @@ class _JumpingSelector(selectors.BaseSelector):
         self._keys: dict[int, selectors.SelectorKey] = {}
 
     def seal(self) -> None:
-        """From now on nothing may be waited for; what the loop has made for itself stays."""
+        """Refuse every registration from now on; what the loop has registered for itself stays."""
         self._sealed = True
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
-            raise DeadlockError(f"nothing will ever wake these tasks:\n{_waiters()}")
+            raise DeadlockError(f"nothing will ever wake these tasks:\n{_list_waiters()}")
         if timeout > 0.0:
             self.now += timeout
             self._turns = 0
@@ -110,7 +119,7 @@ class _JumpingSelector(selectors.BaseSelector):
             self._turns += 1
             if self._turns > STANDSTILL_TURNS:
                 self._turns = 0  # the loop must still turn to cancel them
-                raise StandstillError(f"time stands still at {self.now:g} s while these tasks run:\n{_waiters()}")
+                raise StandstillError(f"time stands still at {self.now:g} s while these tasks run:\n{_list_waiters()}")
         return []
 
     def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
@@ -145,7 +154,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
     @_clock_resolution.setter
     def _clock_resolution(self, real: float) -> None:
-        """The base class offers the resolution of the machine's clock."""
+        """Ignore the resolution of the machine's clock, which the base class offers."""
 
     def run_in_executor(self, *_: Any) -> NoReturn:  # type: ignore[override]
         _refuse("a thread")
@@ -158,7 +167,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end in virtual time; `DeadlockError` when nothing can happen any more."""
+    """Run a coroutine to its end in virtual time. Raises `DeadlockError` when nothing can happen any more."""
     with asyncio.Runner(loop_factory=_VirtualLoop) as runner:
         return runner.run(main)
 
@@ -171,8 +180,8 @@ def _refuse(what: str) -> NoReturn:
     raise OutsideWorldError(f"{what} cannot be waited for in virtual time; this belongs on a real event loop")
 
 
-def _waiters() -> str:
-    """Every task with the places in which it waits, outermost first."""
+def _list_waiters() -> str:
+    """Return every task with the places in which it waits, outermost first."""
     tasks = sorted(asyncio.all_tasks(asyncio.get_event_loop()), key=lambda task: task.get_name())
     lines = [f"  {task.get_name()}: {_place(task)}" for task in tasks[:_REPORTED_TASKS]]
     if len(tasks) > _REPORTED_TASKS:

@@ -1,8 +1,8 @@
-"""The log of a container as the container runtimes keep it: `<time> <stream> <tag> <text>` a line.
+"""Reads and writes container logs in the format of the container runtimes: `<time> <stream> <tag> <text>` a line.
 
-The tag is F for a line, P for a part of one that goes on. Our nodes write times of one length, so all heads have one.
-They serve logs as they are to who asks for `raw`, with records of their own in between: `- <what> F <number>`, which no
-line of a log looks like, since each begins with a time.
+The tag is F for a full line and P for a part of a line. Our nodes write times of one length, so all heads have one
+length. They serve logs verbatim to clients that ask for `raw`, with the node's records in between:
+`- <what> F <number>`. No log line looks like a record, since each begins with a time.
 """
 
 import re
@@ -23,38 +23,38 @@ _RECORD = re.compile(rb"(?m)^- (attempt|missing) F (\d+)\n")
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Lines with one head, or a part of a line."""
+    """Consecutive lines with one head, or a part of a line."""
 
     stamp: bytes
     stream: bytes
-    text: bytes  # with the ends of the lines
-    lines: int  # of the log
+    text: bytes  # including the line ends
+    lines: int  # how many lines of the log
 
     @property
     def goes_on(self) -> bool:
-        """Whether its line goes on."""
+        """Whether the line continues in the next run."""
         return not self.text.endswith(b"\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """From here on the log is of this attempt; its number counts up from 0."""
+    """A record that the log from here on is of this attempt, counted from 0."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """So many bytes of text were logged at this place and are gone."""
+    """A record that so many bytes of text were logged at this place and are lost."""
 
     bytes: int
 
 
 class KeptPod(msgspec.Struct, frozen=True, rename="camel"):
-    """A pod of a Job or a JobSet that is gone and has left its logs.
+    """A deleted pod of a Job or a JobSet whose logs are kept.
 
-    rank: its index in the Job, or the last part of its name. created: when it was made, RFC 3339.
-    containers: the numbers of their runs that there are logs of, in order.
+    rank: its index in the Job, or the last part of its name. created: its creation time, RFC 3339.
+    containers: the numbers of the runs that have logs, in order.
     role, job_index: of a JobSet, which Job the pod was of.
     """
 
@@ -68,9 +68,9 @@ class KeptPod(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def runs(block: bytes) -> Iterator[Run]:
-    """The text of whole lines of a log.
+    """Split whole lines of a log into runs.
 
-    Of all that looks like a line end, only this one is one. What has no head, as a full disk leaves it, is left out.
+    Only a newline ends a line. A line without a head, as a full disk leaves it, is skipped.
     """
     lines = block.removesuffix(b"\n").split(b"\n")
     heads = [line[:HEAD_BYTES] for line in lines]
@@ -87,7 +87,7 @@ def runs(block: bytes) -> Iterator[Run]:
 
 
 def read_raw(block: bytes) -> Iterator[Run | Attempt | Missing]:
-    """What is in whole lines of a raw log."""
+    """Split whole lines of a raw log into runs and the node's records."""
     position = 0
     records = _RECORD.finditer(block) if block.startswith(b"- ") or b"\n- " in block else ()
     for match in records:
@@ -98,6 +98,6 @@ def read_raw(block: bytes) -> Iterator[Run | Attempt | Missing]:
 
 
 def record(what: Attempt | Missing) -> bytes:
-    """A record of the node's own, for a raw log."""
+    """Return the line of a node's record in a raw log."""
     name, number = ("attempt", what.number) if isinstance(what, Attempt) else ("missing", what.bytes)
     return b"- %s F %d\n" % (name.encode(), number)

@@ -1,8 +1,8 @@
-"""A controller: a queue of keys, some workers, and a function that makes the world right for one key.
+"""Runs a controller: a queue of keys, some workers, and a function that reconciles one key.
 
-`reconcile(key)` reads what is, decides, writes, and says when to look again. It must be idempotent: it may be
-killed between any two writes and is called again for any reason. Errors never stop a controller: the key is
-tried again, later each time. Stopping lets the running reconciles finish, so that none is cut between two writes.
+`reconcile(key)` reads the current state, decides, writes, and says when to look again. It must be idempotent: it may
+be killed between any two writes and is called again for any reason. Errors never stop a controller: the key is
+retried, later each time. Stopping lets the running reconciles finish, so that none is cut between two writes.
 """
 
 import asyncio
@@ -14,8 +14,9 @@ from muster.api.status import ApiError
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
+from muster.runtime.lanes import Lane
 from muster.runtime.objects import key_of
-from muster.runtime.queue import QueueObserver, WorkQueue
+from muster.runtime.queue import QueueObserver, WorkQueue, namespace_of
 from muster.runtime.transport import TransportError
 
 T = TypeVar("T")
@@ -29,28 +30,28 @@ Outcome: TypeAlias = Literal["success", "requeue_after", "conflict", "error"]
 # How long a stop waits for running reconciles before it cuts them.
 STOP_LIMIT_SECONDS = 30.0
 
-# A server that is asked may name any number of any size.
+# A server's Retry-After may be any number.
 MOST_RETRY_AFTER_SECONDS = 3600
-# What is not found is no failure as long as the next look comes sooner: watches may lag as much.
+# NotFound is no failure as long as the retry comes sooner than this: watches may lag as much.
 HEARD_WITHIN_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
 
 class ControllerObserver(QueueObserver, Protocol):
-    """What metrics want to hear; `muster.runtime.metrics` has one."""
+    """A receiver of a controller's events for metrics; `muster.runtime.metrics` has one."""
 
     def attach(self, queue: WorkQueue, workers: int) -> None:
-        """The controller's queue, whose depth may be asked at any time, and its number of workers."""
+        """Observe the controller's queue, whose depth may be read at any time, and its number of workers."""
         ...
 
     def reconciled(self, result: Outcome, seconds: float) -> None:
-        """One reconcile ended."""
+        """Count one ended reconcile."""
         ...
 
 
 class Controller:
-    """Calls `reconcile` for every key that needs it, one at a time per key, `workers` at a time in all."""
+    """A caller of `reconcile` for every queued key: one at a time per key, `workers` at a time in all."""
 
     def __init__(
         self,
@@ -62,16 +63,17 @@ class Controller:
         workers: int = 1,
         observer: ControllerObserver | None = None,
         stop_limit_seconds: float = STOP_LIMIT_SECONDS,
+        lane: Callable[[str], Lane] = namespace_of,
     ) -> None:
         self.name = name
-        self.queue = WorkQueue(clock, random, name=name, observer=observer)
+        self.queue = WorkQueue(clock, random, name=name, observer=observer, lane=lane)
         self._reconcile = reconcile
         self._clock = clock
         self._workers = workers
         self._observer = observer
         self._stop_limit = stop_limit_seconds
         self._tasks: list[asyncio.Task[None]] = []
-        self._last_error: dict[str, str] = {}  # by key, of those that fail now
+        self._last_error: dict[str, str] = {}  # by key, of the keys that fail now
         if observer:
             observer.attach(self.queue, workers)
 
@@ -86,7 +88,8 @@ class Controller:
     ) -> None:
         """Queue the keys that an object maps to (its own by default), before and after each of its changes.
 
-        `when(old, new)` says whether a change is of interest. What comes for a key within `gather` seconds is one look.
+        `when(old, new)` says whether a change is of interest. All changes for a key within `gather` seconds cause one
+        reconcile.
         """
         keys_of = keys or _own_key
 
@@ -102,7 +105,7 @@ class Controller:
         informer.on_change(on_change)
 
     async def run(self) -> None:
-        """Work until `stop`. Cancelling it also lets the running reconciles finish; cancelling it twice does not."""
+        """Work until `stop`. Cancelling once also lets the running reconciles finish; cancelling twice does not."""
         names = [f"{self.name}-{number}" for number in range(self._workers)]
         self._tasks = [asyncio.create_task(self._work(), name=name) for name in names]
         try:
@@ -115,7 +118,7 @@ class Controller:
                 task.result()
 
     async def stop(self) -> None:
-        """Start no reconcile any more, and wait for the running ones; after the limit they are cut."""
+        """Start no further reconcile and wait for the running ones; cancel them after the limit."""
         self.queue.shut_down()
         try:
             async with asyncio.timeout(self._stop_limit):
@@ -133,7 +136,7 @@ class Controller:
                 await self._attempt(key)
             finally:
                 self.queue.done(key)
-            # A reconcile may end without ever having waited: the others on the loop come first now.
+            # A reconcile may end without any wait: let the other tasks on the loop run now.
             await self._clock.sleep(0)
 
     async def _attempt(self, key: str) -> None:
@@ -142,7 +145,7 @@ class Controller:
         try:
             after = await self._reconcile(key)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one key, the others go on
-            outcome = self._failed(key, error)
+            outcome = self._handle_failure(key, error)
         else:
             self.queue.forget(key)
             self._last_error.pop(key, None)
@@ -152,7 +155,7 @@ class Controller:
         if self._observer:
             self._observer.reconciled(outcome, self._clock.monotonic() - started)
 
-    def _failed(self, key: str, error: Exception) -> Outcome:
+    def _handle_failure(self, key: str, error: Exception) -> Outcome:
         retry_after = 0.0
         if isinstance(error, ApiError) and error.status.details:
             retry_after = float(min(error.status.details.retry_after_seconds, MOST_RETRY_AFTER_SECONDS))
@@ -180,7 +183,7 @@ class Controller:
 
 
 def _is_behind(error: Exception, delay: float) -> bool:
-    """Whether only our knowledge is old: what we write to has changed, or is going, or has gone as we shall hear."""
+    """Return whether the error only shows that our cache is stale: the written object changed, is going or is gone."""
     if not isinstance(error, ApiError):
         return False
     return (

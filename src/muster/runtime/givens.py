@@ -1,4 +1,4 @@
-"""What is given to everything and never taken: time, chance and identity."""
+"""Holds what every part is given and never takes itself: time, chance and identity."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from muster.runtime.ids import Ids, Random
 
 @dataclass(frozen=True, slots=True)
 class Givens:
-    """Real ones, or those of a test that can be played again."""
+    """A clock, a source of chance and a source of ids: real ones, or those of a reproducible test."""
 
     clock: Clock
     ids: Ids

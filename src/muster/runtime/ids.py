@@ -1,7 +1,7 @@
-"""Identity and chance are given, never taken: the only module that asks the machine for randomness.
+"""Gives identity and chance to everything: the only module that asks the machine for randomness.
 
-Without a seed both draw from the operating system; with one they repeat themselves, so that a run of the whole
-system can be played again.
+Without a seed both draw from the operating system; with a seed they repeat themselves, so that a run of the whole
+system can be replayed.
 """
 
 import random
@@ -12,34 +12,34 @@ SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 
 
 class Random:
-    """Jitter and choices."""
+    """A source of jitter and choices."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random = random.SystemRandom() if seed is None else random.Random(seed)
 
     def fraction(self) -> float:
-        """At least 0, less than 1."""
+        """Return a number that is at least 0 and less than 1."""
         return self._random.random()
 
     def jitter(self, seconds: float, factor: float = 1.0) -> float:
-        """At least `seconds`, less than `seconds * (1 + factor)`."""
+        """Return at least `seconds`, less than `seconds * (1 + factor)`."""
         return seconds * (1.0 + factor * self._random.random())
 
 
 class Ids:
-    """Names that no other object has."""
+    """A source of names that no other object has."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random = random.SystemRandom() if seed is None else random.Random(seed)
 
     def uid(self) -> str:
-        """A version 4 UUID in its text form."""
+        """Return a version 4 UUID in its text form."""
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
 
     def suffix(self, length: int = 5) -> str:
-        """Letters for the end of a generated name."""
+        """Return random letters for the end of a generated name."""
         return "".join(self._random.choices(SAFE_ALPHABET, k=length))
 
     def hexadecimal(self, digits: int = 16) -> str:
-        """Lower-case hexadecimal digits."""
+        """Return random lower-case hexadecimal digits."""
         return f"{self._random.getrandbits(4 * digits):0{digits}x}"

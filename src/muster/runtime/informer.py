@@ -1,9 +1,9 @@
-"""An informer keeps a copy of some of the server's objects and tells others what changed.
+"""Keeps a live copy of some of the server's objects and tells handlers what changed.
 
-The pure half is in `muster.runtime.cache`: what is known and what each answer does to it. Here is the shell that
-asks: a paged list, then a watch that is resumed where it ended, and a new list when the server no longer knows
-that place. Whatever the server does, requests never come in a hot loop: a stream earns an immediate successor only
-by having lived as long as the pause would be.
+The pure half is in `muster.runtime.cache`: what is known and what each answer changes. This module does the requests:
+a paged list, then a watch that is resumed where it ended, and a new list when the server no longer knows that
+place. Whatever the server does, requests never come in a hot loop: only a stream that lived as long as the pause would
+be is followed by the next one at once.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from muster.runtime.cache import Cache, Change, IndexFunction, Keep, Reflector, 
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
-from muster.runtime.transport import TransportError
+from muster.runtime.transport import ClosedError, TransportError, UnreadableAnswerError
 
 T = TypeVar("T")
 
@@ -26,21 +26,30 @@ T = TypeVar("T")
 WATCH_SECONDS = 300.0
 # Bookmarks come every minute: a stream silent for three is dead, whatever TCP thinks.
 SILENCE_SECONDS = 180.0
-# So many events are handled, or for so long, before others on the loop get a turn.
+# The informer handles so many events, or for so long, before other tasks on the loop get a turn.
 _BURST, _TURN_SECONDS = 500, 0.001
 
 log = logging.getLogger(__name__)
 
 
+class Outage:
+    """An outage of a server, shared by the informers that follow it. reported: whether it was logged."""
+
+    def __init__(self) -> None:
+        self.reported = False
+
+
 class Informer(Generic[T]):
     """A live copy of the objects of one kind, in one namespace or all, that match the selectors.
 
-    Objects are shared and must not be changed. Handlers run on the loop, must be quick and must not fail; what
-    they raise ends the informer.
+    Objects are shared and must not be changed. Handlers run on the loop, must be quick and must not fail; an exception
+    of a handler ends the informer.
 
-    optional: where the server does not serve the kind there are none, until it does; else that is waited for.
-    kept: what is kept of each object.
-    heard: told None whenever a watch has begun, and else what interrupted it; without it, the log is told.
+    optional: while the server does not serve the kind there are no objects; without it, the informer waits for the
+    kind.
+    kept: reduces each object to what is stored.
+    heard: called with None whenever a watch has begun, and with each error; without it, errors are logged.
+    outage: shared with the informers that follow the same server.
     """
 
     def __init__(
@@ -57,12 +66,13 @@ class Informer(Generic[T]):
         optional: bool = False,
         kept: Keep = lean,
         heard: Callable[[ApiError | TransportError | None], None] | None = None,
+        outage: Outage | None = None,
     ) -> None:
         self.kind = kind
         self.optional = optional
         self.name = f"informer-{kind.resource}"
         self.synced = asyncio.Event()
-        self.trouble = ""  # what failed last; a list or a watch that begins clears it
+        self.trouble = ""  # the last failure; a list or a watch that begins clears it
         self._client = client
         self._clock = clock
         self._random = random
@@ -72,19 +82,20 @@ class Informer(Generic[T]):
         self._reflector: Reflector[T] = Reflector(self._cache, kept)
         self._handlers: list[Callable[[T | None, T | None], None]] = []
         self._heard = heard
-        self._reported = ""  # the trouble of which the log was told last; a watch that begins clears it
+        self._reported = ""  # the last logged trouble; a watch that begins clears it
+        self._outage = outage if outage is not None else Outage()
         self._failures = 0
 
     def get(self, key: str) -> T | None:
-        """The object with that key, as last seen."""
+        """Return the object with that key, as last seen."""
         return self._cache.get(key)
 
     def all(self) -> list[T]:
-        """All objects."""
+        """Return all objects."""
         return self._cache.all()
 
     def by(self, index: str, value: str) -> list[T]:
-        """The objects for which the index function gave that value."""
+        """Return the objects for which the index function gave that value."""
         return self._cache.by(index, value)
 
     def __len__(self) -> int:
@@ -96,14 +107,15 @@ class Informer(Generic[T]):
         return self._reflector.version
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
-        """One more way to look objects up, at any time. Adding the same one twice is fine."""
+        """Add one more index, at any time. Adding the same one twice is fine."""
         self._cache.add_index(name, function)
 
     def on_change(self, handler: Callable[[T | None, T | None], None]) -> None:
-        """Call `handler(old, new)` for every change: old is None for a new object, new is None for one that is gone.
+        """Call `handler(old, new)` for every change: old is None for a new object, new is None for a deleted one.
 
-        A handler that comes late hears of every object there is first. An object that was deleted and made again
-        while it was not looked at is two changes.
+        A handler that is added late is first called for every present object. An object that was deleted and created
+        again
+        between two answers is two changes.
         """
         self._handlers.append(handler)
         for obj in self._cache.all():
@@ -175,7 +187,7 @@ class Informer(Generic[T]):
             raise TransportError(message) from error
 
     async def _tell(self, changes: list[Change[T]]) -> None:
-        # A handler that comes during this has been told of the new state already.
+        # A handler that is added meanwhile has been called for the new state already.
         handlers = tuple(self._handlers)
         for number, (old, new) in enumerate(changes, 1):
             for handler in handlers:
@@ -193,17 +205,25 @@ class Informer(Generic[T]):
 
     def _begun(self) -> None:
         self.trouble = self._reported = ""
+        self._outage.reported = False
         if self._heard is not None:
             self._heard(None)
 
     def _report(self, error: ApiError | TransportError) -> None:
-        """Tell the log what is new: a server that is away is one trouble, however long it is and each try fails."""
-        is_known = str(error) == self._reported or (isinstance(error, TransportError) and bool(self._reported))
+        """Log an error if it is new.
+
+        An unreachable server is one outage, however long it lasts and each retry fails.
+        """
+        is_away = isinstance(error, TransportError) and not isinstance(error, UnreadableAnswerError)
+        is_known = str(error) == self._reported or (is_away and (bool(self._reported) or self._outage.reported))
         if is_known:
             return
         fields: dict[str, Any] = {"resource": self.kind.resource}
-        if isinstance(error, ApiError) and error.code == 410:
+        if isinstance(error, ClosedError):
+            log.debug("%s: no longer followed: %s", self.kind.resource, error, extra=fields)
+        elif isinstance(error, ApiError) and error.code == 410:
             log.debug("%s: version too old, listing again: %s", self.kind.resource, error, extra=fields)
         else:
             self._reported = str(error)
+            self._outage.reported |= is_away
             log.warning("%s: list and watch interrupted: %s", self.kind.resource, error, extra=fields)

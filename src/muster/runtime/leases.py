@@ -1,4 +1,4 @@
-"""Leader election: of many candidates, at most one works (client-go's algorithm on a Lease).
+"""Elects a leader: of many candidates, at most one works (client-go's algorithm on a Lease).
 
 A candidate takes the Lease when it is free, or when it has watched it for a whole lease time without seeing it
 renewed: only its own clock counts, never the times written in the object. The holder renews it every few seconds.
@@ -30,22 +30,22 @@ from muster.runtime.transport import Request, Response, Transport, TransportErro
 
 # Candidates try for a free Lease at random between one and 2.2 times the retry period (client-go).
 _JITTER = 1.2
-# One that stands by looks so many times in a retry period, and up to a fifth later: the lease's time begins for it when
-# it sees a renewal, so that a take-over is as much later as the look was.
+# A standby reads the Lease so many times in a retry period, plus a jitter of a fifth. The lease's time begins for the
+# standby when it sees a renewal, so a late read delays a take-over by as much.
 _LOOKS, _LOOK_JITTER = 2, 0.2
-# A look at the very end of a lease might come before it.
+# A read at the very end of a lease might come before that end.
 _AFTER = 0.01
 
 log = logging.getLogger(__name__)
 
 
 class LeadershipLostError(Exception):
-    """The lease could not be renewed in time, or another candidate has it."""
+    """A lease that could not be renewed in time, or that another candidate has taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a lease lasts, when the holder gives up renewing it, and how often it tries. In seconds."""
+    """The length of a lease, the limit of its renewal and the interval between tries, in seconds."""
 
     lease: float = 15.0
     renew_limit: float = 10.0
@@ -57,7 +57,7 @@ class Timing:
 
 
 def claim(lease: Lease | None, identity: str, unchanged: float, now: datetime, timing: Timing) -> LeaseSpec | None:
-    """What to write to hold the lease, or None while another holds it.
+    """Return the spec to write to hold the lease, or None while another candidate holds it.
 
     `unchanged` is for how many seconds the candidate has seen the Lease as it is.
     """
@@ -100,24 +100,25 @@ class Election:
         self._timing = timing
         self._seen: Lease | None = None
         self._seen_at = 0.0
-        self._trouble = ""  # why the last look failed
+        self._trouble = ""  # why the last try failed
         self._renewed_at: float | None = None  # when the last renewal that succeeded was sent
 
     @property
     def leading(self) -> bool:
-        """Whether no other candidate can have the lease yet, nor will before what is sent now has arrived."""
+        """Whether no other candidate can have the lease now, nor will before a request sent now has arrived."""
         return self._renewed_at is not None and self._clock.monotonic() < self._renewed_at + self._timing.renew_limit
 
     def fence(self, transport: Transport) -> Transport:
-        """The same transport, but writes fail unless this candidate is leading; so do those that are tried again."""
+        """Return a transport whose writes, retries included, fail unless this candidate is leading."""
         return _Fence(transport, lambda: self.leading)
 
     async def run(
         self, work: Callable[[], Coroutine[Any, Any, None]], hang_up: Callable[[], Awaitable[None]] | None = None
     ) -> None:
-        """Wait for the lease, then do the work while holding it; give it back when the work is done or cancelled.
+        """Wait for the lease, do the work while holding it, and release it when the work is done or cancelled.
 
-        hang_up: called when the lease is lost, before the work is: what is under way then is of no use any more, and
+        hang_up: called when the lease is lost, before the work is cancelled: requests under way are of no use any more,
+        and
         the work need not wait for a server that may not answer.
 
         Raises `LeadershipLostError` when the lease is lost; the work has been cancelled and has ended by then.
@@ -134,8 +135,8 @@ class Election:
                 self._renewed_at = None
                 if hang_up is not None:
                     await hang_up()
-            await _end(working)
-            await _end(renewing)
+            await _end_task(working)
+            await _end_task(renewing)
             await self._release()
         if working in ended:
             return working.result()
@@ -143,7 +144,7 @@ class Election:
         raise LeadershipLostError(f"{self.identity} could not renew lease {self._namespace}/{self._name} in time")
 
     def _until_next_look(self) -> float:
-        """Seconds; where another holds the Lease, no longer than until its time is over."""
+        """Return the seconds to the next try; where another holds the Lease, no longer than until it expires."""
         if self._seen is None or not self._seen.spec.holder_identity:
             return self._random.jitter(self._timing.retry, _JITTER)
         pause = self._random.jitter(self._timing.retry / _LOOKS, _LOOK_JITTER)
@@ -151,7 +152,7 @@ class Election:
         return min(pause, left + _AFTER) if left > 0 else pause
 
     async def _renew(self) -> None:
-        """Returns when the lease is lost."""
+        """Renew the lease until it is lost."""
         assert self._renewed_at is not None
         while True:
             await self._clock.sleep(self._timing.retry)
@@ -166,23 +167,23 @@ class Election:
                 return
 
     async def _try(self) -> bool:
-        """One look at the Lease. Whether this candidate leads now.
+        """Try once to take or renew the Lease, and return whether this candidate leads now.
 
-        An answer that never comes, as over a connection that has died in silence, leaves time for another try.
+        A request without an answer, as over a silently broken connection, is cut early enough for another try.
         """
         patience = self._timing.renew_limit / 2
         try:
             async with asyncio.timeout(patience):
-                return await self._take()
+                return await self._claim_lease()
         except TimeoutError:
-            self._failed(f"no answer within {patience:g} s")
+            self._log_failure(f"no answer within {patience:g} s")
         except (ApiError, TransportError) as error:
             lost_a_race = isinstance(error, ApiError) and error.code == 409
-            self._failed("" if lost_a_race else str(error))
+            self._log_failure("" if lost_a_race else str(error))
         return False
 
-    async def _take(self) -> bool:
-        """Read the Lease and write it if it may be ours. Whether it is."""
+    async def _claim_lease(self) -> bool:
+        """Read the Lease and write it if this candidate may hold it; return whether it does."""
         started = self._clock.monotonic()
         await self._look()
         spec = claim(self._seen, self.identity, started - self._seen_at, self._clock.now(), self._timing)
@@ -192,10 +193,10 @@ class Election:
             await self._write(spec)
             self._renewed_at = sent_at
         self._trouble = ""
-        return spec is not None and self.leading  # an answer that took too long is no use
+        return spec is not None and self.leading  # an answer that came too late is useless
 
-    def _failed(self, problem: str) -> None:
-        """Said once, for as long as it is the same."""
+    def _log_failure(self, problem: str) -> None:
+        """Log a problem once, as long as it stays the same."""
         if problem and problem != self._trouble:
             log.warning("lease %s/%s: %s", self._namespace, self._name, problem)
         self._trouble = problem
@@ -211,12 +212,12 @@ class Election:
             lease = Lease(metadata=ObjectMeta(name=self._name, namespace=self._namespace), spec=spec)
             self._seen = await self._client.create(LEASE, lease)
         else:
-            # With the resource version in it: of two candidates only one succeeds.
+            # The update names the resource version: of two candidates only one succeeds.
             self._seen = await self._client.update(LEASE, msgspec.structs.replace(self._seen, spec=spec))
         self._seen_at = self._clock.monotonic()
 
     async def _release(self) -> None:
-        """Let others have the lease at once."""
+        """Release the lease at once for other candidates."""
         if not self.leading or self._seen is None:
             return
         spec = LeaseSpec(
@@ -249,7 +250,7 @@ class _Fence:
         await self._transport.close()
 
 
-async def _end(task: asyncio.Task[None]) -> None:
+async def _end_task(task: asyncio.Task[None]) -> None:
     if task.done():
         return
     task.cancel()

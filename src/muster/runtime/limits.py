@@ -1,4 +1,4 @@
-"""How much is taken of a server that is not to be trusted with our memory and time."""
+"""Limits how much is read from a server that must not be trusted with our memory and time."""
 
 from msgspec import Struct
 
@@ -6,13 +6,13 @@ from muster.runtime.transport import TransportError
 
 
 class Limits(Struct, frozen=True):
-    """More is no answer.
+    """The most that one answer, event or list may hold; a larger one is refused.
 
-    page: objects that a list asks for at once.
+    page: objects that a list requests at once.
     objects, size: of a whole list, and the bytes of all its pages.
-    parts: objects, arrays, members and elements in one answer. What is made of many small ones takes a hundred times
-        their bytes, and long.
-    line, line_parts: bytes of one event, and the same of it.
+    parts: objects, arrays, members and elements in one answer. Decoding many small parts takes a hundred times their
+        bytes, and long.
+    line, line_parts: the bytes and the parts of one event.
     """
 
     page: int
@@ -23,15 +23,15 @@ class Limits(Struct, frozen=True):
     line_parts: int
 
     def admit(self, body: bytes) -> None:
-        """An answer, before anything is made of it. Raises `TransportError`."""
+        """Check an answer before it is decoded. Raises `TransportError`."""
         _admit(body, self.parts)
 
     def admit_line(self, line: bytes) -> None:
-        """The same of an event."""
+        """Check an event before it is decoded. Raises `TransportError`."""
         _admit(line, self.line_parts)
 
     def admit_list(self, plural: str, objects: int, size: int) -> None:
-        """What has come of it so far. Raises `TransportError`."""
+        """Check the pages of a list so far. Raises `TransportError`."""
         if objects > self.objects:
             raise TransportError(f"the server lists more than {self.objects} {plural}")
         if size > self.size:
@@ -39,5 +39,5 @@ class Limits(Struct, frozen=True):
 
 
 def _admit(body: bytes, parts: int) -> None:
-    if sum(map(body.count, (b"{", b"[", b","))) > parts:  # more, where text has such characters
+    if sum(map(body.count, (b"{", b"[", b","))) > parts:  # counts too many where strings hold such characters
         raise TransportError(f"the server sent more than {parts} parts at once")

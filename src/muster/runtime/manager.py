@@ -1,8 +1,8 @@
-"""The manager: starts the parts of a process in order, and stops them in order.
+"""Starts the parts of a process in order, and stops them in order.
 
-Order: informers, until each has its first list; then everything added, as it was added. Stopping goes backwards,
-so that what others still use (events, caches) goes last. Nothing dies silently: when any part ends before it was
-asked to, everything is stopped and `run` raises its error.
+Order: informers, until each has its first list; then every added part, in the order of adding. Stopping goes
+backwards, so that the parts on which others depend (events, caches) stop last. Nothing dies silently: when any part
+ends before it was stopped, everything is stopped and `run` raises its error.
 """
 
 import asyncio
@@ -17,8 +17,10 @@ from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Controller, Reconcile
 from muster.runtime.ids import Random
-from muster.runtime.informer import Informer
+from muster.runtime.informer import Informer, Outage
+from muster.runtime.lanes import Lane
 from muster.runtime.metrics import Registry
+from muster.runtime.queue import namespace_of
 from muster.runtime.tasks import cancel
 
 T = TypeVar("T")
@@ -36,7 +38,7 @@ class Runnable(Protocol):
 
     @property
     def name(self) -> str:
-        """For logs and errors."""
+        """The name in logs and errors."""
         ...
 
     async def run(self) -> None:
@@ -44,12 +46,12 @@ class Runnable(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Ask `run` to end soon, and wait for what is being written."""
+        """Ask `run` to end soon, and wait for the writes under way."""
         ...
 
 
 class Manager:
-    """Owns the informers and the parts of one process, all on one event loop."""
+    """The owner of the informers and parts of one process, all on one event loop."""
 
     def __init__(
         self,
@@ -61,20 +63,26 @@ class Manager:
         kept: Keep = lean,
         stop_limit_seconds: float = STOP_LIMIT_SECONDS,
     ) -> None:
-        """registry: where the parts count what they do. kept: what informers keep of each object."""
+        """Start empty. `registry` holds the parts' metrics.
+
+        `kept` reduces each object that informers see to what is stored.
+        """
         self.client = client
         self.clock = clock
         self.random = random
         self.registry = registry or Registry()
         self.ready = asyncio.Event()
         self._kept = kept
+        self._outage = Outage()
         self._stop_limit = stop_limit_seconds
         self._informers: dict[tuple[Kind[Any], *_Where], Informer[Any]] = {}
-        self._shared: dict[tuple[Kind[Object], *_Where], Informer[Any]] = {}  # with those who want the metadata alone
+        self._shared: dict[
+            tuple[Kind[Object], *_Where], Informer[Any]
+        ] = {}  # object informers that serve metadata-only callers too
         self._following: dict[Informer[Any], asyncio.Task[None]] = {}
         self._parts: list[Runnable] = []
         self._started: list[tuple[Runnable, asyncio.Task[None]]] = []
-        self._tasks: dict[asyncio.Task[None], None] = {}  # those that have not ended, in order
+        self._tasks: dict[asyncio.Task[None], None] = {}  # the running tasks, in order of their start
         self._running = False
         self._stopping = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -90,25 +98,28 @@ class Manager:
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         optional: bool = False,
     ) -> Informer[T]:
-        """The one informer of that kind, namespace and selectors; more indexes are added to it.
+        """Return the one informer of that kind, namespace and selectors, with these indexes added.
 
-        It is optional, so that a kind which is not served holds up no start, if one who asks says so.
-
-        Those who want no more than the metadata share it with those who want the objects, if they ask before it runs:
-        what is asked for later is of a kind that may be forgotten, by those who asked alone.
+        An optional informer holds up no start when its kind is not served; one caller that says so is enough.
+        Callers that want only the metadata share the informer of those that want the objects, if they ask before `run`.
+        What is
+        requested later is of a kind that may be forgotten, so it is followed for those callers alone.
         """
         where = (namespace, labels, fields)
         found = self._informers.get((kind, *where))
         if found is None:
-            found = self._follower(kind, where)
+            found = self._make_follower(kind, where)
             self._informers[kind, *where] = found
         found.optional |= optional
         for name, function in (indexes or {}).items():
             found.add_index(name, function)
         return found
 
-    def _follower(self, kind: Kind[Any], where: _Where) -> Informer[Any]:
-        """An informer for one more view of some objects: of one and its metadata, the one that sees all."""
+    def _make_follower(self, kind: Kind[Any], where: _Where) -> Informer[Any]:
+        """Return an informer for one more view of some objects.
+
+        A metadata view and an object view share the wider one.
+        """
         metadata = (kind.seen_as(Object), *where)
         shares = kind.type is not dict and not self._running
         known = self._shared.get(metadata) if shares else None
@@ -118,7 +129,7 @@ class Manager:
         namespace, labels, fields = where
         found = Informer(
             self.client, kind, self.clock, self.random, namespace=namespace, labels=labels, fields=fields,
-            kept=self._kept,
+            kept=self._kept, outage=self._outage,
         )  # fmt: skip
         if shares:
             self._shared.setdefault(metadata, found)
@@ -127,50 +138,52 @@ class Manager:
         return found
 
     def forget(self, kind: Kind[Any], *, namespace: str = "", fields: str = "") -> None:
-        """Stop following a kind that is no longer served, or what of it was asked for with this namespace and selector.
+        """Stop following a kind that is no longer served, or its informers with this namespace and selector.
 
-        Its informers keep what they have seen, and get no older.
+        Those informers keep what they have seen, and get no updates.
         """
         part = namespace or fields
         for key in [key for key in self._informers if key[0] == kind]:
             if part and key[1:] != (namespace, "", fields):
                 continue
             informer = self._informers.pop(key)
-            informer.synced.set()  # what will not come is not waited for
+            informer.synced.set()  # nothing will come, so nothing waits for it
             if task := self._following.pop(informer, None):
                 task.cancel()
 
     @property
     def awaited(self) -> list[str]:
-        """The resources of which nothing is known yet: the start waits for them."""
+        """The resources that still have no first list: the start waits for them."""
         unknown = (informer for informer in self._informers.values() if not informer.synced.is_set())
         return sorted({informer.kind.resource for informer in unknown})
 
     @property
     def trouble(self) -> str:
-        """Why something is awaited, in the words of the last failure, of the first by name; "" if there is none."""
+        """The last failure of the first awaited resource by name; "" if there is none."""
         unknown = (each for each in self._informers.values() if not each.synced.is_set())
         return next((each.trouble for each in sorted(unknown, key=lambda each: each.kind.resource) if each.trouble), "")
 
     def unready(self) -> str:
-        """What the start waits for, and why; "" if all has started."""
+        """Return what the start waits for, and why; "" if everything has started."""
         if self.ready.is_set():
             return ""
         why = f": {self.trouble}" if self.trouble else ""
         return f"waiting for {', '.join(self.awaited) or 'its parts to start'}{why}"
 
-    def controller(self, name: str, reconcile: Reconcile, *, workers: int = 1) -> Controller:
-        """A controller that counts what it does in this manager's registry; the caller runs it."""
+    def controller(
+        self, name: str, reconcile: Reconcile, *, workers: int = 1, lane: Callable[[str], Lane] = namespace_of
+    ) -> Controller:
+        """Return a controller that counts in this manager's registry; the caller runs it."""
         observer = self.registry.controller(name)
-        return Controller(name, reconcile, self.clock, self.random, workers=workers, observer=observer)
+        return Controller(name, reconcile, self.clock, self.random, workers=workers, observer=observer, lane=lane)
 
     def add(self, part: Runnable) -> None:
-        """Run this part too; only before `run`."""
+        """Add a part to run; only before `run`."""
         assert not self._running, "parts are added before the manager runs"
         self._parts.append(part)
 
     async def run(self) -> None:
-        """Start everything and keep it going until `stop`, cancellation, or the first failure, which is raised."""
+        """Start everything and keep it running until `stop`, cancellation, or the first failure, which is raised."""
         assert not self._running, "a manager runs once"
         self._running = True
         starting = asyncio.create_task(self._start_all(), name="manager-start")
@@ -188,7 +201,7 @@ class Manager:
             raise self._failure
 
     async def stop(self) -> None:
-        """Stop everything, in order; returns when all is quiet. Does nothing if `run` was never called."""
+        """Stop everything, in order; returns when everything has ended. Does nothing if `run` was never called."""
         self._stopping.set()
         if self._running:
             await self._stopped.wait()

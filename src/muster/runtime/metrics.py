@@ -1,7 +1,7 @@
-"""Numbers for Prometheus: one registry per process part, never the library's global one.
+"""Registers metrics for Prometheus: one registry per process part, never the library's global one.
 
-Names of queues and controllers are those of client-go and controller-runtime, so that their dashboards fit. What
-can be asked at any time (depth, age of running work) is asked when it is scraped and costs nothing in between.
+Names of queues and controllers are those of client-go and controller-runtime, so that their dashboards fit. Values
+that can be read at any time (depth, age of running work) are read at a scrape and cost nothing in between.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,10 +48,10 @@ class Gauges(NamedTuple):
 
 
 class Registry:
-    """Metrics by name; asking for one again gives the same."""
+    """Metrics by name; the same name always gives the same metric."""
 
     def __init__(self, *, process: bool = False) -> None:
-        """With `process`, the numbers of the operating system and the interpreter are there too."""
+        """Start empty; with `process`, include the numbers of the operating system and the interpreter."""
         self._registry = CollectorRegistry(auto_describe=True)
         self._metrics: dict[str, MetricWrapperBase] = {}
         if process:
@@ -60,29 +60,29 @@ class Registry:
             GCCollector(registry=self._registry)
 
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
-        """A number that only grows."""
+        """Return a number that only grows."""
         return self._metric(Counter, name, text, labels)
 
     def gauge(self, name: str, text: str, labels: Sequence[str] = ()) -> Gauge:
-        """A number that goes up and down."""
+        """Return a number that goes up and down."""
         return self._metric(Gauge, name, text, labels)
 
     def histogram(
         self, name: str, text: str, labels: Sequence[str] = (), buckets: Sequence[float] = Histogram.DEFAULT_BUCKETS
     ) -> Histogram:
-        """How often a number was how big."""
+        """Return a distribution of observed numbers over buckets."""
         return self._metric(partial(Histogram, buckets=buckets), name, text, labels)
 
     def scraped(self, ask: Callable[[], Iterable[Gauges]]) -> None:
-        """Gauges that are asked for at every scrape, and cost nothing in between."""
+        """Add gauges that are computed at every scrape and cost nothing in between."""
         self._registry.register(_Scraped(ask))
 
     def controller(self, name: str) -> "ControllerMetrics":
-        """What a `Controller` of that name takes as its observer."""
+        """Return the observer for a `Controller` of that name."""
         return ControllerMetrics(self, name)
 
     def text(self) -> bytes:
-        """All metrics, in the text format of `CONTENT_TYPE`."""
+        """Return all metrics in the text format of `CONTENT_TYPE`."""
         return generate_latest(self._registry)
 
     def _metric(self, make: Callable[..., M], name: str, text: str, labels: Sequence[str]) -> M:
@@ -97,7 +97,10 @@ class _Scraped(Collector):
         self._ask = ask
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: a gauge may have the name of a counter but for its `_total`, which the registry takes for one."""
+        """Yield nothing.
+
+        A gauge may share its name with a counter's without `_total`, which the registry would take for one name.
+        """
         return ()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -149,7 +152,7 @@ class ControllerMetrics:
         )
 
     def attach(self, queue: WorkQueue, workers: int) -> None:
-        """Ask this queue at every scrape."""
+        """Read this queue at every scrape."""
         self._limit.set(workers)
         self._depth.set_function(lambda: len(queue))
         self._active.set_function(lambda: len(queue.working))
@@ -157,23 +160,23 @@ class ControllerMetrics:
         self._longest.set_function(lambda: max(queue.working.values(), default=0.0))
 
     def added(self) -> None:
-        """A key was added, or added again."""
+        """Count a key that was added, or added again."""
         self._adds.inc()
 
     def retried(self) -> None:
-        """A key was added because its reconcile failed."""
+        """Count a key that was added because its reconcile failed."""
         self._retries.inc()
 
     def started(self, waited_seconds: float) -> None:
-        """A worker took a key."""
+        """Count a key that a worker took."""
         self._waits.observe(waited_seconds)
 
     def finished(self, worked_seconds: float) -> None:
-        """A worker is done with a key."""
+        """Count a key that a worker is done with."""
         self._works.observe(worked_seconds)
 
     def reconciled(self, result: Outcome, seconds: float) -> None:
-        """One reconcile ended. A conflict is an error like any other here, as in controller-runtime."""
+        """Count one ended reconcile. A conflict is an error like any other here, as in controller-runtime."""
         if result in ("conflict", "error"):
             result = "error"
             self._errors.inc()

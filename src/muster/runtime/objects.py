@@ -1,6 +1,6 @@
-"""What the runtime knows of any object: its metadata, its key and its revision.
+"""Reads from any object what the runtime needs: its metadata, its key and its revision.
 
-A key is `namespace/name`, or `name` for cluster-wide objects: what caches are indexed by and queues carry.
+A key is `namespace/name`, or `name` for cluster-wide objects. Caches are indexed by keys and queues carry them.
 """
 
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from muster.api.kinds import Kind
-from muster.api.meta import ObjectMeta
+from muster.api.meta import ObjectMeta, controller_of
+from muster.runtime.lanes import Lane
 
 if TYPE_CHECKING:
     from muster.api.core import ObjectReference
@@ -19,7 +20,7 @@ NO_REVISION: Revision = (0, "")
 
 
 def meta_of(obj: Any) -> ObjectMeta:
-    """The metadata of a typed view or of a plain JSON object."""
+    """Return the metadata of a typed view or of a plain JSON object."""
     if isinstance(obj, dict):
         return msgspec.convert(obj.get("metadata") or {}, ObjectMeta)
     meta: ObjectMeta = obj.metadata
@@ -27,39 +28,54 @@ def meta_of(obj: Any) -> ObjectMeta:
 
 
 def key_of(obj: Any) -> str:
-    """`namespace/name`, or `name` for a cluster-wide object."""
+    """Return `namespace/name`, or `name` for a cluster-wide object."""
     meta = meta_of(obj)
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
-# An index of informers.
+# The name of an informers' index.
 BY_NAMESPACE = "namespace"
 
 
 def by_namespace(obj: Any) -> tuple[str]:
-    """Where an informer finds the object by `BY_NAMESPACE`."""
+    """Return the value of the index `BY_NAMESPACE` for an object."""
     return (meta_of(obj).namespace,)
 
 
+def family_of(key: str, obj: Any) -> Lane:
+    """Return the lane of an object in a work queue.
+
+    The objects of one namespace and one owning controller share a lane. obj: the object with that key; None if unknown.
+    """
+    owner = controller_of(meta_of(obj)) if obj is not None else None
+    return split_key(key)[0], owner.uid if owner is not None else ""
+
+
 def split_key(key: str) -> tuple[str, str]:
-    """The namespace ("" if cluster-wide) and the name in a key."""
+    """Return the namespace ("" if cluster-wide) and the name in a key."""
     namespace, _, name = key.rpartition("/")
     return namespace, name
 
 
 def revision_of(obj: Any) -> Revision:
-    """Greater in the newer of two states of an object, or of two objects of one resource."""
+    """Return a value that is greater in the newer of two states of an object, or of two objects of one resource."""
     return revision(meta_of(obj).resource_version)
 
 
 def revision(resource_version: str) -> Revision:
-    """`NO_REVISION` for a version that is no decimal number, which says nothing of its age (KEP-5504)."""
+    """Return the revision.
+
+    `NO_REVISION` for a version that is no decimal number and tells no age (kubernetes KEP-5504).
+    """
     return (len(resource_version), resource_version) if resource_version.isdecimal() else NO_REVISION
 
 
 def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> "ObjectReference":
-    """Names the very object, for events; `field_path` names a part of it (`spec.containers{main}`)."""
-    from muster.api.core import ObjectReference  # a client that only asks does without all those types
+    """Return a reference to this very object, for events.
+
+    `field_path` names a part of it (`spec.containers{main}`).
+    """
+    from muster.api.core import ObjectReference  # a client that only reads needs none of these types
 
     meta = meta_of(obj)
     return ObjectReference(
@@ -74,9 +90,9 @@ def reference(kind: Kind[Any], obj: Any, field_path: str = "") -> "ObjectReferen
 
 
 def merge_patch(new: msgspec.Struct, old: msgspec.Struct | None = None) -> dict[str, Any]:
-    """A JSON merge patch that makes a part of an object just this: fields that are absent in it are taken away.
+    """Return the JSON merge patch that makes a part of an object equal to `new`: absent fields are removed.
 
-    old: what it was; fields that are the same are left out.
+    old: the part as it was; fields that are the same are left out.
     """
     patch: dict[str, Any] = {}
     written: dict[str, Any] = msgspec.to_builtins(new)

@@ -1,8 +1,9 @@
-"""What a controller has written itself and its caches do not show yet: without it, it would decide the same again.
+"""Remembers a controller's own writes until its caches show them: else it would decide the same again.
 
-Either nothing is decided before all of it is seen (`Expectations`: a second pod would be made for an index), or it
-counts until it is seen (`MutationCache`: quota is given in quick succession). Versions of one resource are comparable
-(KEP-5504), so one stands for any count of writes, and a list after a lost watch answers the question like an event.
+Either the controller decides nothing before it has seen all of them (`Expectations`: a second pod would be created for
+an index), or the write counts until it is seen (`MutationCache`: quota is given in quick succession). Versions of one
+resource are comparable (kubernetes KEP-5504), so one version stands for any number of writes, and a list after a
+lost watch answers the question like an event.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,10 +17,11 @@ T = TypeVar("T")
 
 
 class Expectations(Struct):
-    """Of one object and its dependents (as in Kubernetes since 1.36). A deletion has no version: it must be seen.
+    """The writes to one object and its dependents that the caches must show (as in Kubernetes since 1.36).
 
+    A deletion has no version: it must be seen.
     owner: the last state that was written. dependents: the newest.
-    going: UIDs of dependents that were asked to be deleted. gone: of those that the server no longer knows.
+    going: UIDs of dependents whose deletion was requested. gone: of those that the server no longer knows.
     """
 
     owner: Revision = NO_REVISION
@@ -28,22 +30,25 @@ class Expectations(Struct):
     gone: set[str] = field(default_factory=set)
 
     def wrote_owner(self, obj: Any) -> None:
-        """The server stored this."""
+        """Expect this state of the owner, which the server stored."""
         self.owner = max(self.owner, revision_of(obj))
 
     def wrote(self, dependent: Any) -> None:
-        """The server stored this."""
+        """Expect this state of the dependent, which the server stored."""
         self.dependents = max(self.dependents, revision_of(dependent))
 
     def saw(self, uid: str, dependent: Any | None) -> None:
-        """The cache has the dependent like this now, or no more."""
+        """Note that the cache has the dependent in this state now, or no longer has it."""
         if dependent is None:
             self.gone.discard(uid)
         if dependent is None or meta_of(dependent).deletion_timestamp is not None:
             self.going.discard(uid)
 
     def are_met(self, owner: Any, version: str) -> bool:
-        """Whether the caches show all of it, that of the dependents up to the version; deletions as `saw` was told."""
+        """Return whether the caches show every write.
+
+        The dependents up to the version, deletions as reported to `saw`.
+        """
         return (
             revision_of(owner) >= self.owner
             and revision(version) >= self.dependents
@@ -60,9 +65,9 @@ class Expectations(Struct):
 
 
 class MutationCache(Generic[T]):
-    """Objects as they were seen last, or as our own write made them, where that is newer (as client-go's).
+    """Objects as last seen, or as our own write left them where that is newer (as client-go's).
 
-    seen: the object with a key, as an informer has it.
+    seen: returns the object with a key, as an informer has it.
     """
 
     def __init__(self, seen: Callable[[str], T | None]) -> None:
@@ -70,17 +75,20 @@ class MutationCache(Generic[T]):
         self._written: dict[str, T] = {}
 
     def get(self, key: str) -> T | None:
-        """The object with that key."""
+        """Return the object with that key."""
         seen, written = self._seen(key), self._written.get(key)
         return seen if seen is None or written is None else max(seen, written, key=revision_of)
 
     def wrote(self, obj: T) -> None:
-        """The server stored this."""
+        """Remember this state, which the server stored."""
         if self._seen(key_of(obj)) is not None:
             self._written[key_of(obj)] = obj
 
     def is_news(self, key: str, seen: T | None) -> bool:
-        """Whether what the informer shows now is newer than what we wrote; to be asked at each of its changes."""
+        """Return whether the informer's state is newer than our write.
+
+        Call it at each change that the informer reports.
+        """
         written = self._written.get(key)
         if written is None:
             return True

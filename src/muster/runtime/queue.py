@@ -1,18 +1,20 @@
-"""The queue between events and workers: what keys need a look, each once.
+"""Queues keys between events and workers: each key that needs a reconcile, once.
 
 Invariants
 - A key is handed to one worker at a time. Added again meanwhile, it comes back after `done`.
 - A key waits at most once: adding it again may only raise its priority or bring its time forward.
-- Higher priorities first; equal ones in the order in which they became ready.
-- A key's delay ends with an earlier `add`: the worker that reconciles the key says anew when to look again.
+- Higher priorities first; of equal ones the namespaces take turns, and within one keys come in the order in which
+  they became ready. So a namespace with many keys makes only its own keys wait for them.
+- A key's delay ends with an earlier `add`: the worker that reconciles the key sets the next delay.
 
-It belongs to one event loop, knows nothing of what keys mean, and keeps nothing that matters: what is lost at
-shutdown is found again by the next list.
+A queue belongs to one event loop, knows nothing of what keys mean, and holds nothing that matters: keys that are lost
+at shutdown come back with the next list.
 """
 
 import asyncio
 import heapq
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -20,30 +22,31 @@ from msgspec import Struct
 from muster.runtime.backoff import Backoff
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
+from muster.runtime.lanes import Lane, Lanes
 
-# client-go starts at 5 ms; a minute at most, so that a repaired server is noticed soon.
+# client-go starts at 5 ms; at most a minute, so that a repaired server is noticed soon.
 RETRY = Backoff(first=0.005, limit=60.0)
-# So many out-of-date entries may lie in a heap, besides as many as there are keys in it.
+# The number of out-of-date entries that a heap or lanes may hold beyond the number of their keys.
 _STALE_LIMIT = 64
 
 
 class QueueObserver(Protocol):
-    """What metrics want to hear; `muster.runtime.metrics` has one."""
+    """A receiver of a queue's events for metrics."""
 
     def added(self) -> None:
-        """A key was added, or added again."""
+        """Count a key that was added, or added again."""
         ...
 
     def retried(self) -> None:
-        """A key was added because its reconcile failed."""
+        """Count a key that was added because its reconcile failed."""
         ...
 
     def started(self, waited_seconds: float) -> None:
-        """A worker took a key that had been ready for so long."""
+        """Count a key that a worker took, and the seconds for which it had been ready."""
         ...
 
     def finished(self, worked_seconds: float) -> None:
-        """A worker is done with a key."""
+        """Count a key that a worker is done with."""
         ...
 
 
@@ -52,12 +55,17 @@ class _Waiting(Struct):
 
     priority: int
     ready_at: float
-    order: int = 0  # of becoming ready
+    order: int = 0  # in which it became ready
     ready: bool = False
 
 
+def namespace_of(key: str) -> Lane:
+    """Return the lane of a key: its namespace; "" for a key without one."""
+    return (key.partition("/")[0] if "/" in key else "",)
+
+
 class WorkQueue:
-    """Keys that need work."""
+    """Keys that need work. `lane` says which keys wait together; the lanes take turns."""
 
     def __init__(
         self,
@@ -67,18 +75,22 @@ class WorkQueue:
         name: str = "",
         retry: Backoff = RETRY,
         observer: QueueObserver | None = None,
+        lane: Callable[[str], Lane] = namespace_of,
     ) -> None:
         self.name = name
+        self._lane = lane
         self._clock = clock
         self._random = random
         self._retry = retry
         self._observer = observer
         self._waiting: dict[str, _Waiting] = {}
-        self._again: dict[str, _Waiting] = {}  # to wait again once the worker that has the key is done
-        self._working: dict[str, float] = {}  # since when
+        self._again: dict[str, _Waiting] = {}  # added while a worker has the key; they wait once it is done
+        self._working: dict[str, float] = {}  # the time at which a worker took each key
         self._failures: dict[str, int] = {}
-        # Heaps may hold entries that no longer say what `_waiting` says; those are skipped when met.
-        self._ready: list[tuple[int, int, str]] = []  # (-priority, order, key)
+        # Lanes and heap may hold entries that no longer agree with `_waiting`; they are skipped when popped.
+        self._ready: dict[int, Lanes[tuple[int, str]]] = {}  # (order, key), by priority
+        self._ready_entries = 0
+        self._priorities: list[int] = []  # negative, a heap of the keys of `_ready`
         self._delayed: list[tuple[float, int, str]] = []  # (ready_at, order, key)
         self._ready_count = 0
         self._orders = 0
@@ -88,7 +100,7 @@ class WorkQueue:
         self._shut_down = False
 
     def __len__(self) -> int:
-        """How many keys are ready and wait for a worker."""
+        """Return how many keys are ready and wait for a worker."""
         return self._ready_count
 
     @property
@@ -103,15 +115,15 @@ class WorkQueue:
         return {key: now - since for key, since in self._working.items()}
 
     def add(self, key: str, priority: int = 0) -> None:
-        """The key needs a look now."""
+        """Queue the key for now."""
         self._add(key, self._clock.monotonic(), priority)
 
     def add_after(self, key: str, seconds: float, priority: int = 0) -> None:
-        """The key needs a look in so many seconds, or earlier if it is added earlier."""
+        """Queue the key for so many seconds later, or earlier if it is added earlier."""
         self._add(key, self._clock.monotonic() + max(seconds, 0.0), priority)
 
     def add_rate_limited(self, key: str, priority: int = 0, *, at_least: float = 0.0) -> float:
-        """The key's reconcile failed: look again after a delay that doubles with every failure. Returns it."""
+        """Queue a failed key after a delay that doubles with every failure; return the delay."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay = max(self._retry.delay(failures, self._random), at_least)
         if self._observer and not self._shut_down:
@@ -120,15 +132,15 @@ class WorkQueue:
         return delay
 
     def forget(self, key: str) -> None:
-        """The key's reconcile went well: its next failure counts as the first."""
+        """Reset the key's failures: its reconcile succeeded."""
         self._failures.pop(key, None)
 
     def failures(self, key: str) -> int:
-        """How often the key failed in a row."""
+        """Return how often the key failed in a row."""
         return self._failures.get(key, 0)
 
     async def get(self) -> str | None:
-        """The next key, which is the caller's until `done`; None once the queue is shut down."""
+        """Return the next key, which is the caller's until `done`; None once the queue is shut down."""
         while not self._shut_down:
             key = self._pop()
             if key is not None:
@@ -139,14 +151,14 @@ class WorkQueue:
                 await getter
             except asyncio.CancelledError:
                 if getter.done() and not getter.cancelled():
-                    self._wake()  # the call was meant for a key: another worker must hear it
-                elif getter in self._getters:  # unless it was passed over, as one that hears nothing any more
+                    self._wake()  # the wake-up was for a key: pass it to another worker
+                elif getter in self._getters:  # `_wake` removes a getter that is already cancelled
                     self._getters.remove(getter)
                 raise
         return None
 
     def done(self, key: str) -> None:
-        """The worker has finished with the key."""
+        """Release the key: the worker has finished with it."""
         since = self._working.pop(key)
         if self._observer:
             self._observer.finished(self._clock.monotonic() - since)
@@ -160,13 +172,14 @@ class WorkQueue:
                     future.set_result(None)
 
     def shut_down(self) -> None:
-        """Hand out no more keys and take none in; a worker that has one finishes it."""
+        """Refuse to hand out or accept keys from now on; a worker that has one finishes it."""
         self._shut_down = True
         self._waiting.clear()
         self._again.clear()
         self._ready.clear()
+        self._priorities.clear()
         self._delayed.clear()
-        self._ready_count = 0
+        self._ready_count = self._ready_entries = 0
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -174,7 +187,7 @@ class WorkQueue:
             self._wake()
 
     async def drained(self) -> None:
-        """Wait until no worker has a key. Meant to be awaited after `shut_down`."""
+        """Wait until no worker has a key; call it after `shut_down`."""
         if self._working:
             future = asyncio.get_running_loop().create_future()
             self._idle.append(future)
@@ -209,7 +222,7 @@ class WorkQueue:
         entry.order = self._orders
         heapq.heappush(self._delayed, (entry.ready_at, entry.order, key))
         if len(self._delayed) > 2 * self.delayed + _STALE_LIMIT:
-            self._delayed = [item for item in self._delayed if self._waiting_as(item[2], item[1])]
+            self._delayed = [item for item in self._delayed if self._find_waiting(item[2], item[1])]
             heapq.heapify(self._delayed)
         if self._delayed[0][1] == entry.order:
             self._set_timer()
@@ -219,26 +232,48 @@ class WorkQueue:
         entry.order = self._orders
         entry.ready = True
         self._ready_count += 1
-        heapq.heappush(self._ready, (-entry.priority, entry.order, key))
-        if len(self._ready) > 2 * self._ready_count + _STALE_LIMIT:
-            self._ready = [item for item in self._ready if self._waiting_as(item[2], item[1])]
-            heapq.heapify(self._ready)
+        lanes = self._ready.get(entry.priority)
+        if lanes is None:
+            lanes = self._ready[entry.priority] = Lanes()
+            heapq.heappush(self._priorities, -entry.priority)
+        lanes.add(self._lane(key), (entry.order, key))
+        self._ready_entries += 1
+        if self._ready_entries > 2 * self._ready_count + _STALE_LIMIT:
+            self._forget_stale()
         self._wake()
 
+    def _forget_stale(self) -> None:
+        """Drop the entries of keys that were added again since with a higher priority."""
+        for lanes in self._ready.values():
+            lanes.keep(self._is_current)
+        self._ready = {priority: lanes for priority, lanes in self._ready.items() if lanes}
+        self._priorities = [-priority for priority in self._ready]
+        heapq.heapify(self._priorities)
+        self._ready_entries = self._ready_count
+
     def _pop(self) -> str | None:
-        while self._ready:
-            _, order, key = heapq.heappop(self._ready)
-            entry = self._waiting_as(key, order)
-            if entry is None:
-                continue
-            del self._waiting[key]
-            self._ready_count -= 1
-            now = self._clock.monotonic()
-            self._working[key] = now
-            if self._observer:
-                self._observer.started(now - entry.ready_at)
-            return key
+        while self._priorities:
+            lanes = self._ready[-self._priorities[0]]
+            entries = len(lanes)
+            item = lanes.pop(self._is_current)
+            self._ready_entries += len(lanes) - entries
+            if item is not None:
+                return self._take(item[1])
+            del self._ready[-heapq.heappop(self._priorities)]
         return None
+
+    def _take(self, key: str) -> str:
+        entry = self._waiting.pop(key)
+        self._ready_count -= 1
+        now = self._clock.monotonic()
+        self._working[key] = now
+        if self._observer:
+            self._observer.started(now - entry.ready_at)
+        return key
+
+    def _is_current(self, item: tuple[int, str]) -> bool:
+        entry = self._waiting.get(item[1])
+        return entry is not None and entry.order == item[0]
 
     def _wake(self) -> None:
         while self._getters:
@@ -248,7 +283,7 @@ class WorkQueue:
                 return
 
     def _set_timer(self) -> None:
-        """One timer, for the first delayed key."""
+        """Set the one timer, for the first delayed key."""
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -261,7 +296,7 @@ class WorkQueue:
         now = self._clock.monotonic()
         while self._delayed:
             ready_at, order, key = self._delayed[0]
-            entry = self._waiting_as(key, order)
+            entry = self._find_waiting(key, order)
             if entry and ready_at > now:
                 break
             heapq.heappop(self._delayed)
@@ -269,7 +304,7 @@ class WorkQueue:
                 self._make_ready(key, entry)
         self._set_timer()
 
-    def _waiting_as(self, key: str, order: int) -> _Waiting | None:
-        """What a heap's entry stands for, unless it is out of date."""
+    def _find_waiting(self, key: str, order: int) -> _Waiting | None:
+        """Return the waiting key of a heap's entry, unless the entry is out of date."""
         entry = self._waiting.get(key)
         return entry if entry and entry.order == order else None

@@ -1,6 +1,6 @@
-"""Refusals that are no failure: what was to go has gone, what was to be made is there, what has changed comes again.
+"""Recognises refusals that are no failure: the object to delete is gone, the one to create exists, a conflict recurs.
 
-Told apart as clients do, by the reason that the server gives.
+They are told apart as clients do, by the reason that the server gives.
 """
 
 from types import TracebackType
@@ -9,17 +9,25 @@ from typing import Literal, TypeAlias
 from muster.api.status import ApiError
 
 Reason: TypeAlias = Literal[
-    "AlreadyExists", "Conflict", "Forbidden", "InsufficientStorage", "Invalid", "NotFound", "ServiceUnavailable"
+    "AlreadyExists",
+    "Conflict",
+    "Forbidden",
+    "InsufficientStorage",
+    "Invalid",
+    "NotFound",
+    "RequestEntityTooLarge",
+    "ServiceUnavailable",
+    "TooManyRequests",
 ]
 
 
 def is_refusal(error: object, *reasons: Reason) -> bool:
-    """Whether it is an `ApiError` with one of these reasons."""
+    """Return whether the error is an `ApiError` with one of these reasons."""
     return isinstance(error, ApiError) and error.reason in reasons
 
 
 class ignoring:  # noqa: N801 - it reads as `contextlib.suppress` does
-    """`with ignoring("NotFound"):` a refusal with one of these reasons ends what is in it, and is no error."""
+    """A context that ends quietly on a refusal with one of these reasons: `with ignoring("NotFound"):`."""
 
     def __init__(self, *reasons: Reason) -> None:
         self._reasons = reasons

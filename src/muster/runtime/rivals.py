@@ -1,9 +1,9 @@
-"""Writers that undo each other: how one sees that another sets back what it has set, and how long it then waits. Pure.
+"""Decides whether another writer keeps undoing our writes, and how long our next write then waits. Pure.
 
-Nothing is known of kinds or of forms of requests: an object before a write is compared with the one after it, and the
-object says who manages which field. Whether there is an object at all is what the empty path says.
-Who only reacts to what another does (a check that is reset, a status that follows) is not slowed down unless the same
-field goes to and fro several times within a minute.
+It needs to know no kinds and no forms of requests: it compares an object before a write with the one after it, and the
+object says who manages which field. The empty path stands for the existence of the object itself.
+A controller that only reacts to what another does (a check that is reset, a status that follows) is not slowed down
+unless the same field goes to and fro several times within a minute.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,24 +12,24 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct, field
 
-# An object is looked at when it has been written so often, and then again after so many writes.
+# An object is read before a write after so many writes, and then again after so many more.
 FIRST_LOOK = 8
 NEXT_LOOK = 64
-# Who has set a field so often, each time against the same word of another, knows that it is undone.
+# A writer that has set a field so often, each time against the same value of another, is being undone.
 NOTICED = 4
 LONGEST_SECONDS = 300.0
-# What is further apart is no quarrel, and after so long without a write all is forgotten.
+# Changes further apart are no quarrel; after so long without a write, the record starts again.
 FAR_APART_SECONDS = 60.0
 
-# A name, or of an item of a list the field that it is known by and its value there. Empty: the whole object.
+# Steps: a field's name, or for a list item its identifying field and that field's value. Empty: the whole object.
 Path: TypeAlias = tuple[str | tuple[str, str], ...]
 Document: TypeAlias = Mapping[str, Any]
 
 _IDENTITIES = ("type", "name", "uid")
-# Who deletes an object leaves no trace of itself.
+# A deletion leaves no trace of its author.
 ANOTHER = "another program"
 _NOTHING: tuple[Any, ...] = (None, [], {})
-# Of metadata: what the server sets in each write.
+# The metadata fields that the server sets in each write.
 _SERVERS = frozenset(
     ("metadata", name)
     for name in ("creationTimestamp", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "uid")
@@ -37,9 +37,11 @@ _SERVERS = frozenset(
 
 
 class Change(Struct, frozen=True):
-    """A field that a write of ours sets from `theirs` to `ours`; None: it is not there. No rival: it was our own word.
+    """A field that a write of ours sets from `theirs` to `ours`.
 
-    Of an object that we make or delete, `theirs` is who owns it.
+    None: absent. Without a rival, the old value was ours.
+
+    Of an object that we create or delete, `theirs` is its owner.
     """
 
     path: Path
@@ -49,17 +51,20 @@ class Change(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """`spec.suspend`, `status.conditions[type=Ready].status`."""
+        """The path as text: `spec.suspend`, `status.conditions[type=Ready].status`."""
         steps = (step if isinstance(step, str) else f"[{step[0]}={step[1]}]" for step in self.path)
         return ".".join(steps).replace(".[", "[")
 
     def repeats(self, other: "Change") -> bool:
-        """Whether it sets the same again. What has other owners is another object that has its name."""
+        """Return whether the change sets the same again.
+
+        An object with other owners is another object of the same name.
+        """
         return self.ours == other.ours and (bool(self.path) or self.theirs == other.theirs)
 
 
 class Quarrel(Struct, frozen=True):
-    """A field that we have set so many times against another's word, the last time at `at` (seconds)."""
+    """A field that we have set so many times against another's value, the last time at `at` (seconds)."""
 
     about: Change
     times: int
@@ -67,22 +72,22 @@ class Quarrel(Struct, frozen=True):
 
     @property
     def is_noticed(self) -> bool:
-        """Whether it is more than chance."""
+        """Whether the repetition is more than chance."""
         return self.times >= NOTICED
 
     @property
     def free_at(self) -> float:
-        """When the field may be set again: later each time."""
-        # Ten times twice as long is longer than the longest; a quarrel of days would be a number too large.
+        """The time at which the field may be set again: later each time."""
+        # 2**10 s already exceeds the limit; without the bound, a quarrel of days would overflow.
         return self.at + (min(2.0 ** min(self.times - NOTICED, 10), LONGEST_SECONDS) if self.is_noticed else 0.0)
 
     def is_over(self, now: float) -> bool:
-        """Whether it was so long ago that the next time is the first one again."""
+        """Return whether the quarrel is so old that the next change starts a new one."""
         return now - self.free_at > FAR_APART_SECONDS
 
 
 class Dealings(Struct, frozen=True):
-    """What is remembered of our writes to one object, or to what has its name."""
+    """The record of our writes to one object, or to the objects that have had its name."""
 
     writes: int = 0
     look_at: int = FIRST_LOOK
@@ -91,15 +96,18 @@ class Dealings(Struct, frozen=True):
     quarrels: Mapping[Path, Quarrel] = field(default_factory=dict)
 
     def are_suspicious(self, *, of_fields: bool) -> bool:
-        """Whether this write is worth a look at the object. Beginnings and ends are so few that each is."""
+        """Return whether this write is worth reading the object first.
+
+        Creations and deletions are so few that each one is.
+        """
         return self.writes >= (self.look_at if of_fields else FIRST_LOOK)
 
     def waits(self, now: float) -> bool:
-        """Whether some field may not be set again yet."""
+        """Return whether some field may not be set again yet."""
         return any(now < quarrel.free_at for quarrel in self.quarrels.values())
 
     def held_by(self, found: Sequence[Change], now: float) -> Quarrel | None:
-        """The quarrel that a write would go on with before its time."""
+        """Return the quarrel that a write with these changes would continue too early."""
         for change in found:
             old = self.quarrels.get(change.path)
             if old is not None and now < old.free_at and change.repeats(old.about):
@@ -108,14 +116,17 @@ class Dealings(Struct, frozen=True):
 
 
 def counted(dealings: Dealings, now: float) -> Dealings:
-    """One more write. What was long ago is forgotten."""
+    """Return the record with one more write. An old record starts again."""
     if now - dealings.last > LONGEST_SECONDS + FAR_APART_SECONDS:
         return Dealings(1, last=now)
     return Dealings(dealings.writes + 1, dealings.look_at, now, dealings.uid, dealings.quarrels)
 
 
 def met(dealings: Dealings, uid: str) -> Dealings:
-    """With the object that has the name now. Quarrels about fields of an earlier one were its own."""
+    """Return the record for the object that has the name now.
+
+    An earlier object takes the quarrels about its fields along.
+    """
     if uid == dealings.uid:
         return dealings
     quarrels = {path: quarrel for path, quarrel in dealings.quarrels.items() if not path}
@@ -123,7 +134,10 @@ def met(dealings: Dealings, uid: str) -> Dealings:
 
 
 def judged(dealings: Dealings, found: Sequence[Change], now: float) -> Dealings:
-    """After a look, and a write that went through. What we set over our own word is ours, with all that is in it."""
+    """Return the record after a write that went through and made these changes.
+
+    A field whose old value was ours, and everything below it, is no quarrel any more.
+    """
     ours = [change.path for change in found if not change.rival]
     quarrels = {
         path: old
@@ -140,35 +154,35 @@ def judged(dealings: Dealings, found: Sequence[Change], now: float) -> Dealings:
 
 
 def changes(before: Document | None, after: Document | None, us: str) -> list[Change]:
-    """What a write of ours changes; None: there is no such object."""
+    """Return what a write of ours changes; None: there is no such object."""
     if before is None or after is None:
-        return [*_begun(after), *_ended(before)]
+        return [*_list_creation(after), *_list_deletion(before)]
     managers = _managers(before)
     return [
-        Change(path, ours, theirs, _rival(managers, path, us))
+        Change(path, ours, theirs, _find_rival(managers, path, us))
         for path, ours, theirs in _differences(after, before, ())
         if path not in _SERVERS
     ]
 
 
-def _begun(after: Document | None) -> Iterator[Change]:
+def _list_creation(after: Document | None) -> Iterator[Change]:
     if after is not None and _is_object(after):
-        yield Change((), True, _owners(after), ANOTHER)
+        yield Change((), True, _list_owners(after), ANOTHER)
 
 
-def _ended(before: Document | None) -> Iterator[Change]:
-    """An object that is going already is not deleted once more."""
+def _list_deletion(before: Document | None) -> Iterator[Change]:
+    """Yield the deletion of an object, unless it is already being deleted."""
     if before is not None and _is_object(before) and not before["metadata"].get("deletionTimestamp"):
         first = min(_managers(before), key=lambda entry: (bool(entry.get("subresource")), _time(entry)), default={})
-        yield Change((), None, _owners(before), str(first.get("manager", ANOTHER)))
+        yield Change((), None, _list_owners(before), str(first.get("manager", ANOTHER)))
 
 
-def _owners(document: Document) -> list[str]:
+def _list_owners(document: Document) -> list[str]:
     return [owner["uid"] for owner in document["metadata"].get("ownerReferences") or ()]
 
 
 def _is_object(document: Document) -> bool:
-    """What has no uid is a list, or the answer to a question."""
+    """Return whether the document is an object: without a uid it is a list, or the answer to a question."""
     return bool((document.get("metadata") or {}).get("uid"))
 
 
@@ -185,7 +199,7 @@ def _differences(after: Any, before: Any, path: Path) -> Iterator[tuple[Path, An
         known = before if isinstance(before, dict) else {}
         for name in {**after, **known}:
             yield from _differences(after.get(name), known.get(name), (*path, name))
-    elif isinstance(after, list) and (key := _identity(_items(after) + _items(before))):
+    elif isinstance(after, list) and (key := _find_identity_field(_items(after) + _items(before))):
         new, old = ({item[key]: item for item in _items(some)} for some in (after, before))
         for name in {**new, **old}:
             yield from _differences(new.get(name), old.get(name), (*path, (key, name)))
@@ -197,18 +211,21 @@ def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _identity(items: list[Any]) -> str:
-    """The field by which the items of a list are told apart; "" if there is none."""
-    return next((key for key in _IDENTITIES if items and all(_known_by(item, key) for item in items)), "")
+def _find_identity_field(items: list[Any]) -> str:
+    """Return the field that identifies the items of a list; "" if there is none."""
+    return next((key for key in _IDENTITIES if items and all(_identity_of(item, key) for item in items)), "")
 
 
-def _known_by(item: Any, key: str) -> str:
+def _identity_of(item: Any, key: str) -> str:
     value = item.get(key) if isinstance(item, dict) else None
     return value if isinstance(value, str) else ""
 
 
-def _rival(managers: Sequence[Document], path: Path, us: str) -> str:
-    """Who set a field last; "" if that was us. Who took a field away left no trace: the latest writer did."""
+def _find_rival(managers: Sequence[Document], path: Path, us: str) -> str:
+    """Return who set a field last.
+
+    "" if that was us. Removing a field leaves no trace: the latest writer counts as its remover.
+    """
     holders = [entry for entry in managers if _holds(entry.get("fieldsV1"), path)]
     if any(entry.get("manager") == us for entry in holders):
         return ""
@@ -218,7 +235,7 @@ def _rival(managers: Sequence[Document], path: Path, us: str) -> str:
 
 
 def _holds(fields: Any, path: Path) -> bool:
-    """Whether a field set has a path, or one above it as a whole."""
+    """Return whether a field set has a path, or one above it as a whole."""
     for depth, step in enumerate(path):
         if not isinstance(fields, dict):
             return False

@@ -1,4 +1,4 @@
-"""Tasks together, and work beside the loop."""
+"""Runs tasks together, and work in threads beside the loop."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ async def cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
 
 
 async def first(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Wait for the first of them, and cancel the others. Raises what it raises."""
+    """Wait for the first of the coroutines and cancel the others. Raises what it raises."""
     tasks = [asyncio.create_task(each) for each in waits]
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -29,7 +29,10 @@ async def first(*waits: Coroutine[Any, Any, Any]) -> None:
 
 
 async def together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any, None]) -> T:
-    """What the work returns; until then, others go on beside it. The first failure of any ends all, and is raised."""
+    """Return what the work returns.
+
+    Until then, the others run beside it. The first failure of any ends all, and is raised.
+    """
     try:
         async with asyncio.TaskGroup() as group:
             others = [group.create_task(each) for each in beside]
@@ -42,7 +45,7 @@ async def together(work: Coroutine[Any, Any, T], *beside: Coroutine[Any, Any, No
 
 
 async def in_daemon(work: Callable[[], T], name: str) -> T:
-    """What the work returns or raises. A thread does it, for which neither a cancellation nor the process waits."""
+    """Return or raise what the work does in a thread, for which neither a cancellation nor the process waits."""
     done: Future[T] = Future()
 
     def run() -> None:

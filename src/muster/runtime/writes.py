@@ -1,4 +1,4 @@
-"""Writes side by side: so many at once, and what was refused is an answer like any other."""
+"""Writes side by side, with a limit at once; a refusal is an answer like any other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
@@ -14,13 +14,13 @@ Refusal: TypeAlias = ApiError | TransportError
 
 
 class Writes:
-    """Bounds what is under way together, for all who share it."""
+    """A limit on the writes under way together, for all users who share it."""
 
     def __init__(self, at_once: int) -> None:
         self._limit = asyncio.Semaphore(at_once)
 
     async def each(self, write: Callable[[T], Awaitable[A]], things: Iterable[T]) -> list[A | Refusal]:
-        """Write all of them, whatever is refused; the answers, in order."""
+        """Write all things, whatever is refused; return the answers, in order."""
 
         async def one(thing: T) -> A | Refusal:
             async with self._limit:
@@ -33,5 +33,5 @@ class Writes:
 
 
 def is_unsure(error: Refusal) -> bool:
-    """Whether the write may have happened all the same: no answer came, or one that does not know either."""
+    """Return whether a refused write may have happened all the same: no answer came, or a server error."""
     return isinstance(error, TransportError) or error.code >= 500

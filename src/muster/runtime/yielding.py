@@ -1,6 +1,6 @@
-"""A transport for controllers that gives way: who and another undo each other's writes, again and again, slows down.
+"""Slows down a controller's writes when it and another writer undo each other's writes again and again.
 
-Two programs that disagree about a field, or about whether an object is there, would else write as fast as the server
+Two programs that disagree about a field, or about whether an object exists, would else write as fast as the server
 answers, for ever. A write that has been undone several times waits, longer each time: it is refused with 429, as a busy
 server would refuse it, and an event names the field and the rival. `runtime.rivals` decides.
 """
@@ -21,13 +21,13 @@ from muster.runtime.events.recorder import Recorder
 from muster.runtime.rivals import ANOTHER, Change, Dealings, Document, Quarrel, changes, counted, judged, met
 from muster.runtime.transport import Request, Response, Transport
 
-# Of so many objects it is known how often they were written; the one that was written longest ago is forgotten.
+# The number of objects whose writes are counted; the one that was written longest ago is forgotten.
 OBJECTS = 4096
 _LONGEST_VALUE = 64
 
 
 class YieldingTransport:
-    """Passes everything on, but for writes that another writer keeps undoing."""
+    """A transport that passes everything on, except writes that another writer keeps undoing."""
 
     def __init__(self, inner: Transport, clock: Clock, recorder: Recorder) -> None:
         self._inner = inner
@@ -36,15 +36,15 @@ class YieldingTransport:
         self._known: OrderedDict[str, Dealings] = OrderedDict()
 
     async def request(self, request: Request) -> Response:
-        """The answer, whatever its status. Raises `TransportError` if there is none."""
-        path = "" if request.method == "GET" or "dryRun" in request.query else _written_path(request)
+        """Return the answer, whatever its status. Raises `TransportError` if there is none."""
+        path = "" if request.method == "GET" or "dryRun" in request.query else _find_written_path(request)
         if not path:
             return await self._inner.request(request)
         now = self._clock.monotonic()
         dealings = counted(self._known.pop(path, _UNKNOWN), now)
         self._remember(path, dealings)
         if dealings.are_suspicious(of_fields=request.method not in ("POST", "DELETE")):
-            answer = await self._look(request, path, dealings, now)
+            answer = await self._send_watched(request, path, dealings, now)
         else:
             answer = await self._inner.request(request)
         if request.method == "DELETE":
@@ -52,14 +52,14 @@ class YieldingTransport:
         return answer
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The body as it comes. Raises as the transport below does."""
+        """Open the body as it comes. Raises as the inner transport does."""
         return self._inner.stream(request)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the inner transport."""
         await self._inner.close()
 
-    async def _look(self, request: Request, path: str, dealings: Dealings, now: float) -> Response:
+    async def _send_watched(self, request: Request, path: str, dealings: Dealings, now: float) -> Response:
         us = request.query.get("fieldManager", "")
         before = None if request.method == "POST" else _document(await self._inner.request(Request("GET", path)))
         if before is None and request.method != "POST":  # nothing to compare with
@@ -69,9 +69,9 @@ class YieldingTransport:
             held = dealings.held_by(await self._would_change(request, before, us), now)
             if held is not None:
                 wait = math.ceil(held.free_at - now)
-                return _refusal(too_many_requests(f"{_sentence(held, us)}; the next try is in {wait} s", wait))
+                return _refusal(too_many_requests(f"{_describe_quarrel(held, us)}; the next try is in {wait} s", wait))
         answer = await self._inner.request(request)
-        if answer.status >= 400:  # nothing was set
+        if answer.status >= 400:  # the write changed nothing
             return answer
         after = None if request.method == "DELETE" else _document(answer)
         known = judged(dealings, changes(before, after, us), now)
@@ -79,18 +79,20 @@ class YieldingTransport:
         for quarrel in known.quarrels.values():
             if quarrel.at == now and quarrel.is_noticed:
                 reason = "FieldContested" if quarrel.about.path else "ObjectContested"
-                self._recorder.event(_reference(after or before or {}), "Warning", reason, _sentence(quarrel, us))
+                self._recorder.event(
+                    _reference(after or before or {}), "Warning", reason, _describe_quarrel(quarrel, us)
+                )
         return answer
 
     async def _would_change(self, request: Request, before: Document | None, us: str) -> list[Change]:
-        """What the server says that a write would do."""
+        """Return what a write would change, from the server's answer to a dry run."""
         if request.method == "DELETE":
             return changes(before, None, us)
         after = _document(await self._inner.request(replace(request, query={**request.query, "dryRun": "All"})))
         return [] if after is None else changes(before, after, us)
 
     def _forget_listed(self, path: str, answer: Response) -> None:
-        """Objects that were deleted together are gone by our own word."""
+        """Forget the objects of a collection that we deleted: their absence is no rival's work."""
         if answer.status < 400 and not (body := _body(answer.body)).metadata.uid:
             for item in _bodies(body.items):
                 self._known.pop(f"{path}/{item.metadata.name}", None)
@@ -116,8 +118,8 @@ _body = msgspec.json.Decoder(_Body).decode
 _bodies = msgspec.json.Decoder(list[_Body]).decode
 
 
-def _written_path(request: Request) -> str:
-    """The path of the object that a request writes; "" if its name is not known yet."""
+def _find_written_path(request: Request) -> str:
+    """Return the path of the object that a request writes; "" if its name is not known yet."""
     if request.method != "POST":
         return request.path
     name = _body(request.body).metadata.name
@@ -132,19 +134,19 @@ def _uid(document: Document | None) -> str:
     return str(document["metadata"].get("uid", "")) if document is not None else ""
 
 
-def _sentence(quarrel: Quarrel, us: str) -> str:
+def _describe_quarrel(quarrel: Quarrel, us: str) -> str:
     about, who = quarrel.about, us or "the controller"
     rival = about.rival if about.rival == ANOTHER else f'"{about.rival}"'
-    return f"{who} {_words(about, rival)}, again and again: {who} slows down"
+    return f"{who} {_describe_change(about, rival)}, again and again: {who} slows down"
 
 
-def _words(about: Change, rival: str) -> str:
+def _describe_change(about: Change, rival: str) -> str:
     if about.path:
-        return f"sets {about.name} to {_written(about.ours)} and {rival} sets it to {_written(about.theirs)}"
+        return f"sets {about.name} to {_render_value(about.ours)} and {rival} sets it to {_render_value(about.theirs)}"
     return f"creates it and {rival} deletes it" if about.ours else f"deletes it and {rival} creates it"
 
 
-def _written(value: Any) -> str:
+def _render_value(value: Any) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 

@@ -1,6 +1,7 @@
-"""The thread in which everything asynchronous happens, whatever the caller's thread is about.
+"""The thread in which all asynchronous work happens, independent of the caller's thread.
 
-So it works in a notebook, where a loop runs already, and a cluster of this process goes on while the caller computes.
+So the interface works in a notebook, which runs an event loop already. A cluster inside this process goes on while the
+caller computes.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ _TURN = threading.Lock()
 
 
 class Background:
-    """A loop in a thread, and the connections that live on it. Both end with the process."""
+    """An event loop in a thread, with the connections that live on it. Both end with the process."""
 
     def __init__(self) -> None:
         self._process = os.getpid()
@@ -36,13 +37,16 @@ class Background:
         self._thread = threading.Thread(target=self._loop.run_forever, name="muster", daemon=True)
         self._thread.start()
         atexit.register(self._close)
-        os.register_at_fork(after_in_child=self._forget)
+        os.register_at_fork(after_in_child=self._keep_for_ever)
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Have it done, and wait for it, for so many seconds. Raises what it raises; expected failures as `Error`."""
+        """Run the work and wait for it, for this many seconds at most; return its result.
+
+        Raises what the work raises; expected failures become `Error`.
+        """
         if threading.current_thread() is self._thread:
             work.close()
-            raise RuntimeError("this cannot wait in muster's own thread, which would do the work")
+            raise RuntimeError("a blocking call in muster's own thread would wait for itself")
         doing = self.start(work)
         try:
             return doing.result(timeout)
@@ -50,53 +54,58 @@ class Background:
             doing.cancel()  # if the caller was interrupted
 
     def start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        """Have it done meanwhile."""
-        return asyncio.run_coroutine_threadsafe(self._do(work), self._loop)
+        """Start the work; return its future."""
+        return asyncio.run_coroutine_threadsafe(self._run_work(work), self._loop)
 
-    async def _do(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _run_work(self, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.current_task()
         assert task is not None, "it runs in the loop"
         self._works.add(task)
         try:
-            return await _plain(work)
+            return await _with_errors(work)
         finally:
             self._works.discard(task)
 
     def _close(self) -> None:
         if os.getpid() != self._process:
-            return  # of a fork
-        asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
+            return  # a forked process
+        asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def _forget(self) -> None:
-        """In a fork, all that is open here is the parent's.
+    def _keep_for_ever(self) -> None:
+        """Keep a reference to the parent's objects in a forked process for ever.
 
-        Nothing of it may be ended, not by the end of Python either: so one reference is never given back.
+        The fork must not close them, not even at the end of Python.
         """
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
-    async def _leave(self) -> None:
+    async def _cancel_all(self) -> None:
         await cancel({task for task in self._works if not task.cancelling()})
         if self._works:
-            await asyncio.wait(self._works)  # what was cancelled before tidies up, and needs its connection for that
+            await asyncio.wait(
+                self._works
+            )  # work that was cancelled earlier cleans up, and needs its connection for that
         await self.connections.close()
         await cancel(asyncio.all_tasks() - {asyncio.current_task()})
 
 
 def background() -> Background:
-    """That of this process: a thread does not come along to a forked one."""
+    """Return the background of this process.
+
+    A forked process gets a new background, because it does not inherit the thread.
+    """
     with _TURN:
-        return _of(os.getpid())
+        return _background_of(os.getpid())
 
 
 @cache
-def _of(_pid: int) -> Background:
+def _background_of(_pid: int) -> Background:
     return Background()
 
 
-async def _plain(work: Coroutine[Any, Any, T]) -> T:
-    """The same, with what is expected to go wrong as `Error`."""
+async def _with_errors(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of the work; raise `Error` for expected failures."""
     from muster.api.status import ApiError
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.transport import TransportError

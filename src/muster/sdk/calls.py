@@ -1,4 +1,4 @@
-"""Calls of functions, as they go to workers, and what comes back."""
+"""Packs calls of functions for workers, and unpacks their outcomes."""
 
 import pickle
 import sys
@@ -13,19 +13,21 @@ from muster.sdk.worker import OUTCOME, PYTHON, RAISED, RETURNED, packed, unpacke
 
 
 def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
-    """The call as it travels. Raises `Error` if it cannot."""
+    """Return the pickled call. Raises `Error` if the call cannot be pickled."""
     import cloudpickle
 
     try:
         body = cloudpickle.dumps((function, tuple(args), dict(kwargs)))
     except Exception as error:
-        raise Error(f"{_culprit(function, args, kwargs)} cannot be pickled: {type(error).__name__}: {error}") from error
+        raise Error(
+            f"{_find_culprit(function, args, kwargs)} cannot be pickled: {type(error).__name__}: {error}"
+        ) from error
     path = [entry or str(Path.cwd()) for entry in sys.path]
     return packed({"python": PYTHON, "path": path}, body)
 
 
-def _culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Which part of a call cannot be pickled."""
+def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Return which part of a call cannot be pickled."""
     import cloudpickle
 
     parts = {f"the function {title(function)}": function}
@@ -40,14 +42,14 @@ def _culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[
 
 
 def title(function: Callable[..., Any]) -> str:
-    """What people call a function."""
+    """Return the name of a function for people."""
     named = getattr(function, "func", function)  # of a functools.partial
     return getattr(named, "__name__", "") or type(named).__name__
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a call has ended on a worker: as `worker` says it. at: when, in seconds since the epoch."""
+    """The outcome of a call, as `worker` reports it. at: the time of its end, in seconds since the epoch."""
 
     how: str
     text: str
@@ -57,29 +59,32 @@ class Outcome:
 
     @classmethod
     def of(cls, message: bytes) -> "Outcome":
-        """As the worker has written it."""
-        told, body = unpacked(message)
-        return cls(body=body, **told)
+        """Parse the message of a worker."""
+        facts, body = unpacked(message)
+        return cls(body=body, **facts)
 
     def value(self, job: str, rank: int) -> Any:
-        """What was returned. Raises what was raised, or `JobFailedError`."""
+        """Return the result of the call. Raises the error of the call, or `JobFailedError`."""
         if self.how == RETURNED:
-            return self._unpickled(job, rank)
+            return self._unpickle(job, rank)
         if self.how == RAISED:
             self._raise(job, rank)
         raise JobFailedError(job, f"rank {rank}: {self.text}")
 
     def _raise(self, job: str, rank: int) -> NoReturn:
-        """What was raised there, with its cause; what would end this program is only told."""
+        """Raise the error of the call with its remote traceback.
+
+        An error that would end this program becomes a message.
+        """
         cause = RemoteTraceback(self.text)
-        error = self._unpickled(job, rank) if self.body else None
+        error = self._unpickle(job, rank) if self.body else None
         if isinstance(error, Exception):
             error.add_note(f"It was raised by rank {rank} of job {job}.")
             raise error from cause
-        told = self.text.rstrip().rpartition("\n")[2]
-        raise JobFailedError(job, f"rank {rank} raised {told}") from cause
+        last_line = self.text.rstrip().rpartition("\n")[2]
+        raise JobFailedError(job, f"rank {rank} raised {last_line}") from cause
 
-    def _unpickled(self, job: str, rank: int) -> Any:
+    def _unpickle(self, job: str, rank: int) -> Any:
         try:
             return pickle.loads(self.body)  # noqa: S301 - it lay where only the user can write
         except Exception as error:
@@ -90,28 +95,32 @@ class Outcome:
 
 
 def outcomes(directory: Path, ranks: int) -> list[Outcome | None]:
-    """What the ranks have left in the directory of a call; None of one that left nothing. Raises `Error`."""
-    return [_left(directory, rank) for rank in range(ranks)] if _is_there(directory) else [None] * ranks
+    """Return the outcomes that the ranks wrote into the directory of a call, None for each missing one.
+
+    Raises `Error`.
+    """
+    return [_read_outcome(directory, rank) for rank in range(ranks)] if _is_trusted(directory) else [None] * ranks
 
 
 def outcome_of(directory: Path, rank: int) -> Outcome | None:
-    """What one has left. Raises `Error`."""
-    return _left(directory, rank) if _is_there(directory) else None
+    """Return the outcome of one rank; None if it is missing. Raises `Error`."""
+    return _read_outcome(directory, rank) if _is_trusted(directory) else None
 
 
 def ranks_done(directory: Path) -> frozenset[int]:
-    """The ranks that have left an outcome, by the names of the files alone. Raises `Error`."""
-    if not _is_there(directory):
+    """Return the ranks with an outcome, by the names of the files alone. Raises `Error`."""
+    if not _is_trusted(directory):
         return frozenset()
     head, tail = OUTCOME.split("{rank}")
     ranks = (path.name.removeprefix(head).removesuffix(tail) for path in directory.glob(OUTCOME.format(rank="*")))
     return frozenset(int(rank) for rank in ranks if rank.isdecimal())
 
 
-def _is_there(directory: Path) -> bool:
-    """Whether a directory is there and ours alone: its name is what a job says, which may be another user's.
+def _is_trusted(directory: Path) -> bool:
+    """Return whether a directory exists and is accessible to this user only. Raises `Error` if others can change it.
 
-    What others could have put there would be run as it is unpickled. Raises `Error`.
+    The job names the directory, and may be another user's. Unpickling a file of another user would run that user's
+    code.
     """
     try:
         require_directory(directory)
@@ -122,7 +131,7 @@ def _is_there(directory: Path) -> bool:
     return True
 
 
-def _left(directory: Path, rank: int) -> Outcome | None:
+def _read_outcome(directory: Path, rank: int) -> Outcome | None:
     try:
         return Outcome.of((directory / OUTCOME.format(rank=rank)).read_bytes())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The sessions of this process: with the clusters that it was told of, or with one of its own."""
+"""The sessions of this process: with the clusters that the caller names, or with a cluster inside this process."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ _OWN = "its own"
 
 
 class Connections:
-    """Each session is opened once, and held until `close`. All of it happens on one loop."""
+    """The open sessions. Each is opened once, and held until `close`; all work happens on one loop."""
 
     def __init__(self) -> None:
         self._opened: dict[object, asyncio.Future[Session]] = {}
@@ -24,22 +24,23 @@ class Connections:
         self._roots: set[Path] = set()
 
     async def session(self, target: Target) -> Session:
-        """The session with the cluster that is meant; without one, with a cluster inside this process.
+        """Return the session with the cluster that the target names, or with a cluster inside this process.
 
-        Once there is such a cluster, it is meant where none is named: the jobs of this program stay together. Raises
-        what `connect` raises.
+        Once there is a cluster inside this process, a target without a name means that one, so that all jobs of the
+        program are
+        in one cluster. Raises what `connect` raises.
         """
         key: object = _OWN
         if (target.kubeconfig or _OWN not in self._opened) and has_cluster(target):
             home = Home.find(os.environ)
-            # A server that was started anew is another one.
+            # A restarted server needs a new session.
             key = target, os.environ.get("KUBECONFIG", ""), home.path, home.server_pid()
         if key not in self._opened:
             self._open(key, own_cluster() if key == _OWN else connect(target, log.warning))
-        return await asyncio.shield(self._opened[key])  # others may want it who do not go
+        return await asyncio.shield(self._opened[key])  # a cancelled caller must not cancel the others
 
     def files(self, session: Session) -> tuple[Path, bool]:
-        """Where those of a session lie, and whether that is asked for the first time. Raises `UserError`."""
+        """Return the directory for a session's files, and whether this is its first use. Raises `UserError`."""
         if session.files is None:
             home = Home.find(os.environ)
             home.make()
@@ -51,7 +52,7 @@ class Connections:
         return root, is_first
 
     async def close(self) -> None:
-        """Leave all; a cluster of this process ends at once."""
+        """Close all sessions; a cluster inside this process ends at once."""
         for opened in self._opened.values():
             if opened.done():
                 opened.result().leave()
@@ -64,7 +65,7 @@ class Connections:
         self._keepers.append(asyncio.create_task(self._keep(key, way), name="session"))
 
     async def _keep(self, key: object, way: AbstractAsyncContextManager[Session]) -> None:
-        """Hold a session: what it is made of is left by the task that has entered it."""
+        """Hold a session in the task that entered it, which must also be the one that leaves it."""
         opened = self._opened[key]
         try:
             async with way as session:
@@ -73,5 +74,5 @@ class Connections:
         except BaseException as error:
             if opened.done():
                 raise
-            del self._opened[key]  # the next one tries again
+            del self._opened[key]  # the next caller tries again
             opened.set_exception(error)

@@ -1,6 +1,6 @@
-"""What is done for both faces of the interface, the one that waits and the one that is awaited.
+"""The common implementation of the blocking interface and of the awaited one.
 
-All of it runs on the loop of `background`.
+All functions run on the loop of `background`.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from muster.actions.submitting import submit
 from muster.actions.sweep import Sweep
 from muster.api.ours.trials import Array
 from muster.api.status import ApiError
-from muster.insight.answer import document, lines
-from muster.insight.jobstate import OPEN, Ending, JobState, Verdict, job_state
-from muster.insight.jobstate import worker as worker_named
+from muster.insight.jobs.state import OPEN, Ending, JobState, Verdict, find_job_state
+from muster.insight.jobs.state import parse_rank as worker_named
 from muster.insight.reader.job import investigate
 from muster.insight.reader.queues import is_embedded
 from muster.insight.record import JobRecord
+from muster.insight.why.answer import make_document, render_lines
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Random
 from muster.runtime.tasks import first
@@ -51,7 +51,7 @@ What = Callable[..., Any] | Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A job, and the way to it. uid: another of its name is not it."""
+    """A job, and the session that reaches it. uid: tells the job from a later one of the same name."""
 
     session: Session
     name: str
@@ -61,7 +61,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Why:
-    """What `muster why` says of a job: as text, which it shows itself as, and as data."""
+    """The answer of `muster why` about a job: as text, which is also its `str`, and as data."""
 
     text: str
     facts: Mapping[str, Any]
@@ -74,9 +74,10 @@ class Why:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A job that has ended. outcomes: what its ranks have left, if they made a call; None of one that left nothing.
+    """A job that has ended.
 
-    first: the rank of the first of them.
+    outcomes: the outcomes of its ranks, None for a missing one; None instead of a list if the job made no call.
+    first: the rank of the first outcome.
     """
 
     name: str
@@ -87,9 +88,9 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a job is to do: a call, or a command. name: the words that a name is made of.
+    """The work of a job: a call, or a command. name: the words from which a job name is made.
 
-    trials: calls that are each on their own, in place of one that all workers make. at_once: how many of them.
+    trials: independent calls, in place of one call that all workers make. at_once: how many trials run at a time.
     """
 
     name: Sequence[str]
@@ -100,21 +101,21 @@ class Work:
 
     @property
     def sweep(self) -> Sweep | None:
-        """Its trials, as a job has them; None if it is a gang."""
+        """The trials as a sweep; None for a gang."""
         return Sweep(Array.of(range(len(self.trials))), at_once=self.at_once) if self.trials else None
 
     def files(self) -> dict[str, bytes]:
-        """What workers find in their directory."""
+        """Return the files for the workers' directory, by name."""
         trials = {worker.CALL_OF.format(rank=rank): call for rank, call in enumerate(self.trials)}
         return trials or {worker.CALL: self.call}
 
 
 def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
-    """A function or a command, ready to travel. Raises `Error`."""
+    """Return the work for a function or a command. Raises `Error` if a function cannot be pickled."""
     if callable(what):
         return Work([title(what)], packed_call(what, args, kwargs or {}))
     if args or kwargs:
-        raise Error("args= and kwargs= are those of a function; the words of a command are all in its list")
+        raise Error("args= and kwargs= belong to a function; put all words of a command into its list")
     if not isinstance(what, str | Sequence):
         raise TypeError(f"{what!r} is neither a function nor the words of a command")
     words = what.split() if isinstance(what, str) else [str(word) for word in what]
@@ -124,9 +125,9 @@ def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -
 
 
 async def run(connections: Connections, work: Work, options: Options) -> Reference:
-    """Submit it. Raises `UserError`, and what the server says."""
+    """Submit the work; return the job. Raises `UserError`, and the errors of the server."""
     if work.command:
-        return await _submit(await _session(connections, options), work.command, work.name, options)
+        return await _submit(await _open_session(connections, options), work.command, work.name, options)
     directory = await directory_of(connections, options)
     try:
         for name, call in work.files().items():
@@ -138,8 +139,8 @@ async def run(connections: Connections, work: Work, options: Options) -> Referen
 
 
 async def directory_of(connections: Connections, options: Options) -> Path:
-    """A new one for the calls of a job."""
-    return await new_directory(connections, await _session(connections, options), options.get("queue", ""))
+    """Create a directory for the calls of a job."""
+    return await new_directory(connections, await _open_session(connections, options), options.get("queue", ""))
 
 
 async def submit_workers(
@@ -150,14 +151,17 @@ async def submit_workers(
     options: Options,
     sweep: Sweep | None = None,
 ) -> Reference:
-    """Submit workers that make the call in a directory, or that make what calls come (`worker.STAY`)."""
-    # Without the directory of the file on the path: it is not there for modules to be found in.
+    """Submit workers that make the call in a directory, and return the job.
+
+    how: `worker.ONCE`, or `worker.STAY` for workers that stay and make the calls that come over a socket.
+    """
+    # -P keeps the directory of the file out of the module search path.
     command = [sys.executable, "-P", worker.__file__, how]
     env = {**options.get("env", {}), worker.DIRECTORY: str(directory)}
-    return await _submit(await _session(connections, options), command, name, {**options, "env": env}, sweep)
+    return await _submit(await _open_session(connections, options), command, name, {**options, "env": env}, sweep)
 
 
-async def _session(connections: Connections, options: Options) -> Session:
+async def _open_session(connections: Connections, options: Options) -> Session:
     target = Target(options.get("kubeconfig", ""), options.get("namespace", ""))
     session = await connections.session(target)
     if session.own and target.namespace not in ("", OWN_NAMESPACE):
@@ -176,29 +180,29 @@ async def _submit(
     gang = gang_of(options, command, name, session.namespace, classes, on_this_machine=local)
     if sweep is not None:
         gang = replace(gang, sweep=sweep)
-    submitting = asyncio.create_task(_created(session, gang, named=bool(options.get("name"))), name="submit")
+    submitting = asyncio.create_task(_create(session, gang, named=bool(options.get("name"))), name="submit")
     try:
         return await asyncio.shield(submitting)
     except asyncio.CancelledError:
-        await asyncio.wait({submitting})  # only the answer says whether there is a job
+        await asyncio.wait({submitting})  # only the server's answer says whether the job exists
         if not submitting.cancelled() and submitting.exception() is None:
-            await _no_longer(remove(submitting.result()))
+            await _end_unawaited(remove(submitting.result()))
         raise
 
 
-async def _created(session: Session, gang: Gang, *, named: bool) -> Reference:
-    """The job as it was created. Raises `UserError` if it can never start where that will not change."""
+async def _create(session: Session, gang: Gang, *, named: bool) -> Reference:
+    """Create the job. Raises `UserError` if it can never start in a cluster that cannot change."""
     job = await submit(session.client, gang, log.warning, named=named)
     reference = Reference(session, gang.name, gang.namespace, job.metadata.uid)
     asks = gang.cpus or gang.memory or gang.gpus or (session.own and gang.most_workers > 1)
-    found = await _foresee(session, job) if asks else OPEN
-    if found.sentence:
-        said = f"{gang.name} {found.sentence}"
-        if found.awaits or not session.own:  # it may be given more
-            log.warning("%s", said)
+    verdict = await _foresee(session, job) if asks else OPEN
+    if verdict.sentence:
+        forecast = f"{gang.name} {verdict.sentence}"
+        if verdict.awaits or not session.own:  # the cluster may get more room
+            log.warning("%s", forecast)
         else:
             await remove(reference)
-            raise UserError(said)  # what a cluster that goes with the program has no room for never starts
+            raise UserError(forecast)  # a cluster inside this process never gets more room
     return reference
 
 
@@ -210,54 +214,54 @@ async def remove(reference: Reference) -> None:
 
 
 async def _foresee(session: Session, job: JobRecord) -> Verdict:
-    from muster.actions.foresight import foresee  # it takes a while to load
+    from muster.actions.foresight import foresee  # importing it takes long
 
     return await foresee(session, job)
 
 
 async def find(connections: Connections, name: str, options: Options) -> Reference:
-    """A job that there is. Raises `ApiError` if there is none."""
-    session = await _session(connections, options)
+    """Return an existing job. Raises `ApiError` if there is none."""
+    session = await _open_session(connections, options)
     job = await get_job(session.client, name, session.namespace)
     return Reference(session, name, session.namespace, job.metadata.uid)
 
 
 async def record(reference: Reference) -> JobRecord:
-    """What there is of it. Raises `ApiError` if it is gone, `UserError` if another has its name."""
-    found = await get_job(reference.session.client, reference.name, reference.namespace)
-    if found.metadata.uid != reference.uid:
-        raise UserError(f"the job {reference.name} was removed, and another one has its name")
-    return found
+    """Return the record of a job. Raises `ApiError` if it is deleted, `UserError` if another job has its name."""
+    job = await get_job(reference.session.client, reference.name, reference.namespace)
+    if job.metadata.uid != reference.uid:
+        raise UserError(f"the job {reference.name} was deleted, and another job has its name")
+    return job
 
 
 async def ending(reference: Reference) -> Ending:
-    """Wait for its end: how it ended."""
-    return await _follower(reference).run(await record(reference))
+    """Wait for the end of a job; return how it ended."""
+    return await _make_follower(reference).run(await record(reference))
 
 
 async def ended(reference: Reference) -> Ended:
-    """Wait for its end: what its ranks have left, too."""
+    """Wait for the end of a job; return how it ended, with the outcomes of its ranks."""
     job = await record(reference)
-    end = await _follower(reference).run(job)
+    end = await _make_follower(reference).run(job)
     directory = call_directory(job)
     if directory is None:
         return Ended(reference.name, end, None)
-    ranks = (await record(reference)).wanted if end.code == 0 else job.wanted  # it may have been scaled
+    ranks = (await record(reference)).wanted if end.code == 0 else job.wanted  # the job may have been scaled
     return Ended(reference.name, end, await asyncio.to_thread(outcomes, directory, ranks))
 
 
 async def made(connections: Connections, work: Work, options: Options) -> Ended:
-    """Submit it, and wait for its end. Cancelled, it ends the job."""
+    """Submit the work and wait for its end. Cancelling the wait cancels the job."""
     reference = await run(connections, work, options)
     try:
         return await ended(reference)
     except asyncio.CancelledError:
-        await _no_longer(cancel(reference))
+        await _end_unawaited(cancel(reference))
         raise
 
 
-async def _no_longer(ending: Awaitable[object]) -> None:
-    """End a job that is not waited for any more: the user hears of the cancellation, and the log of what went wrong."""
+async def _end_unawaited(ending: Awaitable[object]) -> None:
+    """Await the end of a job that nobody waits for; log its failure, because the caller gets the cancellation."""
     try:
         await ending
     except (ApiError, TransportError, UserError) as error:
@@ -265,7 +269,7 @@ async def _no_longer(ending: Awaitable[object]) -> None:
 
 
 async def trial_ended(reference: Reference, rank: int) -> Ended:
-    """Wait for the end of one trial; what it has left, as the only rank."""
+    """Wait for the end of one trial; return its outcome as that of the only rank."""
     await any_trial(reference, [rank])
     job = await record(reference)
     directory = call_directory(job)
@@ -281,13 +285,13 @@ async def trial_ended(reference: Reference, rank: int) -> Ended:
 async def any_trial(reference: Reference, ranks: Collection[int]) -> None:
     """Wait until one of these trials has ended."""
     changed = asyncio.Event()
-    follower = replace(_follower(reference), report=lambda _: changed.set())
+    follower = replace(_make_follower(reference), report=lambda _: changed.set())
     following = asyncio.create_task(follower.run(await record(reference)), name=f"trials-{reference.name}")
     following.add_done_callback(lambda _: changed.set())
     try:
         while not following.done():
-            done = await trials_done(reference)
-            if any(rank in done for rank in ranks):
+            ended_ranks = await trials_done(reference)
+            if any(rank in ended_ranks for rank in ranks):
                 return
             await changed.wait()
             changed.clear()
@@ -297,12 +301,12 @@ async def any_trial(reference: Reference, ranks: Collection[int]) -> None:
 
 
 async def any_ended(jobs: Collection[Reference], trials: Collection[tuple[Reference, Collection[int]]]) -> None:
-    """Wait until one of these jobs, or of these trials of some, has ended."""
+    """Wait until one of these jobs, or one of these trials, has ended."""
     await first(*(ending(job) for job in jobs), *(any_trial(job, ranks) for job, ranks in trials))
 
 
 async def trials_done(reference: Reference) -> Collection[int]:
-    """The ranks of the trials that have ended."""
+    """Return the ranks of the trials that have ended."""
     job = await record(reference)
     if job.end is not None:
         return range(job.wanted)
@@ -312,52 +316,52 @@ async def trials_done(reference: Reference) -> Collection[int]:
 
 
 async def watch(reference: Reference, tell: Callable[[JobState], None]) -> Ending:
-    """Tell each state that it comes into; how it ended."""
-    return await replace(_follower(reference), report=tell).run(await record(reference))
+    """Call `tell` with each new state of a job; return how it ended."""
+    return await replace(_make_follower(reference), report=tell).run(await record(reference))
 
 
 async def state(reference: Reference) -> str:
-    """What it is doing, in a word. Raises `ApiError` if it is gone."""
+    """Return the state of a job in a word. Raises `ApiError` if it is deleted."""
     job = await record(reference)
     facts = await investigate(reference.session.client, reference.namespace, reference.name, RealClock().now())
-    return facts.state.word if facts is not None else job_state(job, ()).word
+    return facts.state.word if facts is not None else find_job_state(job, ()).word
 
 
 async def logs(reference: Reference, rank: int | None, stream: bytes = b"") -> list[str]:
-    """The lines that there are, of one worker or of all, of one stream or of both.
+    """Return the lines printed so far, of one worker or of all, of one stream or of both.
 
-    Raises `UserError` if it has no such rank.
+    Raises `UserError` if the job has no such rank.
     """
-    found: list[str] = []
+    printed_lines: list[str] = []
 
     async def tell(lines: Sequence[str]) -> None:
-        found.extend(lines)
+        printed_lines.extend(lines)
 
     job = await record(reference)
-    printed = Lines(tell, ranks=rank is None and job.most > 1, stream=stream)
-    await _printing(reference, job, printed, rank).print_once(job)
-    await printed.finish()
-    return found
+    splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1, stream=stream)
+    await _make_printing_follower(reference, job, splitter, rank).print_once(job)
+    await splitter.finish()
+    return printed_lines
 
 
 async def follow(reference: Reference, rank: int | None, tell: Callable[[Sequence[str]], Awaitable[None]]) -> Ending:
-    """Tell lines as they come, at the pace of who is told; how the job ended."""
+    """Call `tell` with lines as they are printed, at the reader's pace; return how the job ended."""
     job = await record(reference)
-    printed = Lines(tell, ranks=rank is None and job.most > 1)
-    ending = await _printing(reference, job, printed, rank).run(job)
-    await printed.finish()
+    splitter = Lines(tell, ranks=rank is None and job.max_ranks > 1)
+    ending = await _make_printing_follower(reference, job, splitter, rank).run(job)
+    await splitter.finish()
     return ending
 
 
-def _printing(reference: Reference, job: JobRecord, lines: Lines, rank: int | None) -> Follower:
+def _make_printing_follower(reference: Reference, job: JobRecord, lines: Lines, rank: int | None) -> Follower:
     try:
         ranks = frozenset() if rank is None else frozenset({worker_named(job, str(rank))})
     except ValueError as error:
         raise UserError(str(error)) from None
-    return replace(_follower(reference), show=lines.show, excerpt=Excerpt(ranks))
+    return replace(_make_follower(reference), show=lines.show, excerpt=Excerpt(ranks))
 
 
-def _follower(reference: Reference) -> Follower:
+def _make_follower(reference: Reference) -> Follower:
     client = reference.session.client
     return Follower(
         client, RealClock(), Random(), reference.namespace, reference.name, warn=log.warning, reach=reaching(client)
@@ -365,22 +369,22 @@ def _follower(reference: Reference) -> Follower:
 
 
 async def why(reference: Reference) -> Why:
-    """Why it does not run, or where it does."""
+    """Return why a job does not run, or where it runs."""
     await record(reference)
-    found = await explain(reference.session.client, reference.namespace, reference.name, RealClock().now())
-    if found is None:
+    answer = await explain(reference.session.client, reference.namespace, reference.name, RealClock().now())
+    if answer is None:
         raise UserError(f"the job {reference.name} was removed")
-    return Why("\n".join(lines(*found)), document(*found))
+    return Why("\n".join(render_lines(*answer)), make_document(*answer))
 
 
 async def cancel(reference: Reference) -> str:
-    """End it; what has become of it."""
+    """End a job; return the outcome in a few words."""
     await record(reference)
     return await cancel_job(reference.session.client, reference.name, reference.namespace)
 
 
 async def scale(reference: Reference, workers: int) -> None:
-    """Give it so many workers."""
+    """Change the number of workers of a job."""
     await record(reference)
     session = replace(reference.session, namespace=reference.namespace)
     await scale_job(session, reference.name, workers)

@@ -1,6 +1,6 @@
-"""Where calls and outcomes lie: a directory for each job that makes any, which only the user can look into.
+"""The directories for calls and outcomes: one for each job that makes calls, accessible to the user only.
 
-Those of jobs of the embedded cluster are kept beside its data for as long as the cluster knows of the job.
+Directories of jobs of the embedded cluster are beside its data, and stay while the cluster has the job.
 """
 
 import asyncio
@@ -23,19 +23,21 @@ from muster.runtime.process.ownership import NotOursError, make_directory
 from muster.sdk import worker
 from muster.sdk.connections import Connections
 
-# What nothing was written to for so long is no longer needed, unless its job is still there.
+# A directory that was not written for this long is deleted, unless its job still exists.
 _KEPT_SECONDS = WEEK_SECONDS
 
 
 async def new_directory(connections: Connections, session: Session, queue: str) -> Path:
-    """One for calls. Raises `UserError` where workers would not see it, or nothing is run."""
+    """Create a directory for calls. Raises `UserError` where workers cannot read it, or nodes are simulated."""
     client, queue = session.client, queue or DEFAULT_QUEUE
     if not await is_embedded(client):
-        raise UserError("functions go to workers by file, and this cluster is another machine's: run a command there")
+        raise UserError(
+            "functions reach workers through files, and this cluster is on another machine: run a command there"
+        )
     if not session.own and await is_simulated(client):
-        raise UserError("the nodes of this cluster are simulated: nothing is run, and a function has no result")
+        raise UserError("the nodes of this cluster are simulated: they run no programs, and a function has no result")
     if not session.own and await sends_away(client, session.namespace, queue):
-        raise UserError(f"functions go to workers by file, and jobs of queue {queue} run in other clusters")
+        raise UserError(f"functions reach workers through files, and jobs of queue {queue} run in other clusters")
     root, is_first = connections.files(session)
     path = root / Ids().hexadecimal()
     try:
@@ -43,7 +45,7 @@ async def new_directory(connections: Connections, session: Session, queue: str) 
         make_directory(path)
     except NotOursError as error:
         raise UserError(str(error)) from None
-    # Jobs of other clusters have theirs here, too, and only those of the home's own are known.
+    # Jobs of other clusters have directories here, too, and only the home's own cluster can be listed.
     mine = is_first and not session.where
     if mine and (old := await asyncio.to_thread(unused_since, root, RealClock().now().timestamp() - _KEPT_SECONDS)):
         needed = {call_directory(job) for job in await all_records(client, "")}
@@ -52,14 +54,14 @@ async def new_directory(connections: Connections, session: Session, queue: str) 
 
 
 def unused_since(root: Path, moment: float) -> list[Path]:
-    """The directories of calls that nothing was written to since."""
+    """Return the directories of calls that were last written before this moment."""
     return [path for path in root.iterdir() if _is_unused(path, moment)]
 
 
 def _is_unused(path: Path, moment: float) -> bool:
     try:
         info = path.lstat()
-    except FileNotFoundError:  # another program has just removed it
+    except FileNotFoundError:  # another program has just deleted it
         return False
     return stat.S_ISDIR(info.st_mode) and info.st_mtime < moment
 
@@ -67,14 +69,14 @@ def _is_unused(path: Path, moment: float) -> bool:
 def _remove(paths: list[Path], needed: Container[Path | None]) -> None:
     for path in paths:
         if path not in needed:
-            shutil.rmtree(path, ignore_errors=True)  # another program removes it, too
+            shutil.rmtree(path, ignore_errors=True)  # another program may delete it, too
 
 
 def call_directory(job: JobRecord) -> Path | None:
-    """Where the call and the outcomes of a job lie; None if it makes none."""
+    """Return the directory of a job's call and outcomes; None if the job makes no call."""
     for template in job.templates:
         for container in template.spec.containers:
             for variable in container.env:
                 if variable.name == worker.DIRECTORY:
-                    return Path(variable.value.replace("$$", "$"))  # as it was escaped
+                    return Path(variable.value.replace("$$", "$"))  # undoes the escape of the manifest
     return None

@@ -1,12 +1,12 @@
-"""What goes wrong, for who calls."""
+"""The exceptions of the Python interface."""
 
 
 class Error(Exception):
-    """What was asked for cannot be done; the text says why, and what to do, in one line."""
+    """A request that cannot be carried out; the text says in one line why, and what to do."""
 
 
 class JobFailedError(Error):
-    """A job has ended without a result. name: of the job. code: its exit code."""
+    """A job that has ended without a result. name: of the job. code: its exit code."""
 
     def __init__(self, name: str, text: str, code: int = 1) -> None:
         super().__init__(f"{name}: {text}")
@@ -15,7 +15,7 @@ class JobFailedError(Error):
 
 
 class RemoteTraceback(Exception):  # noqa: N818 - what it is called elsewhere, too
-    """The cause of an exception that comes from a worker: where it was raised there."""
+    """The cause of an exception from a worker: the traceback there."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"

@@ -1,4 +1,4 @@
-"""An executor as `concurrent.futures` has them, whose calls are made in the cluster."""
+"""An executor with the interface of `concurrent.futures` that makes calls in the cluster."""
 
 import concurrent.futures
 import shutil
@@ -8,7 +8,7 @@ from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, Unpack
 
-from muster.insight.jobstate import Ending
+from muster.insight.jobs.state import Ending
 from muster.sdk import core, worker
 from muster.sdk.background import background
 from muster.sdk.core import Ended
@@ -23,20 +23,22 @@ T = TypeVar("T")
 
 
 class Executor(concurrent.futures.Executor):
-    """Makes calls in the cluster, `array` of them at a time.
+    """An executor that makes calls in the cluster, `array` of them at a time.
 
-    With one worker for each call, which is the default, the workers are one job: they start together, stay, and take
-    one call after the other, a thousand small ones in a second. With several, each call is a job of its own, a gang
-    whose ranks all make it; its future has what `Job.result` gives.
+    With one worker for each call, which is the default, the workers are one job. They start together, stay, and make
+    one
+    call after the other, a thousand small ones in a second. With several workers, each call is a job of its own: a gang
+    whose ranks all make the call. The future of such a call has what `Job.result` returns.
 
-    All other options are those of `muster.run`. What is shut down waits for the calls that were made, as ever; but
+    All other options are those of `muster.run`. `shutdown` waits for the submitted calls, as in `concurrent.futures`,
+    but
     Ctrl-C ends them all.
     """
 
     def __init__(self, *, array: int = 1, **options: Unpack[Options]) -> None:
         array = whole("array", array)
         if array < 1:
-            raise Error(f"array={array}: at least 1 call is made at a time")
+            raise Error(f"array={array}: the least is 1 call at a time")
         self._options = checked(options)
         self._array = array
         self._threads = ThreadPoolExecutor(array, thread_name_prefix="muster-executor")
@@ -46,17 +48,20 @@ class Executor(concurrent.futures.Executor):
         self._gangs: set[Future[Ended]] = set()
         self._terminated = False
         if self._options.get("workers", 1) == 1:
-            self._begin()
+            self._start_workers()
 
     @property
     def job(self) -> Job | None:
-        """The job of the workers that stay: `why` it has not started, what it prints; None if each call has its own."""
+        """The job of the workers that stay, or None if each call has its own job.
+
+        `why` says why the job has not started, and `logs` has its output.
+        """
         return self._job
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Have a call made. Raises `Error` if it cannot be pickled."""
+        """Submit a call. Raises `Error` if it cannot be pickled."""
         work = core.work_of(fn, args, kwargs)
-        return self._threads.submit(self._make_apart if self._pool is None else self._make_there, work)
+        return self._threads.submit(self._call_in_job if self._pool is None else self._call_in_pool, work)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -67,7 +72,7 @@ class Executor(concurrent.futures.Executor):
             self.shutdown()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls, and let the workers go once all have been made. Ctrl-C meanwhile terminates them."""
+        """Accept no more calls, and release the workers once all calls are made; Ctrl-C meanwhile terminates them."""
         self._threads.shutdown(wait=False, cancel_futures=cancel_futures)
         if not wait:
             Thread(target=self._finish, name="muster-executor", daemon=True).start()
@@ -79,13 +84,13 @@ class Executor(concurrent.futures.Executor):
             raise
 
     def terminate_workers(self) -> None:
-        """Take no more calls, cancel those that wait, and end the jobs of those under way."""
+        """Accept no more calls, cancel those that wait, and end the jobs of those that run."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._turn:
             self._terminated = True
             for gang in self._gangs:
                 gang.cancel()
-        pool, job = self._pool, self._job  # another thread may let them go
+        pool, job = self._pool, self._job  # another thread may release them
         try:
             if pool is not None and job is not None:
                 job.cancel()
@@ -94,26 +99,26 @@ class Executor(concurrent.futures.Executor):
                 pool.end("it was terminated", at_once=True)
             self._finish()
 
-    def _begin(self) -> None:
+    def _start_workers(self) -> None:
         """Start the workers."""
-        there = background()
+        thread = background()
         options: Options = {**self._options, "workers": self._array}
-        self._directory = directory = there.call(core.directory_of(there.connections, options))
+        self._directory = directory = thread.call(core.directory_of(thread.connections, options))
         self._pool = pool = Pool(directory)
         try:
-            reference = there.call(
-                core.submit_workers(there.connections, directory, worker.STAY, ["executor"], options)
+            reference = thread.call(
+                core.submit_workers(thread.connections, directory, worker.STAY, ["executor"], options)
             )
         except BaseException:
             pool.end("they were never submitted")
             shutil.rmtree(directory)
             raise
         self._job = Job(reference)
-        ending = there.start(core.ending(reference))
-        ending.add_done_callback(lambda job: pool.end(_how(job)))
+        ending = thread.start(core.ending(reference))
+        ending.add_done_callback(lambda job: pool.end(_describe_end(job)))
 
     def _finish(self) -> None:
-        """Wait for all calls, then let the workers go."""
+        """Wait for all calls, then release the workers."""
         self._threads.shutdown()
         pool, self._pool = self._pool, None
         if pool is None or self._job is None:
@@ -121,20 +126,20 @@ class Executor(concurrent.futures.Executor):
         pool.end("it was shut down")
         shutil.rmtree(self._directory, ignore_errors=True)
         if pool.ranks < self._array:
-            self._job.cancel()  # nothing is left for workers that have not come
+            self._job.cancel()  # no calls are left for workers that have not started
 
-    def _make_there(self, work: core.Work) -> Any:
+    def _call_in_pool(self, work: core.Work) -> Any:
         assert self._pool is not None
         assert self._job is not None
         outcome, rank = self._pool.call(self._job.name, work.call)
         return outcome.value(self._job.name, rank)
 
-    def _make_apart(self, work: core.Work) -> Any:
-        there = background()
+    def _call_in_job(self, work: core.Work) -> Any:
+        thread = background()
         with self._turn:
             if self._terminated:
                 raise CancelledError
-            gang = there.start(core.made(there.connections, work, self._options))
+            gang = thread.start(core.made(thread.connections, work, self._options))
             self._gangs.add(gang)
         try:
             return result(gang.result())
@@ -143,8 +148,8 @@ class Executor(concurrent.futures.Executor):
                 self._gangs.discard(gang)
 
 
-def _how(job: "Future[Ending]") -> str:
-    """How the job of the workers has ended."""
+def _describe_end(job: "Future[Ending]") -> str:
+    """Return how the job of the workers has ended."""
     if job.cancelled():
         return "nothing is known of it any more"
     error = job.exception()

@@ -1,28 +1,28 @@
-"""What workers print, as lines of text."""
+"""Splits the output of workers into lines of text."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
-# A line that goes on for longer is told in several.
+# A longer line is split into several.
 _LINE_BYTES = 1 << 20
 
-# What is said of output that is gone comes on stderr, whichever stream it was of.
+# Remarks on missing output come on stderr, for either stream.
 _SAID = b"[muster: "
 
 
 class Lines:
-    """Makes lines of what comes, each told once it has ended; with `ranks`, each begins with its worker's.
+    """A splitter that passes on each line once it has ended; with `ranks`, each line begins with its worker's rank.
 
-    stream: the only one whose lines are told; b"" for both.
+    stream: the only stream whose lines are passed on; b"" for both.
     """
 
     def __init__(self, tell: Callable[[Sequence[str]], Awaitable[None]], *, ranks: bool, stream: bytes = b"") -> None:
         self._tell = tell
         self._ranks = ranks
         self._stream = stream
-        self._unended: dict[tuple[str, bytes], bytes] = {}  # the last line of a worker's stream
+        self._unended: dict[tuple[str, bytes], bytes] = {}  # the unfinished line of a worker's stream
 
     async def show(self, rank: str, stream: bytes, text: bytes) -> None:
-        """Take what a worker has written."""
+        """Add text that a worker has written."""
         if self._stream not in (b"", stream) and not text.startswith(_SAID):
             return
         *whole, rest = (self._unended.pop((rank, stream), b"") + text).split(b"\n")
@@ -31,14 +31,14 @@ class Lines:
         if rest:
             self._unended[rank, stream] = rest
         if whole:
-            await self._tell([self._line(rank, line) for line in whole])
+            await self._tell([self._format_line(rank, line) for line in whole])
 
     async def finish(self) -> None:
-        """Tell the last lines that have no end."""
+        """Pass on the last lines that have no end."""
         if self._unended:
-            await self._tell([self._line(rank, rest) for (rank, _), rest in self._unended.items()])
+            await self._tell([self._format_line(rank, rest) for (rank, _), rest in self._unended.items()])
         self._unended.clear()
 
-    def _line(self, rank: str, line: bytes) -> str:
+    def _format_line(self, rank: str, line: bytes) -> str:
         text = line.decode(errors="replace")
         return f"[{rank}] {text}" if self._ranks else text

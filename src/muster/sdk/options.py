@@ -1,4 +1,4 @@
-"""What can be asked for a job, and the gang that it becomes. Pure, but for what the caller's process is like."""
+"""The options of a job, and the gang made from them. Pure, except that it reads the caller's environment."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -21,20 +21,20 @@ _MOST = (1 << 31) - 1
 
 
 class Options(TypedDict, total=False):
-    """What a job is to have, in the words of `muster run`. Quantities are as in Kubernetes: 2, "500m", "4Gi".
+    """The options of a job, named as in `muster run`. Quantities are as in Kubernetes: 2, "500m", "4Gi".
 
     workers: how many; the function or command runs on each of them.
     cpus, memory, gpus: of each worker.
     queue: the LocalQueue to wait in (default: the namespace's). priority: a WorkloadPriorityClass or PriorityClass.
-    time: how long each attempt may run: "2h", seconds, or a timedelta. signal: "USR1@60" comes before that.
-    retries: how often the whole is started anew when it fails.
-    exclusive: no other job's workers are on its nodes.
+    time: how long each attempt may run: "2h", seconds, or a timedelta. signal: "USR1@60" comes before the time limit.
+    retries: how often the whole job restarts after a failure.
+    exclusive: whether no other job's workers may be on its nodes.
     name: of the job (default: from the function or command).
     labels, annotations: of the job and its pods.
-    env: variables of the workers, beside those that they get anyway.
-    workdir: where they start (default: here).
-    elastic: "MIN:MAX" lets it shrink and grow while it runs.
-    start_timeout: in how many seconds from the first start all workers have to have started.
+    env: variables of the workers, beside those that Muster sets.
+    workdir: where the workers start (default: here).
+    elastic: "MIN:MAX" lets the job shrink and grow while it runs.
+    start_timeout: the seconds from the first worker's start within which all workers have to start.
     image: container image, on a cluster whose nodes have images.
     namespace, kubeconfig: the cluster to use, if it is not the embedded one.
     """
@@ -61,7 +61,7 @@ class Options(TypedDict, total=False):
     kubeconfig: str
 
 
-# From and to.
+# The least and the greatest value of each option.
 _NUMBERS = {
     "workers": (1, MAX_PARALLELISM),
     "gpus": (0, 999_999),
@@ -69,55 +69,55 @@ _NUMBERS = {
     "start_timeout": (1, _MOST),
 }
 _TEXTS = ("memory", "queue", "priority", "signal", "name", "elastic", "image", "namespace", "kubeconfig", "workdir")
-# How it is written, where the text of a number would be accepted, and not what was meant: 4 bytes.
+# The form to suggest for an option whose plain number would be accepted with another meaning, such as 4 bytes.
 _AS_TEXT = {"memory": "'4Gi'", "elastic": "'2:8'"}
 _VARIABLES = ("env", "labels", "annotations")
 
 
 def checked(options: Mapping[str, Any]) -> Options:
-    """The options, as what they are passed on as: numbers of NumPy are numbers, paths are text, and None is not asked.
+    """Return the options normalized: NumPy's numbers as numbers, paths as text, and no option that is None.
 
-    Raises `TypeError` for an option that there is not, or of another type, `Error` for a value that cannot be meant.
+    Raises `TypeError` for an unknown option or a value of another type, `Error` for an impossible value.
     """
     for name in options:
         if name not in Options.__annotations__:
             raise TypeError(f"there is no option {name!r}; there is: {', '.join(Options.__annotations__)}")
-    return cast("Options", {name: _checked(name, value) for name, value in options.items() if value is not None})
+    return cast("Options", {name: _check_option(name, value) for name, value in options.items() if value is not None})
 
 
-def _checked(name: str, value: Any) -> Any:
+def _check_option(name: str, value: Any) -> Any:
     if name in _NUMBERS:
-        return _within(name, whole(name, value), *_NUMBERS[name])
+        return _check_range(name, whole(name, value), *_NUMBERS[name])
     if name == "exclusive" and not isinstance(value, bool):
         raise TypeError(f"{name}={value!r}: it is True or False")
     if name in _READ:
-        return _meant(name, value)
+        return _check_meaning(name, value)
     if name in _TEXTS:
-        return _text(name, value)
+        return _format_text(name, value)
     if name not in _VARIABLES:
         return value
     if not isinstance(value, Mapping):
         raise TypeError(f"{name}={value!r}: it is a dict of names and texts")
-    return {_text(f"a name in {name}", key): _text(f"{name}[{key!r}]", of) for key, of in value.items()}
+    return {_format_text(f"a name in {name}", key): _format_text(f"{name}[{key!r}]", of) for key, of in value.items()}
 
 
 def whole(name: str, value: Any) -> int:
-    """A whole number. Raises `TypeError`."""
+    """Return a whole number. Raises `TypeError`."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}={value!r}: it is a whole number")
     return index(value)
 
 
-def _within(name: str, value: int, least: int, most: int) -> int:
+def _check_range(name: str, value: int, least: int, most: int) -> int:
     if not least <= value <= most:
         raise Error(f"{name}={value}: it is from {least} to {most}")
     return value
 
 
-def _meant(name: str, value: Any) -> Any:
-    """A quantity or a time. Raises `TypeError`, `Error`."""
+def _check_meaning(name: str, value: Any) -> Any:
+    """Return a quantity or a time. Raises `TypeError`, `Error`."""
     if name == "memory":
-        value = _text(name, value)
+        value = _format_text(name, value)
     elif isinstance(value, bool) or not isinstance(value, str | Real | timedelta):
         raise TypeError(f"{name}={value!r}: it is a number or text")
     try:
@@ -127,7 +127,7 @@ def _meant(name: str, value: Any) -> Any:
     return value
 
 
-def _text(name: str, value: Any) -> str:
+def _format_text(name: str, value: Any) -> str:
     try:
         text = os.fspath(value)
     except TypeError:
@@ -146,16 +146,16 @@ def gang_of(
     *,
     on_this_machine: bool,
 ) -> Gang:
-    """The gang. title: what its name is made of. classes: of its priority. Raises `UserError`."""
+    """Return the gang. title: the words for its name. classes: its priority classes. Raises `UserError`."""
     if not on_this_machine and not options.get("image"):
-        raise UserError("this cluster runs images: say which with image=")
+        raise UserError("workers of this cluster need an image: name one with image=")
     workers = options.get("workers", 0)
-    elastic = _bounds(options.get("elastic", ""))
+    elastic = _parse_bounds(options.get("elastic", ""))
     workers = workers or (elastic.most if elastic else 1)
     if elastic and not elastic.least <= workers <= elastic.most:
         raise UserError(f"workers={workers} is not within elastic={str(elastic)!r}")
     try:
-        limit = _seconds(options["time"]) if "time" in options else None
+        limit = _parse_time(options["time"]) if "time" in options else None
         signal = limits.soft_signal(options["signal"], limit) if options.get("signal") else None
     except ValueError as error:
         raise UserError(f"time= or signal=: {error}") from None
@@ -191,26 +191,26 @@ def gang_of(
 
 
 def named(gang: Gang, title: Sequence[str]) -> Gang:
-    """With a name that says what runs."""
+    """Return the gang with a name made from its title."""
     return replace(gang, name=name_for(title, Ids().suffix(), room_for_name(gang.parts)))
 
 
-def _seconds(time: str | float | timedelta) -> int:
-    """Raises `ValueError`."""
+def _parse_time(time: str | float | timedelta) -> int:
+    """Return a time limit in seconds. Raises `ValueError`."""
     if isinstance(time, timedelta):
         time = time.total_seconds()
     return limits.time_limit(time if isinstance(time, str) else f"{time:.3f}s")
 
 
-# What says that a value cannot be meant.
+# The errors that mean an impossible value.
 _READ: Mapping[str, Callable[[Any], object]] = {
     "cpus": lambda value: quantities.quantity(str(value)),
     "memory": quantities.memory,
-    "time": _seconds,
+    "time": _parse_time,
 }
 
 
-def _bounds(text: str) -> Bounds | None:
+def _parse_bounds(text: str) -> Bounds | None:
     try:
         return Bounds.parse(text) if text else None
     except ValueError as error:

@@ -1,7 +1,8 @@
-"""Workers that stay and make calls, as the program that has the calls sees them.
+"""The caller's side of workers that stay and make calls.
 
-They connect to a socket in a directory that is the user's alone; each makes one call at a time. When the process that
-makes calls on a worker dies, it takes one call with it, and the worker starts another.
+Workers connect to a socket in a directory that only the user can access; each makes one call at a time. When the
+process
+that makes calls on a worker dies, its call fails, and the worker starts another process.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ from muster.sdk.worker import address, receive, send, unpacked
 
 
 class Pool:
-    """The seats of workers, and who waits for one. Safe to be used by several threads."""
+    """The connections of workers, and the threads that wait for a free one. Thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -27,21 +28,22 @@ class Pool:
         self._socket.listen(128)
         self._changed = Condition()
         self._free: list[_Seat] = []
-        self._seats: dict[int, _Seat] = {}  # the newest of each rank
+        self._seats: dict[int, _Seat] = {}  # the newest seat of each rank
         self._lifelines: list[socket.socket] = []
         self._broken = ""
         Thread(target=self._accept, name="muster-pool", daemon=True).start()
 
     @property
     def ranks(self) -> int:
-        """How many workers have come so far."""
+        """The number of workers that have connected so far."""
         return len(self._seats)
 
     def call(self, job: str, call: bytes) -> tuple[Outcome, int]:
-        """Have a call made by the first worker that is free; its outcome, and the rank of the worker.
+        """Let the first free worker make a call; return the outcome, and the rank of the worker.
 
-        A worker that is started anew makes its call again. Raises `BrokenExecutor` if the job has
-        ended, `JobFailedError` if what makes the call dies.
+        A worker that was restarted makes its call again. Raises `BrokenExecutor` if the job has ended, `JobFailedError`
+        if the
+        process that makes the call dies.
         """
         while True:
             with self._changed:
@@ -52,24 +54,24 @@ class Pool:
             try:
                 send(seat.stream, call)
             except OSError:
-                continue  # it had died before it was asked
+                continue  # the worker died before it got the call
             try:
                 outcome = receive(seat.stream)
             except (OSError, EOFError):
                 outcome = b""
             if not outcome:
-                if died := self._how_died(seat) or self._broken:
+                if died := self._read_death(seat) or self._broken:
                     raise JobFailedError(job, f"the process that made the call on rank {seat.rank} has died: {died}")
-                continue  # the whole worker was started anew, as when its queue had taken its place away
+                continue  # the whole worker was restarted, for example after a preemption
             with self._changed:
                 self._free.append(seat)
                 self._changed.notify()
             return Outcome.of(outcome), seat.rank
 
     def end(self, text: str, *, at_once: bool = False) -> None:
-        """No more calls are made, and the workers that are free leave. text: why, for who still waits.
+        """Make no more calls, and release free workers. text: the reason, for threads that still wait.
 
-        at_once: those that make one leave it, too, and who waits for it hears of that.
+        at_once: also interrupt workers that make a call; the threads that wait for them get an error.
         """
         with self._changed:
             self._broken = self._broken or text
@@ -80,16 +82,16 @@ class Pool:
             for seat in self._seats.values() if at_once else ():
                 seat.break_off()
             for lifeline in self._lifelines:
-                with contextlib.suppress(OSError), lifeline:  # it may have ended before
+                with contextlib.suppress(OSError), lifeline:  # the worker may have ended
                     if not at_once:
                         lifeline.send(b".")
             self._lifelines.clear()
         with contextlib.suppress(OSError):  # it was closed before
-            self._socket.shutdown(socket.SHUT_RDWR)  # a thread waits in it, and would go on to
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept()
         self._socket.close()
 
-    def _how_died(self, seat: "_Seat") -> str:
-        """As its successor says it; "" if none comes, because the job has ended."""
+    def _read_death(self, seat: "_Seat") -> str:
+        """Return how the worker's process died, as its successor reports it; "" if the job has ended."""
         seat.close()
         with self._changed:
             self._changed.wait_for(lambda: self._seats[seat.rank] is not seat or self._broken)
@@ -100,20 +102,20 @@ class Pool:
             try:
                 connection, _ = self._socket.accept()
             except OSError:
-                return  # it was closed
+                return  # the pool has ended
             Thread(target=self._greet, args=(connection,), name="muster-seat", daemon=True).start()
 
     def _greet(self, connection: socket.socket) -> None:
         stream = connection.makefile("rwb")
         try:
-            told, _ = unpacked(receive(stream))
+            facts, _ = unpacked(receive(stream))
         except (OSError, EOFError, ValueError):
             connection.close()
             return
-        if told["rank"] is None:
-            self._hold(connection)
+        if facts["rank"] is None:
+            self._hold_lifeline(connection)
             return
-        seat = _Seat(int(told["rank"]), told["died"], connection, stream)
+        seat = _Seat(int(facts["rank"]), facts["died"], connection, stream)
         with self._changed:
             self._seats[seat.rank] = seat
             if self._broken:
@@ -122,8 +124,8 @@ class Pool:
                 self._free.append(seat)
             self._changed.notify_all()
 
-    def _hold(self, connection: socket.socket) -> None:
-        """By its end a worker knows that no more calls come, whatever it does meanwhile."""
+    def _hold_lifeline(self, connection: socket.socket) -> None:
+        """Keep a worker's lifeline open; its end tells the worker that no more calls come."""
         with self._changed:
             self._lifelines.append(connection)
             if self._broken:
@@ -132,7 +134,7 @@ class Pool:
 
 @dataclass(eq=False, slots=True)
 class _Seat:
-    """A worker that waits for calls. before: how the process before it died."""
+    """A worker that waits for calls. before: how its previous process died."""
 
     rank: int
     before: str
@@ -140,11 +142,11 @@ class _Seat:
     stream: BufferedRWPair = field(repr=False)
 
     def break_off(self) -> None:
-        """Wake who waits for the outcome of a call."""
+        """Wake the thread that waits for the outcome of a call."""
         with contextlib.suppress(OSError):  # it was closed before
             self.connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the connection to the worker."""
         self.stream.close()
         self.connection.close()

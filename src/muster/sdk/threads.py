@@ -1,4 +1,4 @@
-"""Threads for what a loop has done beside it."""
+"""Threads for blocking work of the event loop."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,10 +14,11 @@ _THREADS = 8
 
 
 class LastingThreads(ThreadPoolExecutor):
-    """An executor that takes work for as long as the process lives.
+    """An executor that accepts work for as long as the process lives.
 
-    The usual one takes none once the main thread has ended: too early to end a cluster, which others may still use.
-    So its threads are there from the start.
+    A `ThreadPoolExecutor` accepts none once the main thread has ended, which is too early to stop a cluster that other
+    threads
+    may still use. So the threads of this executor start at once.
     """
 
     def __init__(self) -> None:
@@ -27,7 +28,7 @@ class LastingThreads(ThreadPoolExecutor):
             Thread(target=self._run, name=f"muster-{number}", daemon=True).start()
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> "Future[T]":
-        """Have it done."""
+        """Submit a function; return its future."""
         future: Future[T] = Future()
         self._works.put((future, partial(fn, *args, **kwargs)))
         return future

@@ -1,3 +1,4 @@
-"""Admission and conversion for a real API server, which asks over HTTPS. What is decided is decided elsewhere: `api`
-and `controllers.integrations` do it for the embedded server too.
+"""Answers a real API server's admission and conversion reviews over HTTPS.
+
+The decisions themselves are those of `api` and `controllers.integrations`, which the embedded server uses too.
 """

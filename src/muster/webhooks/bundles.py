@@ -1,6 +1,8 @@
-"""Tells the server by which authorities it knows what is served: `caBundle` in the webhook configurations, in the
-definitions of Kueue's kinds, and in the APIServices. It is put there again whenever it is not there: applying a
-manifest may take it away.
+"""Tells the server which authorities sign the certificate of what we serve: writes `caBundle` where it is missing.
+
+It stands in the webhook configurations, in the definitions of Kueue's kinds, and in the APIServices. Applying a
+manifest
+may remove it, so the leader writes it again whenever it is missing.
 """
 
 import asyncio
@@ -48,7 +50,7 @@ class _Spec(Struct):
 
 
 class Definition(Struct):
-    """Of a definition, what counts here: schemas are large."""
+    """A CustomResourceDefinition without its schemas, which are large."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: _Spec = _Spec()
@@ -58,10 +60,10 @@ _DEFINITION = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
 class Told(NamedTuple):
-    """An object by which the server is told.
+    """The objects of one kind that hold the bundle.
 
-    edits: what is to be changed in it, for a bundle and the hosts that we are. weaker: what is said if none of those
-    that say this is there.
+    edits: returns the changes to an object, for a bundle and our host names. weaker: the log message while there is no
+    such object.
     """
 
     kind: Kind[Any]
@@ -75,13 +77,13 @@ def of_configuration(
     bundle: bytes,
     names: Collection[str],  # noqa: ARG001  (all are told alike)
 ) -> Operations:
-    """What is to be changed in one of our configurations."""
+    """Return the changes to one of our webhook configurations."""
     hooks = enumerate(configuration.webhooks)
     return [_put(f"/webhooks/{i}/clientConfig", bundle) for i, hook in hooks if hook.client_config.ca_bundle != bundle]
 
 
 def of_definition(definition: Definition, bundle: bytes, names: Collection[str]) -> Operations:
-    """What is to be changed in a definition, if its objects are converted by us. names: the hosts that we are."""
+    """Return the changes to a definition whose objects we convert. names: our hosts."""
     how = definition.spec.conversion
     client = how.webhook.client_config if how is not None and how.webhook is not None else None
     if client is None or client.ca_bundle == bundle or not _is_ours(client, names):
@@ -90,7 +92,7 @@ def of_definition(definition: Definition, bundle: bytes, names: Collection[str])
 
 
 def of_service(found: APIService, bundle: bytes, names: Collection[str]) -> Operations:
-    """What is to be changed in an APIService, if its group is served by us. names: the hosts that we are."""
+    """Return the changes to an APIService whose group we serve. names: our hosts."""
     spec, service = found.spec, found.spec.service
     if service is None or spec.ca_bundle == bundle or f"{service.name}.{service.namespace}.svc" not in names:
         return []
@@ -99,7 +101,7 @@ def of_service(found: APIService, bundle: bytes, names: Collection[str]) -> Oper
 
 
 def _is_ours(client: WebhookClientConfig, names: Collection[str]) -> bool:
-    """Whether the server asks at a host for which our certificate is."""
+    """Return whether the server calls a host that our certificate is valid for."""
     if (service := client.service) is not None:
         return f"{service.name}.{service.namespace}.svc" in names and service.path == CONVERTING
     try:
@@ -124,14 +126,14 @@ VISIBILITY: Final[Sequence[Told]] = tuple(
 
 
 class Bundles:
-    """Runs under a `Manager`, and writes once this replica leads."""
+    """A part that runs under a `Manager`, and writes once this replica leads."""
 
     name = "certificate-bundles"
 
     def __init__(
         self, manager: Manager, certificates: Certificates, began: asyncio.Event, told: Sequence[Told]
     ) -> None:
-        """began: is set once this replica works, or is about to."""
+        """Follow the objects in `told`. began: set once this replica works, or is about to."""
         self._client, self._clock = manager.client, manager.clock
         self._certificates = certificates
         self._began = began
@@ -142,7 +144,7 @@ class Bundles:
             informer.on_change(lambda _old, _new: self._changed.set())
 
     async def run(self) -> None:
-        """Put the bundle where it is missing."""
+        """Write the bundle where it is missing."""
         await first(self._began.wait(), self._stopping.wait())
         if self._stopping.is_set():
             return
@@ -161,14 +163,14 @@ class Bundles:
                 self._changed.set()
 
     async def stop(self) -> None:
-        """End soon."""
+        """Ask `run` to end soon."""
         self._stopping.set()
         self._changed.set()
 
     async def _put_all(self) -> None:
         bundle = self._certificates.bundle
         for kind, found, edits in self._edits(bundle) if bundle else ():
-            with ignoring("Conflict", "NotFound"):  # its change is on the way
+            with ignoring("Conflict", "NotFound"):  # the object has changed, and the informer will tell
                 await self._client.edit_object(kind, found, edits)
                 log.debug("%s %s has the authority", kind.kind, found.metadata.name)
 

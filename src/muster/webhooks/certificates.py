@@ -1,8 +1,9 @@
-"""The certificate of what is served and the authorities that clients check it against, as they stand in one Secret.
+"""Decides when to renew the serving certificate and its authorities, which lie in one Secret.
 
-All replicas serve with what stands there. It is renewed long before its end. A new authority is published beside the
-old one, which signs once more; the new one signs after `SETTLING`, known to all or not. That is how long the leader
-has to tell the server, and it logs whenever it cannot. What is due is a function of the certificates and the time.
+All replicas serve with the Secret's certificate. It is renewed long before its end. A new authority is published beside
+the old one, which signs once more; the new one signs after `SETTLING`, whether the server knows it or not. The leader
+has that long to tell the server, and logs whenever it cannot. What is due is a function of the certificates and the
+time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,11 +23,12 @@ from muster.runtime.certificates import (
     issued,
     made_authority,
     names_of,
+    read_certificates,
     renewal_of,
     subject_of,
 )
 
-# Names of the Secret's parts, which are those of Kueue and of cert-manager.
+# The keys of the Secret, as Kueue and cert-manager name them.
 AUTHORITIES: Final = "ca.crt"
 AUTHORITY_KEY: Final = "ca.key"
 CERTIFICATE: Final = "tls.crt"
@@ -34,38 +36,43 @@ KEY: Final = "tls.key"
 
 AUTHORITY_LIFE: Final = timedelta(days=730)
 LIFE: Final = timedelta(days=90)
-SETTLING: Final = timedelta(days=30)  # until all have heard of a new authority; shorter than the life it signs for
+SETTLING: Final = timedelta(
+    days=30
+)  # until every server knows a new authority; shorter than the life of its certificates
 
-_SUBJECT: Final = subject_of("muster-webhooks")  # hosts are no common names: those have 64 characters at most
+_SUBJECT: Final = subject_of("muster-webhooks")  # not a host: common names have at most 64 characters
 
 
 class Held(Struct, frozen=True):
-    """What stands in the Secret. What cannot be read is not there.
+    """The content of the Secret; unreadable parts count as absent.
 
-    authorities: the newest first. signer: the newest with its key. server: what is served with.
+    authorities: the newest first. signer: the newest with its key. server: the serving certificate.
+    unusable: what is wrong with authorities in the Secret that do not count.
     """
 
     authorities: tuple[x509.Certificate, ...] = ()
     signer: Credential | None = None
     server: Credential | None = None
+    unusable: tuple[str, ...] = ()
 
 
 class Due(NamedTuple):
-    """What is to be made anew."""
+    """What to renew."""
 
     authority: bool = False
     server: bool = False
 
 
 def read(data: Mapping[str, bytes]) -> Held:
-    """Of the Secret's data."""
-    authorities = _authorities(data.get(AUTHORITIES, b""))
+    """Return the content of the Secret's data."""
+    authorities, unusable = read_certificates(data.get(AUTHORITIES, b""))
     signer = _pair(data.get(AUTHORITIES, b""), data.get(AUTHORITY_KEY, b""))
-    return Held(authorities, signer, _pair(data.get(CERTIFICATE, b""), data.get(KEY, b"")))
+    server = _pair(data.get(CERTIFICATE, b""), data.get(KEY, b""))
+    return Held(authorities, signer, server, unusable)
 
 
 def written(held: Held) -> dict[str, bytes]:
-    """The Secret's data."""
+    """Return the Secret's data."""
     pems = (one.public_bytes(serialization.Encoding.PEM) for one in held.authorities)
     data = {AUTHORITIES: b"".join(pems)}
     if held.signer is not None:
@@ -75,27 +82,48 @@ def written(held: Held) -> dict[str, bytes]:
     return data
 
 
+def changes(held: Held, renewed: Held) -> dict[str, bytes]:
+    """Return the parts of the Secret that a renewal replaces. All others keep their bytes, whoever wrote them."""
+    parts = written(renewed)
+    kept = {AUTHORITIES} if renewed.authorities == held.authorities and not held.unusable else set()
+    kept |= {AUTHORITY_KEY} if renewed.signer is held.signer else set()
+    kept |= {CERTIFICATE, KEY} if renewed.server is held.server else set()
+    return {part: pem for part, pem in parts.items() if part not in kept}
+
+
+def is_readable_by_kueue(data: Mapping[str, bytes]) -> bool:
+    """Return whether Kueue's certificate controller starts on the Secret's data.
+
+    That controller replaces what is absent or not its own. Of an authority that it takes for its own it reads the key
+    as PKCS#1 only; with any other form it hangs.
+    """
+    key = data.get(AUTHORITY_KEY, b"")
+    return not key or not data.get(AUTHORITIES) or b"-----BEGIN RSA PRIVATE KEY-----" in key
+
+
 def due(held: Held, names: Iterable[str], now: datetime) -> Due:
-    """What is to be made anew now. names: the hosts that the certificate has to be for."""
+    """Return what to renew now. names: the hosts that the certificate must be valid for."""
     authority = (
         held.signer is None or not _begun(held.signer.certificate, now) or renewal_of(held.signer.certificate) <= now
     )
     server = held.server
     if server is None or not _serves(server.certificate, held.authorities, names, now):
         return Due(authority, server=True)
-    if authority or held.signer is None or now < _settled(held.signer.certificate):
-        return Due(authority)  # what is served with is good, and the newest authority is not known to all
+    if authority or held.signer is None or now < _settled_at(held.signer.certificate):
+        return Due(authority)  # the serving certificate is valid, and not every server knows the newest authority
     old = renewal_of(server.certificate) <= now
     return Due(server=old or not is_signed_by(server.certificate, held.signer.certificate))
 
 
 def renewed(held: Held, names: Iterable[str], now: datetime) -> Held:
-    """With what is due made anew; the same if nothing is."""
+    """Return the content with everything due renewed; the same object if nothing is due."""
     names = tuple(names)
     what = due(held, names, now)
     authorities = tuple(one for one in held.authorities if now < one.not_valid_after_utc)
     signer, server = held.signer, held.server
-    known = signer if signer is not None and _is_valid(signer.certificate, now) else None  # signs once more
+    known = (
+        signer if signer is not None and _is_valid(signer.certificate, now) else None
+    )  # the old authority signs once more
     if signer is None or what.authority:
         signer = made_authority("muster-webhook-ca", now, AUTHORITY_LIFE)
         authorities = (signer.certificate, *authorities)
@@ -105,17 +133,17 @@ def renewed(held: Held, names: Iterable[str], now: datetime) -> Held:
 
 
 def next_due(held: Held) -> datetime | None:
-    """When to look again; None if there is nothing to look at."""
+    """Return when to check again; None if there is nothing to check."""
     if held.signer is None or held.server is None:
         return None
     signer, server = held.signer.certificate, held.server.certificate
     if not is_signed_by(server, signer):
         known = (one for one in held.authorities if is_signed_by(server, one))
-        return min(_settled(signer), *(one.not_valid_after_utc for one in (server, *known)))
+        return min(_settled_at(signer), *(one.not_valid_after_utc for one in (server, *known)))
     return min(renewal_of(signer), renewal_of(server))
 
 
-def _settled(authority: x509.Certificate) -> datetime:
+def _settled_at(authority: x509.Certificate) -> datetime:
     return authority.not_valid_before_utc + SKEW + SETTLING
 
 
@@ -130,17 +158,10 @@ def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
 def _serves(
     certificate: x509.Certificate, authorities: Iterable[x509.Certificate], names: Iterable[str], now: datetime
 ) -> bool:
-    """Whether clients take it."""
+    """Return whether clients accept the certificate."""
     valid = [one for one in (certificate, *authorities) if _is_valid(one, now)]
     is_known = any(is_signed_by(certificate, one) for one in authorities if one in valid)
     return certificate in valid and is_known and set(names) <= names_of(certificate)
-
-
-def _authorities(pem: bytes) -> tuple[x509.Certificate, ...]:
-    try:
-        return tuple(x509.load_pem_x509_certificates(pem))
-    except ValueError:
-        return ()
 
 
 def _pair(certificate: bytes, key: bytes) -> Credential | None:

@@ -1,15 +1,16 @@
-"""Of what a server asks the webhooks, and what holds while none answers. Pure.
+"""Chooses the writes that the server sends to the webhooks, and what happens while no webhook answers. Pure.
 
 Two things decide the failure policy of a rule: what would go wrong if the write went through unseen, and who would be
 stopped if it did not.
 
-- What comes new into a queue is refused (`Fail`): it would run without quota. So is every change of Kueue's own kinds:
+- An object that enters a queue is refused (`Fail`): it would run without quota. So is every change of Kueue's own
+kinds:
   only people write these, and a wrong one concerns many.
-- All else goes through (`Ignore`): changes of jobs and pods, so that what runs and what is being deleted never depends
-  on the engine; jobs without a queue, which at worst miss the LocalQueue `default`, and JobSets their defaults and
-  rules; pods of elastic jobs, of which at worst some start before their quota.
+- All else goes through (`Ignore`): changes of jobs and pods, so that running and deleting never depends on the engine;
+  jobs without a queue, which at worst miss the LocalQueue `default`; JobSets, which at worst miss their defaults and
+  rules; pods of elastic jobs, some of which at worst start before their quota.
 
-Nothing in `kube-system` or the engine's own namespace is asked about, nor any write of the engine itself: the engine
+The server sends nothing in `kube-system` or the engine's own namespace, and no write of the engine itself: the engine
 must be able to start, and to repair, while no webhook answers.
 """
 
@@ -27,7 +28,8 @@ from muster.api.managed.held import HELD_KINDS
 from muster.api.managed.pods import WORDS
 from muster.api.validation.kueue import VALIDATIONS, Validation
 from muster.controllers.integrations.framework import Integration
-from muster.controllers.integrations.table import INTEGRATIONS, chosen
+from muster.controllers.integrations.serving.kinds import kinds_of, select_serving
+from muster.controllers.integrations.table import INTEGRATIONS, chosen, kinds_without_effect
 from muster.webhooks.places import (
     MUTATING,
     MUTATING_CONFIGURATION,
@@ -39,9 +41,9 @@ from muster.webhooks.places import (
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
-# What decides is a function: an answer that takes longer than this never comes.
+# Decisions are functions: an answer that takes longer than this never comes.
 SECONDS: Final = 10
-# Of what goes through anyhow. Pods are made by the thousand.
+# The time-out of writes that go through anyhow. Pods are made by the thousand.
 BRIEF_SECONDS: Final = 3
 
 Json = dict[str, Any]
@@ -55,18 +57,20 @@ def webhook_configurations(
     place: Place | None = None,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
 ) -> list[Json]:
-    """The two configurations to install, without the bundles of authorities: the engine's leader puts those in.
+    """Return the two configurations to install, without the authorities' bundles, which the engine's leader writes.
 
-    service_account: under which the engine runs, in its namespace; "" if that is not known. place: where it is asked;
-    by default behind the Service that the Configuration names.
+    service_account: the engine's account in its namespace; "" if unknown. place: where the server reaches the webhooks;
+    by
+    default behind the Service that the Configuration names.
     """
     settings = configuration.internal_cert_management
     where = place or ServiceAt(configuration.namespace, settings.webhook_service_name)
     hooks = _Hooks(configuration, where, service_account)
-    ours = chosen(integrations, configuration)
+    ours = [one.kind for one in chosen(integrations, configuration)]
+    serve = kinds_of(select_serving(configuration))
     return [
-        _configuration("MutatingWebhookConfiguration", MUTATING_CONFIGURATION, hooks.mutating(ours)),
-        _configuration("ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION, hooks.validating(ours)),
+        _configuration("MutatingWebhookConfiguration", MUTATING_CONFIGURATION, hooks.mutating(ours, serve)),
+        _configuration("ValidatingWebhookConfiguration", VALIDATING_CONFIGURATION, hooks.validating(ours, serve)),
     ]
 
 
@@ -78,18 +82,18 @@ def _configuration(kind: str, name: str, webhooks: Iterator[Json]) -> Json:
 # Conditions, in CEL.
 
 
-def _said(object_: str, part: str, words: Sequence[str]) -> str:
+def _says_text(object_: str, part: str, words: Sequence[str]) -> str:
     listed = ", ".join(f"'{word}'" for word in words)
     return f"has({object_}.metadata.{part}) && [{listed}].exists(w, w in {object_}.metadata.{part})"
 
 
 def _queued(object_: str) -> str:
-    return f"({_said(object_, 'labels', [QUEUE_NAME_LABEL])})"
+    return f"({_says_text(object_, 'labels', [QUEUE_NAME_LABEL])})"
 
 
 _ASKS = _queued("object")
 _ASKS_OR_ASKED = f"{_ASKS} || (oldObject != null && {_queued('oldObject')})"
-# A job that a controller made is that controller's; a CronJob only makes its Jobs.
+# A job with a controlling owner is that controller's, unless a CronJob made it.
 _OWNED = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o,"
     " has(o.controller) && o.controller && o.kind != 'CronJob')"
@@ -98,21 +102,24 @@ _STANDS_ALONE = f"!{_ASKS} && !({_OWNED})"
 
 
 def _pod_says(object_: str) -> str:
-    return " || ".join(f"({_said(object_, part, WORDS)})" for part in ("labels", "annotations"))
+    return " || ".join(f"({_says_text(object_, part, WORDS)})" for part in ("labels", "annotations"))
 
 
 _POD_SAYS = _pod_says("object")
 _POD_SAYS_OR_SAID = f"{_POD_SAYS} || (oldObject != null && ({_pod_says('oldObject')}))"
-_POD_OF_STARTED_JOB = f"{_said('object', 'labels', [POD_SET_LABEL])} && has(object.metadata.ownerReferences)"
+_POD_OF_STARTED_JOB = f"{_says_text('object', 'labels', [POD_SET_LABEL])} && has(object.metadata.ownerReferences)"
 
 
-_NO_RULES = Validation()  # but those of the schema
+# Matches objects that name a queue but never wait: their authors are warned.
+_IDLE: Final = "vunqueued.muster.dev"
+_NO_RULES = Validation()  # except those of the schema
 
 
 class _Hooks:
-    """Webhooks that differ in what they are asked about."""
+    """A maker of webhooks that differ in their rules."""
 
     def __init__(self, configuration: Configuration, place: Place, service_account: str) -> None:
+        self._configuration = configuration
         self._without_queue = configuration.manage_jobs_without_queue_name
         self._place = place
         self._has_pods = "pod" in configuration.integrations.frameworks
@@ -134,12 +141,12 @@ class _Hooks:
         self._others = [_condition("not-the-engine", f"request.userInfo.username != '{user}'")]
         self._others = self._others if service_account else []
 
-    def mutating(self, ours: Sequence[Integration[Any]]) -> Iterator[Json]:
+    def mutating(self, ours: Sequence[Kind[Any]], serve: Sequence[Kind[Any]]) -> Iterator[Json]:
         for kind in HELD_KINDS:
             yield self._hook(f"m{kind.kind.lower()}.kb.io", MUTATING, kind, "Fail", ["CREATE"])
-        for one in ours:
-            yield from self._jobs(one.kind)
-        queue = _queues(JOB_SET, ours)  # they have defaults, whether they queue or not
+        for kind in (*ours, *serve):
+            yield from self._jobs(kind)
+        queue = JOB_SET in ours  # JobSets have defaults, whether they queue or not
         operations = ["UPDATE"] if queue and self._without_queue else ["CREATE", "UPDATE"]
         name, condition = "mjobset.defaults.muster.dev", f"!{_ASKS}" if queue else ""
         yield self._job_hook(name, MUTATING, JOB_SET, "Ignore", operations, condition)
@@ -147,7 +154,7 @@ class _Hooks:
             yield self._job_hook(
                 "mpod.kb.io", MUTATING, POD, "Fail", ["CREATE"], "" if self._without_queue else _POD_SAYS
             )
-        if any(one.kind in (JOB, JOB_SET) for one in ours):
+        if JOB in ours or JOB_SET in ours:
             name, condition = "mpodofjob.muster.dev", _POD_OF_STARTED_JOB
             yield self._job_hook(name, MUTATING, POD, "Ignore", ["CREATE"], condition, seconds=BRIEF_SECONDS)
 
@@ -159,16 +166,19 @@ class _Hooks:
             yield self._job_hook(new, MUTATING, kind, "Ignore", ["CREATE"], _STANDS_ALONE, seconds=BRIEF_SECONDS)
         yield self._job_hook(f"{name}.changes.muster.dev", MUTATING, kind, "Ignore", ["UPDATE"], _ASKS_OR_ASKED)
 
-    def validating(self, ours: Sequence[Integration[Any]]) -> Iterator[Json]:
+    def validating(self, ours: Sequence[Kind[Any]], serve: Sequence[Kind[Any]]) -> Iterator[Json]:
         for kind in (each for each in KUEUE_KINDS if VALIDATIONS[each.resource] != _NO_RULES):
             name = f"v{kind.kind.lower()}.kb.io"
             yield self._hook(name, VALIDATING, kind, "Fail", ["CREATE", "UPDATE"], status=kind == WORKLOAD)
-        for one in ours:
-            if one.kind != JOB_SET:
-                yield from self._rules(one.kind, "" if self._without_queue else _ASKS_OR_ASKED)
-        yield from self._rules_of_jobsets(queue=_queues(JOB_SET, ours))
+        for kind in (*ours, *serve):
+            if kind != JOB_SET:
+                yield from self._rules(kind, "" if self._without_queue else _ASKS_OR_ASKED)
+        yield from self._rules_of_jobsets(queue=JOB_SET in ours)
         if self._has_pods:
             yield from self._rules(POD, _POD_SAYS_OR_SAID)
+        if idle := kinds_without_effect(self._configuration):
+            first, *_ = (self._job_hook(_IDLE, VALIDATING, kind, "Ignore", ["CREATE"], _ASKS) for kind in idle)
+            yield first | {"rules": [_rule(kind, ["CREATE"]) for kind in idle], "timeoutSeconds": BRIEF_SECONDS}
 
     def _rules(self, kind: Kind[Any], condition: str) -> Iterator[Json]:
         name = f"v{kind.kind.lower()}"
@@ -176,7 +186,7 @@ class _Hooks:
         yield self._job_hook(f"{name}.changes.muster.dev", VALIDATING, kind, "Ignore", ["UPDATE"], condition)
 
     def _rules_of_jobsets(self, *, queue: bool) -> Iterator[Json]:
-        """They have rules of their own, and keep them whether they queue or not."""
+        """Yield the webhooks for the rules that JobSets keep whether they queue or not."""
         if queue:
             held = "" if self._without_queue else _ASKS
             yield self._job_hook("vjobset.kb.io", VALIDATING, JOB_SET, "Fail", ["CREATE"], held)
@@ -212,18 +222,11 @@ class _Hooks:
         status: bool = False,
         seconds: int = SECONDS,
     ) -> Json:
-        rule = {
-            "apiGroups": [kind.group],
-            "apiVersions": [kind.version],
-            "operations": list(operations),
-            "resources": [kind.plural, f"{kind.plural}/status"] if status else [kind.plural],
-            "scope": "Namespaced" if kind.namespaced else "Cluster",
-        }
         conditions = [*self._others, *([_condition("concerned", condition)] if condition else [])]
         return {
             "name": name,
             "clientConfig": self._place.client(path),
-            "rules": [rule],
+            "rules": [_rule(kind, operations, status=status)],
             "failurePolicy": policy,
             "matchPolicy": "Equivalent",
             "namespaceSelector": self._elsewhere,
@@ -235,8 +238,14 @@ class _Hooks:
         }
 
 
-def _queues(kind: Kind[Any], ours: Sequence[Integration[Any]]) -> bool:
-    return any(one.kind == kind for one in ours)
+def _rule(kind: Kind[Any], operations: Sequence[str], *, status: bool = False) -> Json:
+    return {
+        "apiGroups": [kind.group],
+        "apiVersions": [kind.version],
+        "operations": list(operations),
+        "resources": [kind.plural, f"{kind.plural}/status"] if status else [kind.plural],
+        "scope": "Namespaced" if kind.namespaced else "Cluster",
+    }
 
 
 def _condition(name: str, expression: str) -> Json:

@@ -1,4 +1,4 @@
-"""Objects of Kueue's kinds from one version to the other, as a server asks for it (`ConversionReview`). Pure."""
+"""Converts objects of Kueue's kinds between versions, as a server requests it (`ConversionReview`). Pure."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ class _Review(Struct):
 
 
 class _UnconvertibleError(Exception):
-    """An object cannot be had in that version; says why."""
+    """An object that cannot be converted to a version; says why."""
 
 
 def convert(body: bytes) -> bytes:
-    """The answer to a review. Raises `MalformedError`."""
+    """Return the answer to a review. Raises `MalformedError`."""
     request = _read(body)
     try:
-        converted = [_converted(document, request.desired_api_version) for document in request.objects]
+        converted = [_convert_object(document, request.desired_api_version) for document in request.objects]
         response: Json = {"uid": request.uid, "convertedObjects": converted, "result": {"status": "Success"}}
     except _UnconvertibleError as error:
         response = {"uid": request.uid, "result": {"status": "Failure", "message": str(error)}}
@@ -59,7 +59,7 @@ def _read(body: bytes) -> _Request:
     return review.request
 
 
-def _converted(document: Json, desired: str) -> Json:
+def _convert_object(document: Json, desired: str) -> Json:
     given, kind = document.get("apiVersion"), document.get("kind")
     known = _KINDS.get(kind) if isinstance(kind, str) else None
     if known is None:
@@ -72,6 +72,6 @@ def _converted(document: Json, desired: str) -> Json:
     try:
         return function(known.resource, document)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        # Conversions rely on the schema; what was stored before the schema was may be anything.
+        # Conversions rely on the schema; an object stored before the schema may be anything.
         name = document.get("metadata", {}).get("name") if isinstance(document.get("metadata"), dict) else None
         raise _UnconvertibleError(f"{kind} {str(name)[:253]!r} is not as its schema says: {error!r}") from None

@@ -1,7 +1,9 @@
-"""What becomes of what is written, as a review asks. Pure: what else has to be known is found by what is given.
+"""Decides admission reviews.
 
-The decisions are those of `api` and `controllers.integrations`, by which the embedded server lives too; here they are
-only chosen, by the resource.
+Defaults, refusals and warnings. Pure: `Find` gives everything else that a decision reads.
+
+The decisions are those of `api` and `controllers.integrations`, which the embedded server uses too; this module only
+chooses among them by the resource.
 """
 
 from collections.abc import Sequence
@@ -28,10 +30,14 @@ from muster.api.status import FieldError, together
 from muster.api.validation import jobset as jobset_rules
 from muster.api.validation.kueue import VALIDATIONS, Validation
 from muster.controllers.integrations import admission
+from muster.controllers.integrations.external.documents import text_at
 from muster.controllers.integrations.framework import Integration
+from muster.controllers.integrations.serving import admission as serving
+from muster.controllers.integrations.serving.kinds import by_resource, kinds_of, select_serving
+from muster.controllers.integrations.serving.pods import join_and_read
 from muster.controllers.integrations.surroundings import Find, FoundSurroundings, kinds_above, settings_of
-from muster.controllers.integrations.table import INTEGRATIONS, chosen
-from muster.jobs.job.quota import GATE
+from muster.controllers.integrations.table import INTEGRATIONS, chosen, kinds_without_effect
+from muster.jobs.job.quota import add_gate
 from muster.webhooks import reviews
 from muster.webhooks.reviews import Request
 
@@ -44,67 +50,85 @@ _RULES: dict[str, tuple[Kind[Any], Validation]] = {
         Validation(jobset_rules.validate_create, jobset_rules.validate_update, jobset_rules.validate_status_update),
     ),
 }
+_QUEUE = ("metadata", "labels", QUEUE_NAME_LABEL)
 _HELD = frozenset(kind.resource for kind in HELD_KINDS)
 
 
 class _UnreadableError(Exception):
-    """An object is not what its kind says; says why."""
+    """An object that does not fit its kind; says why."""
 
 
 class Decisions:
-    """By the Configuration. What nothing here is known of may be written as it is."""
+    """The decisions under a Configuration. Unknown resources may be written as they are."""
 
     def __init__(self, configuration: Configuration, integrations: Sequence[Integration[Any]] = INTEGRATIONS) -> None:
         ours = chosen(integrations, configuration)
         self._settings = settings_of(configuration)
         self._integrations = {one.kind.resource: one for one in ours}
-        self._above = kinds_above(ours)
+        serve = select_serving(configuration)
+        self._serving = by_resource(serve)
+        self._above = kinds_above([*(one.kind for one in ours), *kinds_of(serve)])
+        self._idle = {kind.resource: kind.kind for kind in kinds_without_effect(configuration)}
         self._pods_queue = "pod" in configuration.integrations.frameworks
 
     def mutate(self, request: Request, find: Find) -> bytes:
-        """The answer to who asks what an object gets."""
+        """Return the answer to a mutating review: the defaults of the object."""
         if request.object is None:
             return reviews.allowed(request)
-        given = without_nulls(request.object)  # definitions do not prune all of them before webhooks are asked
+        given = without_nulls(request.object)  # the server prunes not all nulls before it calls webhooks
         try:
-            document = self._completed(request, deepcopy(given), find)
+            document = self._complete(request, deepcopy(given), find)
         except NestingTooDeepError as error:
             return reviews.refused(request, str(error))
         except _UnreadableError:
-            return reviews.allowed(request)  # the server refuses it, or else `validate`
+            return reviews.allowed(request)  # the server or `validate` refuses it
         return reviews.allowed(request, difference(given, document))
 
     def validate(self, request: Request, find: Find) -> bytes:
-        """The answer to who asks whether an object may be stored."""
+        """Return the answer to a validating review: whether the object may be stored."""
         if request.object is None:
             return reviews.allowed(request)
         try:
             errors = self._errors(request, request.object, find)
         except _UnreadableError as error:
             return reviews.refused(request, str(error))
-        return reviews.refused(request, together(errors)) if errors else reviews.allowed(request)
+        if errors:
+            return reviews.refused(request, together(errors))
+        return reviews.allowed(request, warnings=self._warnings(request, request.object))
 
-    def _completed(self, request: Request, document: Json, find: Find) -> Json:
+    def _warnings(self, request: Request, document: Json) -> tuple[str, ...]:
+        kind = self._idle.get(request.key)
+        if kind is None or request.sub_resource:
+            return ()
+        queue, before = (text_at(one, *_QUEUE) for one in (document, request.old_object))
+        warning = admission.queue_of_nobody(kind, queue, before)
+        return (warning,) if warning else ()
+
+    def _complete(self, request: Request, document: Json, find: Find) -> Json:
         is_new = request.operation == "CREATE"
         if request.sub_resource:
             return document
         if is_new and request.key in _HELD:
             hold_while_used(document)
-        if request.key == JOB_SET.resource:  # a user who applies a list again sends it whole, without its defaults
-            _typed(JOB_SET, document)  # they rely on the form
+        if request.key == JOB_SET.resource:  # applying a list again replaces it whole, without its defaults
+            _typed(JOB_SET, document)  # the defaults rely on a valid form
             DEFAULTS[JOB_SET.resource](document)
         if is_new and request.key == POD.resource:
             self._complete_pod(request, document, find)
+        if (one := self._serving.get(request.key)) is not None:
+            new, around = _typed(one.kind, document), FoundSurroundings(self._above, find)
+            old = None if is_new else _read_stored(request, one.kind)
+            return serving.complete_templates(one, document, new, old, request.namespace, around, self._settings)
         integration = self._integrations.get(request.key)
-        return self._completed_job(integration, request, document, find) if integration is not None else document
+        return self._complete_job(integration, request, document, find) if integration is not None else document
 
-    def _completed_job(self, integration: Integration[Any], request: Request, document: Json, find: Find) -> Json:
+    def _complete_job(self, integration: Integration[Any], request: Request, document: Json, find: Find) -> Json:
         kind, namespace = integration.kind, request.namespace
         new = _typed(kind, document)
         if request.operation == "CREATE":
             around = FoundSurroundings(self._above, find)
             return admission.arrived(integration, document, new, namespace, around, self._settings)
-        old = _before(request, kind)
+        old = _read_stored(request, kind)
         return admission.changed(integration, document, new, old, lambda name: find(WORKLOAD, namespace, name))
 
     def _complete_pod(self, request: Request, document: Json, find: Find) -> None:
@@ -112,14 +136,15 @@ class Decisions:
         document.setdefault("spec", {})
         if self._pods_queue and (self._settings.without_queue or pods.says_something(document["metadata"])):
             around = FoundSurroundings(self._above, find)
+            pod = join_and_read(document, pod, request.namespace, find, self._settings)
             pods.complete(document, pod, request.namespace, around, self._settings)
         if self._waits_with_its_job(pod, request.namespace, find):
-            document["spec"].setdefault("schedulingGates", []).append({"name": GATE})
+            add_gate(document["spec"])
 
     def _waits_with_its_job(self, pod: Pod, namespace: str, find: Find) -> bool:
         owner, labels = controller_of(pod.metadata), pod.metadata.labels
         if POD_SET_LABEL not in labels or owner is None:
-            return False  # a Job that was resumed before its time is suspended again
+            return False  # the engine suspends a Job that was resumed too early
         if name := labels.get(JOBSET_NAME, ""):
             jobset = find(JOB_SET, namespace, name) if JOB_SET.resource in self._integrations else None
             queues = jobset is not None and QUEUE_NAME_LABEL in jobset.metadata.labels
@@ -138,12 +163,15 @@ class Decisions:
         if errors or request.sub_resource:
             return errors
         around = FoundSurroundings(self._above, find)
+        if (one := self._serving.get(request.key)) is not None:
+            before = None if request.operation == "CREATE" else _read_stored(request, one.kind)
+            return serving.errors(one, _typed(one.kind, document), before, request.namespace, around)
         integration = self._integrations.get(request.key)
         kind = integration.kind if integration is not None else POD
         if integration is None and request.key != POD.resource:
             return []
         new = _typed(kind, document)
-        old = None if request.operation == "CREATE" else _before(request, kind)
+        old = None if request.operation == "CREATE" else _read_stored(request, kind)
         if integration is not None:
             return admission.errors(integration, new, old, around)
         if not self._pods_queue or not (self._settings.without_queue or pods.says_something(document["metadata"])):
@@ -152,19 +180,19 @@ class Decisions:
 
 
 def _broken_rules(request: Request, document: Json) -> Sequence[FieldError]:
-    """The rules that all objects of a kind keep, whatever queues."""
+    """Return the broken rules of those that all objects of a kind keep, whatever queues."""
     if request.key not in _RULES:
         return ()
     kind, rules = _RULES[request.key]
     new = _typed(kind, document)
     if request.operation == "CREATE":
         return rules.create(new)
-    old = _before(request, kind)
+    old = _read_stored(request, kind)
     return rules.status(new, old) if request.sub_resource == "status" else rules.update(new, old)
 
 
-def _before(request: Request, kind: Kind[Any]) -> Any:
-    """The object as it is stored. A JobSet that came while no webhook answered has what its defaults mean."""
+def _read_stored(request: Request, kind: Kind[Any]) -> Any:
+    """Return the stored object. A JobSet that was stored while no webhook answered is read with its defaults."""
     document = request.old_object or {}
     if request.key == JOB_SET.resource and not request.sub_resource:
         document = deepcopy(document)

@@ -1,6 +1,7 @@
-"""Keeps what webhooks and the visibility API serve with: all replicas follow one Secret, and the first that sees
-something in it to be due writes it, by optimistic concurrency. A Secret that another program writes (cert-manager) is
-only followed.
+"""Follows and renews the certificate that the webhooks and the visibility API serve with.
+
+All replicas follow one Secret; the first that sees a due renewal writes it, by optimistic concurrency. A Secret that
+another program writes (cert-manager) is only followed.
 """
 
 import asyncio
@@ -21,23 +22,23 @@ from muster.runtime.transport import TransportError
 from muster.webhooks import certificates
 from muster.webhooks.certificates import AUTHORITIES, CERTIFICATE, KEY
 
-# After a write that failed, and never later than this, if only because clocks are set.
+# The retry after a failed write, and the longest wait: clocks may be set.
 RETRY_SECONDS, LONGEST_SECONDS = 10.0, 86_400.0
 
 log = logging.getLogger(__name__)
 
 
 class Certificates:
-    """Runs under a `Manager`.
+    """A part that runs under a `Manager`.
 
-    names: the hosts that the certificate is for. ready: there is something to serve with. bundle: the authorities that
-    clients are to know; empty if another program tells them.
+    names: the hosts that the certificate is for. ready: set once there is a certificate. bundle: the authorities that
+    clients must know; empty if another program tells them.
     """
 
     name = "serving-certificates"
 
     def __init__(self, manager: Manager, namespace: str, secret: str, names: tuple[str, ...], *, ours: bool) -> None:
-        """ours: it is made here, and not by another program."""
+        """Follow the Secret. ours: whether this program makes the certificate, and no other."""
         self.ready = asyncio.Event()
         self.bundle = b""
         self._contexts: list[ssl.SSLContext] = []
@@ -54,12 +55,12 @@ class Certificates:
         self._stopping = False
 
     def on_renewed(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when the bundle is another."""
+        """Call `listener` when the bundle changes."""
         self._listeners.append(listener)
 
     @contextmanager
     def context(self) -> Iterator[ssl.SSLContext]:
-        """One for a server, for as long as it serves: with what there is, whatever comes later."""
+        """Yield a TLS context that always has the current certificate, for as long as a server uses it."""
         context = server_context()
         if self._loaded is not None:
             load_pair(context, *self._loaded)
@@ -70,38 +71,40 @@ class Certificates:
             self._contexts.remove(context)
 
     async def run(self) -> None:
-        """Serve with what stands there, and renew what is due."""
+        """Load the certificate in the Secret, and renew what is due."""
         while not self._stopping:
             self._changed.clear()
             wait = LONGEST_SECONDS
             try:
-                wait = await self._look()
+                wait = await self._renew_if_due()
             except (ApiError, TransportError) as error:
                 log.warning("the certificate to serve with cannot be stored: %s", error)
                 wait = RETRY_SECONDS
             await first(self._changed.wait(), self._clock.sleep(wait))
 
     async def stop(self) -> None:
-        """End soon."""
+        """Ask `run` to end soon."""
         self._stopping = True
         self._changed.set()
 
     def _secret(self) -> Secret | None:
         return self._informer.get(f"{self._meta.namespace}/{self._meta.name}")
 
-    async def _look(self) -> float:
-        """Do what there is to do; for how long there is nothing more."""
+    async def _renew_if_due(self) -> float:
+        """Load or renew what is due; return the seconds until the next check."""
         secret, now = self._secret(), self._clock.now()
         held = certificates.read(secret.data if secret is not None else {})
-        if secret is not None:  # first, for what is due may still be good, and what replaces it may be refused
+        if secret is not None:  # first: a due certificate may still be valid, and its renewal may be refused
             self._load(secret.data.get(CERTIFICATE, b""), secret.data.get(KEY, b""))
             self._tell(secret.data.get(AUTHORITIES, b""))
         if self._ours and any(what := certificates.due(held, self.names, now)):
             log.info("the certificates to serve with are renewed: %s", " and ".join(
                 said for said, is_due in zip(("the authority", "the server's"), what, strict=True) if is_due
             ))  # fmt: skip
-            with ignoring("AlreadyExists", "Conflict"):  # another replica was first, and its change is on the way
-                await self._write(secret, certificates.written(certificates.renewed(held, self.names, now)))
+            if held.unusable:
+                log.warning("an authority in Secret %s does not count: %s", self._meta.name, "; ".join(held.unusable))
+            with ignoring("AlreadyExists", "Conflict"):  # another replica wrote first, and the change is on the way
+                await self._write(secret, certificates.changes(held, certificates.renewed(held, self.names, now)))
             return RETRY_SECONDS
         at = certificates.next_due(held) if self._ours else None
         return max(1.0, min((at - now).total_seconds(), LONGEST_SECONDS)) if at is not None else LONGEST_SECONDS
@@ -122,7 +125,7 @@ class Certificates:
         if not certificate or (certificate, key) == self._loaded:
             return
         try:
-            # What cannot be served with is found out before it is anybody's.
+            # The first context is a test: an unusable certificate must reach no server.
             for context in (server_context(), *self._contexts):
                 load_pair(context, certificate, key)
         except ssl.SSLError as error:

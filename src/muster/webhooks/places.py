@@ -1,4 +1,4 @@
-"""Where the webhooks are: what is asked, and at which path; and where the visibility API is. Pure."""
+"""Names the addresses and paths of the webhooks and the visibility API. Pure."""
 
 from typing import Any, Final
 
@@ -11,29 +11,29 @@ CONVERTING: Final = "/convert"
 MUTATING_CONFIGURATION: Final = "muster-mutating-webhook-configuration"
 VALIDATING_CONFIGURATION: Final = "muster-validating-webhook-configuration"
 
-# Not Kueue's, whose pods the Service of that name selects where Kueue is still installed.
+# Not the name of Kueue's Service, which selects Kueue's pods where Kueue is still installed.
 VISIBILITY_SERVICE: Final = "muster-visibility-server"
 
 
 class ServiceAt(Struct, frozen=True):
-    """Behind a Service, as in a cluster."""
+    """A place behind a Service, as in a cluster."""
 
     namespace: str
     name: str
     port: int = 443
 
     def client(self, path: str) -> dict[str, Any]:
-        """A clientConfig without a bundle of authorities."""
+        """Return a clientConfig without a bundle of authorities."""
         return {"service": {"namespace": self.namespace, "name": self.name, "path": path, "port": self.port}}
 
 
 class UrlAt(Struct, frozen=True):
-    """At a URL (`https://127.0.0.1:9443`), for a server that reaches no Services: one without nodes."""
+    """A place at a URL (`https://127.0.0.1:9443`), for a server that reaches no Services: one without nodes."""
 
     url: str
 
     def client(self, path: str) -> dict[str, Any]:
-        """A clientConfig without a bundle of authorities."""
+        """Return a clientConfig without a bundle of authorities."""
         return {"url": f"{self.url}{path}"}
 
 
@@ -41,7 +41,7 @@ Place = ServiceAt | UrlAt
 
 
 def conversion(place: Place) -> dict[str, Any]:
-    """`spec.conversion` of the definitions of Kueue's kinds."""
+    """Return `spec.conversion` for the definitions of Kueue's kinds."""
     return {
         "strategy": "Webhook",
         "webhook": {"clientConfig": place.client(CONVERTING), "conversionReviewVersions": ["v1"]},

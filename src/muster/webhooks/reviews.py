@@ -1,4 +1,4 @@
-"""What a server asks before it stores an object (`AdmissionReview`), and how it is answered. Pure."""
+"""Reads a server's admission review of an object (`AdmissionReview`) and writes the answer. Pure."""
 
 from typing import Any, NoReturn
 
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 class MalformedError(ValueError):
-    """What was sent is no review; says why."""
+    """A body that is no review; says why."""
 
 
 class _Resource(Struct):
@@ -25,7 +25,7 @@ class _Resource(Struct):
 
 
 class Request(Struct):
-    """What is asked: about one object that is about to be written. `old_object` is the stored one."""
+    """A review of one object that is about to be written. `old_object` is the stored one."""
 
     uid: str = ""
     resource: _Resource = _Resource()
@@ -38,7 +38,7 @@ class Request(Struct):
 
     @property
     def key(self) -> str:
-        """`Kind.resource` of the object."""
+        """The object's `Kind.resource`."""
         return f"{self.resource.resource}.{self.resource.group}" if self.resource.group else self.resource.resource
 
 
@@ -58,7 +58,7 @@ class _Response(Struct, omit_defaults=True):
 
 
 def read(body: bytes) -> Request:
-    """The question. Raises `MalformedError`."""
+    """Parse a review. Raises `MalformedError`."""
     try:
         review = msgspec.json.decode(body, type=_Review)
     except RecursionError:
@@ -80,15 +80,18 @@ def _malformed(why: str) -> NoReturn:
     raise MalformedError(f"the AdmissionReview cannot be read: {why}") from None
 
 
-def allowed(request: Request, patch: list[Json] | None = None) -> bytes:
-    """It may be written, as it is or with a JSON patch."""
+def allowed(request: Request, patch: list[Json] | None = None, warnings: tuple[str, ...] = ()) -> bytes:
+    """Return the answer that allows the write, as it is or with a JSON patch.
+
+    The server passes warnings on to its client.
+    """
     if not patch:
-        return _answer(_Response(uid=request.uid, allowed=True))
+        return _answer(_Response(uid=request.uid, allowed=True, warnings=warnings))
     return _answer(_Response(uid=request.uid, allowed=True, patch=msgspec.json.encode(patch), patch_type="JSONPatch"))
 
 
 def refused(request: Request, why: str) -> bytes:
-    """It may not be written. The server says which webhook refused, and then this."""
+    """Return the answer that refuses the write. The server says which webhook refused, and then this reason."""
     status = Status(status="Failure", code=403, reason="Forbidden", message=why)
     return _answer(_Response(uid=request.uid, allowed=False, status=status))
 

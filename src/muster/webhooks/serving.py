@@ -1,16 +1,13 @@
-"""Answers reviews over HTTPS. What a decision has to know is read when it asks for it: small kinds are followed, the
-rest is asked of the server.
+"""Answers reviews over HTTPS and reads the objects on which a decision depends, only when the decision asks for them.
 
-Every program that reaches the port may ask. So nothing is read but by a proper name, no answer has words of the
-server's, and few long bodies are read at a time.
+Small kinds are followed; others are read from the server. Every program that reaches the port may send a review. So
+objects are read only by a valid name, no answer repeats the server's words, and few long bodies are read at a time.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar, cast
-
-from aiohttp import web
 
 from muster.api.core import NAMESPACE
 from muster.api.kinds import Kind
@@ -20,9 +17,10 @@ from muster.api.status import ApiError
 from muster.api.validation.names import dns_label, dns_subdomain
 from muster.controllers.integrations.surroundings import Find
 from muster.runtime.client import Client
+from muster.runtime.inbound import Handler, Inbound
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
-from muster.runtime.transport import TransportError
+from muster.runtime.transport import Response, TransportError
 from muster.webhooks import reviews
 from muster.webhooks.conversions import convert
 from muster.webhooks.decisions import Decisions
@@ -30,22 +28,21 @@ from muster.webhooks.places import CONVERTING, MUTATING, VALIDATING
 from muster.webhooks.reviews import MalformedError, Request
 
 T = TypeVar("T")
-Handler = Callable[[web.Request], Awaitable[web.Response]]
 _Key = tuple[Kind[Any], str, str]
-# The object of that kind, namespace and name; None if there is none. Raises `ApiError`, `TransportError`.
+# Returns the object of that kind, namespace and name, or None. Raises `ApiError`, `TransportError`.
 Read = Callable[[Kind[Any], str, str], Awaitable[Any]]
 
-# A review has an object twice, and a server takes none of more than 3 MiB.
+# A review holds an object twice, and a server stores none of more than 3 MiB.
 LARGEST_REVIEW: Final = 7 * 2**20
-# Of all objects of a list at once.
+# A conversion review holds all objects of a list at once.
 LARGEST_CONVERSION: Final = 64 * 2**20
-# What is longer is converted in a thread, so that short ones need not wait for it.
+# Longer bodies are converted in a thread, so that short ones need not wait.
 _LONG: Final = 2**18
-# What is long takes memory: so many at a time, of each path. Reviews may wait for conversions, never the other way.
+# Long bodies take memory: at most so many at a time on each path. Reviews may wait for conversions, never the reverse.
 _LONG_AT_ONCE: Final = 4
-# A server sends all of a body at once; who takes longer lets others wait.
+# A server sends a body at once; a slower client would make others wait.
 _BODY_SECONDS: Final = 10.0
-# An owner's owner's owner, its queue, its checks: no decision asks for more.
+# An owner's owner's owner, its queue, its checks: no decision reads more objects.
 _MOST_QUESTIONS: Final = 64
 
 _FOLLOWED: Final[tuple[Kind[Any], ...]] = (
@@ -60,7 +57,7 @@ log = logging.getLogger(__name__)
 
 
 class UnknownError(Exception):
-    """A decision has to know an object that was not read yet."""
+    """A request of a decision for an object that was not read yet."""
 
     def __init__(self, key: _Key) -> None:
         super().__init__()
@@ -68,25 +65,25 @@ class UnknownError(Exception):
 
 
 class Known:
-    """`Find` of what was read; raises `UnknownError` for the rest."""
+    """A `Find` over the objects read so far; raises `UnknownError` for others."""
 
     def __init__(self) -> None:
         self._objects: dict[_Key, Any] = {}
 
     def __call__(self, kind: Kind[T], namespace: str, name: str) -> T | None:
-        """Find it."""
+        """Return the object, or None if it is known to be absent."""
         key = (kind, namespace, name)
         if key not in self._objects:
             raise UnknownError(key)
         return cast("T | None", self._objects[key])
 
     def learn(self, key: _Key, found: Any) -> None:
-        """It was read; None if there is none."""
+        """Store an object that was read; None if there is none."""
         self._objects[key] = found
 
 
 class Reader:
-    """Reads objects: out of a cache if their kind is followed, and all of it is known."""
+    """A reader of objects: from a cache if their kind is followed and synced, else from the server."""
 
     def __init__(self, manager: Manager) -> None:
         self._client: Client = manager.client
@@ -95,9 +92,9 @@ class Reader:
         }
 
     async def read(self, kind: Kind[Any], namespace: str, name: str) -> Any:
-        """The object; None if there is none, or can be none. Raises `ApiError`, `TransportError`."""
+        """Return the object; None if there is none, or can be none. Raises `ApiError`, `TransportError`."""
         if dns_subdomain(name) or (kind.namespaced and dns_label(namespace)):
-            return None  # it would be another path of the API
+            return None  # the name would lead to another path of the API
         cache = self._caches.get(kind)
         if cache is not None and cache.synced.is_set():
             return cache.get(f"{namespace}/{name}" if kind.namespaced else name)
@@ -105,7 +102,7 @@ class Reader:
 
 
 async def decided(decide: Callable[[Request, Find], bytes], request: Request, read: Read) -> bytes:
-    """The answer, once all that it depends on was read. Raises `ApiError`, `TransportError`."""
+    """Return the decision, once every object that it depends on was read. Raises `ApiError`, `TransportError`."""
     known = Known()
     for _ in range(_MOST_QUESTIONS):
         try:
@@ -116,41 +113,42 @@ async def decided(decide: Callable[[Request, Find], bytes], request: Request, re
 
 
 def handlers(decisions: Decisions, read: Read) -> dict[str, Handler]:
-    """By path; each answers a POST."""
+    """Return the handlers by path; each answers a POST."""
 
     def asking(decide: Callable[[Request, Find], bytes]) -> Handler:
-        async def answer(asked: web.Request) -> web.Response:
+        async def answer(asked: Inbound) -> Response:
+            body = await asked.read(LARGEST_REVIEW, _BODY_SECONDS)
             try:
-                request = reviews.read(await _body(asked, LARGEST_REVIEW))
+                request = reviews.read(body)
                 return _json(await decided(decide, request, read))
             except MalformedError as error:
-                return web.Response(text=str(error), status=400)
+                return _text(400, str(error))
             except (ApiError, TransportError) as error:
                 log.warning("webhooks: %s cannot be answered: %s", asked.path, error)
-                return web.Response(text="what it depends on cannot be read", status=500)
+                return _text(500, "what it depends on cannot be read")
 
-        return _in_turn(answer)
+        return _limit_long_bodies(answer)
 
-    async def converting(asked: web.Request) -> web.Response:
-        body = await _body(asked, LARGEST_CONVERSION)
+    async def converting(asked: Inbound) -> Response:
+        body = await asked.read(LARGEST_CONVERSION, _BODY_SECONDS)
         try:
             return _json(convert(body) if len(body) < _LONG else await asyncio.to_thread(convert, body))
         except MalformedError as error:
-            return web.Response(text=str(error), status=400)
+            return _text(400, str(error))
 
     return {
         MUTATING: asking(decisions.mutate),
         VALIDATING: asking(decisions.validate),
-        CONVERTING: _in_turn(converting),
+        CONVERTING: _limit_long_bodies(converting),
     }
 
 
-def _in_turn(handler: Handler) -> Handler:
-    """The same, for a few at a time of those that have much to say, or do not say how much."""
+def _limit_long_bodies(handler: Handler) -> Handler:
+    """Wrap a handler so that it reads only a few bodies at a time that are long or of unknown length."""
     turns = asyncio.Semaphore(_LONG_AT_ONCE)
 
-    async def answer(asked: web.Request) -> web.Response:
-        if asked.content_length is not None and asked.content_length < _LONG:
+    async def answer(asked: Inbound) -> Response:
+        if asked.length is not None and asked.length < _LONG:
             return await handler(asked)
         async with turns:
             return await handler(asked)
@@ -158,14 +156,9 @@ def _in_turn(handler: Handler) -> Handler:
     return answer
 
 
-async def _body(asked: web.Request, largest: int) -> bytes:
-    """Raises `HTTPRequestEntityTooLarge` without reading on, `HTTPRequestTimeout`."""
-    try:
-        async with asyncio.timeout(_BODY_SECONDS):
-            return await asked.clone(client_max_size=largest).read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout from None
+def _json(body: bytes) -> Response:
+    return Response(200, body)
 
 
-def _json(body: bytes) -> web.Response:
-    return web.Response(body=body, content_type="application/json")
+def _text(status: int, said: str) -> Response:
+    return Response(status, said.encode(), "text/plain; charset=utf-8")

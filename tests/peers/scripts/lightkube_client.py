@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 from lightkube import ApiError, Client
+from lightkube.generic_resource import get_generic_resource, load_in_cluster_generic_resources
 from lightkube.models.batch_v1 import JobSpec
 from lightkube.models.core_v1 import Container, PodSpec, PodTemplateSpec
 from lightkube.models.meta_v1 import ObjectMeta
@@ -53,4 +54,11 @@ client.wait(Job, "j", for_conditions=["Complete"])
 [pod] = client.list(Pod, labels={"job-name": "j"})
 assert list(client.log(pod.metadata.name)) == ["from the job\n"]
 client.delete(Job, "j")
+
+load_in_cluster_generic_resources(client)
+JobSet: Any = get_generic_resource("jobset.x-k8s.io/v1alpha2", "JobSet")
+spec = {"replicatedJobs": [{"name": "a", "template": {"spec": {"template": template.to_dict()}}}]}
+client.create(JobSet(metadata=ObjectMeta(name="s"), spec=spec))
+client.wait(JobSet, "s", for_conditions=["Completed"])
+client.delete(JobSet, "s")
 print("done")

@@ -1,4 +1,4 @@
-"""The kinds that are only kept: all of them are created, read, changed, applied and deleted as upstream has them."""
+"""Kinds that are only kept, and devices: all are created, read, changed, applied and deleted as upstream has them."""
 
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from tests.system.apiserver.harness import TABLE, Api, api, api_under
 from muster.api.config import EMBEDDED, Muster
 from muster.cluster.apiserver.identity.users import ADMIN
 from muster.cluster.apiserver.registry.builtin import BUILTIN
+from muster.cluster.apiserver.registry.devices import DEVICES
 from muster.cluster.apiserver.registry.kept import ALPHA, KEPT
 
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((Path(__file__).parent / "kept.yaml").read_text()))
@@ -19,7 +20,7 @@ RESOURCES = {(resource.kind.api_version, resource.kind.kind): resource for resou
 APPLY = "application/apply-patch+yaml"
 
 # Kinds of which the manifests have no example: they have no rules but those of metadata.
-BARE = {"ControllerRevision", "CSIStorageCapacity", "IPAddress", "ResourceSlice", "VolumeAttachment"}
+BARE = {"ControllerRevision", "CSIStorageCapacity", "IPAddress", "VolumeAttachment"}
 
 
 all_served = api_under(msgspec.structs.replace(EMBEDDED, muster=Muster(apis=("scheduling.k8s.io/v1alpha2",))))
@@ -32,7 +33,7 @@ def collection(manifest: dict[str, Any]) -> str:
 def test_every_kind_has_an_example() -> None:
     kept = {
         (resource.kind.api_version, resource.kind.kind)
-        for resource in (*KEPT, *ALPHA)
+        for resource in (*KEPT, *DEVICES, *ALPHA)
         if resource.kind.kind not in BARE
     }
     assert kept == BY_KIND.keys()
@@ -72,6 +73,16 @@ async def test_a_life(api: Api, manifest: dict[str, Any]) -> None:
         assert status.json["status"] == created.json["status"]
     assert (await api.delete(f"{path}/{name}", propagationPolicy="Background")).status == 200
     assert (await api.get(f"{path}/{name}")).status == 404
+
+
+@api
+async def test_selectors_of_devices_are_sound_expressions(api: Api) -> None:
+    manifest = next(manifest for manifest in MANIFESTS if manifest["kind"] == "DeviceClass")
+    unsound = manifest | {"spec": {"selectors": [{"cel": {"expression": "device.driver =="}}]}}
+    refused = await api.post(collection(manifest), unsound)
+    assert refused.status == 422
+    assert "spec.selectors[0].cel.expression: Invalid value" in refused.json["message"]
+    assert "Syntax error" in refused.json["message"]
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"])

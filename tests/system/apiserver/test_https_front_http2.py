@@ -13,7 +13,7 @@ from h2.errors import ErrorCodes
 from tests.system.apiserver.harness import DEFAULT, MAPS, config_map
 from tests.system.apiserver.test_https_front import Answer, Wire, logged, over_https
 
-from muster.cluster.apiserver.front import application, door, https, incoming
+from muster.cluster.apiserver.front import application, door, incoming, listener
 from muster.cluster.apiserver.front.http2 import bounds, connection
 from muster.cluster.apiserver.identity.certificates import Authority
 from muster.cluster.apiserver.identity.users import User
@@ -419,7 +419,7 @@ def test_a_stream_of_which_nothing_is_taken_is_cut_off(tmp_path, monkeypatch):
 
 
 def test_what_is_not_taken_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(https, "MAX_UNSENT_BYTES", 3 << 20)
+    monkeypatch.setattr(listener, "MAX_UNSENT_BYTES", 3 << 20)
 
     @over_https
     async def run(world):
@@ -577,7 +577,7 @@ async def test_an_answer_that_waits_for_windows_goes_out_whole_at_the_end(world)
     assert (await client.ask("POST", MAPS, body(data={"a": "x" * 900_000}))).status == 201
     slow = client.begin("GET", f"{MAPS}/m", slow=True)
     await slow.head
-    await until(lambda: not world.front._shared.tasks)  # all of it is the connection's
+    await until(lambda: world.front._shared.unsent.total)
     stop = asyncio.create_task(world.front.stop(600))
     await until(lambda: client.left is not None)
     taken = b""
@@ -595,7 +595,7 @@ async def test_an_answer_that_waits_for_windows_goes_out_whole_at_the_end(world)
 @over_https
 async def test_who_is_not_there_does_not_hold_up_the_end(world, monkeypatch, path):
     """And has no answer under way that has an end."""
-    monkeypatch.setattr(https, "SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(listener, "SETTLED_SECONDS", 0.0)
     monkeypatch.setattr(door, "CLOSE_SECONDS", 600.0)
     absent = await http2(world)
     assert (await absent.begin("GET", path).head)[":status"] == "200"

@@ -1,4 +1,4 @@
-"""Conversations with pods over the HTTPS front: WebSockets and SPDY on a real socket, a program of ours at the end."""
+"""Conversations with pods over the HTTPS front: WebSockets on a real socket, a program of ours at the end."""
 
 import asyncio
 import base64
@@ -15,7 +15,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.protocol import Protocol, Side
 
-from muster.api.status import internal_error
+from muster.api.status import bad_request, internal_error
+from muster.cluster.apiserver.pods.tunnels.negotiation import NO_SPDY
 
 LIMIT = 20
 SUCCESS = {"metadata": {}, "status": "Success"}
@@ -118,15 +119,6 @@ def talking(world, path, *protocols, pair=None):
     return connect(url, ssl=context, subprotocols=protocols or None, compression=None, open_timeout=LIMIT)
 
 
-async def spdy(world, path, *protocols):
-    wire = await world.connect()
-    wire.request("POST", f"{PODS}/p/{path}", connection="Upgrade", upgrade="SPDY/3.1",
-                 x_stream_protocol_version=", ".join(protocols))  # fmt: skip
-    status, headers = await wire.head()
-    assert (status, headers["upgrade"]) == (101, "SPDY/3.1")
-    return wire, headers.get("x-stream-protocol-version", "")
-
-
 EXEC = "exec?stdin=1&stdout=1&stderr=1&command=echo"
 
 
@@ -177,37 +169,6 @@ async def test_how_a_command_ends(world):
 
 
 @over_https
-async def test_a_command_over_spdy(world):
-    await noded(world)
-    wire, protocol = await spdy(world, EXEC, "v4.channel.k8s.io", "v3.channel.k8s.io")
-    assert protocol == "v4.channel.k8s.io"
-    client = Client()
-    names = ("error", "stdin", "stdout", "stderr")
-    wire.send(b"".join(client.open(2 * turn + 1, ("streamtype", name)) for turn, name in enumerate(names)))
-    wire.send(data(3, b"hello", last=True))
-    frames = await read_frames(wire)
-    assert [frame for frame in frames if not frame[0] & 0x80] == [
-        data(5, b"hello"),
-        data(7, b"None"),
-        data(5, b"", last=True),
-        data(7, b"", last=True),
-        data(1, json.dumps(SUCCESS, separators=(",", ":")).encode(), last=True),
-    ]
-
-
-async def read_frames(wire, enough=lambda frames: False):
-    """The frames that come, to the end or until they are enough."""
-    frames: list[bytes] = []
-    while not enough(frames):
-        try:
-            head = await wire.reader.readexactly(8)
-        except asyncio.IncompleteReadError:
-            break
-        frames.append(head + await wire.reader.readexactly(int.from_bytes(head[5:], "big")))
-    return frames
-
-
-@over_https
 async def test_a_program_ends_with_its_client(world):
     node = await noded(world)
     async with talking(world, EXEC, "v5.channel.k8s.io") as talk:
@@ -217,9 +178,6 @@ async def test_a_program_ends_with_its_client(world):
     talk = await talking(world, EXEC, "v5.channel.k8s.io")
     await node.comes_to(1)
     talk.transport.abort()
-    await node.comes_to(0)
-    wire, _ = await spdy(world, EXEC)
-    await wire.close()
     await node.comes_to(0)
 
 
@@ -251,28 +209,9 @@ async def test_who_breaks_the_rules_is_cut_off(world, said):
     await node.comes_to(0)
 
 
-@over_https
-async def test_ports_over_spdy(world):
-    await noded(world)
-    wire, _ = await spdy(world, "portforward", "portforward.k8s.io")
-    client = Client()
-    for first, port in ((1, "80"), (5, "9")):
-        pairs = ("port", port), ("requestid", port)
-        wire.send(client.open(first, ("streamtype", "error"), *pairs, last=True))
-        wire.send(client.open(first + 2, ("streamtype", "data"), *pairs))
-    wire.send(data(3, b"hello"))
-    wire.send(data(3, b"", last=True))
-    wire.send(client.open(9, ("streamtype", "data"), ("port", "none")))
-    frames = await read_frames(wire, lambda found: sum(bool(frame[4] & 1) for frame in found) == 4 and len(found) > 10)
-    assert sorted(frame for frame in frames if not frame[0] & 0x80) == sorted(
-        [data(3, b"HELLO"), data(5, b"nobody is there"), *(data(stream, b"", last=True) for stream in (1, 3, 5, 7))]
-    )
-    assert [frame[3] for frame in frames if frame[0] & 0x80] == [2, 2, 2, 2, 3], "four replies, and a reset"
-
-
-@over_https
-async def test_ports_over_spdy_in_a_websocket(world):
-    await noded(world)
+@asynccontextmanager
+async def forwarding(world):
+    """A connection of kubectl's; the client library takes no subprotocol of this name."""
     wire = await world.connect()
     handshake = {
         "connection": "Upgrade",
@@ -284,18 +223,56 @@ async def test_ports_over_spdy_in_a_websocket(world):
     wire.request("GET", f"{PODS}/p/portforward", **handshake)
     status, headers = await wire.head()
     assert (status, headers["sec-websocket-protocol"]) == (101, "SPDY/3.1+portforward.k8s.io")
-    talk, client = Protocol(Side.CLIENT), Client()
-    pairs = ("port", "80"), ("requestid", "0")
-    said = client.open(1, ("streamtype", "error"), *pairs) + client.open(3, ("streamtype", "data"), *pairs)
-    said += data(3, b"hello", last=True)
-    for start in range(0, len(said), 30):  # messages are no frames
-        talk.send_binary(said[start : start + 30])
-    wire.send(b"".join(talk.data_to_send()))
-    heard = b""
-    while data(1, b"", last=True) not in heard:
-        talk.receive_data(await asyncio.wait_for(wire.reader.read(4096), LIMIT))
-        heard += b"".join(bytes(frame.data) for frame in talk.events_received())
-    assert data(3, b"HELLO") + data(3, b"", last=True) in heard
+    yield Forwarding(wire)
+    await wire.close()
+
+
+class Forwarding:
+    """Streams of SPDY in a WebSocket, as kubectl forwards ports."""
+
+    def __init__(self, wire):
+        self.client = Client()
+        self._wire = wire
+        self._talk = Protocol(Side.CLIENT)
+        self._heard = b""
+
+    def say(self, said):
+        for start in range(0, len(said), 30):  # messages are no frames
+            self._talk.send_binary(said[start : start + 30])
+        self._wire.send(b"".join(self._talk.data_to_send()))
+
+    def opened(self, first, port):
+        """The two streams of a connection."""
+        pairs = ("port", port), ("requestid", port)
+        errors = self.client.open(first, ("streamtype", "error"), *pairs, last=True)
+        return errors + self.client.open(first + 2, ("streamtype", "data"), *pairs)
+
+    async def frames(self, enough):
+        """The frames that come, until they are enough."""
+        frames: list[bytes] = []
+        while not enough(frames):
+            async with asyncio.timeout(LIMIT):
+                self._talk.receive_data(await self._wire.reader.read(4096))
+                self._heard += b"".join(bytes(frame.data) for frame in self._talk.events_received())
+            while len(self._heard) >= 8 and len(self._heard) >= (end := 8 + int.from_bytes(self._heard[5:8], "big")):
+                frames.append(self._heard[:end])
+                self._heard = self._heard[end:]
+        return frames
+
+
+@over_https
+async def test_ports(world):
+    await noded(world)
+    async with forwarding(world) as ports:
+        ports.say(ports.opened(1, "80") + ports.opened(5, "9"))
+        ports.say(data(3, b"hello") + data(3, b"", last=True))
+        for stream, pairs in ((9, [("port", "none"), ("requestid", "3")]), (11, [("port", "80")])):
+            ports.say(ports.client.open(stream, ("streamtype", "data"), *pairs))
+        frames = await ports.frames(lambda found: sum(bool(frame[4] & 1) for frame in found) == 4 and len(found) > 11)
+    assert sorted(frame for frame in frames if not frame[0] & 0x80) == sorted(
+        [data(3, b"HELLO"), data(5, b"nobody is there"), *(data(stream, b"", last=True) for stream in (1, 3, 5, 7))]
+    )
+    assert [frame[3] for frame in frames if frame[0] & 0x80] == [2, 2, 2, 2, 3, 3], "four replies, and two resets"
 
 
 @over_https
@@ -305,23 +282,21 @@ async def test_conversations_beside_http_2(world):
     client = await http2(world)
     watches = [client.begin("GET", f"{MAPS}?watch=1&resourceVersion={world.plane.store.revision}") for _ in range(20)]
     assert {(await watch.head)[":status"] for watch in watches} == {"200"}
-    wire, _ = await spdy(world, "portforward", "portforward.k8s.io")
-    port, pairs = Client(), (("port", "80"), ("requestid", "0"))
-    wire.send(port.open(1, ("streamtype", "error"), *pairs, last=True) + port.open(3, ("streamtype", "data"), *pairs))
-    async with talking(world, EXEC, "v5.channel.k8s.io") as talk:
+    async with talking(world, EXEC, "v5.channel.k8s.io") as talk, forwarding(world) as ports:
+        ports.say(ports.opened(1, "80"))
         assert await talk.recv() == b"\1"
         for number in range(5):
             text = b"hello %d" % number
             created = asyncio.create_task(client.ask("POST", MAPS, json.dumps(config_map(f"m{number}")).encode()))
             await talk.send(b"\0" + text)
-            wire.send(data(3, text))
+            ports.say(data(3, text))
             assert await talk.recv() == b"\1" + text
-            await read_frames(wire, lambda found, text=text: data(3, text.upper()) in found)
+            await ports.frames(lambda found, text=text: data(3, text.upper()) in found)
             assert (await created).status == 201
             names = {json.loads(await watch.line())["object"]["metadata"]["name"] for watch in watches}
             assert names == {f"m{number}"}
-    wire.send(data(3, b"", last=True))
-    await read_frames(wire, lambda found: data(3, b"", last=True) in found)
+        ports.say(data(3, b"", last=True))
+        await ports.frames(lambda found: data(3, b"", last=True) in found)
     assert (await client.ask("GET", f"{PODS}/p/{EXEC}")).status == 400
     assert (await client.ask("GET", "/version")).status == 200
     await node.comes_to(0)
@@ -352,6 +327,31 @@ async def write_all(talk, sent):
         await talk.send(b"\0" + sent[start : start + 50_000])
 
 
+class Idle(Node):
+    """A node on which nothing runs."""
+
+    def exec(self, pod, options):
+        raise bad_request(f"nothing runs: {' '.join(options.command)}")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("exec?stdout=1&command=echo&command=a", "nothing runs: echo a"),
+        ("portforward?ports=80&ports=x", "ports are numbers from 1 to 65535: 80,x"),
+    ],
+)
+@over_https
+async def test_a_refused_handshake_and_its_plain_request_have_the_same_reason(world, path, message):
+    await noded(world)
+    world.plane.nodes["n"] = Idle()
+    with pytest.raises(InvalidStatus) as refused:
+        await talking(world, path, "v5.channel.k8s.io")
+    assert json.loads(refused.value.response.body)["message"] == message
+    answer = await (await world.connect()).ask("GET", f"{PODS}/p/{path}")
+    assert (answer.status, answer.json["message"]) == (400, message)
+
+
 @over_https
 async def test_no_agreement(world):
     await noded(world)
@@ -365,6 +365,8 @@ async def test_no_agreement(world):
     wire = await world.connect()
     answer = await wire.ask("GET", f"{PODS}/p/attach?stdout=1")
     assert (answer.status, answer.json["message"]) == (400, "Upgrade request required")
+    answer = await (await world.connect()).ask("POST", f"{PODS}/p/{EXEC}", connection="Upgrade", upgrade="SPDY/3.1")
+    assert (answer.status, answer.json["message"]) == (400, NO_SPDY)
     answer = await wire.ask("GET", f"{PODS}/p", connection="Upgrade", upgrade="h2c")
     assert (answer.status, answer.headers["connection"]) == (200, "close")
     assert await wire.is_closed()

@@ -57,8 +57,7 @@ async def test_a_command_is_asked_for(api):
     for method in ("GET", "POST"):
         answer = await ask(api, "exec", dict(query), method, command=("sh", "-c", "a b"))
         assert isinstance(answer, Tunnel)
-        assert set(answer.websocket) >= {"v5.channel.k8s.io", "v4.channel.k8s.io", "base64.channel.k8s.io", ""}
-        assert set(answer.spdy) >= {"v4.channel.k8s.io", "channel.k8s.io", ""}
+        assert set(answer.protocols) >= {"v5.channel.k8s.io", "v4.channel.k8s.io", "base64.channel.k8s.io", ""}
     assert node.asked[0] == node.asked[1]
     asked = node.asked[0]
     assert (asked.container, asked.command, asked.stdin, asked.tty) == ("c", ("sh", "-c", "a b"), True, True)
@@ -70,9 +69,9 @@ async def test_ports_are_asked_for(api):
     api.plane.nodes["n"] = Reachable()
     await api.made(PODS, pod(node="n"))
     answer = await ask(api, "portforward", {})
-    assert (set(answer.websocket), set(answer.spdy)) == ({"SPDY/3.1+portforward.k8s.io"}, {"portforward.k8s.io"})
+    assert set(answer.protocols) == {"SPDY/3.1+portforward.k8s.io"}
     answer = await ask(api, "portforward", {}, ports=("80,81", "82"))
-    assert set(answer.websocket) > {"v4.channel.k8s.io"}
+    assert set(answer.protocols) > {"v4.channel.k8s.io"}
 
 
 @pytest.mark.parametrize(

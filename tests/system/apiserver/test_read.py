@@ -106,7 +106,7 @@ async def test_versions(api, query, status, found):
     assert len(answer.json["items"]) == found
     if found == 1:
         assert answer.meta["resourceVersion"] == then
-        assert answer.json["items"][0]["data"] == {}
+        assert answer.json["items"][0].get("data", {}) == {}
     if status == 504:
         assert answer.json["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
 
@@ -149,7 +149,7 @@ async def test_pages_show_one_version(api):
     second = await api.get(MAPS, limit=4, continue_=first.meta["continue"])
     assert (second.names, second.meta["remainingItemCount"]) == (["m004", "m005", "m006", "m007"], 2)
     assert second.meta["resourceVersion"] == first.meta["resourceVersion"]
-    assert second.json["items"][3]["data"] == {}
+    assert second.json["items"][3].get("data", {}) == {}
     last = await api.get(MAPS, continue_=second.meta["continue"])
     assert (last.names, "continue" in last.meta, "remainingItemCount" in last.meta) == (["m008", "m009"], False, False)
     assert (await api.get(MAPS, limit=100)).names[4] == "m0035"

@@ -29,6 +29,14 @@ async def test_binding_gives_a_pod_to_a_node(api):
 
 
 @api
+async def test_a_pod_keeps_the_annotations_of_its_binding(api):
+    await api.made(PODS, pod() | {"metadata": {"name": "p", "annotations": {"a": "1", "b": "1"}}})
+    binding = BIND | {"metadata": {"name": "p", "annotations": {"b": "2", "c": "2"}}}
+    assert (await api.post(f"{PODS}/p/binding", binding)).status == 201
+    assert (await api.get(f"{PODS}/p")).meta["annotations"] == {"a": "1", "b": "2", "c": "2"}
+
+
+@api
 async def test_the_old_way_of_binding(api):
     await api.made(PODS, pod())
     answer = await api.post(f"{DEFAULT}/bindings", BIND | {"metadata": {"name": "p"}})

@@ -34,7 +34,7 @@ def test_lines(text, expected):
         (b'A="x"y', "line 1: a quote"),
         (b"A=1\n\nB=\xff", "line 3: it is not UTF-8"),
         (b"A=\0", "line 1: no variable can have a zero byte"),
-        (b"A=" + b"x" * MOST_BYTES, f"it has more than {MOST_BYTES} bytes"),
+        (b"A=" + b"x" * MOST_BYTES, f"the file has more than {MOST_BYTES} bytes"),
     ],
 )
 def test_what_cannot_be_read_is_said_with_its_line(data, complaint):

@@ -74,8 +74,8 @@ def test_signals(text, expected):
         ("USR1@1m", 100, "is not SIGNAL@SECONDS"),
         ("B:USR1@3", 100, "is not SIGNAL@SECONDS"),
         ("_SETMASK@3", 100, "is not SIGNAL@SECONDS"),
-        ("USR1@60", None, "it comes before the end of a job that has a --time"),
-        ("USR1@60", 60, "60 s before its end, a job with a limit of 60 s has not begun"),
+        ("USR1@60", None, "a signal needs a time limit: add --time"),
+        ("USR1@60", 60, "60 s before its limit, a job with a limit of 60 s has not begun"),
     ],
 )
 def test_what_is_no_signal(text, limit, complaint):

@@ -294,3 +294,30 @@ def test_secrets_are_referred_to_and_what_is_said_wins():
     assert container_of(gang)["envFrom"] == [{"secretRef": {"name": "all"}}]
     assert environment(gang)["KEY"]["valueFrom"] == {"secretKeyRef": {"name": "one", "key": "KEY"}}
     assert environment(gang)["B"] == {"name": "B", "value": "1"}
+
+
+DISRUPTED = [{"type": "DisruptionTarget"}]
+
+
+@pytest.mark.parametrize(
+    ("gang", "action"),
+    [
+        (Gang("x", ["x"], workers=2, upstream=True), "FailJob"),
+        (Gang("x", ["x"], elastic=Bounds(1, 2), upstream=True), "Ignore"),
+        (Gang("x", ["x"], plain=True, upstream=True), "Ignore"),
+    ],
+)
+def test_the_job_controller_of_kubernetes_is_told_not_to_count_interruptions(gang, action):
+    [rule] = job_of(gang)["podFailurePolicy"]["rules"]
+    assert rule == {"action": action, "onPodConditions": DISRUPTED}
+    assert "podFailurePolicy" not in job_of(dataclasses.replace(gang, upstream=False))
+
+
+@pytest.mark.parametrize("retries", [None, 0, 3])
+def test_a_jobset_of_kubernetes_starts_again_whole_after_an_interruption(retries):
+    policy = jobset(Gang("x", ["x"], workers=2, retries=retries, time_limit=9, upstream=True))["spec"]["failurePolicy"]
+    assert policy["maxRestarts"] == (retries or 0)
+    assert [(rule["action"], rule["onJobFailureReasons"]) for rule in policy["rules"]] == [
+        ("RestartJobSetAndIgnoreMaxRestarts", ["PodFailurePolicy"]),
+        ("FailJobSet", ["DeadlineExceeded"]),
+    ]

@@ -137,8 +137,11 @@ def test_nothing_is_made_where_all_have_succeeded():
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"status": {}}, "tune is not over yet: say it again once it is"),
-        ({"metadata": {"name": "tune", "namespace": "default"}}, "tune is no sweep, whose trials could run again"),
+        ({"status": {}}, "tune has not ended yet: retry it once it has"),
+        (
+            {"metadata": {"name": "tune", "namespace": "default"}},
+            "tune is no sweep, and only trials of a sweep can be retried",
+        ),
     ],
 )
 def test_what_cannot_run_again(change, complaint):

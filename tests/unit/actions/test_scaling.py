@@ -12,12 +12,21 @@ from muster.cli.commands.scale import command
 from muster.insight.record import record_of
 
 
-def job(parallelism=2, completions=2, mode="Indexed", elastic=None, array=None):
-    given = {"muster.dev/elastic": elastic, "muster.dev/array": array}
+def job(parallelism=2, completions=2, mode="Indexed", elastic=None, array=None, env=(), queued=None):
+    given = {"muster.dev/elastic": elastic, "muster.dev/array": array, "kueue.x-k8s.io/elastic-job": queued}
     annotations = {name: value for name, value in given.items() if value is not None}
-    spec = {"parallelism": parallelism, "completions": completions, "completionMode": mode}
+    spec = {"parallelism": parallelism, "completions": completions, "completionMode": mode, "template": template(env)}
     found = msgspec.convert({"metadata": {"name": "j", "annotations": annotations}, "spec": spec}, Job)
     return part_of(record_of(found))
+
+
+def template(env):
+    return {"spec": {"containers": [{"name": "c", "env": list(env)}]}}
+
+
+FIXED = {"name": "WORLD_SIZE", "value": "2"}
+READ = {"name": "WORLD_SIZE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['muster.dev/world-size']"}}}
+OF_MPI = {"name": "MUSTER_MPI_IDENTITY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
 
 
 @pytest.mark.parametrize(
@@ -81,19 +90,39 @@ def test_no_workers_are_the_end_of_an_indexed_job() -> None:
         (job(elastic="2:8"), 2, ""),
         (job(elastic="2:8"), 9, ""),
         (job(elastic="nonsense"), 1, ""),
+        (job(env=[READ]), 3, ""),
+        (job(env=[FIXED], elastic="2:8"), 3, ""),
+        (job(env=[FIXED]), 2, ""),
     ],
 )
 def test_what_is_hardly_meant(subject, workers, objection):
     assert objection_to(subject, workers) == objection
 
 
-def jobset(**roles):
+def test_a_gang_whose_workers_have_a_fixed_size_is_not_scaled():
+    set_of_jobs = jobset(env=[FIXED], d=(1, 1), w=(1, 2))
+    for subject in (job(env=[FIXED], queued="true"), job(env=[OF_MPI]), part_of(set_of_jobs, "w")):
+        for workers in (1, 3):
+            assert objection_to(subject, workers) == (
+                "j is not elastic: its workers have fixed ranks and a fixed WORLD_SIZE, which another size would make "
+                "wrong; submit it again with --elastic MIN:MAX or another --workers"
+            )
+
+
+def jobset(env=(), **roles):
     """Of each role: how many Jobs, of how many workers."""
     jobs = [
         {
             "name": name,
             "replicas": jobs,
-            "template": {"spec": {"parallelism": each, "completions": each, "completionMode": "Indexed"}},
+            "template": {
+                "spec": {
+                    "parallelism": each,
+                    "completions": each,
+                    "completionMode": "Indexed",
+                    "template": template(env),
+                }
+            },
         }
         for name, (jobs, each) in roles.items()
     ]

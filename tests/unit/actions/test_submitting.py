@@ -7,11 +7,12 @@ from muster.actions.errors import UserError
 from muster.actions.gang import Gang, Role
 from muster.actions.submitting import submit
 from muster.api.batch import JOB
-from muster.api.core import SERVICE
+from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET
-from muster.api.status import not_found
+from muster.api.status import ApiError, not_found
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
+from muster.runtime.transport import TransportError
 
 TWO = Gang("train", ["x"], workers=2)
 
@@ -62,3 +63,71 @@ def test_a_name_that_something_has(kind, complaint):
     server.put("train", kind=kind)
     with pytest.raises(UserError, match=complaint):
         submitted(server, TWO)
+
+
+MPI = Gang("sum", ["mpirun", "x"], workers=2, mpi="muster")
+
+
+@pytest.mark.parametrize("serves_jobsets", [True, False])
+def test_the_secret_of_a_gang_of_mpi_goes_with_its_job(serves_jobsets):
+    server = MemoryServer()
+    server.fault = (lambda _: None) if serves_jobsets else unserved
+    kind, _ = submitted(server, MPI)
+    [job] = server.objects[kind.path()].values()
+    [made] = server.objects[SECRET.path()].values()
+    [owner] = made["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["uid"]) == (kind.kind, "sum", job["metadata"]["uid"])
+
+
+def test_without_its_secret_there_is_no_job():
+    server = MemoryServer()
+    server.fault = lambda request: not_found("secrets", "") if request.path.endswith("/secrets") else None
+    with pytest.raises(ApiError):
+        submitted(server, MPI)
+    assert not server.objects[JOB_SET.path()]
+
+
+def test_a_job_that_cannot_be_made_leaves_no_secret():
+    server = MemoryServer()
+    server.fault = lambda request: (
+        not_found("jobsets", "") if request.method == "POST" and "jobsets" in request.path else None
+    )
+    with pytest.raises((ApiError, UserError)):
+        submitted(server, Gang("sum", ["mpirun", "x"], workers=2, mpi="muster", retries=1))
+    assert not server.objects[SECRET.path()]
+
+
+def test_a_connection_that_is_lost_before_the_job_is_made_leaves_what_the_next_try_uses():
+    """The job comes last: there is never one whose workers wait for their Secret."""
+    server = MemoryServer()
+
+    def lost(request):
+        if request.method == "POST" and "jobsets" in request.path:
+            raise TransportError("connection reset")
+
+    server.fault = lost
+    with pytest.raises(TransportError):
+        submitted(server, MPI)
+    [first] = server.objects[SECRET.path()].values()
+    assert not server.objects[JOB_SET.path()]
+    server.fault = lambda _: None
+    submitted(server, MPI)
+    [made], [job] = server.objects[SECRET.path()].values(), server.objects[JOB_SET.path()].values()
+    assert made["data"] == first["data"]
+    assert made["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+
+
+def test_the_secret_of_another_job_is_left_alone():
+    server = MemoryServer()
+    submitted(server, MPI)
+    server.objects[JOB_SET.path()].clear()
+    before = dict(server.objects[SECRET.path()])
+    with pytest.raises(ApiError):
+        submitted(server, MPI)
+    assert (server.objects[JOB_SET.path()], server.objects[SECRET.path()]) == ({}, before)
+
+
+def test_other_gangs_have_no_secret():
+    server = MemoryServer()
+    submitted(server, TWO)
+    assert SECRET.path() not in server.objects

@@ -66,7 +66,9 @@ def test_plain_indexes_come_without_a_shell():
     assert container["command"] == ["echo", "{lr}", "$$(A)"]
     index = next(entry for entry in container["env"] if entry["name"] == "MUSTER_INDEX")
     assert index["valueFrom"]["fieldRef"]["fieldPath"] == f"metadata.annotations['{COMPLETION_INDEX}']"
-    assert not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} & {entry["name"] for entry in container["env"]}
+    assert not {"RANK", "WORLD_SIZE", "MASTER_ADDR", "NODE_RANK", "TF_CONFIG"} & {
+        entry["name"] for entry in container["env"]
+    }
 
 
 def printed(whole, completion):

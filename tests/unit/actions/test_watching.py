@@ -5,11 +5,12 @@ import asyncio
 import pytest
 from tests.unit.runtime.conftest import THING, MemoryServer, down
 
-from muster.actions.watching import LEAST_SECONDS, MOST_SECONDS, Watch
-from muster.api.status import forbidden
+from muster.actions.watching import LEAST_SECONDS, MOST_SECONDS, Watch, survive_outages
+from muster.api.status import ApiError, forbidden
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Random
+from muster.runtime.transport import TransportError
 
 
 def looks(server: MemoryServer, script, seconds: float, takes: float = 0.0) -> list[float]:
@@ -86,3 +87,35 @@ def test_that_the_server_has_gone_is_a_reason_to_look(server: MemoryServer) -> N
 def test_a_user_who_may_not_watch_sees_it_a_little_later(server: MemoryServer) -> None:
     server.fault = lambda request: forbidden("no") if "watch" in request.query else None
     assert looks(server, nothing, 12) == pytest.approx([0, 5.5, 11])
+
+
+def play_looks(*outcomes: Exception | None) -> list[str]:
+    """Return the remarks of looks that fail with these errors, or succeed."""
+    remarks: list[str] = []
+    left = iter(outcomes)
+
+    async def look() -> None:
+        if (error := next(left)) is not None:
+            raise error
+
+    async def main() -> None:
+        look_on = survive_outages(look, lambda error: f"no answer: {error}", remarks.append)
+        for _ in outcomes:
+            await look_on()
+
+    run_virtual(main())
+    return remarks
+
+
+REFUSED, RESET = TransportError("refused"), TransportError("reset")
+
+
+def test_each_outage_is_told_once_and_the_looks_go_on() -> None:
+    remarks = play_looks(None, RESET, REFUSED, REFUSED, None, REFUSED, REFUSED)
+    assert remarks == ["no answer: reset", "no answer: refused", "no answer: refused"]
+
+
+@pytest.mark.parametrize("outcomes", [[REFUSED], [None, forbidden("no")], [None, REFUSED, forbidden("no")]])
+def test_a_server_that_never_answered_or_refuses_is_an_error(outcomes: list[Exception | None]) -> None:
+    with pytest.raises((TransportError, ApiError), match=r"refused|no"):
+        play_looks(*outcomes)

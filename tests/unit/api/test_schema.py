@@ -8,7 +8,7 @@ import pytest
 from muster.api import (
     core,
 )
-from muster.api.batch import CRON_JOB, JOB, JobSpec, JobStatus
+from muster.api.batch import JOB, JobSpec, JobStatus
 from muster.api.core import (
     CONFIG_MAP,
     EVENT,
@@ -20,7 +20,6 @@ from muster.api.core import (
     SERVICE_ACCOUNT,
     Container,
     ContainerPort,
-    EphemeralContainer,
     PodSpec,
     PodStatus,
     ServicePort,
@@ -31,19 +30,15 @@ from muster.api.groups import (
     autoscaling,
     autoscaling_v2,
     coordination,
-    discovery,
     events,
-    networking,
     policy,
     resource,
-    runtimeclass,
     scheduling,
-    scheduling_v1alpha2,
-    storage,
 )
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.meta import ObjectMeta
+from muster.api.podgroups import sigs
 from muster.api.schema import (
     component_name,
     components,
@@ -53,26 +48,13 @@ from muster.api.schema import (
     schema_of,
     structural,
 )
-from muster.api.server import (
-    apiregistration,
-    certificates,
-    flowcontrol,
-)
+from muster.cluster.apiserver.registry import autoscalers, kept
 
-# Kinds of the groups that are only kept.
-KEPT: list[Kind[Any]] = [
-    kind
-    for module in (
-        apiregistration, apps, certificates, core, discovery, flowcontrol, networking, resource, runtimeclass,
-        scheduling_v1alpha2, storage,
-    )
-    for kind in vars(module).values()
-    if isinstance(kind, Kind)
-] + [autoscaling.HORIZONTAL_POD_AUTOSCALER_V1, autoscaling_v2.HORIZONTAL_POD_AUTOSCALER, CRON_JOB,
-     policy.POD_DISRUPTION_BUDGET]  # fmt: skip
+KEPT: list[Kind[Any]] = [served.kind for served in (*kept.KEPT, *kept.ALPHA)]
 KINDS: list[Kind[Any]] = [
     POD, NODE, NAMESPACE, EVENT, CONFIG_MAP, SECRET, SERVICE, SERVICE_ACCOUNT, JOB, coordination.LEASE,
-    scheduling.PRIORITY_CLASS, events.EVENTS_V1_EVENT, *KEPT,
+    scheduling.PRIORITY_CLASS, events.EVENTS_V1_EVENT, *KEPT, resource.RESOURCE_CLAIM, resource.RESOURCE_CLAIM_TEMPLATE,
+    resource.RESOURCE_SLICE, resource.DEVICE_CLASS,
 ]  # fmt: skip
 OTHERS: list[Any] = [autoscaling.Scale, policy.Eviction]
 
@@ -165,12 +147,12 @@ def test_fields(type_: Any, field: Any, expected: Any) -> None:
         (PodStatus, "conditions", "map", ["type"], "type", "merge"),
         (PodStatus, "hostIPs", "atomic", None, "ip", "merge"),
         (JobStatus, "conditions", "atomic", None, "type", "merge"),
-        (apps.DeploymentStatus, "conditions", "map", ["type"], "type", "merge"),
-        (apps.StatefulSetSpec, "volumeClaimTemplates", "atomic", None, None, None),
-        (discovery.Endpoint, "addresses", "set", None, None, None),
-        (networking.IngressSpec, "rules", "atomic", None, None, None),
+        ("io.k8s.api.apps.v1.DeploymentStatus", "conditions", "map", ["type"], "type", "merge"),
+        ("io.k8s.api.apps.v1.StatefulSetSpec", "volumeClaimTemplates", "atomic", None, None, None),
+        ("io.k8s.api.discovery.v1.Endpoint", "addresses", "set", None, None, None),
+        ("io.k8s.api.networking.v1.IngressSpec", "rules", "atomic", None, None, None),
         (resource.ResourceClaimStatus, "devices", "map", ["driver", "device", "pool", "shareID"], None, None),
-        (storage.CSINodeSpec, "drivers", "map", ["name"], "name", "merge"),
+        ("io.k8s.api.storage.v1.CSINodeSpec", "drivers", "map", ["name"], "name", "merge"),
         (ServiceSpec, "ports", "map", ["port", "protocol"], "port", "merge"),
         (ObjectMeta, "ownerReferences", "map", ["uid"], "uid", "merge"),
         (ObjectMeta, "finalizers", "set", None, None, "merge"),
@@ -200,11 +182,11 @@ def test_objects_that_are_replaced_whole() -> None:
     ] == "atomic"  # fmt: skip
     scaled = {
         kind.version: inlined(kind)["properties"]["spec"]["properties"]["scaleTargetRef"]
-        for kind in (autoscaling.HORIZONTAL_POD_AUTOSCALER_V1, autoscaling_v2.HORIZONTAL_POD_AUTOSCALER)
+        for kind in (autoscalers.V1, autoscaling_v2.HORIZONTAL_POD_AUTOSCALER)
     }
     assert scaled["v1"].get("x-kubernetes-map-type") == "atomic"
     assert "x-kubernetes-map-type" not in scaled["v2"]
-    strategy = schema_of(apps.DeploymentSpec)["properties"]["strategy"]
+    strategy = schema_of("io.k8s.api.apps.v1.DeploymentSpec")["properties"]["strategy"]
     assert strategy["x-kubernetes-patch-strategy"] == "retainKeys"
 
 
@@ -231,9 +213,9 @@ def test_inlined_has_no_references(kind: Any) -> None:
 
 
 def test_bases_speak_for_their_fields() -> None:
-    _, docs = documentation(EphemeralContainer)
-    assert docs["image"]
-    assert docs["name"] == "unique among all containers of the pod."
+    _, docs = documentation(sigs.POD_GROUP.type)
+    assert docs["metadata"]
+    assert docs["spec"]
 
 
 def test_api_is_cheap_to_import() -> None:

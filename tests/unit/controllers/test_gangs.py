@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from muster.api.batch import Job
 from muster.api.core import Pod
-from muster.controllers.gangs import gang_of
+from muster.controllers.gangs import find_gang_of_done, gang_of
 from muster.controllers.integrations.pods.gang import PodGroupGangs
 from muster.controllers.integrations.table import gang_sources
 
@@ -44,3 +45,28 @@ def test_who_belongs_together(metadata, key, is_group):
     found, source = gang_of(pod, gang_sources())
     assert found == key
     assert isinstance(source, PodGroupGangs) is is_group
+
+
+GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+PLUGIN = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
+JOBSET = {
+    "annotations": {"muster.dev/gang": "true"},
+    "labels": {"jobset.sigs.k8s.io/jobset-name": "j", "jobset.sigs.k8s.io/jobset-uid": "u"},
+}
+
+
+@pytest.mark.parametrize(
+    ("template", "status", "key"),
+    [
+        pytest.param(GROUPED, {"succeeded": 1}, "ns/g/group-name", id="a PodGroup"),
+        pytest.param(PLUGIN, {"succeeded": 1}, "ns/g/pod-group", id="a PodGroup of the coscheduling plugin"),
+        pytest.param(JOBSET, {"succeeded": 1}, "ns/j/u", id="a JobSet that is one gang"),
+        pytest.param(JOBSET, {"failedIndexes": "1"}, "ns/j/u", id="an index has failed"),
+        pytest.param(JOBSET, {}, "", id="nothing is done"),
+        pytest.param({}, {"succeeded": 1}, "", id="the Job carries its gang"),
+    ],
+)
+def test_a_gang_that_spans_jobs_asks_each_of_them(template, status, key):
+    meta = {"namespace": "ns", "name": "job", "uid": "1"}
+    job = msgspec.convert({"metadata": meta, "spec": {"template": {"metadata": template}}, "status": status}, Job)
+    assert find_gang_of_done(job, gang_sources()) == key

@@ -50,19 +50,19 @@ def test_25_what_is_free_in_sum_but_on_no_node_is_not_enough_and_that_is_said():
     assert isinstance(refusal, Refusal)
     assert refusal.proven
     assert explain(capacity, refusal, 6) == (
-        "0/4 nodes are available. 4 of 6 like pods fit now, and the gang of 6 starts whole. "
+        "0/4 nodes are available. 4 of 6 identical pods fit now, and the gang of 6 starts whole. "
         "They need 6 nodes with cpu 2 free; 4 have them."
     )
 
 
-def test_26_another_order_is_tried_and_what_was_not_found_is_not_called_impossible():
+def test_26_another_order_is_tried_and_that_no_other_packing_exists_is_said():
     capacity = cluster(make_node("a", resources={"cpu": "4"}), make_node("b", resources={"cpu": "3"}))
     large, small = shape_of(make_pod(cpu="3")), shape_of(make_pod(cpu="2"))
     assert isinstance(place(capacity, {small: 2, large: 1}), Placement)
     refusal = place(capacity, {small: 2, large: 2})
     assert isinstance(refusal, Refusal)
     assert not refusal.proven
-    assert "No way was found to fit the 4 pods of the gang together" in explain(capacity, refusal, 4)
+    assert "There is no way to fit the 4 pods of the gang together" in explain(capacity, refusal, 4)
 
 
 SELECTOR = {"matchLabels": {"app": "x"}}

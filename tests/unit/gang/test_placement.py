@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.gang.conftest import make_node
+from tests.unit.gang.fit.test_packing import bin_of, exists
 
 from muster.gang.explain import explain
+from muster.gang.fit.packing import Effort
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.placement import Placement, Refusal, place
+from muster.gang.placement import NoPacking, Placement, Refusal, place
 from muster.gang.shapes import Shape, guest_like, guest_of, shape_of
 
 
@@ -148,6 +151,20 @@ def test_what_a_node_affinity_prefers_closes_no_node(node, pod, cluster):
     assert isinstance(place(cluster(node("a")), gang(pod, affinity=affinity)), Placement)
 
 
+@pytest.mark.parametrize(
+    ("cpus", "gang"),
+    [
+        pytest.param([8, 3], {3: 1, 2: 2, 4: 1}, id="the scarcest first"),
+        pytest.param([7, 5], {1: 2, 2: 1, 4: 2}, id="the largest first"),
+        pytest.param([6, 5, 5], {5: 2, 2: 3}, id="the least scarce first"),
+    ],
+)
+def test_one_of_the_orders_is_enough(node, pod, cluster, cpus, gang):
+    capacity = cluster(*(node(f"n{number}", resources={"cpu": str(cpu)}) for number, cpu in enumerate(cpus)))
+    outcome = place(capacity, {shape_of(pod(cpu=str(cpu))): count for cpu, count in gang.items()})
+    assert isinstance(outcome, Placement)
+
+
 def test_several_shapes_scarcest_first(node, pod, cluster):
     """Eight CPU pods would fill the GPU node if they came first."""
     capacity = cluster(node("gpu", resources={"cpu": "4", "nvidia.com/gpu": "1"}), node("cpu", resources={"cpu": "8"}))
@@ -260,14 +277,14 @@ def test_pods_seen_before_their_node_count_once_it_comes(node, pod, cluster):
         pytest.param(
             3,
             {"cpu": "3"},
-            "0/2 nodes are available. 2 of 3 like pods fit now, and the gang of 3 starts whole. "
+            "0/2 nodes are available. 2 of 3 identical pods fit now, and the gang of 3 starts whole. "
             "They need 3 nodes with cpu 3 free; 2 have them.",
             id="the gang is too large, each a node's",
         ),
         pytest.param(
             5,
             {"cpu": "2"},
-            "0/2 nodes are available. 4 of 5 like pods fit now, and the gang of 5 starts whole. "
+            "0/2 nodes are available. 4 of 5 identical pods fit now, and the gang of 5 starts whole. "
             "Together they ask for cpu 10 (8 free on 2 nodes).",
             id="the gang is too large",
         ),
@@ -344,3 +361,71 @@ def test_a_placement_never_overcommits_and_places_everybody(problem):
             capacity.assign(f"{hash(shape)}-{number}", name, guest_like(shape))
     assert bool((capacity.free() >= 0).all())
     assert np.issubdtype(capacity.free().dtype, np.integer)
+
+
+def test_a_small_gang_of_several_shapes_fits_where_no_order_of_them_does(node, pod, cluster):
+    capacity = cluster(*(node(f"n{number}", resources={"cpu": "16"}) for number in range(3)))
+    fives, sixes = shape_of(pod(cpu="5")), shape_of(pod(cpu="6"))
+    outcome = place(capacity, {fives: 4, sixes: 4})
+    assert isinstance(outcome, Placement)
+    used: Counter[str] = Counter()
+    for shape, cpus in ((fives, 5), (sixes, 6)):
+        assert len(list(outcome.expand(shape))) == 4
+        used.update({name: count * cpus for name, count in outcome.nodes[shape]})
+    assert max(used.values()) <= 16
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fives", "sixes", "proof", "said"),
+    [
+        pytest.param(3, 4, 5, True, "There is no way to fit the 9 pods", id="small"),
+        pytest.param(30, 40, 60, False, "No way was found to fit the 100 pods", id="too large to look at all ways"),
+    ],
+)
+def test_whether_a_refusal_of_several_shapes_is_a_proof_is_said(node, pod, cluster, nodes, fives, sixes, proof, said):
+    capacity = cluster(*(node(f"n{number}", resources={"cpu": "16"}) for number in range(nodes)))
+    refusal = place(capacity, {shape_of(pod(cpu="5")): fives, shape_of(pod(cpu="6")): sixes})
+    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, NoPacking) is proof
+    sentence = explain(capacity, refusal, fives + sixes)
+    assert said in sentence
+    assert ("the search was cut short" in sentence) is not proof
+
+
+def test_a_decision_that_has_no_effort_left_does_not_call_a_packing_impossible(node, pod, cluster):
+    capacity = cluster(*(node(f"n{number}", resources={"cpu": "16"}) for number in range(3)))
+    pods, effort = {shape_of(pod(cpu="5")): 4, shape_of(pod(cpu="6")): 4}, Effort(200)
+    while effort.steps > 0:
+        before = effort.steps
+        place(capacity, pods, effort=effort)
+        assert effort.steps < before
+    outcome = place(capacity, pods, effort=effort)
+    assert isinstance(outcome, Refusal)
+    assert not isinstance(outcome, NoPacking)
+    assert isinstance(place(capacity, pods), Placement)
+
+
+@settings(max_examples=200)
+@given(
+    cpus=st.lists(st.integers(0, 9), min_size=1, max_size=4),
+    sizes=st.lists(st.integers(1, 5), min_size=2, max_size=3, unique=True),
+    data=st.data(),
+)
+def test_a_small_gang_of_several_shapes_is_placed_if_and_only_if_there_is_a_way(cpus, sizes, data):
+    """On nodes of which one may take a single pod of it, or none."""
+    capacity = Capacity()
+    for number, cpu in enumerate(cpus):
+        capacity.set_node(make_node(f"n{number}", resources={"cpu": str(cpu)}))
+    wanted = data.draw(st.tuples(*[st.integers(1, 3)] * len(sizes)))
+    shapes = [Shape(requests=(("cpu", 1000 * size), ("pods", 1))) for size in sizes]
+    outcome = place(capacity, dict(zip(shapes, wanted, strict=True)))
+    requests = [(size,) for size in sizes]
+    assert isinstance(outcome, Placement) == exists([bin_of((cpu,), requests) for cpu in cpus], requests, wanted)
+    if isinstance(outcome, Placement):
+        used = Counter[str]()
+        for shape, size in zip(shapes, sizes, strict=True):
+            assert sum(count for _, count in outcome.nodes[shape]) == wanted[shapes.index(shape)]
+            used.update({node: size * count for node, count in outcome.nodes[shape]})
+        assert all(used[f"n{number}"] <= cpu for number, cpu in enumerate(cpus))
+    else:
+        assert outcome.proven or isinstance(outcome, NoPacking)

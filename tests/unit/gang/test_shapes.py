@@ -5,7 +5,7 @@ import pytest
 
 from muster.api.core import Pod
 from muster.gang.exclusive import Hold
-from muster.gang.shapes import count_shapes, guest_of, shape_of, shapes_of
+from muster.gang.shapes import DeviceAsk, count_shapes, guest_of, shape_of, shapes_of
 
 APART = {
     "podAntiAffinity": {
@@ -96,7 +96,17 @@ def test_disks_that_are_written_to_are_for_one_pod_of_a_node(volume, alone):
 
 def test_what_is_not_known_here_is_refused_in_words():
     pod = make("0", {}, {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]})
-    assert shape_of(pod).unable == "cannot allocate resource claims: they are not known to this scheduler"
+    assert shape_of(pod).unable == "resource claims are not supported here"
+
+
+def test_devices_of_claims_are_asked_for_beside_the_rest():
+    pod = make("0", {"cpu": "1"}, {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]})
+    shape = shape_of(pod, asking=lambda _: DeviceAsk((("devices of class x", 2),)))
+    assert shape.requests == (("devices of class x", 2), ("pods", 1))
+    assert guest_of(pod, (("devices of class x", 2),)).requests == shape.requests
+    assert shape_of(pod, asking=lambda _: DeviceAsk(unable="not there")).unable == "not there"
+    plain = make("0", {"cpu": "1"}, {})
+    assert shape_of(plain, asking=lambda _: DeviceAsk(unable="not there")).unable == ""
 
 
 def test_claims_are_those_that_are_named_and_those_made_for_the_pod():

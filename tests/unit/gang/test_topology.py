@@ -132,6 +132,7 @@ def test_what_does_not_fit_the_cluster_is_refused_for_that():
     ("constraint", "running", "count", "expected"),
     [
         pytest.param(required("rack"), ["b1-r1-h1"] * 3, 1, {"b1-r1"}, id="where the others run, though not tightest"),
+        pytest.param(required("rack"), ["b1-r1-h1"], 1, {"b1-r1"}, id="where one other runs"),
         pytest.param(required("rack"), ["b1-r1-h1"] * 3, 5, None, id="required: only there"),
         pytest.param(preferred("rack"), ["b1-r1-h1"] * 3, 5, {"b1-r2"}, id="preferred: their block then"),
         pytest.param(preferred("rack"), ["b1-r1-h1"], 12, {"b1-r1", "b2-r2"}, id="preferred: anywhere in the end"),
@@ -169,6 +170,7 @@ def test_nodes_without_a_label_are_in_no_domain_and_the_last_resort_of_who_only_
     assert nodes_of(place_near(bare, gang, preferred("rack"))) == {"b1-r1-h1": 4}
     refusal = place_near(bare, gang, required("rack"))
     assert isinstance(refusal, NoDomain)
+    assert (refusal.fits, refusal.wanted, refusal.domain) == (0, 4, ())
     assert refusal.sentence == "No node that the pods may use has the labels of topology level rack."
 
 

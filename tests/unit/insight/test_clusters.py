@@ -6,7 +6,14 @@ import msgspec
 import pytest
 
 from muster.api.kueue import AdmissionCheck, ClusterQueue, MultiKueueCluster, MultiKueueConfig, Workload
-from muster.insight.clusters import ClusterState, cells, cluster_state, cluster_states, clusters_of_queues, written
+from muster.insight.clusters import (
+    ClusterState,
+    clusters_of_queues,
+    find_cluster_state,
+    find_cluster_states,
+    format_state,
+    make_table,
+)
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -42,7 +49,7 @@ def workload(name, home=None, tried=(), finished=False):
     ],
 )
 def test_the_word_for_it(found, word, reason):
-    state = cluster_state(found, ())
+    state = find_cluster_state(found, ())
     assert (state.word, state.reason) == (word, reason)
     assert state.since == (None if word == "Unknown" else NOW - timedelta(minutes=3))
 
@@ -55,13 +62,13 @@ def test_what_runs_there_is_named_and_what_is_tried_there_counted():
         workload("elsewhere", "a"),
         workload("waits", tried=("a", "b")),
     ]
-    state = cluster_state(cluster(status="True"), workloads, "https://b")
+    state = find_cluster_state(cluster(status="True"), workloads, "https://b")
     assert (state.jobs, state.tried, state.server) == (("lab/one", "lab/two"), 1, "https://b")
 
 
 def test_the_table_is_in_order_of_names():
-    states = cluster_states([cluster("b", "True"), cluster("a")], [workload("one", "b")], {"b": "https://b"})
-    header, lines = cells(states, NOW)
+    states = find_cluster_states([cluster("b", "True"), cluster("a")], [workload("one", "b")], {"b": "https://b"})
+    header, lines = make_table(states, NOW)
     assert header == ["CLUSTER", "STATE", "SINCE", "JOBS", "WAITING", "SERVER", "REASON"]
     assert lines == [
         ["a", "Unknown", "-", "0", "0", "-", "no manager has looked at it yet"],
@@ -87,7 +94,7 @@ def test_queues_that_send_their_jobs_are_known_by_their_checks():
 
 def test_as_json():
     state = ClusterState("b", "Lost", "r", NOW, ("lab/one",), 2, "https://b")
-    assert written(state) == {
+    assert format_state(state) == {
         "name": "b",
         "state": "Lost",
         "since": NOW,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from muster.api.core import Node, Pod
-from muster.insight.gpus import gpu_rows
+from muster.insight.gpus import make_gpu_rows
 
 TOLD = '[{"name":"0","model":"NVIDIA H200","memory":150754820096},{"name":"1","model":""}]'
 ILL = '[{"name":"0","model":"NVIDIA H200","memory":150754820096},{"name":"1","ill":true}]'
@@ -25,7 +25,7 @@ def pod(name: str, where: str, *gpus: str, phase: str = "Running") -> Pod:
 def test_each_gpu_has_a_line_with_its_job() -> None:
     nodes = [node("b"), node("a", told=ILL)]
     pods = [pod("train", "a", "0"), pod("old", "b", "0", phase="Succeeded"), pod("tune", "b", "1")]
-    assert [row.cells() for row in gpu_rows(nodes, pods)] == [
+    assert [row.cells() for row in make_gpu_rows(nodes, pods)] == [
         ["a", "0", "NVIDIA H200", "140.4Gi", "Used", "lab/train"],
         ["a", "1", "-", "-", "Ill", "-"],
         ["b", "0", "NVIDIA H200", "140.4Gi", "Free", "-"],
@@ -34,4 +34,4 @@ def test_each_gpu_has_a_line_with_its_job() -> None:
 
 
 def test_nodes_that_tell_of_none_have_no_line() -> None:
-    assert gpu_rows([node("a", told=""), node("b", told="{nonsense")], []) == []
+    assert make_gpu_rows([node("a", told=""), node("b", told="{nonsense")], []) == []

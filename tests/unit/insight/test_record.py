@@ -8,9 +8,9 @@ import pytest
 from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.jobset import JobSet
-from muster.insight.jobstate import JobState, ending, job_state
-from muster.insight.quotastate import QuotaState
-from muster.insight.record import Elsewhere, JobEnd, JobRecord, job_of, record_of, records_of
+from muster.insight.jobs.state import JobState, find_ending, find_job_state
+from muster.insight.quota.state import QuotaState
+from muster.insight.record import JobEnd, JobRecord, RemoteCounts, job_of, record_of, records_of
 from muster.runtime.containerlogs import KeptPod
 
 LABEL = "jobset.sigs.k8s.io/"
@@ -74,7 +74,7 @@ def failed(code: int, container: str = "c") -> dict[str, Any]:
 )
 def test_ranks_count_over_all_roles(where, rank, title, who):
     job = record_of(jobset())
-    assert (job.rank(pod(*where)), job.title(rank), job.who(pod(*where))) == (rank, title, who)
+    assert (job.rank(pod(*where)), job.title_of(rank), job.name_of_pod(pod(*where))) == (rank, title, who)
     if where[2] is not None:
         kept = KeptPod("p", "u", str(where[2]), "", {}, role=where[0], job_index=str(where[1]))
         assert job.kept_rank(kept) == rank
@@ -82,7 +82,7 @@ def test_ranks_count_over_all_roles(where, rank, title, who):
 
 def test_one_role_is_not_named():
     job = record_of(jobset(role("workers", 1, 2)))
-    assert (job.title("1"), job.who(pod("workers", 0, 1))) == ("1", "rank 1")
+    assert (job.title_of("1"), job.name_of_pod(pod("workers", 0, 1))) == ("1", "rank 1")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_one_role_is_not_named():
 )
 def test_sizes(roles, wanted, most, indexed):
     job = record_of(jobset(*roles))
-    assert (job.wanted, job.most, job.indexed) == (wanted, most, indexed)
+    assert (job.wanted, job.max_ranks, job.indexed) == (wanted, most, indexed)
 
 
 def test_a_jobset_has_its_own_jobs_and_pods_and_what_is_of_none_stands_alone():
@@ -107,7 +107,7 @@ def test_a_jobset_has_its_own_jobs_and_pods_and_what_is_of_none_stands_alone():
     [whole, *others] = records_of([jobset()], jobs)
     assert [job.metadata.name for job in whole.jobs] == ["j-a", "j-b"]
     assert [(one.metadata.name, one.gone) for one in others] == [("j", True), ("alone", False)]
-    assert job_state(others[0], []) == JobState("Deleting", 0, 0)
+    assert find_job_state(others[0], []) == JobState("Deleting", 0, 0)
     # Where JobSets may not be seen, their Jobs are all that there is.
     assert [(one.metadata.name, one.gone) for one in records_of(None, jobs[2:])] == [("old", False), ("alone", False)]
     assert whole.owns(pod("driver", 0, 0))
@@ -122,9 +122,9 @@ def test_who_a_pod_was_that_is_gone():
         made, metadata=msgspec.structs.replace(job.metadata, labels=labels), status=job.status
     )
     found = record_of(jobset(), [job])
-    assert found.who_was("j-worker-1", "j-worker-1-2-abcde") == "rank 6 (worker)"
-    assert found.who_was("j-worker-1", "j-worker-1-abcde") == "pod j-worker-1-abcde"
-    assert found.who_was("gone", "gone-2-abcde") == "pod gone-2-abcde"
+    assert found.name_of_gone_pod("j-worker-1", "j-worker-1-2-abcde") == "rank 6 (worker)"
+    assert found.name_of_gone_pod("j-worker-1", "j-worker-1-abcde") == "pod j-worker-1-abcde"
+    assert found.name_of_gone_pod("gone", "gone-2-abcde") == "pod gone-2-abcde"
 
 
 def ended(reason: str, message: str = "whole", **status: Any) -> dict[str, Any]:
@@ -248,7 +248,7 @@ GATHERING = {"groupScheduling": {"epoch": 2, "releasedEpoch": 1, "started": 3, "
     ],
 )
 def test_the_state_of_a_jobset(job: JobRecord, pods: list[Pod], state: JobState):
-    assert job_state(job, pods) == state
+    assert find_job_state(job, pods) == state
 
 
 def test_a_jobset_that_runs_in_another_cluster_is_counted_by_its_status():
@@ -257,15 +257,15 @@ def test_a_jobset_that_runs_in_another_cluster_is_counted_by_its_status():
     worker = {"name": "worker", "ready": 1, "succeeded": 0, "active": 2, **counts}
     status = {"replicatedJobsStatus": [driver, worker]}
     found = record_of(jobset(status=status, managedBy="kueue.x-k8s.io/multikueue"))
-    assert found.elsewhere == Elsewhere(active=6, ready=3, succeeded=1)
+    assert found.remote_counts == RemoteCounts(active=6, ready=3, succeeded=1)
     admitted = QuotaState("Admitted", queue="q", cluster="east")
-    assert job_state(found, [], admitted) == JobState("Running", 4, 7)
-    assert record_of(jobset(status=status)).elsewhere is None
+    assert find_job_state(found, [], admitted) == JobState("Running", 4, 7)
+    assert record_of(jobset(status=status)).remote_counts is None
 
 
 def test_the_exit_code_is_that_of_the_first_to_fail():
     job = record_of(jobset(status=ended("FailedJobs")), [child("j-worker-0", reason="BackoffLimitExceeded")])
-    assert ending(job, [pod("worker", 0, 1, phase="Failed", **failed(3))]).code == 3
+    assert find_ending(job, [pod("worker", 0, 1, phase="Failed", **failed(3))]).code == 3
 
 
 AFTER = {"dependsOn": [{"name": "driver", "status": "Ready"}, {"name": "prep", "status": "Complete"}]}

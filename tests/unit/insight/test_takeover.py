@@ -6,11 +6,14 @@ import msgspec
 import pytest
 
 from muster.api.batch import Job
-from muster.api.kueue import AdmissionCheck, ClusterQueue, Workload
+from muster.api.core import Pod
+from muster.api.kueue import ClusterQueue, Workload
+from muster.api.kueue.names import TOPOLOGY_GATE
 from muster.insight.takeover import Row, Seen, document, report, sentence
 
 HANDLED = {("batch", "Job")}
 KNOWN = HANDLED | {("jobset.x-k8s.io", "JobSet")}
+WHEN_PLACED = "Muster takes it off once the pod's place is known, or at once where none is given"
 SLICE = "kueue.x-k8s.io/workload-slice-replacement-for"
 
 
@@ -28,27 +31,15 @@ def job(labels: dict[str, str]) -> Job:
     return msgspec.convert(document, Job)
 
 
-CHECK = msgspec.convert(
-    {"metadata": {"name": "capacity"}, "spec": {"controllerName": "kueue.x-k8s.io/provisioning-request"}},
-    AdmissionCheck,
-)
 FLAVORS = {"migration": {"mode": "TryPreferredFlavors"}}
 CONCURRENT = msgspec.convert({"metadata": {"name": "q"}, "spec": {"concurrentAdmissionPolicy": FLAVORS}}, ClusterQueue)
 
 
-def waiting_for_check(state: str) -> Workload:
-    return workload(
-        true=["QuotaReserved"], status={"admissionChecks": [{"name": "capacity", "state": state, "message": ""}]}
-    )
+VARIANT_GATES = [{"name": "kueue.x-k8s.io/concurrent-admission"}]
 
 
 def gated() -> Workload:
     return workload(preemptionGates=[{"name": "g"}])
-
-
-def claiming() -> Workload:
-    podset = {"name": "main", "template": {"spec": {"resourceClaims": [{"name": "gpu"}]}}}
-    return workload(podSets=[podset])
 
 
 @pytest.mark.parametrize(
@@ -66,20 +57,20 @@ def claiming() -> Workload:
         ),
         pytest.param(Seen(jobs=[job({})]), "Jobs that run without the label", ("a/old",), id="an old Job"),
         pytest.param(
-            Seen([workload("b"), workload("a", annotations={SLICE: "default/b"})]), "slices that wait", ("default/a",),
-            id="a slice",
+            Seen([workload("b"), workload("a", "RayCluster", "ray.io/v1", annotations={SLICE: "default/b"})]),
+            "slices that wait", ("default/a",), id="a slice",
         ),
         pytest.param(Seen([gated()]), "workloads with gates", ("default/w",), id="gate"),
-        pytest.param(Seen([claiming()]), "workloads with resource claims", ("default/w",), id="claim"),
         pytest.param(
-            Seen([waiting_for_check("Pending")], checks=[CHECK]), "workloads that wait for the check capacity",
-            ("default/w",), id="check",
+            Seen(idle={"example.com/job": "Muster has no integration for it"}),
+            "frameworks that the settings name and Muster does not act on (Muster has no integration for it)",
+            ("example.com/job",), id="framework",
         ),
         pytest.param(Seen(queues=[CONCURRENT]), "ClusterQueues that try several flavors", ("q",), id="flavors"),
     ],
 )  # fmt: skip
 def test_what_is_named(seen: Seen, what: str, objects: tuple[str, ...]) -> None:
-    (found,) = report(seen, HANDLED, KNOWN).findings
+    (found,) = report(seen, HANDLED | {("ray.io", "RayCluster")}, KNOWN).findings
     assert found.what.startswith(what)
     assert found.objects == objects
     assert sentence(found) == f"{found.what}: {objects[0]}\n  {found.advice}"
@@ -91,7 +82,9 @@ def test_what_is_named(seen: Seen, what: str, objects: tuple[str, ...]) -> None:
         Seen(),
         Seen([workload(true=["QuotaReserved", "Admitted"]), workload()]),
         Seen([workload("r", "RayJob", "ray.io/v1", true=["Finished"])]),
-        Seen([waiting_for_check("Ready")], checks=[CHECK]),
+        Seen([workload("b"), workload("a", annotations={SLICE: "default/b"})]),
+        Seen([workload("v", "Workload", "kueue.x-k8s.io/v1beta2", preemptionGates=VARIANT_GATES)], variants=True),
+        Seen(queues=[CONCURRENT], variants=True),
         Seen(jobs=[job({"kueue.x-k8s.io/podset": "main"})]),
     ],
 )
@@ -102,6 +95,13 @@ def test_nothing_is_in_the_way(seen: Seen) -> None:
 def test_a_kind_that_could_be_named_is_to_be_named() -> None:
     (found,) = report(Seen([workload("s", "JobSet", "jobset.x-k8s.io/v1alpha2")]), HANDLED, KNOWN).findings
     assert "integrations.frameworks" in found.advice
+
+
+def test_a_kind_that_the_settings_name_and_nothing_here_acts_on_is_not_to_be_named() -> None:
+    owned = Seen([workload("s", "StatefulSet", "apps/v1")])
+    (found,) = report(owned, HANDLED, KNOWN, {("apps", "StatefulSet")}).findings
+    assert found.what == "workloads of StatefulSet.apps, which the settings name and Muster does not act on"
+    assert "only Kueue starts, stops or ends them" in found.advice
 
 
 def test_workloads_are_counted_by_kind_and_state() -> None:
@@ -117,6 +117,19 @@ def test_workloads_are_counted_by_kind_and_state() -> None:
     alone = dict.fromkeys(each, 0) | {"pending": 1}
     assert found.rows == (Row("Job.batch", True, each), Row("RayJob.ray.io", False, alone))
     assert document(found)["workloads"][0] == {"kind": "Job.batch", "handled": True, "counts": each}
+
+
+def test_pods_are_counted_by_the_gates_that_hold_them() -> None:
+    """Kueue's webhook sets two on every pod that queues; the second is no reason not to begin."""
+    both = [{"name": "kueue.x-k8s.io/admission"}, {"name": "kueue.x-k8s.io/topology"}]
+    pods = [msgspec.convert({"spec": {"schedulingGates": gates}}, Pod) for gates in (both, both[:1])]
+    found = report(Seen(pods=pods), HANDLED)
+    assert found.findings == ()
+    assert [str(gate) for gate in found.gates] == [
+        "gate kueue.x-k8s.io/admission holds 2 pods: Muster takes it off once the workload is admitted",
+        f"gate {TOPOLOGY_GATE} holds 1 pod: {WHEN_PLACED}",
+    ]
+    assert [gate["pods"] for gate in document(found)["gates"]] == [2, 1]
 
 
 def test_of_many_objects_some_are_named() -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from muster.api.values.quantity import value
-from muster.insight.text import age, quantity, table
+from muster.insight.text import format_age, format_quantity, format_table
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -28,7 +28,7 @@ NOW = datetime(2026, 1, 10, tzinfo=UTC)
     ],
 )
 def test_age(seconds, text):
-    assert age(NOW - timedelta(seconds=seconds), NOW) == text
+    assert format_age(NOW - timedelta(seconds=seconds), NOW) == text
 
 
 @pytest.mark.parametrize(
@@ -50,27 +50,29 @@ def test_age(seconds, text):
     ],
 )
 def test_bytes_are_shown_in_the_unit_in_which_they_are_round(written, text):
-    assert quantity("memory", value(written)) == text
+    assert format_quantity("memory", value(written)) == text
 
 
 def test_an_age_that_nobody_knows():
-    assert age(None, NOW) == "<unknown>"
+    assert format_age(None, NOW) == "<unknown>"
 
 
 def test_tables_align_and_end_without_blanks():
-    assert table(["A", "LONG"], [["wide cell", ""], ["b", "c"]]) == "A           LONG\nwide cell\nb           c"
+    assert format_table(["A", "LONG"], [["wide cell", ""], ["b", "c"]]) == "A           LONG\nwide cell\nb           c"
 
 
 @pytest.mark.parametrize("width", [0, 33, 100])
 def test_a_table_that_fits_stays_as_it_is(width):
     assert (
-        table(["A", "REASON"], [["b", "it lacks a good deal of cpu"]], width=width).splitlines()[1].startswith("b   it")
+        format_table(["A", "REASON"], [["b", "it lacks a good deal of cpu"]], width=width)
+        .splitlines()[1]
+        .startswith("b   it")
     )
 
 
 def test_in_a_narrow_terminal_the_last_column_has_lines_of_its_own():
     rows = [["one", "Queued", "no node ever has 900 cpu; the largest has 2"], ["other", "Running", ""]]
-    assert table(["NAME", "STATE", "REASON"], rows, width=24).splitlines() == [
+    assert format_table(["NAME", "STATE", "REASON"], rows, width=24).splitlines() == [
         "NAME    STATE",
         "one     Queued",
         "   no node ever has 900",
@@ -82,4 +84,4 @@ def test_in_a_narrow_terminal_the_last_column_has_lines_of_its_own():
 
 @pytest.mark.parametrize("width", [1, 2, 3, 4])
 def test_the_narrowest_terminals(width):
-    assert table(["A", "B"], [["a", "long words"]], width=width).split() == ["A", "a", "long", "words"]
+    assert format_table(["A", "B"], [["a", "long words"]], width=width).split() == ["A", "a", "long", "words"]

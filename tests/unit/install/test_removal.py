@@ -1,13 +1,17 @@
 """How an installation is removed: in an order in which nothing waits for what is gone, and nothing of anybody else."""
 
 import os
+import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from muster.api.config import load
+from muster.api.ours.invitations import INVITATION_LABEL
+from muster.cli.actions.invitation import Invitation
 from muster.controllers.jobset.upstream import LEASE_NAME
 from muster.install.documents import documents
 from muster.install.options import Options, plain
@@ -32,7 +36,7 @@ echo "$@" >> calls
 if [ "$1" = get ]; then
   [ -f broken ] && exit 1
   if [ "$2" = leases.coordination.k8s.io ]; then name="$5"; else name="$2"; fi
-  [ ! -f "$name" ] || cat "$name"
+  [ ! -f "$name" ] || cat -- "$name"
 fi
 """
 SLEEP = """\
@@ -66,6 +70,17 @@ def run(folder: Path, script: str = SCRIPT, **answers: str) -> Done:
     )
     calls = (folder / "calls").read_text().splitlines()
     return Done(done.returncode, done.stderr, [call.split()[1:] for call in calls if call.startswith("delete ")])
+
+
+@pytest.mark.parametrize("kinds", [(), KUEUE, ("kueue", "jobset", "podgroups")])
+@pytest.mark.parametrize("more", ["", LEASES])
+def test_the_script_has_no_fault_that_shellcheck_knows(kinds: tuple[str, ...], more: str):
+    script = removal(options(more, kinds))
+    # Templates in single quotes are for kubectl, and there may be one scheduler.
+    command: list[str | Path] = [Path(sys.executable).parent / "shellcheck", "--exclude=SC2016,SC2043", "-"]
+    done = subprocess.run(command, input=script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert not re.search(r"@[A-Z_]+@|# @", script), "all places are filled in"
 
 
 @pytest.mark.parametrize(
@@ -135,6 +150,16 @@ def test_a_lease_that_lasts_for_ever_is_looked_at_for_two_minutes(tmp_path: Path
     assert (done.code, len((tmp_path / "naps").read_text().split())) == (0, 60)
 
 
+def test_what_managers_in_other_clusters_were_granted_goes_with_the_engine(tmp_path: Path):
+    """Invitations are not installed, and have names of their own: a label tells them."""
+    (deleted,) = [arguments for arguments in run(tmp_path).deleted if INVITATION_LABEL in arguments]
+    assert deleted[0].split(",") == ["rolebindings", "clusterrolebindings", "clusterroles", "serviceaccounts"]
+    made = {
+        kind.plural for kind, document in Invitation("m", "n", ("a",)).manifests() if "labels" in document["metadata"]
+    }
+    assert made | {"clusterrolebindings"} == {*deleted[0].split(","), "secrets"}, "the token goes with its account"
+
+
 SLOW = "leaderElection: {leaderElect: true, leaseDuration: 60s, renewDeadline: 40s, retryPeriod: 10s}\n"
 
 
@@ -171,6 +196,12 @@ def test_nothing_is_removed_where_the_engine_is_elsewhere(tmp_path: Path):
     assert "the engine is in another namespace: batch" in done.said
 
 
+def test_nothing_is_removed_from_a_cluster_that_has_an_engine_of_its_own(tmp_path: Path):
+    done = run(tmp_path, **{"--raw": '{"gitVersion": "v1.36.2+muster"}'})
+    assert (done.code, done.deleted) == (1, [])
+    assert "this is a cluster of muster up, which has an engine of its own; nothing has been removed" in done.said
+
+
 def test_what_waits_for_the_engine_goes_before_it_and_the_kinds_after_it(tmp_path: Path):
     done = run(tmp_path)
     assert (done.code, done.said) == (0, "")
@@ -199,6 +230,8 @@ def test_all_that_was_installed_goes_by_its_name_and_nothing_else_does(tmp_path:
     for kind, *arguments in run(tmp_path, removal(chosen)).deleted:
         if "--all" in arguments:  # objects of the engine's own kinds
             assert kind.endswith(".kueue.x-k8s.io")
+            continue
+        if INVITATION_LABEL in arguments:  # a label of ours alone
             continue
         assert not {"-l", "-A"} & set(arguments)
         place = arguments[arguments.index("-n") + 1] if "-n" in arguments else ""

@@ -21,7 +21,7 @@ POD = Pod(
         phase="Failed",
         init_container_statuses=(ended("init", 3),),
         container_statuses=(ended("ok", 0), ended("bad", 5), ContainerStatus(name="runs")),
-        conditions=(PodCondition(type="DisruptionTarget", status="True"), PodCondition(type="Ready", status="False")),
+        conditions=(PodCondition(type="ConfigIssue", status="True"), PodCondition(type="Ready", status="False")),
     ),
 )
 
@@ -55,9 +55,9 @@ def conditions(action: str, type: str, status: str = "") -> dict[str, Any]:
         (rules(exits("Ignore", "NotIn", 9, container="ok")), ""),
         (rules(exits("Ignore", "Near", 5)), ""),
         (rules(exits("Shrug", "In", 5), exits("Count", "In", 5)), "Count"),
-        (rules(conditions("Ignore", "DisruptionTarget")), "Ignore"),
-        (rules(conditions("Ignore", "DisruptionTarget", "True")), "Ignore"),
-        (rules(conditions("Ignore", "DisruptionTarget", "False")), ""),
+        (rules(conditions("Ignore", "ConfigIssue")), "Ignore"),
+        (rules(conditions("Ignore", "ConfigIssue", "True")), "Ignore"),
+        (rules(conditions("Ignore", "ConfigIssue", "False")), ""),
         (rules(conditions("Ignore", "Ready", "False")), "Ignore"),
         (rules(exits("Count", "In", 9), conditions("FailIndex", "Ready", "False")), "FailIndex"),
         (rules({"action": "Ignore"}), ""),
@@ -75,8 +75,8 @@ def test_messages_are_upstreams() -> None:
     assert judge(policy, POD).message == (
         "Container bad for pod ns/p failed with exit code 5 matching FailJob rule at index 1"
     )
-    policy = rules(conditions("FailJob", "DisruptionTarget"))
-    assert judge(policy, POD).message == "Pod ns/p has condition DisruptionTarget matching FailJob rule at index 0"
+    policy = rules(conditions("FailJob", "ConfigIssue"))
+    assert judge(policy, POD).message == "Pod ns/p has condition ConfigIssue matching FailJob rule at index 0"
     assert fails_job(policy, [Pod(), POD]) == judge(policy, POD).message
     assert fails_job(policy, [Pod()]) == ""
     assert fails_job(None, [POD]) == ""

@@ -31,13 +31,14 @@ from muster.api.core import (
 )
 from muster.api.meta import ObjectMeta
 from muster.api.notes import Note
+from muster.api.ours.interruptions import SUSPENDED_ANNOTATION
 from muster.api.validation.jobs.job import validate_status_update
 from muster.api.values.indexes import Indexes
 from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.census import completion_index
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.decide import decide
-from muster.jobs.job.plan import JobPlan, Outcome
+from muster.jobs.job.plan import Deletion, JobPlan, Outcome
 from muster.jobs.job.pods import PodTemplate
 
 replace = msgspec.structs.replace
@@ -69,6 +70,7 @@ class World:
         self.pods: dict[str, Pod] = {}  # by uid
         self.now = now
         self.backoff: Backoff | None = None
+        self.closing = False  # whether the namespace is being deleted
         self.notes: list[Note] = []
         self.created: list[str] = []  # names
         self.deleted: list[str] = []  # uids
@@ -176,6 +178,20 @@ class World:
             finalizers = tuple(name for name in stored.metadata.finalizers if name != TRACKING_FINALIZER)
             self._store(replace(stored, metadata=replace(stored.metadata, finalizers=finalizers)))
 
+    def _prepare_deletion(self, deletion: Deletion) -> str:
+        """The patch that comes before the deletion of a pod, and its name; "" if there is none."""
+        pod = deletion.pod
+        if deletion.untrack:
+            self.untrack(pod)
+            self.released.append(pod.metadata.uid)
+            return "untrack"
+        if deletion.suspended:
+            stored = self.pods[pod.metadata.uid]
+            annotations = stored.metadata.annotations | {SUSPENDED_ANNOTATION: pod.metadata.uid}
+            self._store(replace(stored, metadata=replace(stored.metadata, annotations=annotations)))
+            return "mark"
+        return ""
+
     def _store(self, pod: Pod) -> None:
         meta = pod.metadata
         running = pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")
@@ -203,22 +219,20 @@ class World:
 
     def decide(self) -> JobPlan:
         """The decision about what is there now."""
-        return decide(self.job, tuple(self.pods.values()), now=self.now, backoff=self.backoff)
+        return decide(self.job, tuple(self.pods.values()), now=self.now, backoff=self.backoff, closing=self.closing)
 
     def writes(self) -> Iterator[str]:
         """Decide and write the plan in the shell's order; stops after each write with the name of it."""
         job, seen = self.job, tuple(self.pods.values())
-        plan = decide(job, seen, now=self.now, backoff=self.backoff)
+        plan = decide(job, seen, now=self.now, backoff=self.backoff, closing=self.closing)
         created = 0
         undeleted = set()
         for deletion in plan.delete:
-            if self.delete_fails or (deletion.untrack and self._has_changed(deletion.pod)):
+            if self.delete_fails or ((deletion.untrack or deletion.suspended) and self._has_changed(deletion.pod)):
                 undeleted.add(deletion.pod.metadata.uid)
                 continue
-            if deletion.untrack:
-                self.untrack(deletion.pod)
-                self.released.append(deletion.pod.metadata.uid)
-                yield "untrack"
+            if step := self._prepare_deletion(deletion):
+                yield step
             self.delete(deletion.pod)
             self.deleted.append(deletion.pod.metadata.uid)
             yield "delete"
@@ -231,7 +245,7 @@ class World:
             yield "create"
         outcome = Outcome(created, frozenset(undeleted))
         if outcome != plan.all_done:
-            plan = decide(job, seen, now=self.now, backoff=self.backoff, outcome=outcome)
+            plan = decide(job, seen, now=self.now, backoff=self.backoff, closing=self.closing, outcome=outcome)
         self.wake_at = plan.wake_at
         if plan.status != job.status:
             if self.job is not job:

@@ -8,7 +8,14 @@ import pytest
 from muster.api.kueue import MultiKueueCluster, MultiKueueConfig, MultiKueueConfigSpec
 from muster.api.kueue.checks import AdmissionCheckParametersReference as Reference
 from muster.api.meta import ObjectMeta
-from muster.multicluster.activity import connected, lost, of_check, retry_after, stands_otherwise, unusable
+from muster.multicluster.activity import (
+    find_check_activity,
+    has_changed_usability,
+    make_connected,
+    make_lost,
+    make_unusable,
+    seconds_until_retry,
+)
 from muster.queueing.pending.activity import Activity
 
 NOON = datetime(2026, 1, 1, 12, 0, 5, 999_999, tzinfo=UTC)
@@ -36,7 +43,7 @@ def config(*clusters: str) -> dict[str, MultiKueueConfig]:
 def test_a_check_is_active_while_one_of_its_clusters_is(
     clusters: dict[str, bool], active: bool, reason: str, message: str
 ) -> None:
-    assert of_check(OURS, config("a", "b", "c"), clusters) == Activity(active, reason, message)
+    assert find_check_activity(OURS, config("a", "b", "c"), clusters) == Activity(active, reason, message)
 
 
 @pytest.mark.parametrize(
@@ -59,14 +66,14 @@ def test_a_check_is_active_while_one_of_its_clusters_is(
     ],
 )
 def test_a_check_without_its_configuration_says_so(reference: Reference | None, problem: str) -> None:
-    assert of_check(reference, config("a"), {"a": True}) == Activity(False, "BadConfig", CANNOT + problem)
+    assert find_check_activity(reference, config("a"), {"a": True}) == Activity(False, "BadConfig", CANNOT + problem)
 
 
 @pytest.mark.parametrize(
     ("failures", "seconds"), [(0, 0), (1, 5), (2, 10), (3, 20), (6, 160), (7, 320), (8, 320), (1_000_000, 320)]
 )
 def test_a_lost_cluster_is_tried_at_once_and_then_less_and_less_often(failures: int, seconds: float) -> None:
-    assert retry_after(failures) == seconds
+    assert seconds_until_retry(failures) == seconds
 
 
 @pytest.mark.parametrize(
@@ -77,16 +84,16 @@ def test_a_lost_cluster_is_tried_at_once_and_then_less_and_less_often(failures: 
     ],
 )
 def test_who_waits_for_a_lost_cluster_is_told_when_it_is_tried_again(attempts: int, message: str) -> None:
-    assert lost("refused", attempts, NOON) == Activity(False, "ClientConnectionFailed", message)
+    assert make_lost("refused", attempts, NOON) == Activity(False, "ClientConnectionFailed", message)
 
 
 def test_a_connected_cluster_says_what_it_does_not_show() -> None:
-    assert connected() == Activity(True, "Active", "Connected")
-    assert connected(["a is forbidden", "b too"]) == Activity(True, "Active", "Connected; a is forbidden; b too")
+    assert make_connected() == Activity(True, "Active", "Connected")
+    assert make_connected(["a is forbidden", "b too"]) == Activity(True, "Active", "Connected; a is forbidden; b too")
 
 
 def test_a_kubeconfig_that_cannot_be_used_is_called_so() -> None:
-    assert unusable("BadKubeConfig", "gone") == Activity(False, "BadKubeConfig", "load client config failed: gone")
+    assert make_unusable("BadKubeConfig", "gone") == Activity(False, "BadKubeConfig", "load client config failed: gone")
 
 
 def active(*status: str, message: str = "") -> MultiKueueCluster:
@@ -107,4 +114,4 @@ def active(*status: str, message: str = "") -> MultiKueueCluster:
 def test_another_failed_attempt_is_no_other_standing(
     old: MultiKueueCluster | None, new: MultiKueueCluster | None, otherwise: bool
 ) -> None:
-    assert stands_otherwise(old, new) is otherwise
+    assert has_changed_usability(old, new) is otherwise

@@ -10,6 +10,7 @@ from muster.api.batch import JOB, Job, JobStatus
 from muster.api.core import POD
 from muster.api.kinds import Kind
 from muster.api.kueue import Workload
+from muster.api.meta import OwnerReference
 from muster.multicluster.dispatch.views import RemoteJob
 from muster.multicluster.dispatched import Dispatched
 from muster.multicluster.mirrors.job import JobMirror
@@ -68,10 +69,12 @@ def test_where_its_kind_cannot_be_sent_nothing_is_its_own() -> None:
         pytest.param([], None, id="nothing"),
         pytest.param([job()], RemoteJob("w", started=True), id="its own runs"),
         pytest.param([job(suspend=True)], RemoteJob("w"), id="its own waits"),
+        pytest.param([job(suspend=True), job("i")], RemoteJob("w", started=True), id="one of its own runs"),
         pytest.param([job(uid="2")], RemoteJob("", active=True), id="another's is never counted as started"),
         pytest.param([job(suspend=True), job("k")], RemoteJob("w", active=True), id="another's beside its own"),
     ],
 )
 def test_what_is_found(jobs: list[Job], together: RemoteJob | None) -> None:
-    given = one()
+    known = one()
+    given = Dispatched(known.workload, (*known.owners, OwnerReference(name="i", uid="1")), known.mirror, ())
     assert given.found(given.split((JOB, found) for found in jobs)) == together

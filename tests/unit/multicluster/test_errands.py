@@ -189,3 +189,24 @@ async def test_a_close_cuts_all(w: World) -> None:
     await w.errands.close()
     assert w.clock.monotonic() == 1
     assert len(asyncio.all_tasks()) == 1
+
+
+@story
+async def test_what_waits_for_a_workload_that_is_gone_is_not_done(w: World) -> None:
+    for number in range(MOST_AT_ONCE + 2):
+        w.errands.want(f"ns/{number}", {"slow": w.errand(str(number), 10)})
+    w.errands.forget(f"ns/{MOST_AT_ONCE}")
+    await w.clock.sleep(30)
+    assert w.ran == [str(number) for number in range(MOST_AT_ONCE + 2) if number != MOST_AT_ONCE]
+
+
+@story
+async def test_what_was_refused_to_a_workload_that_is_gone_is_tried_at_once_for_the_next_of_its_name(w: World) -> None:
+    for _ in range(2):
+        w.errands.want("ns/a", {"one": w.errand("a", fails=refusal("no"))})
+        await w.clock.sleep(0.01)
+    assert w.ran == ["a"], "it is put off"
+    w.errands.forget("ns/a")
+    w.errands.want("ns/a", {"one": w.errand("a")})
+    await w.clock.sleep(0.01)
+    assert w.ran == ["a", "a"]

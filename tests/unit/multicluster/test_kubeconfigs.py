@@ -67,6 +67,10 @@ def test_a_connection_is_all_that_a_kubeconfig_may_ask_for(
         ({}, {"token": "t", "tokenFile": "/etc/shadow"}, "tokenFile is not allowed"),
         ({}, {"username": "u", "password": "p"}, "username and password are not allowed"),
         ({}, {"exec": EXEC}, "exec plugins are not allowed"),
+        ({"certificate-authority": "/etc/ca"}, None, "certificate-authority-data"),  # beside data, which would win
+        ({"certificate-authority": "ca"}, None, "certificate-authority-data"),
+        ({}, {"client-certificate": "/c", "client-certificate-data": PEM, "client-key-data": KEY}, "client-certifi"),
+        ({}, {"client-certificate-data": PEM, "client-key": "/k", "client-key-data": KEY}, "client-key-data"),
         ({}, {"client-certificate": "/c", "client-key-data": KEY}, "client-certificate-data"),
         ({}, {"client-certificate-data": PEM, "client-key": "/k"}, "client-key-data"),
     ],
@@ -76,6 +80,14 @@ def test_what_asks_for_more_is_refused_as_insecure(
 ) -> None:
     with pytest.raises(UntrustedKubeconfigError, match=problem):
         trusted(kubeconfig(cluster, user), "test")
+
+
+def test_entries_of_other_contexts_may_name_files() -> None:
+    """They are not used, and nothing of them is kept: a person's own kubeconfig often has some."""
+    document = json.loads(kubeconfig())
+    document["users"].append({"name": "other", "user": {"client-certificate": "/c", "client-key": "/k"}})
+    document["clusters"].append({"name": "o", "cluster": {"server": "https://o", "certificate-authority": "/ca"}})
+    assert trusted(json.dumps(document).encode(), "test").user.token == "t"
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ CPU = queue("cq", {"default": {"cpu": "0"}})
         ),
         (queue("cq", {"default": {"cpu": "15000m"}}), [worker("a", {"cpu": "15"})], {"cpu": "15000m"}),
         (queue("cq", {"default": {"cpu": "9"}}), [], {"cpu": "0"}),
+        (queue("cq", {"default": {"cpu": "0m"}}), [], {"cpu": "0m"}),
     ],
 )
 def test_the_quota_is_the_sum(mine: ClusterQueue, workers: list[WorkerQueues], quotas: Quotas) -> None:
@@ -140,6 +141,13 @@ def test_a_worker_with_an_absurd_quota_changes_nothing(amount: str) -> None:
     assert said is not None
     assert said[0] == {"cpu": "0"}
     assert said[1].startswith(UNSUPPORTED + 'worker cluster "b": ')
+
+
+@pytest.mark.parametrize(("amount", "possible"), [(2**63 - 1, True), (2**63, False)])
+def test_the_largest_quota_is_the_largest_number_of_64_bits(amount: int, possible: bool) -> None:
+    said = found(queue("cq", {"default": {"gpu": "0"}}), worker("a", {"gpu": str(amount)}))
+    assert said is not None
+    assert (said[0] == {"gpu": str(amount)}) is possible
 
 
 def test_what_is_possible_alone_and_not_together_changes_nothing() -> None:

@@ -1,17 +1,21 @@
 """Probes and metrics, as a kubelet and a scraper ask for them: over real sockets."""
 
 import asyncio
+import socket
 import ssl
 
 import aiohttp
 import pytest
 import trustme
+import uvloop
 
 from muster.api.config.types import Health
 from muster.api.status import ApiError, Status
-from muster.operator.endpoints import BadAddressError, address, metrics, probes, serving
+from muster.operator.addresses import BadAddressError, address
+from muster.operator.endpoints import metrics, probes, serving
+from muster.operator.routes import InboundRequest, text_answer
 from muster.runtime.metrics import Registry
-from muster.runtime.transport import TransportError
+from muster.runtime.transport import Response, TransportError
 
 
 @pytest.mark.parametrize(
@@ -74,10 +78,54 @@ def test_probes_may_have_other_names() -> None:
     asyncio.run(body())
 
 
+def test_a_client_that_has_closed_its_side_is_answered() -> None:
+    async def body() -> None:
+        has_begun, may_answer = asyncio.Event(), asyncio.Event()
+
+        async def wait(_: InboundRequest) -> Response:
+            has_begun.set()
+            await may_answer.wait()
+            return text_answer(200, "late")
+
+        async with serving("127.0.0.1:0", {"/wait": wait}) as port:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n")
+            writer.write_eof()
+            await has_begun.wait()
+            await asyncio.sleep(0.1)  # for the end of what the client sends
+            may_answer.set()
+            assert (await reader.read()).endswith(b"\r\n\r\nlate")
+            writer.close()
+
+    for loop in (asyncio.new_event_loop, uvloop.new_event_loop):
+        with asyncio.Runner(loop_factory=loop) as runner:
+            runner.run(body())
+
+
 def test_nothing_is_served_at_0() -> None:
     async def body() -> None:
         async with serving("0", probes(Health(), lambda: "")) as port:
             assert port == 0
+
+    asyncio.run(body())
+
+
+def test_an_address_without_a_host_is_all_of_this_machine() -> None:
+    async def body() -> None:
+        async with serving(":0", probes(Health(), lambda: "")) as port:
+            hosts = ["127.0.0.1", *(["[::1]"] if socket.has_dualstack_ipv6() else [])]
+            for host in hosts:
+                assert (await ask(f"http://{host}:{port}/healthz"))[0] == 200
+
+    asyncio.run(body())
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    async def body() -> None:
+        async with serving("127.0.0.1:0", {}) as port:
+            with pytest.raises(OSError, match=f"127.0.0.1:{port} is taken by another process"):
+                async with serving(f"127.0.0.1:{port}", {}):
+                    pass
 
     asyncio.run(body())
 

@@ -1,12 +1,14 @@
-"""Worlds with workloads that wait, written as short lines on top of those of `worlds`.
+"""Build worlds with waiting workloads from short lines on top of those of `worlds`.
 
     queues:   as in `worlds`, and: strict stop=Hold try-borrow stop-preempt prefer=preemption for=LABEL:VALUE
     waiting:  name: "QUEUE p=1 at=3 lq=team | cpu=2 x=3 least=1 on=spot | gpu=1"
 
 Flavors of a ClusterQueue that have the same resources form a resource group, in the order in which they are written.
 `for` is the namespace selector (`nobody`: there is none).
-`at` is since when a workload waits, in seconds; each `|` begins a podset of `x` pods; `on` is a node selector that only
-the flavor of that name meets. `namespace=` puts a workload elsewhere than in `ns`. NAME+ is what NAME grows by.
+
+`at` is the moment since which a workload waits, in seconds. Each `|` begins a podset of `x` pods. `on` is a node
+selector that only the flavor of that name meets. `namespace=` puts a workload elsewhere than in `ns`. NAME+ is the
+growth of NAME.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +25,7 @@ from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 
 _NAMES = ("default", "spot", "solid", "model-a", "model-b")
-FLAVORS = {name: FlavorSpec(name, {"flavor": name}) for name in _NAMES}
+FLAVORS = {name: FlavorSpec(name, {name.partition("-")[0] if "-" in name else "flavor": name}) for name in _NAMES}
 
 _FLAGS = ("strict", "try-borrow", "stop-preempt")
 _VALUES = {"stop": "None", "prefer": "", "for": ""}
@@ -73,21 +75,21 @@ def workload(name: str, text: str) -> WorkloadInfo:
 
 
 def tree(case: Mapping[str, Any]) -> Tree:
-    made = worlds.tree_of({"cohorts": case.get("cohorts", {})})
+    new_tree = worlds.tree_of({"cohorts": case.get("cohorts", {})})
     for name, text in case["queues"].items():
-        made.set_queue(queue(name, text))
+        new_tree.set_queue(queue(name, text))
     for name, text in case.get("admitted", {}).items():
-        made.hold(replace(worlds.workload(name, text), ready=True))
-    return made
+        new_tree.hold(replace(worlds.workload(name, text), ready=True))
+    return new_tree
 
 
 def queues(specs: Iterable[QueueSpec], waiting: Mapping[str, str]) -> Queues:
-    made = Queues()
+    new_queues = Queues()
     for spec in specs:
-        made.set_queue(spec)
+        new_queues.set_queue(spec)
     for name, text in waiting.items():
-        made.add(workload(name, text))
-    return made
+        new_queues.add(workload(name, text))
+    return new_queues
 
 
 def _podset(name: str, text: str) -> PodSet:

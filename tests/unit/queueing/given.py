@@ -1,4 +1,4 @@
-"""Queues, Cohorts and podsets in the short form that case files have."""
+"""Build queues, Cohorts and podsets from the short form of the case files."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def fr(text: str) -> FlavorResource:
-    """Of `FLAVOR/RESOURCE`."""
+    """Parse `FLAVOR/RESOURCE`."""
     flavor, _, resource = text.partition("/")
     return FlavorResource(flavor, resource)
 
@@ -35,12 +35,12 @@ def usage(amounts: Mapping[str, Any]) -> dict[FlavorResource, int]:
 
 
 def quotas(groups: list[dict[str, dict[str, Any]]]) -> dict[FlavorResource, Quota]:
-    found = {}
+    by_resource = {}
     for flavor, resources in (item for group in groups for item in group.items()):
         for resource, written in resources.items():
             parts = [None if part is None else amount(resource, part) for part in _list(written)]
-            found[FlavorResource(flavor, resource)] = Quota(parts[0] or 0, *parts[1:])
-    return found
+            by_resource[FlavorResource(flavor, resource)] = Quota(parts[0] or 0, *parts[1:])
+    return by_resource
 
 
 def queue(name: str, written: dict[str, Any]) -> QueueSpec:
@@ -69,15 +69,15 @@ def cohort(name: str, written: dict[str, Any]) -> CohortSpec:
 
 
 def tree(queues: dict[str, dict[str, Any]], cohorts: dict[str, dict[str, Any]] | None = None) -> Tree:
-    """With what the queues use (`used`)."""
-    made = Tree()
+    """Return a tree of the queues with their usage (`used`)."""
+    new_tree = Tree()
     for name, written in queues.items():
-        made.set_queue(queue(name, written))
+        new_tree.set_queue(queue(name, written))
     for name, written in (cohorts or {}).items():
-        made.set_cohort(cohort(name, written or {}))
+        new_tree.set_cohort(cohort(name, written or {}))
     for name, written in queues.items():
-        made.queues[name].add(usage(written.get("used", {})))
-    return made
+        new_tree.queues[name].add(usage(written.get("used", {})))
+    return new_tree
 
 
 def podset(written: dict[str, Any]) -> PodSet:

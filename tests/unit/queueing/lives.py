@@ -1,4 +1,4 @@
-"""Workloads and their surroundings in the short form that `cases/lifecycle.yaml` has; it says what the words mean."""
+"""Build workloads and their surroundings from the short form of `cases/lifecycle.yaml`, which explains its words."""
 
 import re
 from collections.abc import Mapping
@@ -44,28 +44,28 @@ def at(seconds: Any) -> datetime:
 
 
 def condition(type: str, line: str) -> Condition:
-    found = _LINE.fullmatch(line)
-    assert found, line
+    match = _LINE.fullmatch(line)
+    assert match, line
     return Condition(
         type=type,
-        status=found["value"],
-        reason=found["reason"],
-        message=found["message"] or "",
-        last_transition_time=at(found["at"]),
+        status=match["value"],
+        reason=match["reason"],
+        message=match["message"] or "",
+        last_transition_time=at(match["at"]),
     )
 
 
 def check(name: str, line: str) -> AdmissionCheckState:
-    found = _CHECK.fullmatch(line)
-    assert found, line
+    match = _CHECK.fullmatch(line)
+    assert match, line
     return AdmissionCheckState(
         name=name,
-        state=found["state"],
-        message=found["message"] or "",
-        last_transition_time=at(found["at"]),
-        requeue_after_seconds=int(found["after"]) if found["after"] else None,
-        retry_count=int(found["tries"]) if found["tries"] else None,
-        pod_set_updates=(PodSetUpdate(name="main", labels={"a": "b"}),) if found["updates"] else (),
+        state=match["state"],
+        message=match["message"] or "",
+        last_transition_time=at(match["at"]),
+        requeue_after_seconds=int(match["after"]) if match["after"] else None,
+        retry_count=int(match["tries"]) if match["tries"] else None,
+        pod_set_updates=(PodSetUpdate(name="main", labels={"a": "b"}),) if match["updates"] else (),
     )
 
 
@@ -177,18 +177,19 @@ def _queue(name: str, word: str) -> QueueState:
 
 
 def around(written: Mapping[str, Any]) -> QueueingContext:
-    kept = written.get("retention")
+    retention = written.get("retention")
     return QueueingContext(
         local=_queue("lq", written.get("local", "open")),
         queue=_queue("q", written.get("queue", "open")),
         checks={name: frozenset(flavors or ()) for name, flavors in written.get("queue_checks", {}).items()},
         waiting=waiting(written.get("wait")),
-        kept=None if kept is None else kept * SECOND,
+        kept=None if retention is None else retention * SECOND,
+        role=written.get("role", ""),
     )
 
 
 def expected(given: WorkloadStatus, wanted: Mapping[str, Any]) -> WorkloadStatus:
-    """The status that a case wants: the given one, and what the case says changes in it."""
+    """Return the status that a case expects: the given one with the changes of the case."""
     conditions = {one.type: one for one in given.conditions}
     for type, line in wanted.get("conditions", {}).items():
         old = conditions.pop(type, None)
@@ -213,5 +214,5 @@ def expected(given: WorkloadStatus, wanted: Mapping[str, Any]) -> WorkloadStatus
 
 
 def in_order(status: WorkloadStatus) -> WorkloadStatus:
-    """With the conditions sorted: their order means nothing."""
+    """Return the status with sorted conditions, whose order has no meaning."""
     return msgspec.structs.replace(status, conditions=tuple(sorted(status.conditions, key=lambda one: one.type)))

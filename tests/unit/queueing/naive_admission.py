@@ -1,7 +1,7 @@
-"""The admission cycle as it is defined, with nothing kept that could be computed: what `cycle` has to come to.
+"""The admission cycle as it is defined, without any cache: `cycle` has to reach the same decisions.
 
-Before each decision every head that fits is nominated anew, and the order of all heads is made anew. (A head that has
-to preempt is looked at anew only when it is first, for that is how the rule reads.)
+Before each decision every head that fits is nominated again, and all heads are ordered again. A head that has to
+preempt is nominated again only when it comes first, because the rule says so.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,8 +42,14 @@ class Decisions:
 
 @dataclass
 class Claim:
+    """A claim of a head.
+
+    victims: the keys of the victims that it waits for.
+    """
+
     key: str
     usage: Usage
+    victims: tuple[str, ...] = ()
 
 
 class Naive:
@@ -150,6 +156,7 @@ class _Run:
             for name, node in self.tree.queues.items()
             if node.root in roots and (name in untried or (name in self.naive.claims and self.naive.claims[name].usage))
         ]
+        self.redeem(roots)
         while looks := self.heads(live):
             self.serve(self.first(looks))
         for node, usage in self.claimed:
@@ -157,6 +164,24 @@ class _Run:
         for victim in self.victims:
             self.tree.hold(victim)
         return self.decisions
+
+    def redeem(self, roots: set[Node]) -> None:
+        """Whose victims have gone comes first, and nobody has what is kept for the others."""
+        kept = []
+        for name, claim in sorted(self.naive.claims.items()):
+            node = self.tree.queues[name]
+            if claim.victims and node.root in roots and not any(map(self.tree.holder, claim.victims)):
+                kept.append((node, claim.usage))
+                node.add(claim.usage)
+        self.claimed += kept
+        for node, usage in kept:
+            self.claimed.remove((node, usage))
+            node.remove(usage)
+            head = self.naive.head(node.name)
+            assert head is not None
+            look = self.look(head)
+            if look.fits:
+                self.serve_fitting(look)
 
     def heads(self, live: list[str]) -> dict[str, Look]:
         for name in live:
@@ -170,8 +195,8 @@ class _Run:
         return {name: self.looks[name] for name in live if name not in self.done and self.naive.head(name) is not None}
 
     def look(self, workload: WorkloadInfo) -> Look:
-        found = nominate(self.tree, workload, FLAVORS, self.naive.settings)
-        return Look(workload, found.assignment, found.victims)
+        best = nominate(self.tree, workload, FLAVORS, self.naive.settings)
+        return Look(workload, best.assignment, best.victims)
 
     def possible(self, name: str, look: Look) -> bool:
         strict = self.tree.queues[name].policy.strict
@@ -200,7 +225,8 @@ class _Run:
 
         def key(look: Look) -> tuple[Any, ...]:
             workload = look.workload
-            return look.assignment.level, -workload.priority, workload.queued, workload.uid
+            first = workload.key not in self.naive.sticky
+            return first, look.assignment.level, -workload.priority, workload.queued, workload.uid
 
         return min(looks.values(), key=key)
 
@@ -213,7 +239,8 @@ class _Run:
             self.serve_fitting(look)
         elif look.victims:
             self.decisions.preemptions.append((workload.key, [victim.workload.key for victim in look.victims]))
-            self.park(workload, look.assignment.usage, sticky=True)
+            gone = tuple(victim.workload.key for victim in look.victims)
+            self.park(workload, look.assignment.usage, sticky=True, victims=gone)
             for victim in look.victims:
                 self.victims.append(victim.workload)
                 self.tree.release(victim.workload)
@@ -232,7 +259,7 @@ class _Run:
             for victim in self.victims:
                 self.tree.queues[victim.queue].remove(victim.usage or {})
             if not other.fits:
-                self.park(workload, usage, sticky=True)
+                self.park(workload, usage, sticky=True, victims=tuple(victim.key for victim in self.victims))
                 return
             usage = other.assignment.usage
         assert node.fits(usage)
@@ -270,12 +297,14 @@ class _Run:
                 claim[fr] = max(0, min(amount, quota.nominal + quota.borrowing - used))
         return {fr: amount for fr, amount in claim.items() if amount}
 
-    def park(self, workload: WorkloadInfo, usage: Usage, *, sticky: bool = False) -> None:
+    def park(
+        self, workload: WorkloadInfo, usage: Usage, *, sticky: bool = False, victims: tuple[str, ...] = ()
+    ) -> None:
         node = self.tree.queues[workload.queue]
         if sticky and not node.policy.strict:
             self.naive.sticky.add(workload.key)
         self.naive.tried[workload.queue] = workload.key
-        self.naive.claims[workload.queue] = Claim(workload.key, usage)
+        self.naive.claims[workload.queue] = Claim(workload.key, usage, victims)
         self.done.add(workload.queue)
         node.add(usage)
         self.claimed.append((node, usage))

@@ -1,4 +1,4 @@
-"""Random trees, full of workloads, and one more that wants in; as lines of `worlds`, so that a failure reads well."""
+"""Draw random trees, full of workloads, and one more that waits, as lines of `worlds`, so that a failure reads well."""
 
 from typing import Any
 
@@ -22,8 +22,11 @@ def _weight(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> dict[str, Any]:
-    """A case, without what it should come to."""
+def worlds(draw: st.DrawFn, most: int = 12) -> dict[str, Any]:
+    """Draw a case without its expected result.
+
+    most: the largest number of admitted workloads.
+    """
     cohorts: dict[str, str] = {}
     for number in range(draw(st.integers(1, 4))):
         parent = f"in=c{draw(st.integers(0, number - 1))}" if number else ""
@@ -43,7 +46,7 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
             f" since={draw(st.integers(0, 2))} queued={draw(st.integers(-2, 2))}"
             f"{' evicted' if draw(st.integers(0, 7)) == 0 else ''}"
         )
-        for number in range(draw(st.integers(0, 12)))
+        for number in range(draw(st.integers(0, most)))
     }
     incoming = f"cpu={draw(st.integers(1, 6))}" + (f" gpu={draw(st.integers(0, 3))}" if draw(st.booleans()) else "")
     about = f"p={draw(st.integers(-2, 3))} queued={draw(st.integers(-2, 2))}"
@@ -56,14 +59,17 @@ def worlds(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def built(case: dict[str, Any], *, backwards: bool = False) -> World:
-    """The world, with everything contested that is not there; `backwards`: admitted in the opposite order."""
+    """Build the world, in which every resource that is short is contested.
+
+    backwards: admit the workloads in the opposite order.
+    """
     admitted = list(case["admitted"].items())
     tree = tree_of({**case, "admitted": dict(reversed(admitted) if backwards else admitted)})
-    queue, priority, queued, *asked = case["incoming"].split()
+    queue, priority, queued, *requests = case["incoming"].split()
     node = tree.queues[queue]
     words = [
         word if amount > max(0, node.available(fr)) else f"{word}:fit"
-        for word in asked
+        for word in requests
         for fr, amount in usage_of(word).items()
     ]
     return World(tree, *incoming_of(" ".join([queue, priority, queued, *words])))

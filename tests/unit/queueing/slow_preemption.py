@@ -1,6 +1,6 @@
-"""Preemption without any thought of speed: every candidate is listed, sorted and tried. What the quick one must equal.
+"""Preemption without regard for speed: every candidate is listed, sorted and tried. The fast one must equal it.
 
-Candidates are really released from the tree, which nobody else uses.
+Candidates are really released from the tree, which no other test uses.
 """
 
 from collections.abc import Callable
@@ -74,6 +74,35 @@ class Slow:
                 self.tree.release(self.taken[index][0])
         return [(other.uid, reason) for other, reason in self.taken]
 
+    def search(
+        self, candidates: list[WorkloadInfo], may_take: Callable[[WorkloadInfo], bool], fits: Callable[[], bool]
+    ) -> bool:
+        """Whether any order of taking candidates comes to a set without which the workload fits, and none less."""
+        visited: set[frozenset[str]] = set()
+
+        def extend() -> bool:
+            for other in candidates:
+                taken = frozenset(each.uid for each, _ in self.taken)
+                if other.uid in taken or taken | {other.uid} in visited or not may_take(other):
+                    continue
+                visited.add(taken | {other.uid})
+                self.take(other, "")
+                if self.is_least(fits) if fits() else extend():
+                    return True
+                self.tree.hold(self.taken.pop()[0])
+            return False
+
+        return extend()
+
+    def is_least(self, fits: Callable[[], bool]) -> bool:
+        for other, _ in self.taken:
+            self.tree.hold(other)
+            enough = fits()
+            self.tree.release(other)
+            if enough:
+                return False
+        return True
+
     def restore(self) -> None:
         for other, _ in self.taken:
             self.tree.hold(other)
@@ -87,18 +116,18 @@ class SlowClassical(Slow):
         near: list[Candidate] = []
         rest = dict(self.usage)
         advantage = not any(self.own.borrows(fr, amount) for fr, amount in rest.items())
-        seen, node = self.own, self.own.parent
+        visited, node = self.own, self.own.parent
         while node is not None and self.rules.within_cohort != "Never":
-            rest = {fr: max(0, amount - seen.local_available(fr)) for fr, amount in rest.items()}
+            rest = {fr: max(0, amount - visited.local_available(fr)) for fr, amount in rest.items()}
             for queue in node.queues():
                 between = self.between(queue, node)
-                if seen in between or not all(self.over(each) for each in between):
+                if visited in between or not all(self.over(each) for each in between):
                     continue
                 for other in queue.workloads.values():
                     if self.allowed(self.rules.within_cohort, other):
                         (far if advantage else near).append((other, node, *self.kind(other, advantage)))
             advantage = advantage or not any(node.borrows(fr, amount) for fr, amount in rest.items())
-            seen, node = node, node.parent
+            visited, node = node, node.parent
         own: list[Candidate] = [
             (other, None, "InClusterQueue", False)
             for other in self.own.workloads.values()
@@ -118,17 +147,35 @@ class SlowClassical(Slow):
     def between(self, queue: Node, common: Node) -> list[Node]:
         return [queue, *takewhile(lambda node: node is not common, queue.ancestors())]
 
-    def run(self) -> Result:
-        far, near, own = self.lists()
+    def any_set(self) -> bool:
+        """Whether there are victims that the rules allow to displace in some order."""
+        groups = self.lists()
+        for borrowing in self.attempts(*groups):
+            known = {each[0].uid: each for group in groups for each in group}
+
+            def may_take(other: WorkloadInfo, known=known, borrowing=borrowing) -> bool:
+                _, common, _, ruled_out = known[other.uid]
+                queue = self.tree.queues[other.queue]
+                return common is None or (
+                    not (borrowing and ruled_out) and all(map(self.over, self.between(queue, common)))
+                )
+
+            if self.search([each[0] for each in known.values()], may_take, partial(self.fits, borrowing=borrowing)):
+                return True
+        return False
+
+    def attempts(self, far: list[Candidate], near: list[Candidate], own: list[Candidate]) -> list[bool]:
         forbidden = not self.rules.while_borrowing
         under = all(self.own.usage.get(fr, 0) < self.own.quota(fr).nominal for fr in self.contested)
         if not (far or near) or (forbidden and not under):
-            attempts = [True]
-        elif forbidden and not far:
-            attempts = [False, True]
-        else:
-            attempts = [True, False]
-        for borrowing in attempts:
+            return [True]
+        if forbidden and not far:
+            return [False, True]
+        return [True, False]
+
+    def run(self) -> Result:
+        far, near, own = self.lists()
+        for borrowing in self.attempts(far, near, own):
             for evicted in (True, False):
                 for group in (far, near, own):
                     for other, common, reason, ruled_out in sorted(group, key=lambda each: self.order(each[0])):
@@ -146,7 +193,12 @@ class SlowClassical(Slow):
 
 
 class SlowFair(Slow):
-    def run(self, fair: FairSharing) -> Result:
+    def any_set(self, fair: FairSharing) -> bool:
+        """Whether there are victims that the rules allow to displace in some order."""
+        candidates = self.begin(fair)
+        return self.search(candidates, lambda other: self.may_take(other, fair), self.enough)
+
+    def begin(self, fair: FairSharing) -> list[WorkloadInfo]:
         candidates = [other for other in self.own.workloads.values() if self.allowed(self.rules.within_queue, other)]
         for queue in self.own.root.queues():
             if queue is not self.own and self.over(queue):
@@ -155,13 +207,49 @@ class SlowFair(Slow):
                 ]
         candidates.sort(key=self.order)
         self.own.add(self.usage)
-        entitled = fair.within_nominal and not self.over(self.own)
+        path = [self.own, *self.own.ancestors()]
+        self.within = [node for node in path if fair.within_nominal and not self.over(node)]
+        return candidates
+
+    def run(self, fair: FairSharing) -> Result:
+        candidates = self.begin(fair)
         refused: list[WorkloadInfo] = []
-        if self.first(candidates, fair.strategies[0], entitled, refused) or (
-            len(fair.strategies) > 1 and self.second(refused)
-        ):
-            return self.fill_back(self.enough)
+        if self.first(candidates, fair.strategies[0], refused) or (len(fair.strategies) > 1 and self.second(refused)):
+            taken = len(self.taken)
+            needed = self.fill_back(self.enough)
+            return needed if taken == len(needed) or self.legal(fair) else []
         return []
+
+    def sides(self, queue: Node) -> tuple[list[Node], list[Node]]:
+        """The nodes below the common Cohort: those over the workload, and those over the ClusterQueue."""
+        path = [self.own, *self.own.ancestors()]
+        common = next(node for node in queue.ancestors() if node in path)
+        theirs = [queue, *takewhile(lambda node: node is not common, queue.ancestors())]
+        return path[: path.index(common)], theirs
+
+    def claims(self, queue: Node) -> bool:
+        return any(node in self.within for node in self.sides(queue)[0])
+
+    def entitled(self, queue: Node) -> bool:
+        return self.own in self.within or (self.claims(queue) and all(map(self.over, self.sides(queue)[1])))
+
+    def legal(self, fair: FairSharing) -> bool:
+        """Whether each of those taken may be taken after those before it; all are, afterwards."""
+        victims = list(self.taken)
+        self.restore()
+        for other, reason in victims:
+            if not self.may_take(other, fair):
+                return False
+            self.take(other, reason)
+        return True
+
+    def may_take(self, other: WorkloadInfo, fair: FairSharing) -> bool:
+        queue = self.tree.queues[other.queue]
+        if queue is self.own:
+            return True
+        if not all(share(node).borrowed for node in self.sides(queue)[1]):
+            return False
+        return self.entitled(queue) or any(self.passes(strategy, other, queue) for strategy in fair.strategies)
 
     def enough(self) -> bool:
         self.own.remove(self.usage)
@@ -170,12 +258,12 @@ class SlowFair(Slow):
         finally:
             self.own.add(self.usage)
 
-    def first(self, candidates: list[WorkloadInfo], strategy: str, entitled: bool, refused: list[WorkloadInfo]) -> bool:
+    def first(self, candidates: list[WorkloadInfo], strategy: str, refused: list[WorkloadInfo]) -> bool:
         dropped: set[Node] = set()
         while (queue := self.pick(candidates, dropped)) is not None:
             for other in [other for other in candidates if other.queue == queue.name]:
                 candidates.remove(other)
-                if queue is self.own or entitled:
+                if queue is self.own or self.entitled(queue):
                     reason = "InClusterQueue" if queue is self.own else "InCohortReclamation"
                 elif self.passes(strategy, other, queue):
                     reason = "InCohortFairSharing"
@@ -200,10 +288,7 @@ class SlowFair(Slow):
         return False
 
     def passes(self, strategy: str, other: WorkloadInfo, queue: Node) -> bool:
-        path = [self.own, *self.own.ancestors()]
-        common = next(node for node in queue.ancestors() if node in path)
-        mine = path[path.index(common) - 1]
-        theirs = [queue, *takewhile(lambda node: node is not common, queue.ancestors())][-1]
+        mine, theirs = (side[-1] for side in self.sides(queue))
         new, old = share(mine), share(theirs)
         if strategy == "LessThanInitialShare":
             return new < old

@@ -1,13 +1,14 @@
-"""What pods will have beyond their templates, as their workload counts it."""
+"""Tests of what clusters add to pods, as their workload counts it."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from muster.api.core.quota import LimitRangeItem
+from muster.api.core.quota import LimitRange, LimitRangeItem
+from muster.api.groups.runtimeclass import RuntimeClass
 from muster.api.kueue import Workload
-from muster.queueing.additions import completed, defaults_of
+from muster.queueing.additions import Completion, completed, defaults_of
 from muster.queueing.convert import workload as read
 
 
@@ -43,9 +44,30 @@ DEFAULT = (limits(default={"cpu": "4"}, defaultRequest={"cpu": "2"}),)
          "the first one", "an init container", "overhead", "its own overhead", "an unknown class"],
 )  # fmt: skip
 def test_what_a_pod_asks_for(ranges, resources, spec, asked):
-    found = completed(a_workload(resources, **spec), defaults_of(ranges), {"vm": {"cpu": "250m"}})
-    (podset,) = read(found, "q").podsets
+    result = completed(a_workload(resources, **spec), defaults_of(ranges), {"vm": {"cpu": "250m"}})
+    (podset,) = read(result, "q").podsets
     assert podset.requests == asked
+
+
+def test_additions_are_those_of_the_namespace_and_of_the_class():
+    ranges = [
+        msgspec.convert({"metadata": {"name": "r", "namespace": name}, "spec": {"limits": [item]}}, LimitRange)
+        for name, item in (("n", {"type": "Container", "defaultRequest": {"cpu": "2"}}),
+                           ("other", {"type": "Container", "defaultRequest": {"cpu": "3"}}),
+                           ("pods", {"type": "Pod", "max": {"cpu": "3"}}))
+    ]  # fmt: skip
+    classes = [
+        msgspec.convert(
+            {"metadata": {"name": "vm"}, "handler": "h", "overhead": {"podFixed": {"cpu": "250m"}}}, RuntimeClass
+        ),
+        msgspec.convert({"metadata": {"name": "bare"}, "handler": "h"}, RuntimeClass),
+    ]
+    additions = Completion.of(ranges, classes)
+    assert (sorted(additions.defaults), sorted(additions.overheads)) == (["n", "other"], ["vm"])
+    one = a_workload({}, runtimeClassName="vm")
+    (podset,) = read(additions.workload(one), "q").podsets
+    assert podset.requests == {"cpu": 2250}
+    assert additions.podset(one.spec.pod_sets[0], "n") == additions.workload(one).spec.pod_sets[0]
 
 
 def test_a_workload_to_which_nothing_is_added_is_itself():

@@ -1,4 +1,4 @@
-"""Conditions: one is changed, the others stay, and the time of a transition is that of a flip."""
+"""Tests of conditions: one changes, the others stay, and the time of a transition is that of a flip."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ import pytest
 from tests.unit.queueing.lives import NOW, condition
 
 from muster.api.conditions import find, find_true, is_true
-from muster.queueing.conditions import MAX_MESSAGE, drop, put, reset, since, stamped
+from muster.queueing.conditions import drop, put, reset, since, stamped
 
 LATER = NOW + timedelta(seconds=60, microseconds=5)
 BOTH = (condition("A", "True Yes: a"), condition("B", "False No: b"))
@@ -23,8 +23,8 @@ BOTH = (condition("A", "True Yes: a"), condition("B", "False No: b"))
 )
 def test_a_transition_is_a_flip(value: bool, reason: str, message: str, moment: object) -> None:
     changed = put(BOTH, "A", value, reason, message, LATER)
-    found = find(changed, "A")
-    assert (found.reason, found.message, found.last_transition_time) == (reason, message, moment)
+    result = find(changed, "A")
+    assert (result.reason, result.message, result.last_transition_time) == (reason, message, moment)
     assert is_true(changed, "A") == value
     assert changed[1] is BOTH[1]
 
@@ -43,16 +43,18 @@ def test_a_condition_without_a_time_gets_one_without_a_fraction() -> None:
 
 
 def test_pitfall_53_a_message_that_is_too_long_is_cut_and_then_stays() -> None:
-    cut = put((), "A", True, "R", "m" * (MAX_MESSAGE + 1), NOW)
-    assert len(cut[0].message) == MAX_MESSAGE
+    longest = "m" * 32768  # that the API takes
+    (whole,) = put((), "A", True, "R", longest, NOW)
+    assert whole.message == longest
+    cut = put((), "A", True, "R", longest + "m", NOW)
+    assert len(cut[0].message) == len(longest)
     assert cut[0].message.endswith("m ...")
-    assert put(cut, "A", True, "R", "m" * (MAX_MESSAGE + 1), LATER) is cut
-    assert put((), "A", True, "R", "m" * MAX_MESSAGE, NOW)[0].message == "m" * MAX_MESSAGE
+    assert put(cut, "A", True, "R", longest + "m", LATER) is cut
 
 
 def test_what_was_true_is_reset_and_says_what_it_was() -> None:
-    found = find(reset(BOTH, "A", "QuotaReserved", LATER), "A")
-    assert (found.status, found.reason, found.message) == ("False", "QuotaReserved", "Previously: a")
+    result = find(reset(BOTH, "A", "QuotaReserved", LATER), "A")
+    assert (result.status, result.reason, result.message) == ("False", "QuotaReserved", "Previously: a")
     assert reset(BOTH, "B", "QuotaReserved", LATER) is BOTH
     assert reset(BOTH, "C", "QuotaReserved", LATER) is BOTH
 

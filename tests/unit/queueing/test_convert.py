@@ -1,4 +1,4 @@
-"""From manifests to what decisions see."""
+"""Tests of the conversion of manifests to the values that decisions see."""
 
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -17,6 +17,7 @@ from muster.queueing.convert import (
     ConversionSettings,
     cohort_spec,
     flavor_spec,
+    levels_of,
     queue_spec,
     workload,
 )
@@ -25,6 +26,7 @@ from muster.queueing.model import (
     FlavorResource,
     FlavorSpec,
     Fungibility,
+    Migration,
     PodSet,
     Preemption,
     QueueSpec,
@@ -53,7 +55,7 @@ def test_a_queue_with_nothing_said_has_the_defaults() -> None:
 
 
 def test_a_queue_with_everything_said() -> None:
-    seen = cluster_queue(
+    result = cluster_queue(
         cohortName="team",
         queueingStrategy="StrictFIFO",
         stopPolicy="HoldAndDrain",
@@ -81,7 +83,7 @@ def test_a_queue_with_everything_said() -> None:
         fairSharing={"weight": "750m"},
         admissionScope={"admissionMode": "UsageBasedAdmissionFairSharing"},
     )
-    assert seen == QueueSpec(
+    assert result == QueueSpec(
         "q",
         cohort="team",
         groups=(ResourceGroup(("memory", "cpu"), ("z", "a")), ResourceGroup(("gpu",), ("g",))),
@@ -121,11 +123,27 @@ def test_may_stop_search() -> None:
     assert fungibility == Fungibility(False, False, "BorrowingOverPreemption")
 
 
+@pytest.mark.parametrize(
+    ("migration", "expected"),
+    [
+        ({"mode": "TryPreferredFlavors"}, Migration()),
+        ({"mode": "RetainFirstAdmission"}, Migration(retains=True)),
+        (
+            {"mode": "TryPreferredFlavors", "constraints": {"lastAcceptableFlavorName": "f"}},
+            Migration(retains=False, last="f"),
+        ),
+    ],
+)
+def test_whether_a_workload_moves_to_a_better_flavor(migration: dict[str, Any], expected: Migration) -> None:
+    assert cluster_queue().migration is None
+    assert cluster_queue(concurrentAdmissionPolicy={"migration": migration}).migration == expected
+
+
 def test_cohort() -> None:
     groups = [{"coveredResources": ["gpu"], "flavors": [flavors("g", gpu={"nominalQuota": "8", "lendingLimit": 9})]}]
     spec = {"parentName": "top", "resourceGroups": groups, "fairSharing": {"weight": 0}}
-    seen = cohort_spec(msgspec.convert({"metadata": {"name": "team"}, "spec": spec}, kueue.Cohort))
-    assert seen == CohortSpec("team", "top", {FlavorResource("g", "gpu"): Quota(8, None, 9)}, Fraction(0))
+    result = cohort_spec(msgspec.convert({"metadata": {"name": "team"}, "spec": spec}, kueue.Cohort))
+    assert result == CohortSpec("team", "top", {FlavorResource("g", "gpu"): Quota(8, None, 9)}, Fraction(0))
 
 
 def test_flavor() -> None:
@@ -135,9 +153,15 @@ def test_flavor() -> None:
         "tolerations": [{"key": "k", "operator": "Exists"}],
         "topologyName": "racks",
     }
-    seen = flavor_spec(msgspec.convert({"metadata": {"name": "f"}, "spec": spec}, kueue.ResourceFlavor))
+    result = flavor_spec(msgspec.convert({"metadata": {"name": "f"}, "spec": spec}, kueue.ResourceFlavor))
     taint, toleration = Taint(key="k", value="v", effect="NoSchedule"), Toleration(key="k", operator="Exists")
-    assert seen == FlavorSpec("f", {"a": "b"}, (taint,), (toleration,), "racks")
+    assert result == FlavorSpec("f", {"a": "b"}, (taint,), (toleration,), "racks")
+
+
+def test_levels_are_those_of_the_topology_from_the_widest() -> None:
+    spec = {"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]}
+    assert levels_of(msgspec.convert({"metadata": {"name": "t"}, "spec": spec}, kueue.Topology)) == ("block", "rack")
+    assert levels_of(None) == ()
 
 
 # --- Workloads.
@@ -190,12 +214,18 @@ def test_a_workload_that_waits() -> None:
         "minCount": 3,
         "topologyRequest": {"podSetGroupName": "ranks"},
     }
-    seen = workload(made(podset, priority=7), "q")
-    assert (seen.key, seen.uid, seen.queue, seen.local_queue, seen.namespace) == ("ns/w", "u", "q", "ns/lq", "ns")
-    assert (seen.priority, seen.created, seen.queued) == (7, CREATED, CREATED)
-    assert (seen.usage, seen.reserved, seen.evicted, seen.ready) == (None, None, False, False)
+    result = workload(made(podset, priority=7), "q")
+    assert (result.key, result.uid, result.queue, result.local_queue, result.namespace) == (
+        "ns/w",
+        "u",
+        "q",
+        "ns/lq",
+        "ns",
+    )
+    assert (result.priority, result.created, result.queued) == (7, CREATED, CREATED)
+    assert (result.usage, result.reserved, result.evicted, result.ready) == (None, None, False, False)
     term = NodeSelectorTerm(match_expressions=(NodeSelectorRequirement(key="zone", operator="In", values=("a",)),))
-    assert seen.podsets == (
+    assert result.podsets == (
         PodSet(
             name="main",
             count=5,
@@ -211,8 +241,15 @@ def test_a_workload_that_waits() -> None:
 
 @pytest.mark.parametrize(("reclaimable", "count"), [(2, 3), (5, 0), (7, 0)])
 def test_pods_given_back_do_not_wait_for_quota(reclaimable: int, count: int) -> None:
-    seen = workload(made(pods(count=5, cpu="1"), reclaimablePods=[{"name": "main", "count": reclaimable}]), "q")
-    assert [podset.count for podset in seen.podsets] == [count]
+    result = workload(made(pods(count=5, cpu="1"), reclaimablePods=[{"name": "main", "count": reclaimable}]), "q")
+    assert [podset.count for podset in result.podsets] == [count]
+
+
+def test_gates_turn_off_smaller_sizes_and_pods_given_back() -> None:
+    settings = ConversionSettings(partial=False, reclaims=False)
+    one = made(pods(count=5, cpu="1") | {"minCount": 3}, reclaimablePods=[{"name": "main", "count": 2}])
+    assert [(podset.count, podset.least) for podset in workload(one, "q").podsets] == [(3, 3)]
+    assert [(podset.count, podset.least) for podset in workload(one, "q", settings).podsets] == [(5, None)]
 
 
 def test_a_workload_that_holds_quota() -> None:
@@ -223,11 +260,11 @@ def test_a_workload_that_holds_quota() -> None:
         "resourceUsage": {"cpu": "1500m", "gpu": "3"},
         "count": 3,
     }
-    seen = workload(
+    result = workload(
         made(pods("driver", cpu="1"), pods("workers", 3, cpu="500m", gpu=1), **admitted(driver, workers)), "q"
     )
-    assert seen.usage == {FlavorResource("big", "cpu"): 2500, FlavorResource("a100", "gpu"): 3}
-    assert (seen.queue, seen.reserved) == ("theirs", LATER)
+    assert result.usage == {FlavorResource("big", "cpu"): 2500, FlavorResource("a100", "gpu"): 3}
+    assert (result.queue, result.reserved) == ("theirs", LATER)
 
 
 @pytest.mark.parametrize(
@@ -246,21 +283,28 @@ def test_what_is_held_shrinks_with_the_pods(admitted_with: int | None, reclaimab
     count = admitted_with or 10
     assignment = {"name": "main", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": str(count)}, "count": admitted_with}
     given_back = [{"name": "main", "count": reclaimable}]
-    seen = workload(made(pods(count=10, cpu="1"), **admitted(assignment), reclaimablePods=given_back), "q")
-    assert seen.usage == {FlavorResource("f", "cpu"): needed * 1000}
-    assert [podset.count for podset in seen.podsets] == [needed]
+    result = workload(made(pods(count=10, cpu="1"), **admitted(assignment), reclaimablePods=given_back), "q")
+    assert result.usage == {FlavorResource("f", "cpu"): needed * 1000}
+    assert [podset.count for podset in result.podsets] == [needed]
 
 
 def test_an_assignment_of_a_podset_that_is_not_there_still_counts() -> None:
     stray = {"name": "stray", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "3"}, "count": 3}
-    seen = workload(made(pods(cpu="1"), **admitted(stray)), "q")
-    assert seen.usage == {FlavorResource("f", "cpu"): 3000}
+    result = workload(made(pods(cpu="1"), **admitted(stray)), "q")
+    assert result.usage == {FlavorResource("f", "cpu"): 3000}
+
+
+def test_the_condition_without_an_admission_holds_nothing() -> None:
+    result = workload(made(pods(cpu="1"), conditions=[condition("QuotaReserved"), condition("Admitted")]), "q")
+    assert (result.usage, result.reserved, result.admitted, result.queue) == (None, None, False, "q")
 
 
 def test_an_admission_without_the_condition_holds_nothing() -> None:
     status = admitted({"name": "main", "flavors": {"cpu": "f"}, "resourceUsage": {"cpu": "3"}, "count": 1})
-    seen = workload(made(pods(cpu="1"), **(status | {"conditions": [condition("QuotaReserved", status="False")]})), "q")
-    assert (seen.usage, seen.reserved, seen.queue) == (None, None, "q")
+    result = workload(
+        made(pods(cpu="1"), **(status | {"conditions": [condition("QuotaReserved", status="False")]})), "q"
+    )
+    assert (result.usage, result.reserved, result.queue) == (None, None, "q")
 
 
 @pytest.mark.parametrize(
@@ -276,12 +320,26 @@ def test_an_admission_without_the_condition_holds_nothing() -> None:
 def test_since_when_it_queues(conditions: list[dict[str, Any]], by_eviction: datetime, by_creation: datetime) -> None:
     obj = made(pods(), conditions=conditions)
     assert workload(obj, "q", ConversionSettings(by_eviction=True)).queued == by_eviction
+    assert workload(obj, "q").queued == by_eviction, "unless something else is configured"
     assert workload(obj, "q", ConversionSettings(by_eviction=False)).queued == by_creation
 
 
+@pytest.mark.parametrize(
+    ("reason", "status", "preempting"),
+    [
+        ("WaitingForPreemptedWorkloads", "False", True),
+        ("WaitingForQuota", "False", False),
+        ("QuotaReserved", "True", False),
+    ],
+)
+def test_who_waits_for_its_victims_is_told_by_the_condition(reason: str, status: str, preempting: bool) -> None:
+    result = workload(made(pods(cpu="1"), conditions=[condition("QuotaReserved", reason, status)]), "q")
+    assert result.preempting == preempting
+
+
 def test_evicted_and_ready() -> None:
-    seen = workload(made(pods(), conditions=[condition("Evicted"), condition("PodsReady")]), "q")
-    assert (seen.evicted, seen.ready) == (True, True)
+    result = workload(made(pods(), conditions=[condition("Evicted"), condition("PodsReady")]), "q")
+    assert (result.evicted, result.ready) == (True, True)
 
 
 @pytest.mark.parametrize(

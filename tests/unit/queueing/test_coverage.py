@@ -1,4 +1,4 @@
-"""That what is known of level 1's behaviour is tested, by `cases/coverage.yaml`: every place that it names is there."""
+"""Tests that the known behaviour of level 1 is tested: every place that `cases/coverage.yaml` names exists."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -16,7 +16,7 @@ SITUATIONS = [(what, places) for section in COVERAGE.values() for what, places i
 
 @cache
 def text(file: str) -> str:
-    """Of a test file, or the names of the cases in a data file."""
+    """Return the text of a test file, or the names of the cases in a data file."""
     if file.endswith((".py", ".yaml")):
         return (TESTS / file).read_text()
     return "".join(f"{name}\n" for name in _names(yaml.safe_load((CASES / f"{file}.yaml").read_text())))

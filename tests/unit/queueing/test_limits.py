@@ -1,4 +1,4 @@
-"""Requests above limits, or beyond LimitRanges."""
+"""Tests of requests above limits, or beyond LimitRanges."""
 
 from typing import Any
 
@@ -80,8 +80,8 @@ def item(type_: str = "Container", **bounds: Any) -> LimitRangeItem:
          "pod above", "a limit is a request: pod below", "of other kinds"],
 )  # fmt: skip
 def test_requests_beyond_limit_ranges(resources: Any, items: list[LimitRangeItem], problem: str) -> None:
-    said = f"resources didn't satisfy LimitRange constraints: {problem}"
-    assert limits_problem([podset(resources)], items) == (problem and said)
+    texts = f"resources didn't satisfy LimitRange constraints: {problem}"
+    assert limits_problem([podset(resources)], items) == (problem and texts)
 
 
 def test_limits_are_looked_at_first() -> None:

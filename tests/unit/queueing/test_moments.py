@@ -1,4 +1,4 @@
-"""Moments at the ends of the calendar, and what counts from them."""
+"""Tests of moments at the ends of the calendar, and of sums with them."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

@@ -1,4 +1,4 @@
-"""What pods count as in quotas."""
+"""Tests of what pods count in quotas."""
 
 from typing import Any
 

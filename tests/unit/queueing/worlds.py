@@ -1,13 +1,13 @@
-"""Trees of quota and workloads written as short lines, for cases that are data.
+"""Build trees of quota and workloads from short lines, for cases that are data.
 
     queues:    name: "in=COHORT cpu=4 gpu=2,b1,l0 within=lower reclaim=any borrow=0 weight=1/2 by-usage"
     cohorts:   name: "in=PARENT cpu=10"
     admitted:  name: "QUEUE cpu=2 spot/memory=1 p=-1 since=3 queued=-5 lq=team evicted"
     incoming:  "QUEUE cpu=2 memory=1:fit p=1"
 
-A resource without a flavor is of flavor `default`. `,b1` and `,l0` are borrowing and lending limits; `borrow=` is
+A resource without a flavor is of flavor `default`. `,b1` and `,l0` are borrowing and lending limits. `borrow=` is
 borrowWithinCohort for candidates of priorities up to the number (`borrow=lower`: any lower). `since` is when quota was
-reserved and `queued` what orders the queue, in seconds. What an incoming workload asks for is contested unless it ends
+reserved, and `queued` orders the queue, in seconds. The requests of an incoming workload are contested unless they end
 in `:fit`.
 """
 
@@ -42,7 +42,7 @@ _ABOUT = ("p=", "queued=", "lq=")  # of an incoming workload; all else is what i
 
 @dataclass(frozen=True)
 class World:
-    """A tree with the workloads that are admitted in it, and one that is not."""
+    """A tree with its admitted workloads, and one workload that waits."""
 
     tree: Tree
     incoming: WorkloadInfo
@@ -50,7 +50,7 @@ class World:
 
 
 def world(case: Mapping[str, Any], worlds: Mapping[str, Any] | None = None) -> World:
-    """Of a case, on top of the shared one that it names."""
+    """Build the world of a case, on top of the shared world that it names."""
     shared: Mapping[str, Any] = (worlds or {})[case["world"]] if "world" in case else {}
     tree = tree_of({key: {**shared.get(key, {}), **case.get(key, {})} for key in ("queues", "cohorts", "admitted")})
     incoming, assignment = incoming_of(case["incoming"])
@@ -111,10 +111,10 @@ def workload(name: str, text: str, *, admitted: bool = True) -> WorkloadInfo:
 
 
 def incoming_of(text: str) -> tuple[WorkloadInfo, Assignment]:
-    """A workload that waits, and the assignment that it would get: one podset for each resource."""
+    """Return a waiting workload, and the assignment that it would get: one podset for each resource."""
     queue, _, rest = text.partition(" ")
-    asked = [(_resource(name), amount) for name, amount in _words(rest).items() if f"{name}=" not in _ABOUT]
-    usage = {fr: int(amount.removesuffix(_FIT)) for fr, amount in asked}
+    requests = [(_resource(name), amount) for name, amount in _words(rest).items() if f"{name}=" not in _ABOUT]
+    usage = {fr: int(amount.removesuffix(_FIT)) for fr, amount in requests}
     podsets = tuple(
         PodSetAssignment(
             name=f"set-{fr.flavor}-{fr.resource}",
@@ -122,7 +122,7 @@ def incoming_of(text: str) -> tuple[WorkloadInfo, Assignment]:
             flavors={fr.resource: Choice(fr.flavor, Mode.FIT if amount.endswith(_FIT) else Mode.PREEMPT)},
             requests={fr.resource: usage[fr]},
         )
-        for fr, amount in asked
+        for fr, amount in requests
     )
     others = [word for word in rest.split() if word.startswith(_ABOUT)]
     return workload("incoming", " ".join([queue, *others]), admitted=False), Assignment(podsets, usage)
@@ -138,7 +138,7 @@ def nodes(tree: Tree) -> Iterator[Node]:
 
 
 def state(tree: Tree) -> dict[str, Any]:
-    """All that usage is kept in; an amount of 0 is as good as none."""
+    """Return everything that holds usage; an amount of 0 counts as absent."""
     return {
         f"{'queue' if node.is_queue else 'cohort'} {node.name}": (
             {fr: amount for fr, amount in node.usage.items() if amount},

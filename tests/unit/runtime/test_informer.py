@@ -17,7 +17,7 @@ from muster.runtime import informer as informer_module
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.ids import Random
-from muster.runtime.informer import SILENCE_SECONDS, Informer
+from muster.runtime.informer import SILENCE_SECONDS, Informer, Outage
 from muster.runtime.objects import key_of
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import Request, Response, TransportError
@@ -302,6 +302,20 @@ def test_what_interrupts_is_logged_once_until_a_watch_begins(
         assert said() == []
 
     run(server, test)
+
+
+@pytest.mark.parametrize(("answer", "warnings"), [(b"?", 2), (None, 1)], ids=["unreadable", "away"])
+def test_a_kind_that_cannot_be_read_is_no_outage_of_all(
+    server: MemoryServer, caplog: pytest.LogCaptureFixture, answer: bytes | None, warnings: int
+) -> None:
+    async def main() -> None:
+        outage = Outage()
+        server.fault = down if answer is None else lambda request: Response(200, answer)
+        async with running(server, outage=outage) as one, running(server, outage=outage):
+            await one.settle(60)
+        assert len([record for record in caplog.records if "interrupted: " in record.getMessage()]) == warnings
+
+    run_virtual(main())
 
 
 def test_refused_watch_lists_again_later(server: MemoryServer) -> None:

@@ -6,10 +6,11 @@ import msgspec
 import pytest
 
 from muster.api.core import POD, Pod
-from muster.api.meta import ObjectMeta, Struct
+from muster.api.meta import ObjectMeta, OwnerReference, Struct
 from muster.api.patch.merge import apply
 from muster.runtime.objects import (
     NO_REVISION,
+    family_of,
     key_of,
     merge_patch,
     meta_of,
@@ -18,6 +19,14 @@ from muster.runtime.objects import (
     revision_of,
     split_key,
 )
+
+
+def test_what_one_controller_has_made_is_a_family():
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid="u", controller=True)
+    made = Pod(metadata=ObjectMeta(namespace="a", name="b", owner_references=(owner,)))
+    assert family_of("a/b", made) == ("a", "u")
+    assert family_of("a/b", Pod(metadata=ObjectMeta(namespace="a", name="b"))) == family_of("a/c", None) == ("a", "")
+    assert family_of("b", None) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The work queue: tables for each rule, and hypothesis against a plain model."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -84,6 +85,76 @@ def test_higher_priority_first_then_in_order() -> None:
         for key, priority in (("low1", -5), ("a", 0), ("high", 10), ("b", 0), ("low2", -5)):
             queue.add(key, priority)
         assert await take_all(queue) == ["high", "a", "b", "low1", "low2"]
+
+    run(test)
+
+
+def test_namespaces_take_turns() -> None:
+    """Whoever has ten thousand keys makes nobody else wait for more than one of them."""
+
+    async def test(queue: WorkQueue, clock: VirtualClock) -> None:
+        for number in range(10_000):
+            queue.add(f"many/{number}")
+        for key in ("few/a", "few/b", "node", "other/c"):
+            queue.add(key)
+        order = [await take(queue) for _ in range(10)]
+        assert order == [
+            *("many/0", "few/a", "node", "other/c"),
+            *("many/1", "few/b", "many/2", "many/3", "many/4", "many/5"),
+        ]
+        queue.add("few/z")
+        assert [await take(queue) for _ in range(2)] == ["many/6", "few/z"]
+
+    run(test)
+
+
+def test_a_higher_priority_goes_before_every_turn() -> None:
+    async def test(queue: WorkQueue, clock: VirtualClock) -> None:
+        for key, priority in (("a/1", 0), ("a/2", 5), ("a/3", 5), ("b/1", 0), ("b/2", 5), ("a/1", 5)):
+            queue.add(key, priority)
+        assert await take_all(queue) == ["a/2", "b/2", "a/3", "a/1", "b/1"]
+
+    run(test)
+
+
+def test_lanes_are_what_the_owner_says() -> None:
+    async def main() -> None:
+        queue = WorkQueue(VirtualClock(), Random(seed=1), lane=lambda key: (key[-1],))
+        for key in ("1a", "2a", "3a", "4b"):
+            queue.add(key)
+        assert await take_all(queue) == ["1a", "4b", "2a", "3a"]
+
+    run_virtual(main())
+
+
+def test_families_take_turns_within_their_namespace() -> None:
+    """However many owners a namespace has, it has one turn in each round."""
+
+    async def main() -> None:
+        queue = WorkQueue(VirtualClock(), Random(seed=1), lane=lambda key: (key[0], key[1]))
+        for key in ("ax1", "ax2", "ay1", "az1", "bx1", "bx2"):
+            queue.add(key)
+        assert await take_all(queue) == ["ax1", "bx1", "ay1", "bx2", "az1", "ax2"]
+
+    run_virtual(main())
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=40))
+def test_a_namespace_gets_its_second_turn_once_all_others_had_one(namespaces: list[str]) -> None:
+    async def test(queue: WorkQueue, clock: VirtualClock) -> None:
+        for number, namespace in enumerate(namespaces):
+            queue.add(f"{namespace}/{number}")
+        order = await take_all(queue)
+        rounds = Counter[str]()
+        turns = []
+        for key in order:
+            namespace = key.partition("/")[0]
+            rounds[namespace] += 1
+            turns.append(rounds[namespace])
+        assert turns == sorted(turns)
+        for namespace in rounds:  # within one, the order stays
+            numbers = [int(key.partition("/")[2]) for key in order if key.startswith(f"{namespace}/")]
+            assert numbers == sorted(numbers)
 
     run(test)
 
@@ -285,7 +356,8 @@ def test_forgotten_delays_take_no_room() -> None:
         assert len(queue._delayed) < 200
         for priority in range(10_000):
             queue.add("a", priority)
-        assert len(queue._ready) < 200
+        assert queue._ready_entries == sum(map(len, queue._ready.values())) < 200
+        assert len(queue._priorities) == len(queue._ready) < 200
         assert await take_all(queue) == ["a"]
 
     run(test)

@@ -39,9 +39,9 @@ def test_a_time_limit_has_many_forms(time):
         ({"elastic": "2:4", "workers": 5}, "workers=5 is not within elastic='2:4'"),
         ({"elastic": "2:4", "time": "1h", "signal": "USR1"}, "signal='USR1': workers of an elastic job start at"),
         ({"elastic": "2:4", "start_timeout": 9}, "start_timeout=9: the workers of an elastic job do not wait"),
-        ({"signal": "USR1"}, "time= or signal=: it comes before the end of a job that has a --time"),
+        ({"signal": "USR1"}, "time= or signal=: a signal needs a time limit: add --time"),
         ({"name": "No Name"}, "'No Name': at most"),
-        ({"here": False}, "this cluster runs images: say which with image="),
+        ({"here": False}, "workers of this cluster need an image: name one with image="),
     ],
 )
 def test_what_cannot_be_meant_is_said(options, said):

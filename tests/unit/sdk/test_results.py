@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from muster.insight.jobstate import Ending
+from muster.insight.jobs.state import Ending
 from muster.sdk.calls import Outcome, packed_call
 from muster.sdk.core import Ended
 from muster.sdk.errors import JobFailedError

@@ -4,12 +4,10 @@ from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
+from cryptography.hazmat.primitives import serialization
+from tests.kueue_certificates import AUTHORITY, AUTHORITY_KEY, HOST, left_by_kueue, numbered_0, pkcs8
 
-from muster.runtime.certificates import Credential, is_signed_by
+from muster.runtime.certificates import is_signed_by
 from muster.webhooks import certificates
 from muster.webhooks.certificates import (
     AUTHORITY_LIFE,
@@ -17,7 +15,9 @@ from muster.webhooks.certificates import (
     SETTLING,
     Due,
     Held,
+    changes,
     due,
+    is_readable_by_kueue,
     next_due,
     read,
     renewed,
@@ -25,7 +25,7 @@ from muster.webhooks.certificates import (
 )
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-NAMES = ("webhook.ns.svc", "localhost", "127.0.0.1")
+NAMES = (HOST, "localhost", "127.0.0.1")
 FIRST = renewed(Held(), NAMES, START)
 
 
@@ -84,28 +84,66 @@ def test_an_old_authority_that_ends_before_the_new_one_has_settled_is_served_wit
     assert due(both, NAMES, end) == Due(server=True)
 
 
-def rsa_pair(key: rsa.RSAPrivateKey, issuer: rsa.RSAPrivateKey, *names: str) -> x509.Certificate:
-    """As Kueue makes its own."""
-    who = [x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]) for name in ("kueue", "kueue-ca")]
-    builder = x509.CertificateBuilder().subject_name(who[0] if names else who[1]).issuer_name(who[1])
-    builder = builder.public_key(key.public_key()).serial_number(1).not_valid_before(START - timedelta(hours=1))
-    builder = builder.not_valid_after(START + timedelta(days=3650))
-    alternative = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
-    return (builder.add_extension(alternative, critical=False) if names else builder).sign(issuer, hashes.SHA256())
-
-
 def test_what_kueue_has_made_is_held_and_its_authority_signs_what_is_missing() -> None:
     """Its keys are RSA. The server knows its authority already."""
-    authority_key, key = (rsa.generate_private_key(65537, 2048) for _ in range(2))
-    authority = Credential(rsa_pair(authority_key, authority_key), authority_key)
-    server = Credential(rsa_pair(key, authority_key, NAMES[0]), key)
-    theirs = read(written(Held((authority.certificate,), authority, server)))
+    theirs = read(left_by_kueue())
     assert due(theirs, NAMES[:1], START) == Due()
     assert due(theirs, NAMES, START) == Due(server=True)
     ours = renewed(theirs, NAMES, START)
-    assert ours.authorities == (authority.certificate,)
+    assert ours.authorities == (AUTHORITY,)
     assert ours.server is not None
-    assert is_signed_by(ours.server.certificate, authority.certificate)
+    assert is_signed_by(ours.server.certificate, AUTHORITY)
+
+
+def test_keys_that_are_not_made_anew_keep_their_bytes() -> None:
+    """Kueue's certificate controller reads PKCS#1 only, and hangs on any other form of its key."""
+    held = read(left_by_kueue())
+    later = changes(held, renewed(held, NAMES, START))
+    assert later.keys() == {"tls.crt", "tls.key"}
+    assert is_readable_by_kueue(left_by_kueue() | later)
+    assert changes(held, held) == {}
+    assert changes(Held(), FIRST) == written(FIRST)
+
+
+def test_rsa_keys_are_written_as_kueue_reads_them() -> None:
+    assert written(read(left_by_kueue())) == left_by_kueue()
+
+
+def test_a_new_authority_is_published_beside_the_old_one_with_its_key() -> None:
+    at = START + AUTHORITY_LIFE * 2 / 3 + timedelta(days=1)
+    assert changes(FIRST, renewed(FIRST, NAMES, at)).keys() == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+
+
+def test_an_authority_with_the_serial_number_0_is_not_used() -> None:
+    """The library only warns of it now, and says that it will refuse it."""
+    held = read(left_by_kueue(numbered_0(AUTHORITY)))
+    assert (held.authorities, held.signer) == ((), None)
+    assert len(held.unusable) == 1
+    assert "serial number which wasn't positive" in held.unusable[0]
+    assert due(held, NAMES, START) == Due(True, True)
+    now = left_by_kueue() | changes(held, renewed(held, NAMES, START))
+    assert due(read(now), NAMES, START) == Due()
+    assert read(now).unusable == ()
+
+
+def test_an_authority_that_cannot_be_used_takes_no_other_with_it() -> None:
+    both = written(FIRST) | {"ca.crt": written(FIRST)["ca.crt"] + numbered_0(AUTHORITY)}
+    assert (read(both).authorities, len(read(both).unusable)) == (FIRST.authorities, 1)
+    assert due(read(both), NAMES, START) == Due()
+
+
+@pytest.mark.parametrize(
+    ("data", "readable"),
+    [
+        pytest.param({}, True, id="nothing: Kueue makes all of it"),
+        pytest.param(left_by_kueue(), True, id="its own"),
+        pytest.param(left_by_kueue() | {"ca.key": pkcs8(AUTHORITY_KEY)}, False, id="rewritten by an earlier engine"),
+        pytest.param(written(FIRST), False, id="of another kind"),
+        pytest.param(left_by_kueue() | {"ca.crt": b""}, True, id="without an authority it reads no key"),
+    ],
+)
+def test_what_kueues_manager_starts_on(data: dict[str, bytes], readable: bool) -> None:
+    assert is_readable_by_kueue(data) == readable
 
 
 def test_hosts_may_have_long_names() -> None:

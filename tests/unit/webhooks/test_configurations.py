@@ -36,6 +36,16 @@ def concerned(hook: str, *, user: str = "alice", old: Any = None, **metadata: An
     return all_hold(conditions, ("object", "oldObject", "request"), values)
 
 
+def test_a_warning_is_asked_for_where_a_queue_is_named_on_a_kind_that_does_not_wait() -> None:
+    hook = HOOKS["vunqueued.muster.dev"]
+    assert (hook["failurePolicy"], concerned(hook["name"], labels=QUEUED), concerned(hook["name"])) == (
+        "Ignore", True, False,
+    )  # fmt: skip
+    kinds = [kind for rule in hook["rules"] for kind in rule["resources"]]
+    assert {"pytorchjobs", "deployments", "sparkapplications"} <= set(kinds)
+    assert not {"jobs", "jobsets", "pods"} & set(kinds)
+
+
 def test_a_server_takes_them() -> None:
     mutating, validating = CONFIGURATIONS
     assert rules.validate_create(MUTATING_WEBHOOK_CONFIGURATION.typed(mutating)) == []

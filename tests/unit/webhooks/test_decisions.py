@@ -153,7 +153,10 @@ def test_what_new_objects_get(document: Json, namespace: str, patch: list[Json])
 
 def test_a_queued_pod_waits_at_a_gate() -> None:
     by_path = {one["path"]: one["value"] for one in mutated(pod({QUEUE: "lq"}))}
-    assert by_path["/spec/schedulingGates"] == [{"name": "kueue.x-k8s.io/admission"}]
+    assert by_path["/spec/schedulingGates"] == [
+        {"name": "kueue.x-k8s.io/admission"},
+        {"name": "kueue.x-k8s.io/topology"},
+    ]
     assert by_path["/metadata/finalizers"] == ["kueue.x-k8s.io/managed"]
     assert by_path["/metadata/labels/kueue.x-k8s.io~1managed"] == "true"
 
@@ -252,4 +255,73 @@ def test_nonsense_is_answered_not_raised(kind: str, nonsense: Json) -> None:
     """A server sends none; whoever else finds the port may."""
     body = review({"kind": kind, "metadata": {}} | nonsense)
     for decide in (DECISIONS.mutate, DECISIONS.validate):
+        assert response(decide(read(body), find))["allowed"] in (True, False)
+
+
+# Kinds of Kueue's default Configuration beside the engine's own.
+
+OF_KUEUE = (*BUILT_IN, "deployment", "statefulset", "kubeflow.org/pytorchjob", "sparkoperator.k8s.io/sparkapplication")
+WITH_KUEUES = Decisions(
+    msgspec.structs.replace(DEFAULT, integrations=msgspec.structs.replace(DEFAULT.integrations, frameworks=OF_KUEUE))
+)
+APPS = {"Deployment": ("apps", "v1", "deployments"), "StatefulSet": ("apps", "v1", "statefulsets")}
+RESOURCES |= APPS | {
+    "PyTorchJob": ("kubeflow.org", "v1", "pytorchjobs"),
+    "RayCluster": ("ray.io", "v1", "rayclusters"),
+    "SparkApplication": ("sparkoperator.k8s.io", "v1beta2", "sparkapplications"),
+}
+TEMPLATE = {"spec": {"containers": [CONTAINER]}}
+
+
+def of_kind(kind: str, spec: Json, **metadata: Any) -> Json:
+    return {"kind": kind, "metadata": {"name": "x", "labels": {QUEUE: "lq"}} | metadata, "spec": spec}
+
+
+def as_mutated(document: Json, known: Any = find) -> Json:
+    answer = response(WITH_KUEUES.mutate(read(review(document)), known))
+    assert answer["allowed"], answer
+    patch: list[Json] = msgspec.json.decode(b64decode(answer["patch"])) if "patch" in answer else []
+    return json_patch.apply(document, patch)
+
+
+def test_a_job_of_another_projects_kind_is_suspended() -> None:
+    spec = {"pytorchReplicaSpecs": {"Worker": {"template": TEMPLATE}}}
+    assert as_mutated(of_kind("PyTorchJob", spec))["spec"]["runPolicy"] == {"suspend": True}
+
+
+def test_pods_of_deployments_and_statefulsets_are_made_to_queue() -> None:
+    made = as_mutated(of_kind("Deployment", {"template": TEMPLATE}))["spec"]["template"]["metadata"]
+    assert made["labels"] == {QUEUE: "lq", "kueue.x-k8s.io/managed": "true"}
+    assert made["annotations"] == {"kueue.x-k8s.io/pod-suspending-parent": "deployment"}
+    stateful = as_mutated(of_kind("StatefulSet", {"template": TEMPLATE, "replicas": 2}, uid="u"))
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "x", "uid": "u", "controller": True}
+    part = pod() | {"metadata": stateful["spec"]["template"]["metadata"] | {"name": "x-0", "ownerReferences": [owner]}}
+
+    def known(kind: Kind[T], namespace: str, name: str) -> T | None:
+        return kind.typed(stateful) if kind.kind == "StatefulSet" else find(kind, namespace, name)
+
+    held = as_mutated(part, known)
+    assert held["metadata"]["labels"][QUEUE] == "lq"
+    assert held["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "2"
+    gates = [{"name": "kueue.x-k8s.io/admission"}, {"name": "kueue.x-k8s.io/topology"}]
+    assert held["spec"]["schedulingGates"] == gates
+
+
+@pytest.mark.parametrize("kind", ["SparkApplication", "RayCluster"])
+def test_who_names_a_queue_on_what_does_not_wait_is_warned(kind: str) -> None:
+    warning = f"{QUEUE}: no integration for {kind} is enabled, it does not wait in a queue"
+    document = of_kind(kind, {})
+    assert response(WITH_KUEUES.validate(read(review(document)), find))["warnings"] == [warning]
+    assert "warnings" not in response(WITH_KUEUES.validate(read(review(document, document)), find))
+    assert "warnings" not in response(WITH_KUEUES.validate(read(review(of_kind(kind, {}, labels={}))), find))
+
+
+NONSENSE = [{"spec": {"template": 1}}, {"spec": {"pytorchReplicaSpecs": [1]}}, {"status": []}, {"spec": None}]
+
+
+@pytest.mark.parametrize("kind", [*APPS, "PyTorchJob", "RayCluster"])
+@pytest.mark.parametrize("nonsense", NONSENSE)
+def test_nonsense_of_these_kinds_is_answered_not_raised(kind: str, nonsense: Json) -> None:
+    body = review({"kind": kind, "metadata": {"labels": {QUEUE: "lq"}}} | nonsense)
+    for decide in (WITH_KUEUES.mutate, WITH_KUEUES.validate):
         assert response(decide(read(body), find))["allowed"] in (True, False)

@@ -1,1 +1,1 @@
-"""Jobs and their output, followed while they go on."""
+"""Follows jobs and their output while they run."""

@@ -1,11 +1,12 @@
-"""Shows what one container prints: every line once, over all its attempts, whatever becomes of connections.
+"""Copies the output of one container: every line once, over all its attempts, whatever happens to connections.
 
-Our own server gives the log as the node keeps it (`raw`): so what comes out is what the program wrote, byte for byte,
-with stdout and stderr apart, and what has been rotated away is known. Others give text, all of it shown as stdout.
+Muster's own server returns the log as the node keeps it (`raw`). The output is then byte for byte what the program
+wrote, stdout and stderr are separate, and the size of rotated text is known. Other servers return text, which is all
+shown as stdout.
 
-The API gives the log of a container's newest attempt, and of the one before it; it does not say which attempt that is.
-But stamps grow from attempt to attempt, so one place in time serves for all of them. The stream of the newest attempt
-is opened first and held while the one before is read: so what that one still has to say comes first.
+The API returns the log of a container's newest attempt and of the one before, without the number of the attempt. Time
+stamps grow from attempt to attempt, so one position in time serves for all attempts. The reader opens the stream of the
+newest attempt first, and holds it while it reads the rest of the attempt before.
 """
 
 import asyncio
@@ -24,12 +25,12 @@ from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import STDERR, STDOUT, Attempt, Missing, Run, read_raw
 from muster.runtime.transport import Request, TransportError
 
-# A log stream that broke is taken up again after so long.
+# The pause before a broken log stream is opened again.
 RETRY_SECONDS = 0.5
-# Of a job that is over, output that cannot be read is waited for so long.
+# The time for which the rest of an ended job's output is retried.
 LAST_WORDS_SECONDS = 30.0
 
-# The time up to microseconds, the rest of it, and its zone.
+# The time up to microseconds, the remaining digits, and the zone.
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT[\d:]+(?:\.\d{1,6})?)\d*(\S*)")
 
 Show: TypeAlias = Callable[[bytes, bytes], Awaitable[None]]
@@ -51,7 +52,7 @@ class ContainerLog:
         warn: Callable[[str], None],
         excerpt: Excerpt = WHOLE,
     ) -> None:
-        """`raw`: the server is ours. `warn` gets what the user should know of lines that do not come."""
+        """`raw`: whether the server is Muster's own. `warn`: called with remarks on lines that are missing."""
         self._client = client
         self._clock = clock
         self._path = POD.path(pod.metadata.namespace, pod.metadata.name, "log")
@@ -62,29 +63,29 @@ class ContainerLog:
         self._show = show
         self._lines = Lines(excerpt, show)
         self._since = excerpt.since
-        self._tail = excerpt.tail  # until something has been read
+        self._tail = excerpt.tail  # None once something has been read
         self._warn = warn
-        self._news = asyncio.Event()
+        self._status_changed = asyncio.Event()
         self._place = _Place()
-        self._told = _Told()
-        self._was_let_in = False  # the server has shown it already
-        self._unended: set[bytes] = set()  # streams whose last line has no end so far
+        self._shown_bytes = _ShownBytes()
+        self._was_let_in = False  # whether the server has allowed a read before
+        self._unended: set[bytes] = set()  # streams whose last line is unfinished
         self._failing_since: float | None = None
         self._over_since: float | None = None
-        self.is_cut = False  # the pod went before all of its log could be read
+        self.is_cut = False  # whether the pod was deleted before all of its log was read
 
     def observe(self, status: ContainerStatus) -> None:
-        """The container is now like this."""
+        """Take note of the container's current status."""
         self._status = status
-        self._news.set()
+        self._status_changed.set()
 
     def finish(self) -> None:
-        """No more attempts will begin: `copy` may end."""
+        """Announce that no more attempts begin, so that `copy` may end."""
         self._over_since = self._clock.monotonic()
-        self._news.set()
+        self._status_changed.set()
 
     async def copy(self) -> None:
-        """Show all attempts, until `finish`. Raises `ApiError` if the server refuses for good."""
+        """Show all attempts, until `finish`. Raises `ApiError` if the server refuses permanently."""
         await self._copy()
         await self._lines.finish()
 
@@ -96,18 +97,18 @@ class ContainerLog:
             while self._status.restart_count == attempt:
                 if self._over_since is not None:
                     return
-                self._news.clear()
-                await self._news.wait()
+                self._status_changed.clear()
+                await self._status_changed.wait()
 
     async def copy_once(self, path: str, query: Mapping[str, str]) -> None:
-        """Show what there is now of the log that is there. Raises `ApiError`, `TransportError`."""
+        """Show the current content of the log at this path. Raises `ApiError`, `TransportError`."""
         self._path = path
         async with self._open(**query) as log:
             await self._print(log)
         await self._lines.finish()
 
     async def _read(self) -> bool:
-        """Show the newest attempt to its end, and what is still missing of the one before; False if the pod is gone."""
+        """Show the rest of the previous attempt and the newest attempt to its end; return False if the pod is gone."""
         while True:
             try:
                 async with self._open(follow="true") as newest:
@@ -123,35 +124,38 @@ class ContainerLog:
                     self.is_cut = True
                     return False
                 if error.code == 400 and self._status.state.running is None:
-                    return True  # it ended before it had a log
-                if not self._may_pass(error):
+                    return True  # the container ended before it had a log
+                if not self._is_temporary(error):
                     raise
                 trouble = error
             else:
                 return True
-            if not self._goes_on(trouble):
+            if not self._can_retry(trouble):
                 return False
             await self._clock.sleep(RETRY_SECONDS)
 
-    def _may_pass(self, error: ApiError) -> bool:
-        """Whether to ask again. A server that has just started refuses all until it has read who has which rights."""
+    def _is_temporary(self, error: ApiError) -> bool:
+        """Return whether to retry after this error.
+
+        A server that has just started refuses all requests until it has read the users' rights.
+        """
         return error.code == 429 or error.code >= 500 or (error.code == 403 and self._was_let_in)
 
     async def _catch_up(self) -> None:
-        """Show what has not been shown of the attempt before the newest."""
+        """Show the lines of the previous attempt that have not been shown."""
         try:
-            # Other servers pass over what they do not know, and show the last run that has ended.
+            # Other servers ignore the unknown parameter, and return the last attempt that has ended.
             async with self._open(previous="true", beforeNewest="true") as previous:
                 await self._print(previous)
         except ApiError as error:
-            if error.code != 400:  # there is none
+            if error.code != 400:  # there is no previous attempt
                 raise
 
     def _open(self, **which: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         query = {"container": self._status.name, "timestamps": "true", **which}
         if self._raw:
             query["raw"] = "true"
-        if shown := _STAMP.match(self._place.stamp):  # servers may know less of a second, and must not round it up
+        if shown := _STAMP.match(self._place.stamp):  # a server with less precision must not round the time up
             query["sinceTime"] = (shown[1] + shown[2]).decode()
         elif self._since is not None:
             query["sinceTime"] = self._since.isoformat()
@@ -160,7 +164,7 @@ class ContainerLog:
         return self._client.transport.stream(Request("GET", self._path, query))
 
     async def _print(self, chunks: AsyncIterator[bytes]) -> None:
-        """Show what has not been shown of an attempt's log."""
+        """Show the lines of an attempt's log that have not been shown."""
         self._place = self._place.again()
         await (self._print_raw(chunks) if self._raw else self._print_text(chunks))
 
@@ -172,9 +176,9 @@ class ContainerLog:
                 if isinstance(part, Run):
                     await self._show_run(part)
                     continue
-                if isinstance(part, Attempt) and part.number != self._told.attempt:
+                if isinstance(part, Attempt) and part.number != self._shown_bytes.attempt:
                     await self._end_lines()
-                if missing := self._told.missing(part):
+                if missing := self._shown_bytes.missing(part):
                     await self._show(STDERR, b"[muster: %d bytes are missing here]\n" % missing)
 
     async def _show_run(self, run: Run) -> None:
@@ -183,12 +187,12 @@ class ContainerLog:
             text = text.split(b"\n", shown)[shown] if shown < run.lines else b""
         if text:
             self._failing_since = None
-            self._told.shown(len(text))
+            self._shown_bytes.shown(len(text))
             (self._unended.add if run.goes_on else self._unended.discard)(run.stream)
             await self._lines.add(run.stream, run.stamp, text)
 
     async def _end_lines(self) -> None:
-        """An attempt begins: what the one before it has left unended is not the start of its first line."""
+        """End the unfinished lines of the previous attempt, so that they do not join the new attempt's first lines."""
         while self._unended:
             await self._lines.add(self._unended.pop(), b"", b"\n")
 
@@ -196,7 +200,7 @@ class ContainerLog:
         is_new = True
         async for line in lines(chunks):
             stamp = _STAMP.match(line)
-            if stamp is None:  # the rest of a very long line, or a word of the server's own
+            if stamp is None:  # the rest of a very long line, or a remark of the server
                 text, when = line, b""
             else:
                 text, when = line[stamp.end() + 1 :], stamp[0]
@@ -205,8 +209,8 @@ class ContainerLog:
                 self._failing_since = None
                 await self._lines.add(STDOUT, when, text + b"\n")
 
-    def _goes_on(self, error: ApiError | TransportError) -> bool:
-        """Whether to try again; the user hears of it where the server itself is well."""
+    def _can_retry(self, error: ApiError | TransportError) -> bool:
+        """Return whether to retry after an error; warn the user if the server itself answers."""
         now = self._clock.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -220,18 +224,18 @@ class ContainerLog:
 
 @dataclass(slots=True)
 class _Place:
-    """How far a log has been shown. Lines are in the order of their stamps, which several may share."""
+    """The position up to which a log has been shown, as a time stamp; several lines may share a stamp."""
 
     stamp: bytes = b""
-    shown: int = 0  # lines with that stamp
-    skip: int = 0  # of these, lines still to be passed by when the log is read again
+    shown: int = 0  # the number of shown lines with this stamp
+    skip: int = 0  # how many of them to skip when the log is read again
 
     def again(self) -> "_Place":
-        """The same place in a log that is read from its beginning."""
+        """Return the same position in a log that is read from its beginning again."""
         return _Place(self.stamp, self.shown, self.shown)
 
     def new_of(self, stamp: bytes, lines: int) -> int:
-        """How many of the next lines, all with that stamp, have not been shown: the last ones."""
+        """Return how many of the next lines, all with this stamp, have not been shown; these are the last of them."""
         if stamp < self.stamp:
             return 0
         if stamp > self.stamp:
@@ -244,33 +248,33 @@ class _Place:
 
 
 @dataclass(slots=True)
-class _Told:
-    """How much of an attempt's text the user has seen, or knows to be missing."""
+class _ShownBytes:
+    """The number of bytes of an attempt's text that the user has seen, or knows to be missing."""
 
     attempt: int = -1
     bytes: int = 0
-    at_start: bool = True  # of a log that is read, perhaps once more
+    at_start: bool = True  # whether the reader is at the start of the log, perhaps again
 
     def shown(self, size: int) -> None:
-        """So much more."""
+        """Count this many more bytes as shown."""
         self.bytes += size
         self.at_start = False
 
     def missing(self, part: Attempt | Missing) -> int:
-        """How many bytes this says to be missing that were neither shown before nor told."""
+        """Return how many of the bytes that this part reports missing were neither shown nor reported before."""
         if isinstance(part, Attempt):
             self.at_start = True
             if part.number != self.attempt:
                 self.attempt, self.bytes = part.number, 0
             return 0
-        # At the start it counts from the beginning of the attempt, later from what was read last.
+        # At the start the part counts from the beginning of the attempt, later from the byte that was read last.
         gone = max(part.bytes - self.bytes, 0) if self.at_start else part.bytes
         self.bytes += gone
         return gone
 
 
 def has_log(status: ContainerStatus) -> bool:
-    """Whether an attempt has begun, so that there may be output."""
+    """Return whether an attempt of the container has begun, so that there may be output."""
     return any((status.state.running, status.state.terminated, status.last_state.terminated))
 
 

@@ -1,4 +1,4 @@
-"""The way to the cluster that MultiKueue has run a job in, with the kubeconfig that its manager uses."""
+"""Connects to the worker cluster in which MultiKueue runs a job, with the kubeconfig that the manager uses."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -8,7 +8,7 @@ from muster.actions.following.queuewatch import labels_of
 from muster.api.kueue import MULTI_KUEUE_CLUSTER, WORKLOAD
 from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_LABEL, MULTI_KUEUE_ORIGIN_UID
 from muster.api.status import ApiError, Status
-from muster.insight.quotastate import by_owner
+from muster.insight.quota.state import index_by_owner
 from muster.insight.reader.clusters import connection_to, engine_namespace, origin
 from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.insight.reader.records import filled
@@ -18,32 +18,32 @@ from muster.runtime.clock import RealClock
 from muster.runtime.ids import Random
 from muster.runtime.kube.https import HttpsTransport
 
-# A client of the worker cluster of a name, for as long as the context lasts. Raises `OutOfReachError`.
+# Opens a client of the worker cluster of a name while the context lasts. Raises `OutOfReachError`.
 Reach: TypeAlias = Callable[[str], AbstractAsyncContextManager[Client]]
 
 
 class OutOfReachError(Exception):
-    """A worker cluster that the user cannot ask; says why, and what to do."""
+    """A worker cluster that the user cannot reach; the message says why, and what to do."""
 
 
 async def cluster_of(client: Client, job: JobRecord) -> str:
-    """The cluster that a job runs in, or has run in at last; "" if none does, or that may not be seen."""
+    """Return the worker cluster in which a job runs or last ran, or "" if the user sees none."""
     meta = job.metadata
     workloads = await list_or_none(client, WORKLOAD, meta.namespace, labels=labels_of(meta.uid)) or ()
-    workload = by_owner(workloads).get(meta.uid)
+    workload = index_by_owner(workloads).get(meta.uid)
     return (workload.status.cluster_name or "") if workload is not None else ""
 
 
 async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
-    """What its manager has made of a job in a worker cluster. Raises `ApiError` (NotFound) if that is not there.
+    """Return the copy of a job that its manager created in a worker cluster. Raises `ApiError` (NotFound).
 
-    Another's of its name is not it: the credential with which a worker is asked is the manager's, and may do more than
-    the user may.
+    A job of the same name that was not created for this one does not count: the request uses the manager's credential,
+    which may have more rights than the user.
     """
     copy = await filled(there, await there.get(job.kind, job.metadata.name, job.metadata.namespace))
     meta = copy.metadata
     mark, uid = meta.labels.get(MULTI_KUEUE_ORIGIN_LABEL, ""), meta.annotations.get(MULTI_KUEUE_ORIGIN_UID, "")
-    # Kueue as manager does not say for which job it has made one.
+    # A copy that Kueue created names its manager, but not the job.
     if mark and (uid == job.metadata.uid if uid else mark == await origin(client)):
         return copy
     problem = f"the {job.kind.kind} {meta.name} that is there was not made for it"
@@ -51,7 +51,7 @@ async def copy_of(client: Client, there: Client, job: JobRecord) -> JobRecord:
 
 
 def reaching(client: Client) -> Reach:
-    """With what the server of a manager tells this user."""
+    """Return a function that opens a client of a worker cluster with the kubeconfig from the manager."""
 
     @asynccontextmanager
     async def reach(name: str) -> AsyncIterator[Client]:
@@ -63,13 +63,13 @@ def reaching(client: Client) -> Reach:
 
 @asynccontextmanager
 async def tunneling(client: Client, name: str) -> AsyncIterator[HttpsTransport]:
-    """The same, for what goes into pods as well. Raises `OutOfReachError`."""
+    """Open a transport to a worker cluster that also reaches into pods. Raises `OutOfReachError`."""
     cluster = await get_or_none(client, MULTI_KUEUE_CLUSTER, name)
     if cluster is None:
-        raise OutOfReachError(f"{_advice(name)}: it is not there any more, or may not be seen by you")
+        raise OutOfReachError(f"{_advise(name)}: it is not there any more, or may not be seen by you")
     config = await connection_to(client, cluster, await engine_namespace(client))
     if isinstance(config, str):
-        raise OutOfReachError(f"{_advice(name)}: {config}")
+        raise OutOfReachError(f"{_advise(name)}: {config}")
     transport = HttpsTransport(config, RealClock(), Random())
     try:
         yield transport
@@ -77,5 +77,5 @@ async def tunneling(client: Client, name: str) -> AsyncIterator[HttpsTransport]:
         await transport.close()
 
 
-def _advice(name: str) -> str:
-    return f"it is in cluster {name}; ask there, with --kubeconfig"
+def _advise(name: str) -> str:
+    return f"the job is in cluster {name}; use that cluster's --kubeconfig"

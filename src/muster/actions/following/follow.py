@@ -1,4 +1,4 @@
-"""Follows a job: prints what its workers print, says on stderr what it waits for, and returns how it ended."""
+"""Follows a job: prints the output of its workers, says on stderr what the job waits for, and returns how it ended."""
 
 import asyncio
 from collections import Counter
@@ -21,14 +21,17 @@ from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
 from muster.api.kueue import WORKLOAD
 from muster.api.meta import ObjectMeta
+from muster.api.ours.embedded import SERVER_MARK
 from muster.api.pods import ended_with_cluster, is_active
 from muster.api.status import ApiError
-from muster.insight.attempts import Attempt, attempts, chosen
-from muster.insight.failures import absent
-from muster.insight.jobstate import Ending, JobState, ending, job_state
+from muster.insight.jobs.attempts import Attempt, choose_attempts, list_attempts
+from muster.insight.jobs.failures import describe_absent
+from muster.insight.jobs.state import Ending, JobState, find_ending, find_job_state
+from muster.insight.jobs.tally import Tally, count_workers
+from muster.insight.reader.history import recalled_job
 from muster.insight.reader.queues import is_embedded
-from muster.insight.record import JobRecord, record_of, statuses
-from muster.insight.tally import Tally, tally
+from muster.insight.record import JobRecord, container_statuses, record_of
+from muster.jobs.interruption import ENDED_WITH_CLUSTER
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import KeptPod
@@ -39,17 +42,17 @@ from muster.runtime.refusals import is_refusal
 from muster.runtime.transport import Request, TransportError
 
 if TYPE_CHECKING:
-    from muster.insight.never import Room
+    from muster.insight.forecasts.never import Room
 
 T = TypeVar("T")
 
 
-# The server is asked this often whether it is there, waited for that long, and given up after so long without a word.
+# The pause between probes of the server, the timeout of a probe, and the silence after which the follower gives up.
 PROBE_SECONDS = 2.0
 PROBE_TIMEOUT_SECONDS = 10.0
 GONE_SECONDS = 30.0
 
-# A sweep is looked at again after so long for each of its pods.
+# The pause between two readings of a sweep, for each of its pods.
 SECONDS_PER_TRIAL = 0.0001
 
 _DELETED = Ending(1, "it was deleted")
@@ -57,12 +60,12 @@ _DELETED = Ending(1, "it was deleted")
 
 @dataclass(slots=True)
 class Follower:
-    """One job under observation.
+    """The observation of one job, until it ends.
 
-    show: gets all output, with what its worker is called and the stream.
-    report: gets every change. count: gets every change of how far its workers are.
-    warn: gets what the user should know of output that does not come, and of a server that does not answer.
-    reach: the way to other clusters that run the job; without it, no output comes from there.
+    show: called with all output, with the title of its worker and the stream.
+    report: called with every new state. count: called with every change of the workers' progress.
+    warn: called with remarks on missing output, and on a server that does not answer.
+    reach: opens clients of worker clusters that run the job; without it, output from there is not shown.
     """
 
     client: Client
@@ -79,24 +82,28 @@ class Follower:
     reach: Reach | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _logs: dict[tuple[str, str], ContainerLog] = field(default_factory=dict)  # by pod and container
-    _room: "tuple[str, Room] | None" = None  # in the cluster, when the job began to wait for that reason
+    _room: "tuple[str, Room] | None" = (
+        None  # the reason for which the job waits, and the cluster's room when it began to
+    )
     _copies: list[asyncio.Task[None]] = field(default_factory=list)
-    _raw: bool = False  # the server is ours, and gives logs as they are
-    _stopping: bool = False  # the whole cluster is: the job's pods have ended with it
-    _there: dict[str, asyncio.Task[None]] = field(default_factory=dict)  # who follows it in other clusters, by cluster
-    _known_there: set[str] = field(default_factory=set)  # the UIDs of its copies there
+    _raw: bool = False  # whether the server is Muster's own, which returns logs unchanged
+    _stopping: bool = False  # whether the job's pods have ended because the cluster stops
+    _there: dict[str, asyncio.Task[None]] = field(default_factory=dict)  # the followers in worker clusters
+    _known_there: set[str] = field(
+        default_factory=set
+    )  # UIDs of the copies that are followed, and clusters out of reach
     _ended_there: Ending | None = None
 
     async def run(self, job: JobRecord | None = None) -> Ending:
-        """Follow the job to its end, and its output to the last line. job: what there is to know of it, if it is known.
+        """Follow the job to its end, and its output to the last line. job: its record, if the caller has read it.
 
-        Raises `ApiError` (NotFound; output that may not be read), `TransportError` when the server is gone for good.
+        Raises `ApiError` (NotFound; output that the user may not read), `TransportError` when the server stays gone.
         """
         job = job or await get_job(self.client, self.name, self.namespace)
         self._raw = self.show is not None and await is_embedded(self.client)
         watched = _Watched.of(self, job)
-        pods = self.informer(POD, labels=job.pod_labels)
-        queue = await self._queue(job.metadata.uid)
+        pods = self.informer(POD, labels=job.pod_selector)
+        queue = await self._make_queue_watch(job.metadata.uid)
         informers: list[Informer[Any]] = [*watched.informers, pods, *([queue.workloads] if queue is not None else [])]
         for informer in informers:
             informer.on_change(lambda _old, _new: self._changed.set())
@@ -107,7 +114,7 @@ class Follower:
                 try:
                     for informer in informers:
                         await informer.synced.wait()
-                    return await self._until_finished(group, job.metadata.uid, watched, pods, queue)
+                    return await self._until_finished(group, job, watched, pods, queue)
                 finally:
                     for task in (*helpers, *self._copies):
                         task.cancel()
@@ -115,40 +122,40 @@ class Follower:
             raise failures.exceptions[0] from None
 
     def informer(self, kind: Kind[T], *, labels: str = "", fields: str = "") -> "Informer[T]":
-        """One that follows a kind quietly."""
+        """Return an informer of a kind that does not report transport errors."""
         return _QuietInformer(
             self.client, kind, self.clock, self.random, namespace=self.namespace, labels=labels, fields=fields
         )
 
     async def print_once(self, job: JobRecord, number: int | None = None, *, previous: bool = False) -> None:
-        """Show the output of the job that there is now, as `attempts.chosen` says.
+        """Show the existing output of the job; `choose_attempts` says which attempts.
 
-        Raises `ApiError`, `TransportError`; `LookupError` if an attempt is asked for that none has.
+        Raises `ApiError`, `TransportError`; `LookupError` if no container has the requested attempt.
         """
         assert self.show is not None
-        if job.elsewhere is not None and (cluster := await cluster_of(self.client, job)):
+        if job.remote_counts is not None and (cluster := await cluster_of(self.client, job)):
             await self._print_there(job, cluster, number, previous=previous)
             return
         self._raw = await is_embedded(self.client)
-        pods = (await self.client.list(POD, self.namespace, labels=job.pod_labels)).items
-        found = await self._attempts(job, [pod for pod in pods if job.owns(pod)])
-        wanted = chosen(found, number, previous=previous)
-        if not wanted and (previous or number is not None):
-            runs = Counter((attempt.worker, attempt.container) for attempt in found)
+        pods = (await self.client.list(POD, self.namespace, labels=job.pod_selector)).items
+        attempts = await self._list_attempts(job, [pod for pod in pods if job.owns(pod)])
+        chosen_attempts = choose_attempts(attempts, number, previous=previous)
+        if not chosen_attempts and (previous or number is not None):
+            runs = Counter((attempt.worker, attempt.container) for attempt in attempts)
             most = max(runs.values(), default=0)
             raise LookupError(f"{self.name} has {most} {'attempt' if most == 1 else 'attempts'} with a log")
-        if not found:
-            self.warn(_unheard(job, self.excerpt))
-        for attempt in wanted:
-            await self._log_of(job, attempt).copy_once(attempt.path, attempt.query)
+        if not attempts:
+            self.warn(_explain_no_output(job, self.excerpt))
+        for attempt in chosen_attempts:
+            await self._make_log_of_attempt(job, attempt).copy_once(attempt.path, attempt.query)
 
     async def _print_there(self, job: JobRecord, cluster: str, number: int | None, *, previous: bool) -> None:
-        """Show the output that there is in another cluster."""
+        """Show the existing output in a worker cluster."""
         if self.reach is None:
             return
         try:
             async with self.reach(cluster) as client:
-                there = self._elsewhere(client)
+                there = self._make_follower_there(client)
                 copy = await copy_of(self.client, client, job)
                 await there.print_once(copy, number, previous=previous)
         except OutOfReachError as error:
@@ -156,10 +163,10 @@ class Follower:
         except ApiError as error:
             if not is_refusal(error, "NotFound"):
                 raise
-            self.warn(f"{self.name}: it ran in cluster {cluster}, where nothing of it is left, its output neither")
+            self.warn(f"{self.name}: it ran in cluster {cluster}, which has deleted it with its output")
 
     async def _follow_there(self, job: JobRecord, cluster: str) -> None:
-        """Show what the job prints in another cluster, to its end there. What fails there is said, and not raised."""
+        """Show the job's output in a worker cluster, to its end there. Failures become warnings."""
         assert self.reach is not None
         try:
             async with self.reach(cluster) as client:
@@ -167,17 +174,17 @@ class Follower:
                 if copy.metadata.uid in self._known_there:
                     return
                 self._known_there.add(copy.metadata.uid)
-                ending = await self._elsewhere(client).run(copy)
+                ending = await self._make_follower_there(client).run(copy)
                 self._ended_there = ending if ending != _DELETED else None
         except OutOfReachError as error:
             self._known_there.add(cluster)
             self.warn(f"{self.name}: {error}")
         except (ApiError, TransportError) as error:
-            if not is_refusal(error, "NotFound"):  # it is on its way, or has gone again
-                self.warn(f"{self.name}: what it prints in cluster {cluster} is not shown: {error}")
+            if not is_refusal(error, "NotFound"):  # the copy is not created yet, or deleted already
+                self.warn(f"{self.name}: its output in cluster {cluster} is not shown: {error}")
 
-    def _elsewhere(self, client: Client) -> "Follower":
-        """Of its copy in another cluster."""
+    def _make_follower_there(self, client: Client) -> "Follower":
+        """Return a follower of the job's copy in a worker cluster."""
         return Follower(
             client,
             self.clock,
@@ -189,57 +196,56 @@ class Follower:
             excerpt=self.excerpt,
         )
 
-    def _look_elsewhere(self, group: asyncio.TaskGroup, job: JobRecord, cluster: str) -> None:
-        """Follow it there, unless that is done or cannot be."""
+    def _follow_elsewhere(self, group: asyncio.TaskGroup, job: JobRecord, cluster: str) -> None:
+        """Start to follow the job in its worker cluster, unless that has been done or is impossible."""
         before = self._there.get(cluster)
-        wanted = self.show is not None and self.reach is not None and cluster and cluster not in self._known_there
-        if wanted and (before is None or before.done()):
+        can_follow = self.show is not None and self.reach is not None and cluster and cluster not in self._known_there
+        if can_follow and (before is None or before.done()):
             self._there[cluster] = task = group.create_task(self._follow_there(job, cluster), name=f"in-{cluster}")
             self._copies.append(task)
 
     async def _print_gone(self, job: JobRecord, pods: list[Pod]) -> None:
-        """Show what pods have left that went before they could be followed, or could be to the end."""
+        """Show the kept output of pods that went before they were followed to their end."""
         if self.show is None or not self._raw:
             return
         try:
-            for attempt in chosen(await self._attempts(job, pods), None, previous=False):
+            for attempt in choose_attempts(await self._list_attempts(job, pods), None, previous=False):
                 followed = self._logs.get((attempt.uid, attempt.container))
                 if attempt.gone and (followed is None or followed.is_cut):
-                    await (followed or self._log_of(job, attempt)).copy_once(attempt.path, attempt.query)
+                    await (followed or self._make_log_of_attempt(job, attempt)).copy_once(attempt.path, attempt.query)
         except (ApiError, TransportError) as error:
-            if not is_refusal(error, "NotFound"):  # the job is gone, and all of it
-                self.warn(f"what gone workers of {self.name} have printed is not shown: {error}")
+            if not is_refusal(error, "NotFound"):  # the job was deleted with all its output
+                self.warn(f"the output of deleted workers of {self.name} is not shown: {error}")
 
-    async def _attempts(self, job: JobRecord, pods: list[Pod]) -> list[Attempt]:
-        kept: list[KeptPod] = []
+    async def _list_attempts(self, job: JobRecord, pods: list[Pod]) -> list[Attempt]:
+        kept_pods: list[KeptPod] = []
         if self._raw:
             answer = await self.client.raw(Request("GET", job.kind.path(self.namespace, self.name, "log")))
-            kept = msgspec.json.decode(answer.body, type=_Kept).items
-        found = attempts(job, pods, kept, ours=self._raw)
-        return [attempt for attempt in found if self.excerpt.has(attempt.rank)]
+            kept_pods = msgspec.json.decode(answer.body, type=_Kept).items
+        attempts = list_attempts(job, pods, kept_pods, ours=self._raw)
+        return [attempt for attempt in attempts if self.excerpt.has(attempt.rank)]
 
     async def _until_gone(self) -> None:
-        """Raises `TransportError` once the cluster was stopped, or the server has not answered for too long."""
-        answered, is_there = self.clock.monotonic(), True
+        """Probe the server. Raises `TransportError` once the cluster was stopped, or after a long silence."""
+        probe = Request("GET", "/version", timeout_seconds=PROBE_TIMEOUT_SECONDS)
+        answered, is_there, is_ours = self.clock.monotonic(), True, False
         while True:
             try:
-                await self.client.transport.request(Request("GET", "/version", timeout_seconds=PROBE_TIMEOUT_SECONDS))
+                is_ours = SERVER_MARK.encode() in (await self.client.transport.request(probe)).body
                 answered, is_there = self.clock.monotonic(), True
             except TransportError as error:
                 if self._stopping:
-                    again = f"the job goes on at the next muster up: muster logs -f {self.name}"
-                    raise TransportError(f"the cluster was stopped; {again}") from error
+                    advice = f"the job goes on at the next muster up: muster logs -f {self.name}"
+                    raise TransportError(f"the cluster was stopped; {advice}") from error
                 if self.clock.monotonic() - answered >= GONE_SECONDS:
-                    raise TransportError(
-                        f"gave up on {self.name}: the server has been gone for {GONE_SECONDS:g} s: {error}"
-                    ) from error
+                    raise TransportError(_explain_giving_up(self.name, error, ours=is_ours)) from error
                 if is_there:
                     self.warn(f"{self.name}: the server does not answer; trying for {GONE_SECONDS:g} s: {error}")
                 is_there = False
             await self.clock.sleep(PROBE_SECONDS)
 
-    async def _queue(self, job_uid: str) -> QueueWatch | None:
-        """None where there are no Workloads to be seen."""
+    async def _make_queue_watch(self, job_uid: str) -> QueueWatch | None:
+        """Return the watch on the job's Workload; None where the user sees no Workloads."""
         if not await has_workloads(self.client, self.namespace, job_uid):
             return None
         return QueueWatch(self.client, self.clock, self.informer(WORKLOAD, labels=labels_of(job_uid)), job_uid)
@@ -247,14 +253,14 @@ class Follower:
     async def _until_finished(
         self,
         group: asyncio.TaskGroup,
-        uid: str,
+        first: JobRecord,
         watched: "_Watched",
         pods: Informer[Pod],
         queue: QueueWatch | None,
     ) -> Ending:
         last: JobState | None = None
         counted: Tally | None = None
-        late, quiet = "", False
+        uid, late, quiet, interruptions = first.metadata.uid, "", False, first.interruptions
         earlier = {pod.metadata.uid for pod in pods.all() if ended_with_cluster(pod)}
         while True:
             self._changed.clear()
@@ -263,54 +269,67 @@ class Follower:
                 await self._drain()
                 return _DELETED
             mine = [pod for pod in pods.all() if job.owns(pod)]
+            if first.end is not None:
+                job = await recalled_job(self.client, job, mine)
             self._observe(group, job, mine)
-            self._stopping = _ends_with_cluster(pod for pod in mine if pod.metadata.uid not in earlier)
-            stands = await queue.quota_state() if queue is not None else None
-            self._look_elsewhere(group, job, stands.cluster if stands is not None else "")
-            state = job_state(job, mine, stands)
-            state = await self._doubted(job, state)
-            if quiet and state.outside:  # as a rule it is taken in at once
-                state = await self._kept_out(uid, state)
-            late = absent(job, mine) or late
+            was_stopped = job.interruptions > interruptions and job.last_interruption.endswith(ENDED_WITH_CLUSTER)
+            stopped = self._stopping or was_stopped
+            self._stopping = _ends_with_cluster(
+                (pod for pod in mine if pod.metadata.uid not in earlier), stopped=stopped
+            )
+            quota_state = await queue.quota_state() if queue is not None else None
+            self._follow_elsewhere(group, job, quota_state.cluster if quota_state is not None else "")
+            if interruptions < job.interruptions and not self._stopping:
+                self.warn(f"{self.name} was interrupted: {job.last_interruption}")
+            interruptions = job.interruptions
+            state = find_job_state(job, mine, quota_state)
+            state = await self._add_verdict(job, state)
+            if quiet and state.outside:  # a queue usually accepts a job at once
+                state = await self._add_refusal(uid, state)
+            late = describe_absent(job, mine) or late
             if state != last and not self._stopping:
                 self.report(state)
                 last = state
-            if job.array is None and (now := tally(job, mine)) != counted:
+            if job.array is None and (now := count_workers(job, mine)) != counted:
                 self.count(now)
                 counted = now
             if state.finished:
-                mine = await self._as_they_ended(job, mine)
+                mine = await self._list_final_pods(job, mine)
                 self._observe(group, job, mine)
                 await self._drain()
                 await self._print_gone(job, mine)
-                return await self._ending(job, ending(job, mine, late))
-            waits = state.outside or (stands is not None and stands.waits)
-            if job.array is not None:  # many trials change often, and each time all of them are looked at
+                return await self._find_ending(job, find_ending(job, mine, late))
+            waits = state.outside or (quota_state is not None and quota_state.waits)
+            if job.array is not None:  # many trials change often, and each change reads all of them
                 await self.clock.sleep(len(mine) * SECONDS_PER_TRIAL)
-            quiet = not await self._change(POSITION_SECONDS if waits else None)
+            quiet = not await self._wait_for_change(POSITION_SECONDS if waits else None)
 
-    async def _ending(self, job: JobRecord, here: Ending) -> Ending:
-        """How it ended; the cluster that ran it knows with which code."""
+    async def _find_ending(self, job: JobRecord, here: Ending) -> Ending:
+        """Return the ending of the job, with the exit code from the cluster that ran it."""
         there = self._ended_there
-        if here.code and there is None and job.elsewhere is not None:
-            there = await self._told_there(job)
+        if here.code and there is None and job.remote_counts is not None:
+            there = await self._find_ending_there(job)
         return there if here.code and there is not None and there.code else here
 
-    async def _told_there(self, job: JobRecord) -> Ending | None:
-        """What is to be seen of its end in the cluster that ran it; None if that cannot be asked."""
+    async def _find_ending_there(self, job: JobRecord) -> Ending | None:
+        """Return the ending that the worker cluster shows; None if the worker cluster cannot be reached."""
         cluster = await cluster_of(self.client, job)
         if not cluster or self.reach is None:
             return None
         try:
             async with self.reach(cluster) as client:
                 copy = await copy_of(self.client, client, job)
-                pods = (await client.list(POD, self.namespace, labels=copy.pod_labels)).items
-                return ending(copy, [pod for pod in pods if copy.owns(pod)])
+                pods = (await client.list(POD, self.namespace, labels=copy.pod_selector)).items
+                mine = [pod for pod in pods if copy.owns(pod)]
+                return find_ending(await recalled_job(client, copy, mine), mine)
         except (ApiError, OutOfReachError, TransportError):
             return None
 
-    async def _doubted(self, job: JobRecord, state: JobState) -> JobState:
-        """With the reason why it cannot start as things are; found out again when it waits for something else."""
+    async def _add_verdict(self, job: JobRecord, state: JobState) -> JobState:
+        """Return the state with the reason why the job can never start, if it cannot.
+
+        The survey of the cluster is repeated when the job waits for another reason.
+        """
         if not state.stuck:
             return state
         if self._room is None or self._room[0] != state.reason:
@@ -321,65 +340,65 @@ class Follower:
                 self._room = state.reason, await survey(Lists(self.client), self.namespace)
             except (ApiError, TransportError):
                 return state
-        from muster.insight.never import doubted  # it takes a while to load
+        from muster.insight.forecasts.never import with_verdict  # importing it takes long
 
-        return doubted(job, state, self._room[1])
+        return with_verdict(job, state, self._room[1])
 
-    async def _kept_out(self, uid: str, state: JobState) -> JobState:
-        """With the reason why its queue does not take it in, if that is told."""
+    async def _add_refusal(self, uid: str, state: JobState) -> JobState:
+        """Return the state with the reason why the queue does not accept the job, if there is one."""
         from muster.insight.reader.jobs import uncomposed
 
         try:
-            return state.kept_out((await uncomposed(self.client, self.namespace)).get(uid, ""))
-        except TransportError:  # whether the server is there is watched elsewhere
+            return state.with_refusal((await uncomposed(self.client, self.namespace)).get(uid, ""))
+        except TransportError:  # `_until_gone` watches whether the server answers
             return state
 
-    async def _change(self, seconds: float | None) -> bool:
-        """Wait until something changed, or for so long; whether something has."""
+    async def _wait_for_change(self, seconds: float | None) -> bool:
+        """Wait for a change, for this many seconds at most; return whether there was one."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._changed.wait()
         except TimeoutError:
             return False
 
-    async def _as_they_ended(self, job: JobRecord, known: list[Pod]) -> list[Pod]:
-        """The pods of a job that has just finished: what is known of them may be older than what is known of it."""
+    async def _list_final_pods(self, job: JobRecord, known: list[Pod]) -> list[Pod]:
+        """Return the current pods of a job that has just finished, which may be newer than the followed ones."""
         try:
-            now = (await self.client.list(POD, self.namespace, labels=job.pod_labels)).items
+            current = (await self.client.list(POD, self.namespace, labels=job.pod_selector)).items
         except (ApiError, TransportError):
-            return known  # good enough, as a rule
-        newest = {pod.metadata.uid: pod for pod in (*known, *now) if job.owns(pod)}
+            return known  # the known states usually suffice
+        newest = {pod.metadata.uid: pod for pod in (*known, *current) if job.owns(pod)}
         return list(newest.values())
 
     async def _drain(self) -> None:
-        """Wait for the last lines."""
+        """Wait for the last lines of all logs."""
         for log in self._logs.values():
             log.finish()
         if self._copies:
             await asyncio.wait(self._copies)
 
     def _observe(self, group: asyncio.TaskGroup, job: JobRecord, pods: list[Pod]) -> None:
-        """Follow every container that has started, and tell those that are followed how they are."""
+        """Start to follow every container that has started, and pass new states to the logs that are followed."""
         for pod in pods:
             rank = job.rank(pod)
             self.observe(pod, rank)
-            for status in statuses(pod) if self._shows(rank) else ():
+            for status in container_statuses(pod) if self._is_shown(rank) else ():
                 key = pod.metadata.uid, status.name
                 if key in self._logs:
                     self._logs[key].observe(status)
                 elif has_log(status):
-                    self._logs[key] = log = self._log(pod, status, job.title(rank))
+                    self._logs[key] = log = self._make_log(pod, status, job.title_of(rank))
                     self._copies.append(group.create_task(log.copy(), name=f"logs-{key_of(pod)}"))
 
-    def _shows(self, rank: str) -> bool:
-        """Whether the output of this worker is wanted."""
+    def _is_shown(self, rank: str) -> bool:
+        """Return whether the output of this worker is shown."""
         return self.show is not None and self.excerpt.has(rank)
 
-    def _log_of(self, job: JobRecord, attempt: Attempt) -> ContainerLog:
+    def _make_log_of_attempt(self, job: JobRecord, attempt: Attempt) -> ContainerLog:
         pod = Pod(metadata=ObjectMeta(name=attempt.pod, namespace=self.namespace))
-        return self._log(pod, ContainerStatus(name=attempt.container), job.title(attempt.rank))
+        return self._make_log(pod, ContainerStatus(name=attempt.container), job.title_of(attempt.rank))
 
-    def _log(self, pod: Pod, status: ContainerStatus, title: str) -> ContainerLog:
+    def _make_log(self, pod: Pod, status: ContainerStatus, title: str) -> ContainerLog:
         assert self.show is not None
         show = partial(self.show, title)
         return ContainerLog(
@@ -387,8 +406,8 @@ class Follower:
         )
 
 
-def _unheard(job: JobRecord, excerpt: Excerpt) -> str:
-    """Why there is no output of a job's workers, or of those that are asked for."""
+def _explain_no_output(job: JobRecord, excerpt: Excerpt) -> str:
+    """Return why there is no output of a job's workers, or of the selected ones."""
     name = job.metadata.name
     whose = " of that rank" if len(excerpt.ranks) == 1 else " of those ranks" if excerpt.ranks else ""
     if job.end is not None:
@@ -396,15 +415,29 @@ def _unheard(job: JobRecord, excerpt: Excerpt) -> str:
     return f"{name}: there is no output{whose} yet; muster why {name} says what it waits for"
 
 
-def _ends_with_cluster(pods: Iterable[Pod]) -> bool:
-    """Whether pods have ended with the cluster, and none is on a node any more."""
-    found = list(pods)
-    return any(map(ended_with_cluster, found)) and not any(is_active(pod) and pod.spec.node_name for pod in found)
+def _explain_giving_up(name: str, error: TransportError, *, ours: bool) -> str:
+    """Return why the follower leaves, and how the user sees the job again. ours: whether `muster up` starts the server.
+
+    The nodes run the pods of a job without a server.
+    """
+    when = "start the cluster again with muster up --detach, then" if ours else "once the server answers"
+    gone = f"gave up on {name}: the server has been gone for {GONE_SECONDS:g} s"
+    return f"{gone}; the job goes on; {when}: muster logs -f {name} ({error})"
+
+
+def _ends_with_cluster(pods: Iterable[Pod], *, stopped: bool) -> bool:
+    """Return whether the pods ended because the cluster stopped, and none is on a node any more.
+
+    stopped: whether pods ended so and may be deleted. Their job creates new pods at once, which wait for a node.
+    """
+    all_pods = list(pods)
+    ended = stopped or any(map(ended_with_cluster, all_pods))
+    return ended and not any(is_active(pod) and pod.spec.node_name for pod in all_pods)
 
 
 @dataclass(frozen=True, slots=True)
 class _Watched:
-    """What there is now of the job that is followed: its object, and if that is a JobSet, its Jobs."""
+    """The informers of the followed job: of its object, and of the Jobs of a JobSet."""
 
     key: str
     jobs: Informer[Job]
@@ -412,7 +445,7 @@ class _Watched:
 
     @classmethod
     def of(cls, follower: Follower, job: JobRecord) -> "_Watched":
-        """Of a job that was found."""
+        """Return the informers for a job."""
         name = follower.name
         key, by_name = f"{follower.namespace}/{name}", f"metadata.name={name}"
         if job.kind == JOB:
@@ -422,25 +455,25 @@ class _Watched:
 
     @property
     def informers(self) -> list[Informer[Any]]:
-        """What has to run."""
+        """The informers to run."""
         return [self.jobs] if self.sets is None else [self.sets, self.jobs]
 
     def now(self) -> JobRecord | None:
-        """The job; None if it is not there."""
-        found = self.jobs.get(self.key) if self.sets is None else self.sets.get(self.key)
-        return record_of(found, self.jobs.all()) if found is not None else None
+        """Return the current record of the job; None if the job does not exist."""
+        source = self.jobs.get(self.key) if self.sets is None else self.sets.get(self.key)
+        return record_of(source, self.jobs.all()) if source is not None else None
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """What a Job's `log` says."""
+    """The response of a job's `log` subresource."""
 
     items: list[KeptPod]
 
 
 class _QuietInformer(Informer[T]):
-    """Leaves it to the follower to say, once, that the server does not answer.
+    """An informer that leaves reports about an unreachable server to the follower, which reports once.
 
-    Who may list and not watch is told what comes of listing again.
+    A user who may list but not watch learns of errors from the next list.
     """
 
     def _report(self, error: ApiError | TransportError) -> None:

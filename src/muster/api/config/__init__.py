@@ -23,6 +23,7 @@ from muster.api.config.types import (
     Scheduling,
     WaitForPodsReady,
 )
+from muster.api.config.unread import warnings
 from muster.api.config.written import Written, meaning
 from muster.api.validation.fields import required, unsupported
 
@@ -68,7 +69,7 @@ class ConfigurationError(ValueError):
 
 
 def load(text: str, *, embedded: bool = False) -> Configuration:
-    """The settings that a file makes, one YAML or JSON document. Raises `ConfigurationError`.
+    """Return the settings that a file makes, one YAML or JSON document. Raises `ConfigurationError`.
 
     embedded: of which kinds queue, and of features, what the file does not say is as in `EMBEDDED`.
     """
@@ -86,11 +87,11 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
         lines[-1] = "and more"
     if lines:
         raise ConfigurationError(*lines)
-    return configuration
+    return msgspec.structs.replace(configuration, warnings=tuple(warnings(written, configuration)))
 
 
 def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Configuration:
-    """A file that is silent about the kinds that queue does not take any of them out of the queues."""
+    """Complete a file's settings: one that is silent about the kinds that queue keeps all of them in the queues."""
     named, integrations = document.get("integrations"), configuration.integrations
     if not (isinstance(named, dict) and named.get("frameworks")):
         integrations = msgspec.structs.replace(integrations, frameworks=EMBEDDED.integrations.frameworks)
@@ -114,7 +115,7 @@ def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def _version(document: dict[str, Any]) -> str:
-    """The version of a document that is a Configuration."""
+    """Return the version of a document that is a Configuration."""
     problems = []
     version, kind = document.get("apiVersion"), document.get("kind")
     if version is None:

@@ -1,5 +1,6 @@
-"""What a server tells of its Configuration, where Kubernetes' components tell theirs: what decides which pods come,
-and where they go.
+"""Writes and reads the document in which a server publishes its Configuration, as Kubernetes' components do.
+
+The document holds what decides which pods are created, and where they go.
 """
 
 from collections.abc import Mapping
@@ -14,17 +15,16 @@ CONFIGZ = "/configz"
 
 _SCHEDULING = "muster.scheduling"
 _GROUPS = "muster.groupScheduling"
-_DURATION = "minimumRunTime"
+_DURATIONS = ("minimumRunTime", "recoveryTimeout")
 _NAMESPACE = "namespace"
 _ORIGIN = "multiKueue.origin"
 
 
 def configz(configuration: Configuration) -> dict[str, Any]:
-    """The document: settings that are as by default are left out."""
+    """Return the document: settings that are as by default are left out."""
     ours = configuration.muster
     scheduling = msgspec.to_builtins(ours.scheduling)
-    if _DURATION in scheduling:
-        scheduling[_DURATION] = durations.format(ours.scheduling.minimum_run_time)
+    scheduling |= {name: durations.format(scheduling[name]) for name in _DURATIONS if name in scheduling}
     named = {
         key: name
         for key, name, usual in (
@@ -37,10 +37,12 @@ def configz(configuration: Configuration) -> dict[str, Any]:
 
 
 def settings_of(document: Mapping[str, Any]) -> Muster:
-    """What it says of both. Raises `ValidationError` or `DurationError` if it is no such document."""
+    """Return the settings in a configz document.
+
+    Raises `ValidationError` or `DurationError` if it is no such document.
+    """
     scheduling = msgspec.convert(document.get(_SCHEDULING, {}), dict[str, Any])
-    if _DURATION in scheduling:
-        scheduling = scheduling | {_DURATION: durations.parse(scheduling[_DURATION])}
+    scheduling |= {name: durations.parse(scheduling[name]) for name in _DURATIONS if name in scheduling}
     return Muster(
         scheduling=msgspec.convert(scheduling, Scheduling),
         group_scheduling=msgspec.convert(document.get(_GROUPS, {}), GroupScheduling),
@@ -48,10 +50,10 @@ def settings_of(document: Mapping[str, Any]) -> Muster:
 
 
 def namespace_of(document: Mapping[str, Any]) -> str:
-    """Where the engine has what it reads itself. Raises `ValidationError` if it is no such document."""
+    """Return the namespace of the engine's own objects. Raises `ValidationError` if the document is no configz."""
     return msgspec.convert(document.get(_NAMESPACE, NAMESPACE), str)
 
 
 def origin_of(document: Mapping[str, Any]) -> str:
-    """What marks the objects of a MultiKueue manager. Raises `ValidationError` if it is no such document."""
+    """Return what marks the objects of a MultiKueue manager. Raises `ValidationError` if it is no such document."""
     return msgspec.convert(document.get(_ORIGIN, MultiKueue().origin), str)

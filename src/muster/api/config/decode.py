@@ -1,4 +1,4 @@
-"""A document of settings, read strictly: everything that it says must have a meaning.
+"""Reads a document of settings strictly: everything in it must have a meaning.
 
 `read` goes through the document along the type, so that one look finds all that is wrong, each with its path. What
 cannot be used is left at its default, for the rules to go on with.
@@ -34,7 +34,7 @@ class _Unusable(Exception):  # noqa: N818  (a signal: the problem is noted alrea
 
 
 def read(document: Mapping[str, Any], type_: type[T], version: str) -> tuple[T, list[Problem]]:
-    """The document as a struct, with all that is wrong with it."""
+    """Return the document as a struct, with all that is wrong with it."""
     reader = _Reader(version)
     form = inspect.type_info(type_)
     assert isinstance(form, inspect.StructType)
@@ -148,7 +148,7 @@ class _Reader:
 
 
 def _plain(type_: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
-    """The type without `| None` and what is only said about it, which comes beside it."""
+    """Return the type without `| None` and annotations, and the annotations."""
     extra: dict[str, Any] = {}
     while True:
         if isinstance(type_, inspect.Metadata):
@@ -161,7 +161,7 @@ def _plain(type_: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
 
 
 def printable(key: str) -> str:
-    """A key as a path may show it: hostile ones are cut and quoted."""
+    """Return a key as a path may show it: hostile ones are cut and quoted."""
     short = key if len(key) <= _SHOWN else f"{key[:_SHOWN]}..."
     return short if short.isprintable() else json.dumps(short)
 

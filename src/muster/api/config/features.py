@@ -1,6 +1,7 @@
 """Feature gates: their names and defaults as of Kueue 0.20, and what a map of settings makes of them.
 
 A gate that no part of ours asks about is accepted all the same, so that a file written for Kueue can be used as it is.
+`FeatureGates.without_effect` names what such a file asks for in vain.
 """
 
 from collections.abc import Iterator, Mapping
@@ -34,12 +35,43 @@ _ALPHA: Final = frozenset({
     "ConcurrentAdmission", "CustomMetricLabels", "DisableWaitForPodsReady", "ElasticJobsViaWorkloadSlicesWithTAS",
     "FailureRecoveryPolicy", "FastQuotaReleaseInPodIntegration", "KueueDRAIntegrationConsumableCapacity",
     "MultiKueueClusterProfile", "MultiKueueManagerQuotaAutomation", "MultiKueueOrchestratedPreemption",
-    "PrioritizePreemptorWorkloads", "PriorityBoost", "RejectUpdatesToCQWithInvalidOnFlavors",
+    "PriorityBoost", "RejectUpdatesToCQWithInvalidOnFlavors",
     "SchedulerLibraryIntegration", "ShortWorkloadNames", "SparkApplicationIntegration", "TASBalancedPlacement",
     "TASRespectNodeAffinityPreferred", "WorkloadRequestUseMergePatch",
 })  # fmt: skip
 _DEPRECATED: Final = frozenset({"TASReplaceNodeDueToNotReadyOverFixedTime"})
-_LOCKED_ON: Final = frozenset({"ManagedJobsNamespaceSelectorAlwaysRespected", "TLSOptions"})
+# The last is off in Kueue unless it is asked for. Here what victims give back is always kept for their preemptor.
+_LOCKED_ON: Final = frozenset({
+    "ManagedJobsNamespaceSelectorAlwaysRespected", "TLSOptions", "PrioritizePreemptorWorkloads",
+})  # fmt: skip
+
+# Gates that no part asks about: this engine always has these features, whatever a file says.
+ALWAYS_ON: Final = frozenset({
+    "AdmissionGatedBy", "ElasticJobsViaWorkloadSlices", "FinishOrphanedWorkloads", "FlavorFungibility",
+    "FlavorFungibilityPreserveScanProgress", "MultiKueueAdaptersForCustomJobs",
+    "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
+    "PodIntegrationValidateGroupOwner", "PrioritySortingWithinCohort", "QuotaCheckStrategy",
+    "RecomputeAssignmentUponPreemptionTargetsOverlap", "RejectUpdatesToCQWithInvalidOnFlavors",
+    "RemoveFinalizersWithStrictPatch", "SchedulingEquivalenceHashing", "SkipAncestorCheckForDeletedWorkloads",
+    "SkipReassignmentForPodOwnedWorkloads", "TASAssignmentsEncodingByHostnamePrefix", "TASCacheNodeMatchResults",
+    "TASCacheTopologyTree", "TASCachingRemainingResources",
+    "TASHandleOverlappingFlavors", "TASMultiLayerTopology", "TASProfileMixed",
+    "TASRecomputeAssignmentWithinSchedulingCycle", "TASValidateWorkloadSliceSize",
+    "UnadmittedWorkloadsObservability", "VectorizedResourceRequests", "WorkloadIdentifierAnnotations",
+    "WorkloadRequestUseMergePatch", "WorkloadValidateResourcesAreNonNegative",
+    "WorkloadValidationForPodSetMetadata",
+})  # fmt: skip
+# And these it never has.
+ALWAYS_OFF: Final = frozenset({
+    "DeferRayServiceFinalizationForRedisCleanup",
+    "ElasticJobsViaWorkloadSlicesWithTAS", "FailureRecoveryPolicy", "FastQuotaReleaseInPodIntegration",
+    "LWSImmutableGroupSize", "MultiKueueOrchestratedPreemption", "MultiKueueRemoteSpecSync",
+    "SchedulerLibraryIntegration", "ShortWorkloadNames", "SparkApplicationIntegration", "TASBalancedPlacement",
+    "TASReplaceNodeDueToNotReadyOverFixedTime", "TASRespectNodeAffinityPreferred",
+    "UnadmittedWorkloadsExplicitStatus", "ValidateRayAndSparkJobUpdates",
+})  # fmt: skip
+# Of those the ones whose promise would be broken in silence: a file that asks for one is refused.
+_REFUSED: Final = frozenset({"MultiKueueOrchestratedPreemption"})
 
 # These two set all gates of a stage that are not set themselves.
 _STAGES: Final = {"AllAlpha": _ALPHA, "AllBeta": _BETA_ON | _BETA_OFF}
@@ -75,7 +107,7 @@ class FeatureGates:
     settings: Mapping[str, bool] = field(default_factory=dict)
 
     def enabled(self, gate: str) -> bool:
-        """Whether a feature is on; the gate must be one that exists."""
+        """Return whether a feature is on; the gate must be one that exists."""
         default = _DEFAULTS[gate]
         if gate in self.settings:
             return self.settings[gate]
@@ -85,13 +117,27 @@ class FeatureGates:
         return default
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """The gates that are set wrongly, each with upstream's sentence."""
+        """Return the gates that are set wrongly, each with upstream's sentence."""
         for gate, on in sorted(self.settings.items()):
             if gate not in _DEFAULTS and gate not in _STAGES:
                 yield gate, f"unrecognized feature gate: {gate}"
             elif gate in _LOCKED_ON and not on:
                 yield gate, f"cannot set feature gate {gate} to false, feature is locked to true"
+            elif gate in _REFUSED and on:
+                yield gate, f"cannot set feature gate {gate} to true, this engine does not have the feature"
         for gate, needs in sorted(_NEEDS.items()):
             missing = [need for need in needs if not self.enabled(need)]
             if missing and self.enabled(gate):
                 yield gate, f"{gate} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
+
+    def without_effect(self) -> Iterator[tuple[str, bool]]:
+        """Return the gates that ask for what this engine does not do, each with its setting.
+
+        A gate that is off because one that it needs is off has its effect.
+        """
+        stages = [gates for stage, gates in _STAGES.items() if stage in self.settings]
+        for gate in sorted(ALWAYS_ON | ALWAYS_OFF):
+            is_set = gate in self.settings or any(gate in gates for gates in stages)
+            is_moot = not all(map(self.enabled, _NEEDS.get(gate, ())))
+            if is_set and not is_moot and self.enabled(gate) != (gate in ALWAYS_ON):
+                yield gate, self.enabled(gate)

@@ -33,15 +33,18 @@ FRAMEWORKS: Final = {
     "workload.codeflare.dev/appwrapper": GroupVersionKind("workload.codeflare.dev", "v1beta2", "AppWrapper"),
 }
 
-# Those whose integrations come with this engine.
+# Those that are on where nothing is said: their kinds are served wherever the engine is.
 BUILT_IN: Final = ("batch/job", "jobset.x-k8s.io/jobset", "pod")
+
+# Those that no controller of this engine acts on.
+UNHANDLED: Final = frozenset({"sparkoperator.k8s.io/sparkapplication"})
 
 # Those that have no way to other clusters of their own.
 NOT_DISPATCHED: Final = frozenset({"deployment", "sparkoperator.k8s.io/sparkapplication"})
 
 
 def parse(name: str) -> GroupVersionKind | None:
-    """`Kind.version.group`, the group with dots of its own; None if it is not of that form."""
+    """Parse `Kind.version.group`, where the group has dots of its own; None if the name is not of that form."""
     kind, dot, rest = name.partition(".")
     version, another, group = rest.partition(".")
     return GroupVersionKind(group, version, kind) if dot and another else None

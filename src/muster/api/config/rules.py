@@ -42,7 +42,7 @@ _JITTER: Final = 1.2
 
 
 def errors(written: Written, configuration: Configuration) -> Errors:
-    """Everything that is wrong with the settings, and with how they were written."""
+    """Yield everything that is wrong with the settings, and with how they were written."""
     for gate, problem in configuration.features.problems():
         yield invalid("featureGates", {gate: configuration.feature_gates.get(gate, True)}, problem)
     yield from _spellings(written)
@@ -69,9 +69,15 @@ def errors(written: Written, configuration: Configuration) -> Errors:
     scheduling, path = configuration.muster.scheduling, "muster.scheduling"
     yield from not_negative(f"{path}.overtakings", scheduling.overtakings)
     yield from _not_before(f"{path}.minimumRunTime", scheduling.minimum_run_time)
+    yield from _not_before(f"{path}.recoveryTimeout", scheduling.recovery_timeout)
     history, place = configuration.muster.history, "muster.history"
     yield from _not_before(f"{place}.maxAge", history.max_age)
     yield from not_negative(f"{place}.maxRecords", history.max_records)
+    nodes = configuration.muster.nodes
+    if nodes.monitor_grace_period <= 0:
+        period = durations.format(nodes.monitor_grace_period)
+        yield invalid("muster.nodes.monitorGracePeriod", period, "must be greater than 0")
+    yield from not_negative("muster.nodes.defaultTolerationSeconds", nodes.default_toleration_seconds)
     provisioning = scheduling.provisioning_class_name
     if provisioning and (sentences := names.dns_subdomain(provisioning)):
         yield invalid(f"{path}.provisioningClassName", provisioning, ",".join(sentences))
@@ -84,7 +90,7 @@ def errors(written: Written, configuration: Configuration) -> Errors:
 
 
 def _is_address(text: str) -> bool:
-    """Whether it is host:port, as one word."""
+    """Return whether the text is host:port, as one word."""
     host, _, port = text.rpartition(":")
     is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) <= _MAX_PORT
     return bool(host) and is_port and not any(letter.isspace() for letter in text)
@@ -100,7 +106,7 @@ def _spellings(written: Written) -> Errors:
 
 
 def _not_before(path: str, duration: int | None) -> Errors:
-    """The duration is 0 or more."""
+    """Check that the duration is 0 or more."""
     if duration is not None and duration < 0:
         yield invalid(path, durations.format(duration), NOT_NEGATIVE)
 
@@ -237,7 +243,7 @@ def _certificates(configuration: Configuration) -> Errors:
 
 
 def _namespaces(configuration: Configuration) -> Errors:
-    """Jobs of the system itself are never managed: that could leave it without what it needs to go on."""
+    """Check that jobs of the system itself are never managed: it could not recover without them."""
     if configuration.namespace and (sentences := names.dns_label(configuration.namespace)):
         yield invalid("namespace", configuration.namespace, ",".join(sentences))
         return  # a selector that is not written is made of it
@@ -275,17 +281,19 @@ def _visibility(configuration: Configuration) -> Errors:
 
 
 def _webhook(configuration: Configuration) -> Errors:
-    """Of upstream, the server that is started with it refuses the port."""
+    """Check the port; in upstream, the server refuses it at its start."""
     port = configuration.webhook.port
     if not 0 <= port <= _MAX_PORT:
         yield invalid("webhook.port", port, f"must be a valid port number (1-{_MAX_PORT})")
 
 
 def _leader_election(configuration: Configuration) -> Errors:
-    """client-go's rules, which of upstream end the start."""
+    """Check client-go's rules, which end upstream's start."""
     path, election = "leaderElection", configuration.leader_election
     if not election.leader_elect:
         return
+    if election.resource_lock != "leases":
+        yield unsupported(f"{path}.resourceLock", election.resource_lock, ("leases",))
     if election.retry_period <= 0:
         yield invalid(f"{path}.retryPeriod", durations.format(election.retry_period), "must be greater than 0")
     if election.renew_deadline <= _JITTER * election.retry_period:

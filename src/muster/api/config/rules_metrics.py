@@ -17,7 +17,7 @@ _MAX_VALUES_OF_WORKLOADS: Final = 12
 
 
 def errors(labels: tuple[CustomLabel, ...]) -> Errors:
-    """What is wrong with `metrics.customLabels`."""
+    """Yield what is wrong with `metrics.customLabels`."""
     if len(labels) > _MAX_LABELS:
         yield too_many(_PATH, len(labels), _MAX_LABELS)
     seen = set()
@@ -66,5 +66,5 @@ def _values(path: str, label: CustomLabel) -> Errors:
 
 
 def _written(labels: tuple[CustomLabel, ...]) -> list[str]:
-    """What a message shows of them."""
+    """Return the labels as a message shows them."""
     return [label.name for label in labels]

@@ -26,7 +26,7 @@ _ONE_SOURCE: Final = "exactly one source type must be set per entry"
 
 
 def errors(configuration: Configuration) -> Errors:
-    """What is wrong with `resources`."""
+    """Yield what is wrong with `resources`."""
     resources = configuration.resources
     yield from _transformations(resources)
     yield from _mappings(resources.device_class_mappings, configuration.features)
@@ -79,7 +79,10 @@ class _Owner:
         self.counters = {counter} if counter else set()
 
     def refusal(self, resource: str, counter: str) -> str:
-        """Why the class may not count as another resource too; "" if it may: as another counter of its devices."""
+        """Return why the class may not count as another resource too.
+
+        "" if it may: as another counter of its devices.
+        """
         if resource == self.resource:
             return ""
         if not counter or not self.counters:
@@ -161,7 +164,7 @@ def _devices(path: str, source: DeviceClassSource) -> Errors:
 
 
 def _qualified(path: str, name: str) -> Errors:
-    """An identifier, with or without a domain before it."""
+    """Check an identifier, with or without a domain before it."""
     domain, slash, identifier = name.rpartition("/")
     if slash and not domain:
         yield invalid(path, "", "the domain must not be empty")

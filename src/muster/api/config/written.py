@@ -1,11 +1,11 @@
-"""What a file may say, in either version, and what it means.
+"""Defines what a file may say, in either version, and what it means.
 
 v1beta1 is what Kueue read first and v1beta2 what it reads today; the file of each is completed by the rules of its own
 version. They differ in two defaults: `waitForPodsReady` is off in v1beta1 unless `enable` says otherwise and is then
 as strict as at first (5 minutes, admission blocked), while in v1beta2 it is always on (30 minutes, not blocking); and
 `fairSharing` is on in v1beta2 if it is there at all.
 
-KEP-349 has `timeoutSeconds`, counted from the start of the job; it brings the KEP's own defaults in either version:
+Kueue KEP-349 has `timeoutSeconds`, counted from the start of the job; it has the KEP's own defaults in either version:
 admission is blocked, and pods that were ready once are not waited for.
 """
 
@@ -31,7 +31,7 @@ from muster.api.values.durations import MINUTE, SECOND
 _LONGEST = 2**63 // 10**9  # seconds that a Go duration can hold
 _Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=-_LONGEST, le=_LONGEST)]
 
-_FIRST_TIMEOUT = 5 * MINUTE  # of KEP-349 and v1beta1
+_FIRST_TIMEOUT = 5 * MINUTE  # of Kueue KEP-349 and v1beta1
 _TIMEOUT = 30 * MINUTE  # of v1beta2
 
 
@@ -91,7 +91,7 @@ class Written(CommonSettings):
 
 
 def meaning(written: Written, version: str) -> Configuration:
-    """The settings that a file of that version makes."""
+    """Return the settings that a file of that version makes."""
     same = {name: getattr(written, name) for name in CommonSettings.__struct_fields__}
     selector = written.managed_jobs_namespace_selector
     if selector is None:

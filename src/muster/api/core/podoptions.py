@@ -1,4 +1,4 @@
-"""What is asked of a running pod: the parameters of `pods/exec`, `pods/attach` and `pods/portforward`."""
+"""The parameters of `pods/exec`, `pods/attach` and `pods/portforward`."""
 
 from muster.api.meta import Struct
 

@@ -1,30 +1,18 @@
-"""What processes in containers may do: users, groups, capabilities, profiles."""
+"""Rights of processes in containers: users, groups, capabilities, profiles."""
 
-from typing import Annotated
-
-from muster.api.markers import Required, Strings, one_of
+from muster.api.markers import Required
 from muster.api.meta import Struct
 
 
 class Capabilities(Struct):
-    """Capabilities of the kernel, without CAP_.
+    """Capabilities of the kernel, without CAP_."""
 
-    add: given besides the default.
-    drop: taken away.
-    """
-
-    add: Strings = ()
-    drop: Strings = ()
+    add: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
 
 
 class SELinuxOptions(Struct):
-    """An SELinux label.
-
-    user: its user.
-    role: its role.
-    type: its type.
-    level: its level.
-    """
+    """An SELinux label."""
 
     user: str = ""
     role: str = ""
@@ -33,13 +21,7 @@ class SELinuxOptions(Struct):
 
 
 class WindowsSecurityContextOptions(Struct):
-    """What concerns Windows only.
-
-    gmsa_credential_spec_name: name of the GMSA credential spec.
-    gmsa_credential_spec: the credential spec itself.
-    run_as_user_name: user of the entry point.
-    host_process: whether the container is a host process.
-    """
+    """What concerns Windows only."""
 
     gmsa_credential_spec_name: str | None = None
     gmsa_credential_spec: str | None = None
@@ -48,43 +30,21 @@ class WindowsSecurityContextOptions(Struct):
 
 
 class SeccompProfile(Struct):
-    """A filter of system calls.
+    """A filter of system calls."""
 
-    type: Localhost, RuntimeDefault or Unconfined.
-    localhost_profile: file on the node, for Localhost.
-    """
-
-    type: Annotated[Required[str], one_of("Localhost", "RuntimeDefault", "Unconfined")] = ""
+    type: Required[str] = ""
     localhost_profile: str | None = None
 
 
 class AppArmorProfile(Struct):
-    """An AppArmor profile.
+    """An AppArmor profile."""
 
-    type: Localhost, RuntimeDefault or Unconfined.
-    localhost_profile: profile loaded on the node, for Localhost.
-    """
-
-    type: Annotated[Required[str], one_of("Localhost", "RuntimeDefault", "Unconfined")] = ""
+    type: Required[str] = ""
     localhost_profile: str | None = None
 
 
 class SecurityContext(Struct):
-    """Rights of a container; what is set here wins over the pod's.
-
-    capabilities: capabilities to add and drop.
-    privileged: whether it has the rights of the node.
-    se_linux_options: SELinux label.
-    windows_options: what concerns Windows only.
-    run_as_user: user id of the processes.
-    run_as_group: group id of the processes.
-    run_as_non_root: whether to refuse to run as user 0.
-    read_only_root_filesystem: whether the root file system cannot be written.
-    allow_privilege_escalation: whether a process may gain more rights than its parent.
-    proc_mount: Default or Unmasked.
-    seccomp_profile: filter of system calls.
-    app_armor_profile: AppArmor profile.
-    """
+    """Rights of a container; what is set here wins over the pod's."""
 
     capabilities: Capabilities | None = None
     privileged: bool | None = None

@@ -1,46 +1,31 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""Where a pod's files come from."""
-
-from typing import Annotated
+"""Volumes: the sources of a pod's files."""
 
 from muster.api.core import sources
 from muster.api.core.claims import PersistentVolumeClaimSpec
 from muster.api.core.container import ObjectFieldSelector, ResourceFieldSelector
 from muster.api.core.references import LocalObjectReference
-from muster.api.markers import ATOMIC, Int32, Required, one_of
+from muster.api.markers import Int32, Required
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
 from muster.api.values.quantity import Quantity
 
 
 class EmptyDirVolumeSource(Struct):
-    """A directory that begins empty and ends with the pod.
-
-    medium: empty for the node's disk, Memory for tmpfs.
-    size_limit: the most it may hold.
-    """
+    """A directory that begins empty and ends with the pod."""
 
     medium: str = ""
     size_limit: Quantity | None = None
 
 
 class HostPathVolumeSource(Struct):
-    """A file or directory of the node.
-
-    path: absolute path on the node.
-    type: what must be there: DirectoryOrCreate, Directory, FileOrCreate, File, Socket, CharDevice, BlockDevice.
-    """
+    """A file or directory of the node."""
 
     path: Required[str] = ""
     type: str | None = None
 
 
 class KeyToPath(Struct):
-    """Where one key of an object goes.
-
-    key: the key.
-    path: relative path of the file, without `..`.
-    mode: permissions of the file; the volume's default if absent.
-    """
+    """Where one key of an object goes."""
 
     key: Required[str] = ""
     path: Required[str] = ""
@@ -48,42 +33,24 @@ class KeyToPath(Struct):
 
 
 class ConfigMapVolumeSource(LocalObjectReference):
-    """A file for each key of a ConfigMap.
+    """A file for each key of a ConfigMap."""
 
-    name: name of the ConfigMap.
-    items: keys and where they go; all keys under their own name if absent.
-    default_mode: permissions of the files; 0644 if absent.
-    optional: whether the ConfigMap or its keys may be missing.
-    """
-
-    items: Annotated[tuple[KeyToPath, ...], ATOMIC] = ()
+    items: tuple[KeyToPath, ...] = ()
     default_mode: Int32 | None = None
     optional: bool | None = None
 
 
 class SecretVolumeSource(Struct):
-    """A file for each key of a Secret.
-
-    secret_name: name of the Secret.
-    items: keys and where they go; all keys under their own name if absent.
-    default_mode: permissions of the files; 0644 if absent.
-    optional: whether the Secret or its keys may be missing.
-    """
+    """A file for each key of a Secret."""
 
     secret_name: str = ""
-    items: Annotated[tuple[KeyToPath, ...], ATOMIC] = ()
+    items: tuple[KeyToPath, ...] = ()
     default_mode: Int32 | None = None
     optional: bool | None = None
 
 
 class DownwardAPIVolumeFile(Struct):
-    """A file with a fact about the pod.
-
-    path: relative path of the file, without `..`.
-    field_ref: a field of the pod.
-    resource_field_ref: a request or limit of a container.
-    mode: permissions of the file; the volume's default if absent.
-    """
+    """A file with a fact about the pod."""
 
     path: Required[str] = ""
     field_ref: ObjectFieldSelector | None = None
@@ -92,56 +59,34 @@ class DownwardAPIVolumeFile(Struct):
 
 
 class DownwardAPIVolumeSource(Struct):
-    """Files with facts about the pod.
+    """Files with facts about the pod."""
 
-    items: the files.
-    default_mode: permissions of the files; 0644 if absent.
-    """
-
-    items: Annotated[tuple[DownwardAPIVolumeFile, ...], ATOMIC] = ()
+    items: tuple[DownwardAPIVolumeFile, ...] = ()
     default_mode: Int32 | None = None
 
 
 class SecretProjection(LocalObjectReference):
-    """Keys of a Secret, in a projected volume.
+    """Keys of a Secret, in a projected volume."""
 
-    name: name of the Secret.
-    items: keys and where they go; all keys under their own name if absent.
-    optional: whether the Secret or its keys may be missing.
-    """
-
-    items: Annotated[tuple[KeyToPath, ...], ATOMIC] = ()
+    items: tuple[KeyToPath, ...] = ()
     optional: bool | None = None
 
 
 class ConfigMapProjection(LocalObjectReference):
-    """Keys of a ConfigMap, in a projected volume.
+    """Keys of a ConfigMap, in a projected volume."""
 
-    name: name of the ConfigMap.
-    items: keys and where they go; all keys under their own name if absent.
-    optional: whether the ConfigMap or its keys may be missing.
-    """
-
-    items: Annotated[tuple[KeyToPath, ...], ATOMIC] = ()
+    items: tuple[KeyToPath, ...] = ()
     optional: bool | None = None
 
 
 class DownwardAPIProjection(Struct):
-    """Facts about the pod, in a projected volume.
+    """Facts about the pod, in a projected volume."""
 
-    items: the files.
-    """
-
-    items: Annotated[tuple[DownwardAPIVolumeFile, ...], ATOMIC] = ()
+    items: tuple[DownwardAPIVolumeFile, ...] = ()
 
 
 class ServiceAccountTokenProjection(Struct):
-    """A token of the pod's service account, in a projected volume.
-
-    audience: for whom the token is; the API server if empty.
-    expiration_seconds: how long it is good; at least 600; 3600 if absent.
-    path: relative path of the file.
-    """
+    """A token of the pod's service account, in a projected volume."""
 
     audience: str = ""
     expiration_seconds: int | None = None
@@ -149,14 +94,7 @@ class ServiceAccountTokenProjection(Struct):
 
 
 class ClusterTrustBundleProjection(Struct):
-    """Trust anchors of the cluster, in a projected volume: of one bundle, or of all of a signer's that match.
-
-    name: name of the bundle.
-    signer_name: signer whose bundles are meant.
-    label_selector: which of the signer's bundles; none if absent, all if empty.
-    optional: whether there may be none.
-    path: relative path of the file.
-    """
+    """Trust anchors of the cluster, in a projected volume: of one bundle, or of all of a signer's that match."""
 
     name: str | None = None
     signer_name: str | None = None
@@ -166,16 +104,7 @@ class ClusterTrustBundleProjection(Struct):
 
 
 class PodCertificateProjection(Struct):
-    """A certificate for the pod and its key, in a projected volume.
-
-    signer_name: who signs it.
-    key_type: kind of the key, such as ED25519 or ECDSAP256.
-    max_expiration_seconds: how long it is good at most.
-    credential_bundle_path: relative path of a file with the key and the certificates.
-    key_path: relative path of a file with the key alone.
-    certificate_chain_path: relative path of a file with the certificates alone.
-    user_annotations: further facts for the signer.
-    """
+    """A certificate for the pod and its key, in a projected volume."""
 
     signer_name: Required[str] = ""
     key_type: Required[str] = ""
@@ -187,15 +116,7 @@ class PodCertificateProjection(Struct):
 
 
 class VolumeProjection(Struct):
-    """One source of a projected volume; exactly one.
-
-    secret: keys of a Secret.
-    downward_api: facts about the pod.
-    config_map: keys of a ConfigMap.
-    service_account_token: a token of the pod's service account.
-    cluster_trust_bundle: trust anchors of the cluster.
-    pod_certificate: a certificate for the pod.
-    """
+    """One source of a projected volume; exactly one."""
 
     secret: SecretProjection | None = None
     downward_api: DownwardAPIProjection | None = None
@@ -206,93 +127,41 @@ class VolumeProjection(Struct):
 
 
 class ProjectedVolumeSource(Struct):
-    """Several sources in one directory.
+    """Several sources in one directory."""
 
-    sources: the sources.
-    default_mode: permissions of the files; 0644 if absent.
-    """
-
-    sources: Annotated[tuple[VolumeProjection, ...], ATOMIC] = ()
+    sources: tuple[VolumeProjection, ...] = ()
     default_mode: Int32 | None = None
 
 
 class PersistentVolumeClaimVolumeSource(Struct):
-    """A claim on storage that outlives the pod.
-
-    claim_name: name of the claim, in the pod's namespace.
-    read_only: whether writing is refused.
-    """
+    """A claim on storage that outlives the pod."""
 
     claim_name: Required[str] = ""
     read_only: bool = False
 
 
 class PersistentVolumeClaimTemplate(Struct):
-    """A claim that is made for the pod.
-
-    metadata: labels and annotations of the claim.
-    spec: what is claimed.
-    """
+    """A claim that is made for the pod."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[PersistentVolumeClaimSpec] = PersistentVolumeClaimSpec()
 
 
 class EphemeralVolumeSource(Struct):
-    """A claim that is made for the pod and ends with it.
-
-    volume_claim_template: the claim.
-    """
+    """A claim that is made for the pod and ends with it."""
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
 class ImageVolumeSource(Struct):
-    """The files of an image.
-
-    reference: the image.
-    pull_policy: Always, IfNotPresent or Never.
-    """
+    """The files of an image."""
 
     reference: str = ""
-    pull_policy: Annotated[str, one_of("Always", "IfNotPresent", "Never")] = ""
+    pull_policy: str = ""
 
 
 class Volume(Struct):
-    """Files that the pod's containers can mount; exactly one source.
-
-    name: unique in the pod; a DNS label.
-    host_path: a file or directory of the node.
-    empty_dir: a directory that begins empty and ends with the pod.
-    secret: keys of a Secret.
-    config_map: keys of a ConfigMap.
-    downward_api: facts about the pod.
-    projected: several of these in one directory.
-    persistent_volume_claim: storage that outlives the pod.
-    ephemeral: a claim that is made for the pod.
-    image: the files of an image.
-    csi: storage of a CSI driver.
-    nfs: a share of an NFS server.
-    gce_persistent_disk: a persistent disk of GCE.
-    aws_elastic_block_store: a disk of AWS.
-    git_repo: a git repository; deprecated.
-    iscsi: an iSCSI disk.
-    glusterfs: a Glusterfs volume; removed upstream.
-    rbd: a Ceph block device; removed upstream.
-    flex_volume: storage of a plugin on the node; deprecated.
-    cinder: an OpenStack Cinder volume.
-    cephfs: a Ceph file system; removed upstream.
-    flocker: a Flocker volume; deprecated.
-    fc: a Fibre Channel disk.
-    azure_file: an Azure file share.
-    vsphere_volume: a vSphere disk.
-    quobyte: a Quobyte volume; deprecated.
-    azure_disk: an Azure disk.
-    photon_persistent_disk: a Photon disk; deprecated.
-    portworx_volume: a Portworx volume.
-    scale_io: a ScaleIO volume; deprecated.
-    storageos: a StorageOS volume; deprecated.
-    """
+    """Files that the pod's containers can mount; exactly one source."""
 
     name: Required[str] = ""
     host_path: HostPathVolumeSource | None = None

@@ -1,4 +1,4 @@
-"""What the API server fills in where a manifest says nothing.
+"""Fills in the API server's defaults where a manifest says nothing.
 
 Each function takes an object in its JSON form, with the types already checked by its schema and explicit nulls
 removed, and changes it in place; a second call changes nothing. Values that make no sense are left for
@@ -72,6 +72,7 @@ from muster.api.defaults.storage import (
     default_storage_class,
 )
 from muster.api.defaults.structural import defaults_of
+from muster.api.defaults.volcano import default_volcano_job
 from muster.api.groups.apps import DAEMON_SET, DEPLOYMENT, REPLICA_SET, STATEFUL_SET
 from muster.api.groups.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
 from muster.api.groups.discovery import ENDPOINT_SLICE
@@ -80,7 +81,7 @@ from muster.api.groups.resource import RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
 from muster.api.groups.runtimeclass import RUNTIME_CLASS
 from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.groups.scheduling_v1alpha2 import POD_GROUP
-from muster.api.groups.storage import CSI_DRIVER, CSI_STORAGE_CAPACITY, STORAGE_CLASS
+from muster.api.groups.storage import STORAGE_CLASS
 from muster.api.jobset import JOB_SET
 from muster.api.kueue import KUEUE_KINDS
 from muster.api.podgroups import POD_GROUP_KINDS
@@ -92,14 +93,15 @@ from muster.api.server.admissionregistration import (
 )
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.server.apiregistration import API_SERVICE
-from muster.api.server.flowcontrol import FLOW_SCHEMA, PRIORITY_LEVEL_CONFIGURATION
 from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
+from muster.api.volcano import VOLCANO_JOB
 
 # By `Kind.resource`; kinds that are not here have no defaults.
 DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
     POD.resource: default_pod,
     JOB.resource: default_job,
     JOB_SET.resource: default_job_set,
+    VOLCANO_JOB.resource: default_volcano_job,
     SERVICE.resource: default_service,
     NAMESPACE.resource: default_namespace,
     NODE.resource: default_node,
@@ -121,12 +123,12 @@ DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
     INGRESS_CLASS.resource: default_ingress_class,
     HORIZONTAL_POD_AUTOSCALER.resource: default_autoscaler,
     STORAGE_CLASS.resource: default_storage_class,
-    CSI_DRIVER.resource: default_csi_driver,
-    CSI_STORAGE_CAPACITY.resource: default_storage_capacity,
+    "csidrivers.storage.k8s.io": default_csi_driver,
+    "csistoragecapacities.storage.k8s.io": default_storage_capacity,
     RUNTIME_CLASS.resource: default_runtime_class,
     API_SERVICE.resource: default_api_service,
-    FLOW_SCHEMA.resource: default_flow_schema,
-    PRIORITY_LEVEL_CONFIGURATION.resource: default_priority_level,
+    "flowschemas.flowcontrol.apiserver.k8s.io": default_flow_schema,
+    "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": default_priority_level,
     RESOURCE_CLAIM.resource: default_resource_claim,
     RESOURCE_CLAIM_TEMPLATE.resource: default_resource_claim_template,
     POD_GROUP.resource: default_pod_group,

@@ -12,7 +12,7 @@ _HISTORY = 10
 
 
 def default_deployment(deployment: Json) -> None:
-    """A Deployment."""
+    """Fill in a Deployment."""
     spec = _spec(deployment)
     strategy = spec.setdefault("strategy", {})
     fill(strategy, "type", "RollingUpdate")
@@ -26,12 +26,12 @@ def default_deployment(deployment: Json) -> None:
 
 
 def default_replica_set(replica_set: Json) -> None:
-    """A ReplicaSet."""
+    """Fill in a ReplicaSet."""
     _spec(replica_set).setdefault("replicas", 1)
 
 
 def default_stateful_set(stateful_set: Json) -> None:
-    """A StatefulSet, and the claims in it, which say what they are."""
+    """Fill in a StatefulSet, and the claims in it, which say what they are."""
     spec = _spec(stateful_set)
     fill(spec, "podManagementPolicy", "OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})
@@ -49,7 +49,7 @@ def default_stateful_set(stateful_set: Json) -> None:
 
 
 def default_daemon_set(daemon_set: Json) -> None:
-    """A DaemonSet."""
+    """Fill in a DaemonSet."""
     spec = _spec(daemon_set)
     strategy = spec.setdefault("updateStrategy", {})
     fill(strategy, "type", "RollingUpdate")
@@ -61,7 +61,7 @@ def default_daemon_set(daemon_set: Json) -> None:
 
 
 def default_replication_controller(controller: Json) -> None:
-    """A ReplicationController: its selector and its labels are those of its template, if it has none."""
+    """Fill in a ReplicationController: its selector and its labels are those of its template, if it has none."""
     spec = controller.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     if "template" not in spec:
@@ -76,7 +76,7 @@ def default_replication_controller(controller: Json) -> None:
 
 
 def default_cron_job(cron_job: Json) -> None:
-    """A CronJob; its Jobs get their own defaults when they are made, but for those of pods."""
+    """Fill in a CronJob; its Jobs get their own defaults when they are made, but for those of pods."""
     spec = cron_job.setdefault("spec", {})
     fill(spec, "concurrencyPolicy", "Allow")
     spec.setdefault("suspend", False)
@@ -86,12 +86,12 @@ def default_cron_job(cron_job: Json) -> None:
 
 
 def default_template(template: Json) -> None:
-    """A PodTemplate."""
+    """Fill in a PodTemplate."""
     default_pod_template(template.setdefault("template", {}))
 
 
 def _spec(controller: Json) -> Json:
-    """The spec, whose template has its defaults."""
+    """Return the spec, whose template has its defaults."""
     spec: Json = controller.setdefault("spec", {})
     default_pod_template(spec.setdefault("template", {}))
     return spec

@@ -18,7 +18,7 @@ _DOWN: Json = {"selectPolicy": "Max", "policies": [_DOUBLE]}
 
 
 def default_autoscaler(autoscaler: Json) -> None:
-    """A HorizontalPodAutoscaler, as `autoscaling/v2` has it."""
+    """Fill in a HorizontalPodAutoscaler, as `autoscaling/v2` has it."""
     spec = autoscaler.setdefault("spec", {})
     spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):
@@ -38,6 +38,6 @@ def default_autoscaler(autoscaler: Json) -> None:
 
 
 def cpu_metric(percent: int) -> Json:
-    """The use of CPU as a part of what is requested."""
+    """Fill in the target: the use of CPU as a part of the request."""
     target = {"type": "Utilization", "averageUtilization": percent}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}

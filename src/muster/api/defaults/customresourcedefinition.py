@@ -1,4 +1,4 @@
-"""What is filled in in CustomResourceDefinitions (k8s.io/apiextensions-apiserver, defaults.go)."""
+"""Defaults of CustomResourceDefinitions (k8s.io/apiextensions-apiserver, defaults.go)."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ HTTPS_PORT = 443
 
 
 def default_custom_resource_definition(definition: dict[str, Any]) -> None:
-    """Names follow from the kind, versions are converted by their name alone, objects are stored in some version."""
+    """Fill in a CustomResourceDefinition: names from the kind, conversion None, a stored version."""
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")

@@ -17,7 +17,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 def default_job(job: Json) -> None:
-    """A Job. With only parallelism given, completions stay absent: that is the work-queue mode."""
+    """Fill in a Job. With only parallelism given, completions stay absent: that is the work-queue mode."""
     spec = job.setdefault("spec", {})
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -55,7 +55,7 @@ def generate_selector(job: Json, uid: str) -> None:
 
 
 def _default_labels(job: Json, template: Json) -> None:
-    """A Job without labels has its template's."""
+    """Give a Job without labels those of its template."""
     labels = template.get("metadata", {}).get("labels")
     metadata = job.setdefault("metadata", {})
     if labels and not metadata.get("labels"):

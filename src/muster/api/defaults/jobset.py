@@ -13,7 +13,7 @@ _by_schema = defaults_of(JOB_SET)
 
 
 def default_job_set(job_set: Json) -> None:
-    """A JobSet. Beyond the two fields named here, the templates of its Jobs keep to what is written in them."""
+    """Fill in a JobSet. Beyond the two fields named here, the templates of its Jobs keep to what is written in them."""
     spec = job_set.setdefault("spec", {})
     spec.setdefault("successPolicy", {"operator": names.ALL})
     spec.setdefault("startupPolicy", {"startupPolicyOrder": names.ANY_ORDER})

@@ -1,4 +1,4 @@
-"""Defaults of what concerns the network (k8s.io/kubernetes/pkg/apis/{networking,discovery,core}/v1/defaults.go)."""
+"""Defaults of network kinds (k8s.io/kubernetes/pkg/apis/{networking,discovery,core}/v1/defaults.go)."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 def default_network_policy(policy: Json) -> None:
-    """A NetworkPolicy: always about what comes in, about what goes out only if it says something of it."""
+    """Fill in a NetworkPolicy: it always restricts ingress, and egress only if it has rules for it."""
     spec = policy.setdefault("spec", {})
     spec.setdefault("podSelector", {})
     for rule in (*spec.get("ingress", ()), *spec.get("egress", ())):
@@ -19,26 +19,26 @@ def default_network_policy(policy: Json) -> None:
 
 
 def default_ingress(ingress: Json) -> None:
-    """An Ingress."""
+    """Fill in an Ingress."""
     ingress.setdefault("status", {}).setdefault("loadBalancer", {})
 
 
 def default_ingress_class(ingress_class: Json) -> None:
-    """An IngressClass."""
+    """Fill in an IngressClass."""
     parameters = ingress_class.get("spec", {}).get("parameters")
     if parameters is not None:
         parameters.setdefault("scope", "Cluster")
 
 
 def default_endpoints(endpoints: Json) -> None:
-    """Endpoints."""
+    """Fill in Endpoints."""
     for subset in endpoints.get("subsets", ()):
         for port in subset.get("ports", ()):
             fill(port, "protocol", "TCP")
 
 
 def default_endpoint_slice(endpoint_slice: Json) -> None:
-    """An EndpointSlice."""
+    """Fill in an EndpointSlice."""
     for port in endpoint_slice.get("ports", ()):
         port.setdefault("name", "")
         port.setdefault("protocol", "TCP")

@@ -9,24 +9,24 @@ Json = dict[str, Any]
 
 
 def default_runtime_class(runtime_class: Json) -> None:
-    """A RuntimeClass."""
+    """Fill in a RuntimeClass."""
     default_resource_list(runtime_class.get("overhead", {}).get("podFixed"))
 
 
 def default_api_service(api_service: Json) -> None:
-    """An APIService."""
+    """Fill in an APIService."""
     service = api_service.get("spec", {}).get("service")
     if service is not None:
         service.setdefault("port", 443)
 
 
 def default_flow_schema(flow_schema: Json) -> None:
-    """A FlowSchema."""
+    """Fill in a FlowSchema."""
     fill(flow_schema.setdefault("spec", {}), "matchingPrecedence", 1000)
 
 
 def default_priority_level(level: Json) -> None:
-    """A PriorityLevelConfiguration."""
+    """Fill in a PriorityLevelConfiguration."""
     spec = level.setdefault("spec", {})
     if "exempt" in spec:
         spec["exempt"].setdefault("nominalConcurrencyShares", 0)
@@ -43,7 +43,7 @@ def default_priority_level(level: Json) -> None:
 
 
 def default_resource_claim(claim: Json) -> None:
-    """A ResourceClaim."""
+    """Fill in a ResourceClaim."""
     for request in _device_requests(claim.get("spec", {})):
         fill(request, "allocationMode", "ExactCount")
         if request["allocationMode"] == "ExactCount":
@@ -53,12 +53,12 @@ def default_resource_claim(claim: Json) -> None:
 
 
 def default_resource_claim_template(template: Json) -> None:
-    """A ResourceClaimTemplate."""
+    """Fill in a ResourceClaimTemplate."""
     default_resource_claim(template.get("spec", {}))
 
 
 def default_pod_group(group: Json) -> None:
-    """A PodGroup of `scheduling.k8s.io`."""
+    """Fill in a PodGroup of `scheduling.k8s.io`."""
     fill(group.setdefault("spec", {}), "disruptionMode", "Pod")
 
 

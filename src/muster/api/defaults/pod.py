@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def default_pod(pod: Json) -> None:
-    """A pod."""
+    """Fill in a pod."""
     spec = pod.setdefault("spec", {})
     default_pod_spec(spec)
     for container in _run_containers(spec):
@@ -36,12 +36,12 @@ def default_pod(pod: Json) -> None:
 
 
 def default_pod_template(template: Json) -> None:
-    """The template of a controller."""
+    """Fill in the template of a controller."""
     default_pod_spec(template.setdefault("spec", {}))
 
 
 def default_pod_spec(spec: Json) -> None:
-    """What a pod and a template have in common."""
+    """Fill in what a pod and a template have in common."""
     fill(spec, "dnsPolicy", "ClusterFirst")
     fill(spec, "restartPolicy", "Always")
     fill(spec, "schedulerName", "default-scheduler")
@@ -60,7 +60,7 @@ def default_pod_spec(spec: Json) -> None:
 
 
 def image_tag(image: str) -> str:
-    """The tag of an image's name: `latest` where there is neither a tag nor a digest."""
+    """Return the tag of an image's name: `latest` where there is neither a tag nor a digest."""
     name, at, _digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return tag or ("" if at or not image else "latest")
@@ -113,7 +113,10 @@ def _default_handler(handler: Json) -> None:
 
 
 def _default_pod_requests(spec: Json) -> None:
-    """Requests of the pod as a whole, where it has limits: what its containers ask for together, else the limits."""
+    """Fill in requests of the pod as a whole, where it has limits.
+
+    The sum of its containers' requests, else the limits.
+    """
     resources = spec.get("resources", {})
     limits = resources.get("limits")
     if not limits:

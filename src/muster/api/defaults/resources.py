@@ -12,7 +12,7 @@ def fill(parent: dict[str, Any], field: str, value: str | int) -> None:
 
 
 def default_resource_list(resources: dict[str, Any] | None) -> None:
-    """Requests, limits, capacities: rounded up to thousandths, in canonical form."""
+    """Write requests, limits and capacities in canonical form, rounded up to thousandths."""
     for name, quantity in (resources or {}).items():
         try:
             text = rounded_up_to_milli(quantity)
@@ -24,13 +24,13 @@ def default_resource_list(resources: dict[str, Any] | None) -> None:
 
 
 def default_requirements(requirements: dict[str, Any]) -> None:
-    """Both lists of a container's or pod's `resources`."""
+    """Fill in both lists of a container's or pod's `resources`."""
     default_resource_list(requirements.get("limits"))
     default_resource_list(requirements.get("requests"))
 
 
 def default_quantity(parent: dict[str, Any], field: str) -> None:
-    """One quantity, in canonical form."""
+    """Write one quantity in canonical form."""
     if field in parent:
         try:
             parent[field] = canonical(parent[field])

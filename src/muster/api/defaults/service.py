@@ -10,7 +10,7 @@ _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 
 
 def default_service(service: Json) -> None:
-    """A Service; this cluster speaks IPv4."""
+    """Fill in a Service; this cluster speaks IPv4."""
     spec = service.setdefault("spec", {})
     for field, value in (("sessionAffinity", "None"), ("type", "ClusterIP")):
         if not spec.get(field):
@@ -38,7 +38,7 @@ def default_service(service: Json) -> None:
 
 
 def keep_allocated(service: Json, old: Json) -> None:
-    """On an update, what the server once gave and the writer left out: addresses and node ports."""
+    """Keep on an update what the server allocated and the client left out: addresses and node ports."""
     spec, old_spec = service.setdefault("spec", {}), old.get("spec", {})
     if _has(spec, old_spec, _WITH_CLUSTER_IP):
         for field in ("clusterIP", "clusterIPs"):

@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 
 def default_claim(claim: Json) -> None:
-    """A PersistentVolumeClaim. It waits for a volume."""
+    """Fill in a PersistentVolumeClaim. It waits for a volume."""
     fill(claim.setdefault("status", {}), "phase", "Pending")
     spec = claim.setdefault("spec", {})
     spec.setdefault("volumeMode", "Filesystem")
@@ -21,7 +21,7 @@ def default_claim(claim: Json) -> None:
 
 
 def default_persistent_volume(volume: Json) -> None:
-    """A PersistentVolume."""
+    """Fill in a PersistentVolume."""
     fill(volume.setdefault("status", {}), "phase", "Pending")
     spec = volume.setdefault("spec", {})
     fill(spec, "persistentVolumeReclaimPolicy", "Retain")
@@ -31,13 +31,13 @@ def default_persistent_volume(volume: Json) -> None:
 
 
 def default_storage_class(storage_class: Json) -> None:
-    """A StorageClass."""
+    """Fill in a StorageClass."""
     storage_class.setdefault("reclaimPolicy", "Delete")
     storage_class.setdefault("volumeBindingMode", "Immediate")
 
 
 def default_csi_driver(driver: Json) -> None:
-    """A CSIDriver."""
+    """Fill in a CSIDriver."""
     spec = driver.setdefault("spec", {})
     spec.setdefault("attachRequired", True)
     for field in ("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"):
@@ -48,6 +48,6 @@ def default_csi_driver(driver: Json) -> None:
 
 
 def default_storage_capacity(capacity: Json) -> None:
-    """A CSIStorageCapacity."""
+    """Fill in a CSIStorageCapacity."""
     default_quantity(capacity, "capacity")
     default_quantity(capacity, "maximumVolumeSize")

@@ -17,7 +17,7 @@ _Fill = Callable[[Any], None]
 
 
 def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
-    """Fills in, in place, what the kind's schema has defaults for."""
+    """Fill in, in place, the defaults of the kind's schema."""
 
     def default(document: Json) -> None:
         fill = _filler_of(kind)
@@ -34,7 +34,7 @@ def _filler_of(kind: Kind[Any]) -> _Fill | None:
 
 
 def _filler(schema: Schema) -> _Fill | None:
-    """Fills in the members of a value; None if there are no defaults anywhere in it."""
+    """Return a function that fills in the members of a value; None if there are no defaults anywhere in it."""
     if "properties" in schema:
         return _members(schema["properties"])
     for inner, values in (("items", iter), ("additionalProperties", _values)):

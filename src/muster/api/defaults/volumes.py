@@ -20,7 +20,7 @@ _SOURCES: dict[str, Json] = {
 
 
 def default_volume(volume: Json) -> None:
-    """One volume; without any source it is an empty directory."""
+    """Fill in one volume; without any source it is an empty directory."""
     if not volume.keys() - {"name"}:
         volume["emptyDir"] = {}
     for source in _WITH_MODE:
@@ -43,7 +43,7 @@ def default_volume(volume: Json) -> None:
 
 
 def default_volume_source(volume: Json) -> None:
-    """The source of a pod's volume, or of a PersistentVolume."""
+    """Fill in the source of a pod's volume, or of a PersistentVolume."""
     for source, values in _SOURCES.items():
         if source in volume:
             for name, value in values.items():
@@ -51,14 +51,14 @@ def default_volume_source(volume: Json) -> None:
 
 
 def default_field_ref(parent: Json) -> None:
-    """The version in which a field's path is meant."""
+    """Return the version to which a field's path belongs."""
     reference = parent.get("fieldRef")
     if reference is not None and not reference.get("apiVersion"):
         reference["apiVersion"] = "v1"
 
 
 def default_resource_field_ref(parent: Json) -> None:
-    """The unit; "0" is how the API server writes that none was chosen, which means 1."""
+    """Return the unit; "0" is the API server's spelling of an absent one, which means 1."""
     reference = parent.get("resourceFieldRef")
     if reference is not None:
         reference.setdefault("divisor", "0")

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`multicluster.x-k8s.io`: what a cluster manager says of the clusters that it knows. Read only."""
+"""`multicluster.x-k8s.io`: a cluster manager's profiles of the clusters that it knows. Read only."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`coordination.k8s.io/v1`: the Lease, by which one of many says that it is the one, or that it is alive."""
+"""`coordination.k8s.io/v1`: the Lease, by which one of many claims to lead, or a node shows that it is alive."""
 
 from datetime import datetime
 
@@ -8,16 +8,7 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class LeaseSpec(Struct):
-    """Who holds a lease, since when, for how long.
-
-    holder_identity: who holds it; empty: it is free.
-    lease_duration_seconds: how long after renewTime others must wait before they take it.
-    acquire_time: since when.
-    renew_time: when the holder last renewed it.
-    lease_transitions: how many times the holder has changed.
-    strategy: how a coordinated election picks the leader.
-    preferred_holder: to whom the holder should yield.
-    """
+    """Who holds a lease, since when, for how long."""
 
     holder_identity: str | None = None
     lease_duration_seconds: Int32 | None = None
@@ -29,18 +20,14 @@ class LeaseSpec(Struct):
 
 
 class Lease(Struct):
-    """A claim that runs out unless it is renewed.
-
-    metadata: what every object carries.
-    spec: who holds it, since when, for how long.
-    """
+    """A claim that runs out unless it is renewed."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()
 
 
 def micro_time(now: datetime) -> datetime:
-    """As times of a Lease are written: servers written in Go refuse one without a fraction."""
+    """Write a time as Leases have it: servers written in Go refuse one without a fraction."""
     return now.replace(microsecond=max(now.microsecond, 1))
 
 

@@ -10,35 +10,14 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class EventSeries(Struct):
-    """How often an event has happened again.
-
-    count: how many times.
-    last_observed_time: when it was last seen.
-    """
+    """How often an event has happened again."""
 
     count: Required[Int32] = 0
     last_observed_time: Required[MicroTime | None] = None
 
 
 class Event(Struct):
-    """Something that happened to an object, for people to read; kept for an hour or so.
-
-    metadata: what every object carries.
-    event_time: when it was first seen.
-    series: how often it has happened again.
-    reporting_controller: who reported it, by a domain-prefixed name.
-    reporting_instance: which instance of that.
-    action: what was being done.
-    reason: one word in CamelCase, for machines.
-    regarding: what it happened to.
-    related: another object that has to do with it.
-    note: a sentence, for people.
-    type: Normal or Warning.
-    deprecated_source: the core Event's source.
-    deprecated_first_timestamp: the core Event's firstTimestamp.
-    deprecated_last_timestamp: the core Event's lastTimestamp.
-    deprecated_count: the core Event's count.
-    """
+    """Something that happened to an object, for people to read; kept for an hour or so."""
 
     metadata: ObjectMeta = ObjectMeta()
     event_time: Required[MicroTime | None] = None

@@ -1,44 +1,32 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`resource.k8s.io/v1`: devices, and claims on them. Kept; nothing here allocates devices by them."""
+"""`resource.k8s.io/v1`: devices, and claims on them. The scheduler allocates devices by them."""
 
 import builtins
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
 from muster.api.core.scheduling import NodeSelector
 from muster.api.kinds import Kind
-from muster.api.markers import ATOMIC, Default, Required, Strings, map_by, merged_by
+from muster.api.markers import Required
 from muster.api.meta import Condition, ObjectMeta, Struct
 from muster.api.values.quantity import Quantity
 
 
 class Counter(Struct):
-    """An amount of something.
-
-    value: how much.
-    """
+    """An amount of something."""
 
     value: Required[Quantity] = "0"
 
 
 class CounterSet(Struct):
-    """Amounts that devices share.
-
-    name: name of the set.
-    counters: the amounts.
-    """
+    """Amounts that devices share."""
 
     name: Required[str] = ""
     counters: dict[str, Counter] = {}
 
 
 class ResourcePool(Struct):
-    """The pool of devices that a slice is a part of.
-
-    name: name of the pool.
-    generation: counts the changes of the pool.
-    resource_slice_count: how many slices it has.
-    """
+    """The pool of devices that a slice is a part of."""
 
     name: Required[str] = ""
     generation: Required[int] = 0
@@ -46,13 +34,7 @@ class ResourcePool(Struct):
 
 
 class DeviceAttribute(Struct):
-    """A fact about a device; exactly one form.
-
-    int: a number.
-    bool: a truth.
-    string: a text.
-    version: a semantic version.
-    """
+    """A fact about a device; exactly one form."""
 
     int: builtins.int | None = None
     bool: builtins.bool | None = None
@@ -61,12 +43,7 @@ class DeviceAttribute(Struct):
 
 
 class CapacityRequestPolicyRange(Struct):
-    """Amounts that may be asked for, as a range.
-
-    min: the least.
-    max: the most.
-    step: between two of them.
-    """
+    """Amounts that may be asked for, as a range."""
 
     min: Quantity | None = None
     max: Quantity | None = None
@@ -74,48 +51,29 @@ class CapacityRequestPolicyRange(Struct):
 
 
 class CapacityRequestPolicy(Struct):
-    """Amounts that may be asked for.
-
-    default: for whom says nothing.
-    valid_values: the amounts one by one.
-    valid_range: the amounts as a range.
-    """
+    """Amounts that may be asked for."""
 
     default: Quantity | None = None
-    valid_values: Annotated[tuple[Quantity, ...], ATOMIC] = ()
+    valid_values: tuple[Quantity, ...] = ()
     valid_range: CapacityRequestPolicyRange | None = None
 
 
 class DeviceCapacity(Struct):
-    """How much a device has of something.
-
-    value: how much.
-    request_policy: how much of it may be asked for.
-    """
+    """How much a device has of something."""
 
     value: Required[Quantity] = "0"
     request_policy: CapacityRequestPolicy | None = None
 
 
 class DeviceCounterConsumption(Struct):
-    """What a device takes of amounts that devices share.
-
-    counter_set: name of the set.
-    counters: how much.
-    """
+    """What a device takes of amounts that devices share."""
 
     counter_set: Required[str] = ""
     counters: dict[str, Counter] = {}
 
 
 class DeviceTaint(Struct):
-    """Keeps claims that do not tolerate it off a device.
-
-    key: its key.
-    value: its value.
-    effect: NoSchedule or NoExecute.
-    time_added: when it was added.
-    """
+    """Keeps claims that do not tolerate it off a device."""
 
     key: Required[str] = ""
     value: str = ""
@@ -124,284 +82,170 @@ class DeviceTaint(Struct):
 
 
 class Device(Struct):
-    """A device.
-
-    name: unique in its pool.
-    attributes: facts about it.
-    capacity: what it has.
-    consumes_counters: what it takes of amounts that devices share.
-    node_name: the node that it is on.
-    node_selector: nodes that can use it.
-    all_nodes: whether all nodes can use it.
-    taints: what a claim must tolerate.
-    binds_to_node: whether who is given it must stay on that node.
-    binding_conditions: conditions that must be True before a pod is bound.
-    binding_failure_conditions: conditions that mean that it failed.
-    allow_multiple_allocations: whether several claims may have it.
-    """
+    """A device."""
 
     name: Required[str] = ""
     attributes: dict[str, DeviceAttribute] = {}
     capacity: dict[str, DeviceCapacity] = {}
-    consumes_counters: Annotated[tuple[DeviceCounterConsumption, ...], ATOMIC] = ()
+    consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    taints: Annotated[tuple[DeviceTaint, ...], ATOMIC] = ()
+    taints: tuple[DeviceTaint, ...] = ()
     binds_to_node: bool | None = None
-    binding_conditions: Strings = ()
-    binding_failure_conditions: Strings = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
     allow_multiple_allocations: bool | None = None
 
 
 class ResourceSliceSpec(Struct):
-    """Some devices of a pool.
-
-    driver: name of the driver.
-    pool: the pool.
-    node_name: the node that they are on.
-    node_selector: nodes that can use them.
-    all_nodes: whether all nodes can use them.
-    devices: the devices.
-    per_device_node_selection: whether each device says which nodes can use it.
-    shared_counters: amounts that devices share.
-    """
+    """Some devices of a pool."""
 
     driver: Required[str] = ""
     pool: Required[ResourcePool] = ResourcePool()
     node_name: str | None = None
     node_selector: NodeSelector | None = None
     all_nodes: bool | None = None
-    devices: Annotated[tuple[Device, ...], ATOMIC] = ()
+    devices: tuple[Device, ...] = ()
     per_device_node_selection: bool | None = None
-    shared_counters: Annotated[tuple[CounterSet, ...], ATOMIC] = ()
+    shared_counters: tuple[CounterSet, ...] = ()
 
 
 class ResourceSlice(Struct):
-    """Says which devices there are.
-
-    metadata: what every object carries.
-    spec: some devices of a pool.
-    """
+    """Says which devices there are."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[ResourceSliceSpec] = ResourceSliceSpec()
 
 
 class CELDeviceSelector(Struct):
-    """Selects devices by an expression.
-
-    expression: in CEL, on `device`.
-    """
+    """Selects devices by an expression."""
 
     expression: Required[str] = ""
 
 
 class DeviceSelector(Struct):
-    """Selects devices.
-
-    cel: by an expression.
-    """
+    """Selects devices."""
 
     cel: CELDeviceSelector | None = None
 
 
 class DeviceToleration(Struct):
-    """Lets a claim have devices with a matching taint.
-
-    key: key of the taint; all if empty.
-    operator: Exists, or Equal, the default.
-    value: value of the taint, for Equal.
-    effect: effect of the taint; all if empty.
-    toleration_seconds: how long a NoExecute taint is borne.
-    """
+    """Lets a claim have devices with a matching taint."""
 
     key: str = ""
-    operator: Annotated[str, Default("Equal")] = ""
+    operator: str = ""
     value: str = ""
     effect: str = ""
     toleration_seconds: int | None = None
 
 
 class CapacityRequirements(Struct):
-    """How much of a device is asked for.
-
-    requests: how much, by name.
-    """
+    """How much of a device is asked for."""
 
     requests: dict[str, Quantity] = {}
 
 
 class ExactDeviceRequest(Struct):
-    """Devices of one class.
-
-    device_class_name: the class.
-    selectors: which of them; all must match.
-    allocation_mode: ExactCount or All.
-    count: how many, for ExactCount; 1 if absent.
-    admin_access: whether they are only looked at.
-    tolerations: taints that are borne.
-    capacity: how much of each.
-    """
+    """Devices of one class."""
 
     device_class_name: Required[str] = ""
-    selectors: Annotated[tuple[DeviceSelector, ...], ATOMIC] = ()
+    selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
     count: int = 0
     admin_access: bool | None = None
-    tolerations: Annotated[tuple[DeviceToleration, ...], ATOMIC] = ()
+    tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
 
 
 class DeviceSubRequest(Struct):
-    """One of several ways to meet a request.
-
-    name: unique in the request.
-    device_class_name: the class.
-    selectors: which of them; all must match.
-    allocation_mode: ExactCount or All.
-    count: how many, for ExactCount; 1 if absent.
-    tolerations: taints that are borne.
-    capacity: how much of each.
-    """
+    """One of several ways to meet a request."""
 
     name: Required[str] = ""
     device_class_name: Required[str] = ""
-    selectors: Annotated[tuple[DeviceSelector, ...], ATOMIC] = ()
+    selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
     count: int = 0
-    tolerations: Annotated[tuple[DeviceToleration, ...], ATOMIC] = ()
+    tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
 
 
 class DeviceRequest(Struct):
-    """Devices that are asked for; exactly one way.
-
-    name: unique in the claim.
-    exactly: devices of one class.
-    first_available: the first of several ways that can be met.
-    """
+    """Devices that are asked for; exactly one way."""
 
     name: Required[str] = ""
     exactly: ExactDeviceRequest | None = None
-    first_available: Annotated[tuple[DeviceSubRequest, ...], ATOMIC] = ()
+    first_available: tuple[DeviceSubRequest, ...] = ()
 
 
 class DeviceConstraint(Struct):
-    """What the devices of some requests must have in common.
+    """What the devices of some requests must have in common."""
 
-    requests: the requests; all if empty.
-    match_attribute: an attribute whose values must be equal.
-    distinct_attribute: an attribute whose values must differ.
-    """
-
-    requests: Strings = ()
+    requests: tuple[str, ...] = ()
     match_attribute: str | None = None
     distinct_attribute: str | None = None
 
 
 class OpaqueDeviceConfiguration(Struct):
-    """What a driver is told.
-
-    driver: name of the driver.
-    parameters: what it is told, in words of its own.
-    """
+    """What a driver is told."""
 
     driver: Required[str] = ""
     parameters: Required[dict[str, Any]] = {}
 
 
 class DeviceClaimConfiguration(Struct):
-    """What drivers are told of the devices of some requests.
+    """What drivers are told of the devices of some requests."""
 
-    requests: the requests; all if empty.
-    opaque: what is told.
-    """
-
-    requests: Strings = ()
+    requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClaim(Struct):
-    """Which devices are claimed.
+    """Which devices are claimed."""
 
-    requests: the devices.
-    constraints: what they must have in common.
-    config: what drivers are told.
-    """
-
-    requests: Annotated[tuple[DeviceRequest, ...], ATOMIC] = ()
-    constraints: Annotated[tuple[DeviceConstraint, ...], ATOMIC] = ()
-    config: Annotated[tuple[DeviceClaimConfiguration, ...], ATOMIC] = ()
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceClaimConfiguration, ...] = ()
 
 
 class ResourceClaimSpec(Struct):
-    """What is claimed; never changes.
-
-    devices: devices.
-    """
+    """What is claimed; never changes."""
 
     devices: DeviceClaim = DeviceClaim()
 
 
 class DeviceRequestAllocationResult(Struct):
-    """A device that was given.
-
-    request: the request that it meets.
-    driver: name of the driver.
-    pool: name of the pool.
-    device: name of the device.
-    admin_access: whether it is only looked at.
-    tolerations: taints that are borne.
-    binding_conditions: conditions that must be True before a pod is bound.
-    binding_failure_conditions: conditions that mean that it failed.
-    share_id: which share of the device.
-    consumed_capacity: how much of the device.
-    """
+    """A device that was given."""
 
     request: Required[str] = ""
     driver: Required[str] = ""
     pool: Required[str] = ""
     device: Required[str] = ""
     admin_access: bool | None = None
-    tolerations: Annotated[tuple[DeviceToleration, ...], ATOMIC] = ()
-    binding_conditions: Strings = ()
-    binding_failure_conditions: Strings = ()
+    tolerations: tuple[DeviceToleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
     share_id: str | None = None
     consumed_capacity: dict[str, Quantity] = {}
 
 
 class DeviceAllocationConfiguration(Struct):
-    """What drivers are told, and who says it.
-
-    source: FromClass or FromClaim.
-    requests: the requests; all if empty.
-    opaque: what is told.
-    """
+    """What drivers are told, and who says it."""
 
     source: Required[str] = ""
-    requests: Strings = ()
+    requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceAllocationResult(Struct):
-    """The devices that were given.
+    """The devices that were given."""
 
-    results: the devices.
-    config: what drivers are told.
-    """
-
-    results: Annotated[tuple[DeviceRequestAllocationResult, ...], ATOMIC] = ()
-    config: Annotated[tuple[DeviceAllocationConfiguration, ...], ATOMIC] = ()
+    results: tuple[DeviceRequestAllocationResult, ...] = ()
+    config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
 class AllocationResult(Struct):
-    """What was given to a claim.
-
-    devices: the devices.
-    node_selector: nodes that can use them; all if absent.
-    allocation_timestamp: when.
-    """
+    """What was given to a claim."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
@@ -409,13 +253,7 @@ class AllocationResult(Struct):
 
 
 class ResourceClaimConsumerReference(Struct):
-    """Who may use what was given to a claim.
-
-    api_group: group of its kind.
-    resource: resource of its kind.
-    name: its name.
-    uid: the very object.
-    """
+    """Who may use what was given to a claim."""
 
     api_group: str = ""
     resource: Required[str] = ""
@@ -424,59 +262,35 @@ class ResourceClaimConsumerReference(Struct):
 
 
 class NetworkDeviceData(Struct):
-    """State of a device of a network.
-
-    interface_name: name of the interface.
-    ips: its addresses.
-    hardware_address: its hardware address.
-    """
+    """State of a device of a network."""
 
     interface_name: str = ""
-    ips: Strings = ()
+    ips: tuple[str, ...] = ()
     hardware_address: str = ""
 
 
 class AllocatedDeviceStatus(Struct):
-    """State of a device that was given, as its driver says.
-
-    driver: name of the driver.
-    pool: name of the pool.
-    device: name of the device.
-    share_id: which share of the device.
-    conditions: observed aspects.
-    data: whatever else the driver says.
-    network_data: state of a device of a network.
-    """
+    """State of a device that was given, as its driver says."""
 
     driver: Required[str] = ""
     pool: Required[str] = ""
     device: Required[str] = ""
     share_id: str | None = None
-    conditions: Annotated[tuple[Condition, ...], map_by("type")] = ()
+    conditions: tuple[Condition, ...] = ()
     data: dict[str, Any] | None = None
     network_data: NetworkDeviceData | None = None
 
 
 class ResourceClaimStatus(Struct):
-    """What has become of a claim.
-
-    allocation: what was given to it.
-    reserved_for: who may use it.
-    devices: state of the devices.
-    """
+    """What has become of a claim."""
 
     allocation: AllocationResult | None = None
-    reserved_for: Annotated[tuple[ResourceClaimConsumerReference, ...], merged_by("uid")] = ()
-    devices: Annotated[tuple[AllocatedDeviceStatus, ...], map_by("driver", "device", "pool", "shareID")] = ()
+    reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
+    devices: tuple[AllocatedDeviceStatus, ...] = ()
 
 
 class ResourceClaim(Struct):
-    """Claims devices for pods.
-
-    metadata: what every object carries.
-    spec: what is claimed.
-    status: what has become of it.
-    """
+    """Claims devices for pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[ResourceClaimSpec] = ResourceClaimSpec()
@@ -484,55 +298,35 @@ class ResourceClaim(Struct):
 
 
 class ResourceClaimTemplateSpec(Struct):
-    """Describes claims that are made for pods.
-
-    metadata: labels and annotations of the claims.
-    spec: what is claimed.
-    """
+    """Describes claims that are made for pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[ResourceClaimSpec] = ResourceClaimSpec()
 
 
 class ResourceClaimTemplate(Struct):
-    """Describes claims that are made for pods.
-
-    metadata: what every object carries.
-    spec: the claims; never changes.
-    """
+    """Describes claims that are made for pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[ResourceClaimTemplateSpec] = ResourceClaimTemplateSpec()
 
 
 class DeviceClassConfiguration(Struct):
-    """What drivers are told of the devices of a class.
-
-    opaque: what is told.
-    """
+    """What drivers are told of the devices of a class."""
 
     opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClassSpec(Struct):
-    """Which devices a class has.
+    """Which devices a class has."""
 
-    selectors: which; all must match.
-    config: what drivers are told.
-    extended_resource_name: a resource of containers that stands for such a device.
-    """
-
-    selectors: Annotated[tuple[DeviceSelector, ...], ATOMIC] = ()
-    config: Annotated[tuple[DeviceClassConfiguration, ...], ATOMIC] = ()
+    selectors: tuple[DeviceSelector, ...] = ()
+    config: tuple[DeviceClassConfiguration, ...] = ()
     extended_resource_name: str | None = None
 
 
 class DeviceClass(Struct):
-    """A class of devices that claims can ask for.
-
-    metadata: what every object carries.
-    spec: which devices.
-    """
+    """A class of devices that claims can ask for."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[DeviceClassSpec] = DeviceClassSpec()

@@ -1,4 +1,4 @@
-"""`jobset.x-k8s.io/v1alpha2`: a JobSet, Jobs of several roles that are one object; with the start of KEP-498."""
+"""`jobset.x-k8s.io/v1alpha2`: a JobSet, Jobs of several roles that are one object; with the start of jobset KEP-498."""
 
 from datetime import datetime
 from typing import Annotated
@@ -150,7 +150,7 @@ class VolumeClaimPolicy(Struct):
 
 
 class GroupSchedulingConfig(Struct):
-    """Main containers start once all pods of the group have started (KEP-498).
+    """Main containers start once all pods of the group have started (jobset KEP-498).
 
     timeout_after_seconds: the group fails if that takes longer; for ever if absent.
     target_replicated_jobs: the roles whose pods are the group; all if empty.

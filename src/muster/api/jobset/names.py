@@ -1,4 +1,4 @@
-"""What JobSets, and what they make, say of themselves: labels, annotations, conditions. The words are upstream's."""
+"""Labels, annotations and conditions of JobSets and of the objects that they make. The words are upstream's."""
 
 from typing import Final
 
@@ -32,7 +32,7 @@ NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 NAMESPACED_JOB: Final = "alpha.jobset.sigs.k8s.io/namespaced-job"
 NO_SCHEDULE_TAINT: Final = "alpha.jobset.sigs.k8s.io/no-schedule"
 
-# The start of a group (KEP-498).
+# The start of a group (jobset KEP-498).
 GROUP_SCHEDULING_INIT: Final = "group-scheduling-init"
 GROUP_SCHEDULING_VOLUME: Final = "group-scheduling"
 GROUP_SCHEDULING_SUFFIX: Final = "-group-scheduling"

@@ -1,30 +1,30 @@
-"""What is called how: the objects that a JobSet makes are named after it."""
+"""Names the objects that a JobSet makes after the JobSet."""
 
 from muster.api.jobset import Coordinator, JobSet
 
 
 def job_name(job_set: JobSet, role: str, index: int) -> str:
-    """One of its Jobs."""
+    """Return the name of one of the JobSet's Jobs."""
     return f"{job_set.metadata.name}-{role}-{index}"
 
 
 def pod_host(job_set: JobSet, role: str, job: int, pod: int) -> str:
-    """The host name of a pod of an Indexed Job; the pod's name is longer by a suffix."""
+    """Return the host name of a pod of an Indexed Job; the pod's name is longer by a suffix."""
     return f"{job_name(job_set, role, job)}-{pod}"
 
 
 def subdomain(job_set: JobSet) -> str:
-    """Its headless Service."""
+    """Return the name of the JobSet's headless Service."""
     network = job_set.spec.network
     return network.subdomain if network is not None and network.subdomain else job_set.metadata.name
 
 
 def coordinator_endpoint(job_set: JobSet, coordinator: Coordinator) -> str:
-    """Where others find the coordinator's pod."""
+    """Return the address at which others find the coordinator's pod."""
     host = pod_host(job_set, coordinator.replicated_job, coordinator.job_index, coordinator.pod_index)
     return f"{host}.{subdomain(job_set)}"
 
 
 def claim_name(job_set: JobSet, template: str) -> str:
-    """The claim that is made from a template."""
+    """Return the claim that is made from a template."""
     return f"{template}-{job_set.metadata.name}"

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""Admission checks and what two of their controllers are configured with: MultiKueue and provisioning requests."""
+"""Admission checks and the configurations of two of their controllers: MultiKueue and provisioning requests."""
 
 from typing import Annotated
 

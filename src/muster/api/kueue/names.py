@@ -1,4 +1,4 @@
-"""Names that Kueue's users, dashboards and controllers go by: conditions, reasons, labels, annotations, finalizers."""
+"""Names that users, dashboards and controllers of Kueue use: conditions, reasons, labels, annotations, finalizers."""
 
 from typing import Final
 
@@ -15,6 +15,9 @@ REQUEUED: Final = "Requeued"
 DEACTIVATION_TARGET: Final = "DeactivationTarget"
 WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
 BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
+
+# Why a workload is blocked on its preemption gates.
+PREEMPTION_GATED: Final = "PreemptionGated"
 
 # Condition of ClusterQueues, LocalQueues, AdmissionChecks and MultiKueueClusters.
 ACTIVE: Final = "Active"
@@ -52,6 +55,10 @@ CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
 LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
 NODE_FAILURES: Final = "NodeFailures"
 FLAVOR_MIGRATION: Final = "FlavorMigration"
+# How the message of such an eviction ends.
+FLAVOR_MIGRATION_CAUSE: Final = "migration to more favorable resource flavor"
+VARIANT_EVICTED: Final = "VariantEvicted"
+CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
 DEACTIVATED_DUE_TO: Final = "DeactivatedDueTo"  # with the cause behind it
 EVICTED_DUE_TO: Final = "EvictedDueTo"  # event: with the reason behind it
 
@@ -131,6 +138,7 @@ MULTI_KUEUE_ORIGIN_LABEL: Final = f"{GROUP}/multikueue-origin"
 CLUSTER_QUEUE_NAME_LABEL: Final = f"{GROUP}/cluster-queue-name"
 LOCAL_QUEUE_NAME_LABEL: Final = f"{GROUP}/local-queue-name"
 POD_SET_LABEL: Final = f"{GROUP}/podset"
+PARENT_LABEL: Final = f"{GROUP}/concurrent-admission-parent"
 JOB_UID_LABEL: Final = f"{GROUP}/job-uid"
 POD_GROUP_NAME_LABEL: Final = f"{GROUP}/pod-group-name"  # also an annotation
 PREBUILT_WORKLOAD_NAME_LABEL: Final = f"{GROUP}/prebuilt-workload-name"  # also an annotation
@@ -140,6 +148,7 @@ POD_GROUP_POD_INDEX_LABEL: Final = f"{GROUP}/pod-group-pod-index"
 QUEUE_NAME_ANNOTATION: Final = QUEUE_NAME_LABEL  # deprecated: a label nowadays
 ADMISSION_GATED_BY: Final = f"{GROUP}/admission-gated-by"
 COMPONENT_WORKLOAD_INDEX: Final = f"{GROUP}/component-workload-index"
+ALLOWED_FLAVORS: Final = f"{GROUP}/workload-allowed-resource-flavors"
 ELASTIC_JOB: Final = f"{GROUP}/elastic-job"  # also a scheduling gate
 IS_GROUP_WORKLOAD: Final = f"{GROUP}/is-group-workload"
 JOB_COMPLETIONS_EQUAL_PARALLELISM: Final = f"{GROUP}/job-completions-equal-parallelism"
@@ -178,6 +187,9 @@ WORKLOAD_ANNOTATION: Final = f"{GROUP}/workload"
 WORKLOAD_SLICE_NAME: Final = f"{GROUP}/workload-slice-name"
 WORKLOAD_SLICE_REPLACEMENT_FOR: Final = f"{GROUP}/workload-slice-replacement-for"
 PROVISIONING_REQUEST_PREFIX: Final = "provreq.kueue.x-k8s.io/"  # such annotations become parameters of requests
+
+# The preemption gate of variants.
+CONCURRENT_ADMISSION_GATE: Final = f"{GROUP}/concurrent-admission"
 
 # Scheduling gates of pods.
 ADMISSION_GATE: Final = f"{GROUP}/admission"

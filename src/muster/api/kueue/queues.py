@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""What stands around ClusterQueues: LocalQueue, Cohort, ResourceFlavor, Topology, WorkloadPriorityClass."""
+"""The kinds around ClusterQueues: LocalQueue, Cohort, ResourceFlavor, Topology, WorkloadPriorityClass."""
 
 from typing import Annotated
 

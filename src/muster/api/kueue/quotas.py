@@ -1,4 +1,4 @@
-"""Quotas of resources by flavor, of ClusterQueues and Cohorts, and what is used of them."""
+"""Quotas of resources by flavor, of ClusterQueues and Cohorts, and their usage."""
 
 from datetime import datetime
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""The annotations that level 4, readiness (KEP-349), is set by where it is needed: what they are and what they say."""
+"""Reads the annotations that set readiness, level 4 (Kueue KEP-349), for a single job or Workload."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ from muster.api.values.durations import DurationError, parse
 # Configuration: `timeout=10m,recoveryTimeout=5m,blockAdmission=true`.
 READY_ANNOTATION = "muster.dev/wait-for-pods-ready"
 
-# On a Workload: when its job began, for a timeout that counts from there (KEP-349's `timeoutSeconds`).
+# On a Workload: when its job began, for a timeout that counts from there (Kueue KEP-349's `timeoutSeconds`).
 JOB_START_ANNOTATION = "muster.dev/job-start"
 
 # Which of an annotation's settings is which.
@@ -24,7 +24,7 @@ class ReadyAnnotationError(ValueError):
 
 
 def parse_annotation(text: str, base: WaitForPodsReady | None) -> WaitForPodsReady | None:
-    """What `READY_ANNOTATION` says, the rest from `base`; None is off. Raises `ReadyAnnotationError`."""
+    """Return what `READY_ANNOTATION` says, the rest from `base`; None is off. Raises `ReadyAnnotationError`."""
     if text.strip() == "false":
         return None
     settings = base or WaitForPodsReady()
@@ -37,7 +37,7 @@ def parse_annotation(text: str, base: WaitForPodsReady | None) -> WaitForPodsRea
 
 
 def parse_job_start(text: str) -> datetime:
-    """What `JOB_START_ANNOTATION` says: a moment with its time zone. Raises `ReadyAnnotationError`."""
+    """Return what `JOB_START_ANNOTATION` says: a moment with its time zone. Raises `ReadyAnnotationError`."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where the pods of a podset go: what is asked for (`PodSetTopologyRequest`) and what was found (`TopologyAssignment`).
+"""Places of a podset's pods: the request (`PodSetTopologyRequest`) and the result (`TopologyAssignment`).
 
 An assignment lists domains, each with a number of pods. It is kept by column: a slice holds, for many domains, the
 values of each level and the counts, and says only once what all of them share.

@@ -1,4 +1,4 @@
-"""`visibility.kueue.x-k8s.io`: the workloads that wait in a queue, in their order; made on demand, never stored."""
+"""`visibility.kueue.x-k8s.io`: the pending workloads of a queue, in their order; computed on demand, never stored."""
 
 from typing import Final
 
@@ -74,15 +74,15 @@ class LocalQueue(Struct):
 
 
 def cluster_queues(version: str) -> Kind[ClusterQueue]:
-    """The kind of ClusterQueues in one of the versions."""
+    """Return the kind of ClusterQueues in one of the versions."""
     return Kind(VISIBILITY_GROUP, version, "ClusterQueue", "clusterqueues", ClusterQueue, namespaced=False)
 
 
 def local_queues(version: str) -> Kind[LocalQueue]:
-    """The kind of LocalQueues in one of the versions."""
+    """Return the kind of LocalQueues in one of the versions."""
     return Kind(VISIBILITY_GROUP, version, "LocalQueue", "localqueues", LocalQueue)
 
 
 def summaries(version: str) -> Kind[PendingWorkloadsSummary]:
-    """What is read through `pendingworkloads` below a queue, in one of the versions."""
+    """Return the kind of `pendingworkloads` below a queue, in one of the versions."""
     return Kind(VISIBILITY_GROUP, version, "PendingWorkloadsSummary", "pendingworkloads", PendingWorkloadsSummary)

@@ -1,1 +1,1 @@
-"""What becomes of objects that queue when they are written: defaults, rules and gates. Pure."""
+"""Decides the defaults, rules and gates of objects that queue when they are written. Pure."""

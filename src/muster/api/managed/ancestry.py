@@ -23,7 +23,7 @@ class NestingTooDeepError(Exception):
 def managed_ancestor(
     meta: ObjectMeta, owner_of: OwnerOf, *, without_queue: bool = False
 ) -> tuple[OwnerReference, ObjectMeta] | None:
-    """The topmost owner that queues, with the reference to it; None if there is none.
+    """Return the topmost owner that queues, with the reference to it; None if there is none.
 
     without_queue: jobs without a queue's name are managed too. A circle of owners ends like a chain that is too long:
     raises `NestingTooDeepError`.

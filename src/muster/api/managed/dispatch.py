@@ -1,4 +1,4 @@
-"""What is stored of a workload that runs in another cluster, beside what Kueue stores."""
+"""Reads and writes what is stored of a workload that runs in another cluster, beside what Kueue stores."""
 
 from collections.abc import Iterable
 from typing import Final, Self
@@ -19,7 +19,7 @@ _BARRED: Final = "A job or PodGroup of the same name, which this manager did not
 
 
 def home_of(workload: ObjectMeta) -> str:
-    """That cluster; "" if its job is nowhere."""
+    """Return the cluster that runs the workload's job; "" if none does."""
     return workload.annotations.get(HOME_ANNOTATION, "")
 
 
@@ -31,16 +31,16 @@ class Refusal(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, workload: Workload, said: str) -> Self:
-        """Of the size that the workload asks for."""
+        """Return the refusal of the size that the workload requests."""
         return cls(tuple(podset.count for podset in workload.spec.pod_sets), said)
 
     def written(self) -> dict[str, str]:
-        """The annotation."""
+        """Return the annotation."""
         return {REFUSED_ANNOTATION: msgspec.json.encode(self).decode()}
 
 
 def refusal_of(workload: Workload) -> Refusal | None:
-    """The refusal of the size that it asks for; None if there is none, or none that can be read."""
+    """Return the refusal of the size that the workload requests; None if there is none, or an unreadable one."""
     try:
         found = msgspec.json.decode(workload.metadata.annotations.get(REFUSED_ANNOTATION, "null"), type=Refusal | None)
     except msgspec.DecodeError:
@@ -49,11 +49,11 @@ def refusal_of(workload: Workload) -> Refusal | None:
 
 
 def barred(clusters: Iterable[str]) -> str:
-    """What the check says of clusters that what another made bars; "" if there are none."""
+    """Return the check's message about clusters that another job's object bars; "" if there are none."""
     names = ", ".join(clusters)
     return f"{_BARRED}{names}" if names else ""
 
 
 def barred_in(message: str) -> tuple[str, ...]:
-    """Those clusters, from what the check says."""
+    """Return the barred clusters, from the check's message."""
     return tuple(message.removeprefix(_BARRED).split(", ")) if message.startswith(_BARRED) else ()

@@ -1,4 +1,4 @@
-"""Objects that cannot go while something uses them: their controller takes the finalizer away when nothing does."""
+"""Holds objects that must not be deleted while they are used: their controller then removes the finalizer."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""What happens to a job of any kind on its way in: a queue, a priority, being suspended; and what may change.
+"""Decides what a new job of any kind gets: a queue, a priority, a suspension; and which changes are allowed.
 
 Order and sentences are those of Kueue's webhooks (jobframework/defaults.go, validation.go). Unlike upstream, a job in a
 namespace that is not managed runs as it is: there, upstream suspends a job with a queue's name, and no controller ever
@@ -48,7 +48,7 @@ class Arrival(Struct, frozen=True):
 
 
 def arrival(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispatchable: bool) -> Arrival:
-    """What a new job of any kind gets; `dispatchable`: it may run elsewhere. Raises `NestingTooDeepError`."""
+    """Return what a new job of any kind gets; `dispatchable`: it may run elsewhere. Raises `NestingTooDeepError`."""
     if not settings.selects.matches(around.namespace_labels(meta.namespace)):
         return Arrival()
     if (above := part_of(meta)) is not None and around.owner(meta.namespace, above) is not None:
@@ -71,19 +71,22 @@ def arrival(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispa
 
 
 def _is_run_by_another(meta: ObjectMeta) -> bool:
-    """Whether its owner starts and stops the job, and would undo what we do; a CronJob only makes its Jobs."""
+    """Return whether the job's owner starts and stops it, and would undo our changes.
+
+    A CronJob only makes its Jobs.
+    """
     owner = controller_of(meta)
     return owner is not None and not CRON_JOB.is_of(owner)
 
 
 def part_of(meta: ObjectMeta) -> OwnerReference | None:
-    """The JobSet that a job is of: it queues whole or not at all, and a queue in its templates means nothing."""
+    """Return the JobSet of a job: it queues whole or not at all, and a queue in its templates means nothing."""
     owner = controller_of(meta)
     return owner if owner is not None and JOB_SET.is_of(owner) else None
 
 
 def prebuilt_name(meta: ObjectMeta) -> str:
-    """The name of the Workload that another program makes for the job; "" if the engine makes it."""
+    """Return the name of the Workload that another program makes for the job; "" if the engine makes it."""
     name = PREBUILT_WORKLOAD_NAME_LABEL
     return meta.annotations.get(name, "") or meta.labels.get(name, "")
 
@@ -92,7 +95,7 @@ def prebuilt_name(meta: ObjectMeta) -> str:
 
 
 def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
-    """What holds for every version of a job; `old` is the one before, if there is one."""
+    """Yield what is wrong with any version; `old` is the one before, if there is one."""
     yield from _name_of(meta, QUEUE_NAME_LABEL)
     prebuilt = meta.annotations.get(PREBUILT_WORKLOAD_NAME_LABEL)
     if prebuilt:
@@ -107,7 +110,7 @@ def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
 
 
 def gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> Errors:
-    """Our annotation about pods that start together; what was stored before it was looked at may stay.
+    """Check our annotation about pods that start together; a value stored before the check existed may stay.
 
     path: of what the metadata is of, with the last dot.
     """
@@ -118,7 +121,7 @@ def gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> Errors:
 
 
 def changes(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool, was_suspended: bool) -> Errors:
-    """What may change: where and how a job queues, only while it does not run."""
+    """Yield forbidden changes: where and how a job queues may change only while it does not run."""
     yield from _queue_change(new, old, around, suspended=suspended)
     if not suspended and not is_elastic(old.annotations):
         yield from immutable(_prebuilt_path(new), prebuilt_name(new), prebuilt_name(old))
@@ -187,16 +190,16 @@ def _asks_for_size(meta: ObjectMeta) -> bool:
 
 
 def integer(text: str) -> int | None:
-    """As Go reads it, within reason."""
+    """Parse an integer as Go does, within reason."""
     digits = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 
 
 def _out_of_range(text: str) -> str:
-    """What Go says of a number that is too large."""
+    """Return Go's message for a number that is too large."""
     return f'strconv.Atoi: parsing "{text}": value out of range'
 
 
 def not_a_number(text: str) -> str:
-    """What Go says of a text that is no number."""
+    """Return Go's message for a text that is no number."""
     return f'strconv.Atoi: parsing "{text}": invalid syntax'

@@ -1,4 +1,4 @@
-"""Plain pods that queue (KEP-976): what holds them until they are admitted, and which of them belong together.
+"""Decides how plain pods queue (Kueue KEP-976): what holds them until admission, and which belong together.
 
 A pod that queues is made with a gate that keeps it from nodes, and with a finalizer, so that what became of it is seen
 before it goes. Pods of one group carry the group's name and how many they are. Their *role* is a hash of what counts
@@ -26,6 +26,7 @@ from muster.api.kueue.names import (
     QUEUE_NAME_LABEL,
     RETRIABLE_IN_GROUP,
     ROLE_HASH,
+    TOPOLOGY_GATE,
 )
 from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.jobs import changes, new_rules, prebuilt_name
@@ -51,34 +52,42 @@ _HTML: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"))
 
 
 def says_something(metadata: Mapping[str, Any]) -> bool:
-    """Whether a pod with such metadata, as JSON, has anything to do with queues; most pods have not."""
+    """Return whether a pod with such metadata, as JSON, has anything to do with queues; most pods have not."""
     said = [part for field in ("labels", "annotations") if isinstance(part := metadata.get(field), dict)]
     return any(word in part for part in said for word in WORDS)
 
 
 def is_managed(meta: ObjectMeta) -> bool:
-    """Whether the pod queues."""
+    """Return whether the pod queues."""
     return meta.labels.get(MANAGED_LABEL) == "true"
 
 
 def is_held(pod: Pod) -> bool:
-    """Whether it waits to be admitted."""
+    """Return whether the pod is gated until it is admitted."""
     return any(gate.name == ADMISSION_GATE for gate in pod.spec.scheduling_gates)
 
 
+def waits_for_place(pod: Pod) -> bool:
+    """Return whether the pod has the gate of topology-aware scheduling.
+
+    Kueue's webhook sets that gate on every pod that queues.
+    """
+    return any(gate.name == TOPOLOGY_GATE for gate in pod.spec.scheduling_gates)
+
+
 def group_name(meta: ObjectMeta) -> str:
-    """The group that a pod belongs to; "" if it stands alone."""
+    """Return the group that a pod belongs to; "" if it stands alone."""
     return meta.annotations.get(POD_GROUP_NAME_LABEL) or meta.labels.get(POD_GROUP_NAME_LABEL, "")
 
 
 def group_size(meta: ObjectMeta) -> int:
-    """How many pods the group of a pod has; 0 if it does not say so properly."""
+    """Return how many pods the group of a pod has; 0 if it does not say so properly."""
     text = meta.annotations.get(POD_GROUP_TOTAL_COUNT, "")
     return max(int(text), 0) if _INTEGER.fullmatch(text) else 0
 
 
 def is_unretriable(meta: ObjectMeta) -> bool:
-    """Whether the pod says that failed pods of its group are not replaced."""
+    """Return whether the pod says that failed pods of its group are not replaced."""
     return meta.annotations.get(RETRIABLE_IN_GROUP) == "false"
 
 
@@ -86,12 +95,12 @@ def is_unretriable(meta: ObjectMeta) -> bool:
 
 
 def role_of(pod: Pod) -> str:
-    """The role that the pod was made with. Raises `QuantityError`."""
+    """Return the role that the pod was made with. Raises `QuantityError`."""
     return pod.metadata.annotations.get(ROLE_HASH) or role_hash(pod.spec)
 
 
 def role_hash(spec: PodSpec) -> str:
-    """What distinguishes pods for admission, hashed. Raises `QuantityError`."""
+    """Return a hash of what distinguishes pods for admission. Raises `QuantityError`."""
     shape: dict[str, Any] = {
         "affinity": spec.affinity,
         "containers": _shapes(spec.containers),
@@ -110,7 +119,7 @@ def role_hash(spec: PodSpec) -> str:
 
 
 def hash_of_shape(shape: dict[str, Any]) -> str:
-    """The hash of the JSON that Go's encoder writes: maps by key, structs by field, what is absent as null."""
+    """Return the hash of the JSON that Go's encoder writes: maps by key, structs by field, what is absent as null."""
     text = msgspec.json.encode({"spec": shape}, order="deterministic")
     for character, escape in _HTML:
         text = text.replace(character, escape)
@@ -131,7 +140,7 @@ def _written(resources: ResourceList) -> dict[str, str] | None:
 
 
 def is_to_be_held(meta: ObjectMeta, around: Surroundings, settings: Settings) -> bool:
-    """Whether a new pod has to wait: it names a queue, or its parent is suspended with it.
+    """Return whether a new pod must be gated: it names a queue, or its parent is suspended with it.
 
     Pods of a job that queues never do: the job does, for all of them. Beyond upstream, the LocalQueue `default` draws
     no pods that do not ask for it. Raises `NestingTooDeepError`.
@@ -150,17 +159,22 @@ def complete(document: dict[str, Any], pod: Pod, namespace: str, around: Surroun
     meta = msgspec.structs.replace(pod.metadata, namespace=namespace)
     with suppress(QuantityError):  # validation refuses the pod, and says where
         if is_to_be_held(meta, around, settings):
-            hold(document)
+            hold(document, places=settings.places)
 
 
-def hold(document: dict[str, Any]) -> None:
-    """Change a new pod so that it waits to be admitted. Raises `QuantityError`."""
+def hold(document: dict[str, Any], *, places: bool) -> None:
+    """Change a new pod so that it waits to be admitted. Raises `QuantityError`.
+
+    places: it also gets the gate of topology-aware scheduling. No gate can be added later: Kueue's manager, which does
+    so with a pod that it gives a place, could start none that lacks it.
+    """
     meta, spec = document["metadata"], document["spec"]
     annotations = _mapping(meta, "annotations")
     if POD_SUSPENDING_PARENT not in annotations:
         _mapping(meta, "labels")[MANAGED_LABEL] = "true"
         _add(_list(meta, "finalizers"), MANAGED_FINALIZER)
-    _add(_list(spec, "schedulingGates"), {"name": ADMISSION_GATE})
+    for gate in (ADMISSION_GATE, TOPOLOGY_GATE) if places else (ADMISSION_GATE,):
+        _add(_list(spec, "schedulingGates"), {"name": gate})
     annotations.setdefault(ROLE_HASH, role_hash(msgspec.convert(spec, PodSpec)))
 
 
@@ -183,12 +197,12 @@ def _add(found: list[Any], item: Any) -> None:
 
 
 def validate_create(pod: Pod) -> list[FieldError]:
-    """What is wrong with what a new pod says about queueing."""
+    """Return what is wrong with a new pod's labels and annotations about queueing."""
     return list(_rules(pod.metadata, None))
 
 
 def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError]:
-    """What is wrong with a change of what a pod says about queueing."""
+    """Return what is wrong with a change of a pod's labels and annotations about queueing."""
     stopped, was_stopped = (is_held(pod) or is_finished(pod) for pod in (new, old))
     common = changes(new.metadata, old.metadata, around, suspended=stopped, was_suspended=was_stopped)
     return list(chain(_rules(new.metadata, old.metadata), common, _group_change(new.metadata, old.metadata)))
@@ -212,7 +226,7 @@ def _managed_label(meta: ObjectMeta) -> Errors:
 
 
 def _group(meta: ObjectMeta) -> Errors:
-    """A group has a name and a size, or neither."""
+    """Check that a group has a name and a size, or neither."""
     name, size = group_name(meta), meta.annotations.get(POD_GROUP_TOTAL_COUNT)
     where = "annotation" if meta.annotations.get(POD_GROUP_NAME_LABEL) else "label"
     both = f"both the '{POD_GROUP_TOTAL_COUNT}' annotation and the '{POD_GROUP_NAME_LABEL}' {where} should be set"

@@ -1,4 +1,4 @@
-"""What the rules for managed objects have to know beside the object."""
+"""Declares what the rules for managed objects need to know beside the object."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -14,23 +14,23 @@ class Surroundings(Protocol):
     """Objects as they are now."""
 
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
-        """A LocalQueue."""
+        """Return a LocalQueue."""
         ...
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
-        """The labels of a namespace."""
+        """Return the labels of a namespace."""
         ...
 
     def owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
-        """The owner that is meant, if it is of a kind that queues."""
+        """Return the very owner that the reference means, if its kind queues."""
         ...
 
     def has_priority_class(self, name: str) -> bool:
-        """Whether there is a WorkloadPriorityClass of that name."""
+        """Return whether there is a WorkloadPriorityClass of that name."""
         ...
 
     def goes_elsewhere(self, cluster_queue: str) -> bool:
-        """Whether what is admitted by the ClusterQueue runs in another cluster (a check by MultiKueue)."""
+        """Return whether workloads that the ClusterQueue admits run in another cluster (a check by MultiKueue)."""
         ...
 
 
@@ -40,8 +40,10 @@ class Settings(Struct, frozen=True):
     without_queue: jobs that name no queue are managed, too.
     selects: in which namespaces jobs are managed.
     default_priority: jobs get the WorkloadPriorityClass `default` (upstream gate WorkloadPriorityClassDefaulting).
+    places: pods may be given places, and wait for them behind a gate (upstream gate TopologyAwareScheduling).
     """
 
     without_queue: bool = False
     selects: LabelMatcher = field(default_factory=lambda: EVERYTHING)
     default_priority: bool = True
+    places: bool = True

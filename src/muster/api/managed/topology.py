@@ -1,4 +1,4 @@
-"""What the annotations of pods say about their topology: the request that a Workload makes of them, and what is wrong.
+"""Reads the topology annotations of pods into a Workload's request, and checks them.
 
 Order and sentences of what is wrong are Kueue's (jobframework/tas_validation.go).
 """
@@ -34,7 +34,7 @@ _WAYS = (POD_SET_REQUIRED_TOPOLOGY, POD_SET_PREFERRED_TOPOLOGY, POD_SET_UNCONSTR
 def topology_request(
     annotations: Mapping[str, str], index_label: str | None = None, groups: tuple[str, int] | None = None
 ) -> PodSetTopologyRequest | None:
-    """What pods with these annotations ask for; None if that is nothing. What makes no sense is not asked for.
+    """Return the topology request of pods with these annotations; None if there is none, or only nonsense.
 
     index_label: the label that holds the rank of a pod. groups: where pods come in groups with ranks of their own, the
     label that holds the index of a pod's group, and how many groups there are.
@@ -60,7 +60,7 @@ def topology_request(
 
 
 def problems(path: str, annotations: Mapping[str, str], count: int | None = None) -> Errors:
-    """What is wrong with the annotations of pods. path: of the annotations. count: how many pods there are."""
+    """Yield what is wrong with the annotations of pods. path: of the annotations. count: how many pods there are."""
     said = [annotations[way] for way in _WAYS if way in annotations]
     if len(said) > 1:
         listed = ", ".join(f'"{way}"' for way in _WAYS)
@@ -77,7 +77,7 @@ def problems(path: str, annotations: Mapping[str, str], count: int | None = None
 
 
 def grouping(podsets: Sequence[tuple[str, PodSet]]) -> Errors:
-    """What is wrong with podsets that are to be placed together; each with the path of its annotations."""
+    """Yield what is wrong with podsets to place together; each with the path of its annotations."""
     groups: dict[str, list[tuple[str, PodSet, PodSetTopologyRequest]]] = {}
     for path, podset in podsets:
         request = podset.topology_request
@@ -149,7 +149,7 @@ def _several_slices(path: str, annotations: Mapping[str, str]) -> Errors:
 
 
 def _layers(annotations: Mapping[str, str]) -> tuple[PodsetSliceRequiredTopologyConstraint, ...] | None:
-    """None if they make no sense."""
+    """Return the layers; None if they make no sense."""
     text = annotations.get(POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS)
     if text is None:
         return ()

@@ -1,1 +1,1 @@
-"""What objects say in names that are ours: annotations, labels and the marks of the embedded cluster. Pure."""
+"""Names that are ours on objects: annotations, labels and the marks of the embedded cluster. Pure."""

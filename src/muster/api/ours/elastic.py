@@ -1,4 +1,4 @@
-"""Jobs that may change size while they run (KEP-3715), in the names that are ours.
+"""Jobs that may change size while they run (kubernetes KEP-3715), in the names that are ours.
 
 An elastic Job is an Indexed Job with as many completions as parallelism and the annotation `muster.dev/elastic:
 "MIN:MAX"`. It is shrunk, never below MIN, when the cluster is short, and grown, never above MAX, when room is free.
@@ -11,6 +11,7 @@ from typing import Self
 import msgspec
 
 from muster.api.batch import MAX_PARALLELISM
+from muster.api.core import PodTemplateSpec
 from muster.api.kueue.names import ELASTIC_JOB
 
 # On a Job: between which sizes it may be moved.
@@ -19,8 +20,22 @@ ELASTIC_ANNOTATION = "muster.dev/elastic"
 # On a Job and on each of its pods: the current size and how often it changed, as `World` in JSON.
 WORLD_ANNOTATION = "muster.dev/world"
 
+# In a container: the size of the gang, for frameworks. A value in the template stays as it is when the size changes.
+WORLD_SIZE_VARIABLE = "WORLD_SIZE"
+
+# In a container of an MPI job by `muster run`, whose command has the number of workers as an argument.
+MPI_IDENTITY_VARIABLE = "MUSTER_MPI_IDENTITY"
+
 # On a Job: "false" if its pods need not start together. On the pods of a group: "false" likewise.
 GANG_ANNOTATION = "muster.dev/gang"
+
+# On what carries a gang, such as a Job: how many members it had when it last started or grew, and its own UID: where a
+# manifest was copied from another object, that says nothing. Absent: one at the most.
+HELD_ANNOTATION = "muster.dev/held-members"
+
+# On each pod of a start of several, written by its binding: when the newest of them was made, and the pod's own UID. On
+# the carrier as well while a start is under way that leaves pods behind that are no younger.
+BINDING_ANNOTATION = "muster.dev/binding-since"
 
 # More than any `MIN:MAX` takes; what is longer is not even quoted.
 _LONGEST_TEXT = 32
@@ -31,8 +46,17 @@ CAP_ANNOTATION = "muster.dev/elastic-cap"
 
 
 def is_elastic(annotations: Mapping[str, str]) -> bool:
-    """Whether a Job or Workload with these annotations may change size while it runs: in our way or in Kueue's."""
+    """Return whether these annotations let a Job or Workload change size while it runs: in our way or in Kueue's."""
     return ELASTIC_ANNOTATION in annotations or annotations.get(ELASTIC_JOB) == "true"
+
+
+def has_fixed_size(template: PodTemplateSpec) -> bool:
+    """Return whether a pod template tells its containers a number of workers that no later change of size reaches."""
+    return any(
+        variable.name == MPI_IDENTITY_VARIABLE or (variable.name == WORLD_SIZE_VARIABLE and variable.value_from is None)
+        for container in template.spec.containers
+        for variable in container.env
+    )
 
 
 # Digits of the largest number of completions.
@@ -40,7 +64,7 @@ _LONGEST_SIZE = 10
 
 
 def cap_of(annotations: Mapping[str, str]) -> int | None:
-    """Above which size quota does not allow a Job to grow; None if nothing, or nothing of ours, is said of it."""
+    """Return the size above which quota does not allow a Job to grow; None without an annotation of ours."""
     text = annotations.get(CAP_ANNOTATION, "")
     return int(text) if 0 < len(text) <= _LONGEST_SIZE and text.isascii() and text.isdigit() else None
 
@@ -53,7 +77,10 @@ class Bounds(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of `MIN:MAX`, whole numbers with 1 <= MIN <= MAX <= 100000. Raises `ValueError` that says what is wrong."""
+        """Parse `MIN:MAX`, whole numbers with 1 <= MIN <= MAX <= 100000.
+
+        Raises `ValueError` that says what is wrong.
+        """
         if len(text) > _LONGEST_TEXT:
             raise ValueError(f"{text[:_LONGEST_TEXT]!r}... is not MIN:MAX, such as 2:8")
         least, colon, most = text.partition(":")
@@ -71,7 +98,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 def bounds_of(annotations: Mapping[str, str]) -> Bounds | None:
-    """Between which sizes a Job asks to be moved; None if it does not, or not in words that mean something."""
+    """Return the sizes between which a Job may be resized; None without a valid annotation."""
     try:
         return Bounds.parse(annotations.get(ELASTIC_ANNOTATION, ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""GPUs in the words of the API: the resources that pods ask for, and what a process node tells of those it has."""
+"""GPUs in the words of the API: the resources that pods request, and what a process node reports of its own."""
 
 import msgspec
 
@@ -22,7 +22,7 @@ class GpuInfo(msgspec.Struct, frozen=True):
 
 
 def told(text: str) -> tuple[GpuInfo, ...]:
-    """What an annotation says; nothing if it cannot be read."""
+    """Return the content of an annotation; nothing if it is unreadable."""
     try:
         return tuple(msgspec.json.decode(text, type=list[GpuInfo])) if text else ()
     except msgspec.MsgspecError:
@@ -30,5 +30,5 @@ def told(text: str) -> tuple[GpuInfo, ...]:
 
 
 def is_gpu(resource: str) -> bool:
-    """Whether a resource counts GPUs, of whatever maker."""
+    """Return whether a resource counts GPUs, of whatever maker."""
     return resource.partition("/")[2] == "gpu"

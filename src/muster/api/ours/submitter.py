@@ -1,4 +1,4 @@
-"""Who submitted a job: an annotation, which a server of ours gives it.
+"""The annotation with a job's submitter, which a server of ours sets.
 
 It is the user that the server knows by a credential, whatever the manifest says. Only those who may do everything may
 name another: `muster run` of the machine's owner tells the name of the account, which says more than `kubernetes-admin`

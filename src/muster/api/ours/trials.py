@@ -50,7 +50,7 @@ class Array:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Of `0-7`, `1,3,5`, `0-99:10`, or several of them. Raises `ValueError` that says what is wrong."""
+        """Parse `0-7`, `1,3,5`, `0-99:10`, or several of them. Raises `ValueError` that says what is wrong."""
         if len(text) > _LONGEST_TEXT:
             raise ValueError(f"{_quoted(text)} is longer than {_LONGEST_TEXT} characters")
         array = cls(tuple(map(_run, text.split(","))))
@@ -65,7 +65,7 @@ class Array:
 
     @classmethod
     def of(cls, indexes: Iterable[int]) -> Self:
-        """Of indexes that ascend."""
+        """Make an array of ascending indexes."""
         runs: list[range] = []
         for index in indexes:
             if runs and runs[-1].stop == index:
@@ -83,7 +83,7 @@ class Array:
         return self._ends[-1] if self._ends else 0
 
     def __getitem__(self, completion: int) -> int:
-        """The index of the trial with this completion index."""
+        """Return the index of the trial with this completion index."""
         at = bisect_right(self._ends, completion)
         return self.runs[at][completion - self._ends[at]]  # counted from the end of its run
 
@@ -91,7 +91,7 @@ class Array:
         return chain(*self.runs)
 
     def completion(self, index: int) -> int | None:
-        """The completion index of the trial with this index; None if there is none."""
+        """Return the completion index of the trial with this index; None if there is none."""
         before = 0
         for run in self.runs:
             if index in run:
@@ -137,7 +137,7 @@ class Grid:
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> Self:
-        """Of `NAME=VALUE,VALUE...` each. Raises `ValueError` that says what is wrong."""
+        """Parse `NAME=VALUE,VALUE...` each. Raises `ValueError` that says what is wrong."""
         axes: dict[str, tuple[str, ...]] = {}
         for text in texts:
             name, is_, values = text.partition("=")
@@ -163,7 +163,7 @@ class Grid:
         return prod(map(len, self.axes.values()))
 
     def values(self, index: int) -> dict[str, str]:
-        """What an index stands for; what is beyond the grid begins anew."""
+        """Return the values of an index; an index beyond the grid starts again."""
         found = {}
         for name, stride in self.strides().items():
             values = self.axes[name]
@@ -171,7 +171,7 @@ class Grid:
         return found
 
     def strides(self) -> dict[str, int]:
-        """By variable, how many indexes pass until it changes."""
+        """Return, by variable, how many indexes pass until it changes."""
         sizes = [*map(len, self.axes.values())]
         return {name: prod(islice(sizes, at + 1, None)) for at, name in enumerate(self.axes)}
 
@@ -180,7 +180,7 @@ class Grid:
 
 
 def array_of(annotations: Mapping[str, str], completions: int | None) -> Array | None:
-    """The indexes of a Job's trials; None if it is no sweep, or says so in no words that fit it."""
+    """Return the indexes of a Job's trials; None if it is no sweep, or its annotation does not fit it."""
     if ARRAY_ANNOTATION not in annotations:
         return None
     try:
@@ -191,7 +191,7 @@ def array_of(annotations: Mapping[str, str], completions: int | None) -> Array |
 
 
 def grid_of(annotations: Mapping[str, str]) -> Grid | None:
-    """The grid of a Job's trials; None if it has none that makes sense."""
+    """Return the grid of a Job's trials; None if it has none that makes sense."""
     try:
         axes = msgspec.json.decode(annotations.get(GRID_ANNOTATION, ""), type=dict[str, tuple[str, ...]])
     except msgspec.DecodeError:

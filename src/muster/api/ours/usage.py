@@ -1,4 +1,4 @@
-"""What a pod has used of its machine, as its node says it once it has ended. Kubernetes has no field for that.
+"""The annotation with a pod's use of its machine, which its node writes at its end. Kubernetes has no field for that.
 
 `cpu=1.5,memory=10485760` in an annotation: seconds of processors, of all containers and attempts, and the most memory
 that one of them held, in bytes.
@@ -21,7 +21,7 @@ class Usage(Struct, frozen=True):
     memory_bytes: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Of both: the times add up, and the memory is that of the greater."""
+        """Return the usage of both: the sum of the times, and the greater memory."""
         return Usage(self.cpu_seconds + other.cpu_seconds, max(self.memory_bytes, other.memory_bytes))
 
     def __str__(self) -> str:
@@ -29,6 +29,6 @@ class Usage(Struct, frozen=True):
 
 
 def usage_of(text: str) -> Usage | None:
-    """What an annotation says; None if it says nothing of the kind."""
+    """Return the value of an annotation; None if there is none."""
     found = _SHAPE.fullmatch(text)
     return Usage(float(found[1]), int(found[2])) if found else None

@@ -1,4 +1,4 @@
-"""Ways of changing a part of an object: JSON patch and merge patch.
+"""Applies JSON patches and merge patches to objects.
 
 Every engine is `apply(document, patch, ...) -> new document` over decoded JSON. The inputs are never changed; the
 result may share unchanged parts with them. A patch that cannot be applied raises `ApiError` with the code that

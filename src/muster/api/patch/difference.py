@@ -1,4 +1,4 @@
-"""What a JSON patch has to say so that one document becomes another: what webhooks answer with."""
+"""Computes the JSON patch from one document to another, with which webhooks answer."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,16 +9,16 @@ Operation = dict[str, Any]
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
-    """The operations that turn `before` into `after`. A list that differs is replaced whole."""
+    """Return the operations that turn `before` into `after`. A list that differs is replaced whole."""
     return list(_difference(before, after, ""))
 
 
 def _difference(before: dict[str, Any], after: dict[str, Any], path: str) -> Iterator[Operation]:
     for name in before:
         if name not in after:
-            yield {"op": "remove", "path": f"{path}/{_token(name)}"}
+            yield {"op": "remove", "path": f"{path}/{escape_token(name)}"}
     for name, value in after.items():
-        place = f"{path}/{_token(name)}"
+        place = f"{path}/{escape_token(name)}"
         if name not in before:
             yield {"op": "add", "path": place, "value": value}
         elif isinstance(value, dict) and isinstance(before[name], dict):
@@ -27,5 +27,6 @@ def _difference(before: dict[str, Any], after: dict[str, Any], path: str) -> Ite
             yield {"op": "replace", "path": place, "value": value}
 
 
-def _token(name: str) -> str:
+def escape_token(name: str) -> str:
+    """Return a key as a JSON pointer has it (RFC 6901)."""
     return name.replace("~", "~0").replace("/", "~1")

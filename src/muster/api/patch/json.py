@@ -26,7 +26,10 @@ _ABSENT = object()
 
 
 def apply(document: dict[str, Any], operations: Any) -> dict[str, Any]:
-    """The document after all the operations, or `ApiError`: 400 no list of operations, 413 too many, 422 else."""
+    """Return the document after all the operations, or `ApiError`.
+
+    400 no list of operations, 413 too many, 422 else.
+    """
     if not isinstance(operations, list):
         raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
     if not all(isinstance(operation, dict) for operation in operations):
@@ -146,7 +149,7 @@ class _Patching:
         return value
 
     def _container(self, path: str, missing: str) -> tuple[Any, str]:
-        """What holds the member that the path names, and the member's name in it."""
+        """Return the container of the member that the path names, and the member's name in it."""
         *parents, last = _tokens(path)
         value = self.root
         for member in parents:
@@ -162,7 +165,7 @@ class _Patching:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Equal as JSON: 1 is 1.0, and neither is `true`. Recurses as deep as `left` is."""
+    """Return whether two values are equal as JSON: 1 is 1.0, and neither is `true`. Recurses as deep as `left` is."""
     if isinstance(left, dict):
         if not isinstance(right, dict) or len(left) != len(right):
             return False

@@ -1,4 +1,4 @@
-"""What a patch may cost, and how it is refused.
+"""Limits the cost of a patch, and words its refusals.
 
 The limits of operations and copied bytes are kube-apiserver's; the limit of depth keeps recursion over a document
 within the interpreter's stack.
@@ -22,7 +22,7 @@ _SHOWN_CHARACTERS = 200
 
 
 def unprocessable(message: str) -> ApiError:
-    """422: the patch is well-formed and cannot be applied to this document.
+    """Return a 422: the patch is well-formed and cannot be applied to this document.
 
     kube-apiserver answers the first clause alone; the cause after it is what the user needs to know.
     """
@@ -31,7 +31,7 @@ def unprocessable(message: str) -> ApiError:
 
 
 def require_object(value: Any) -> dict[str, Any]:
-    """The patched document, if it still is a JSON object."""
+    """Return the patched document, if it still is a JSON object."""
     if not isinstance(value, dict):
         raise unprocessable(f"the patched document is {kind_of(value)}, not an object")
     return value
@@ -51,7 +51,7 @@ def require_shallow(value: Any, what: str) -> None:
 
 
 def size_of(value: Any) -> int:
-    """About how many bytes the value takes as JSON; does not recurse."""
+    """Estimate how many bytes the value takes as JSON; does not recurse."""
     total = 0
     pending = [value]
     while pending:
@@ -66,7 +66,7 @@ def size_of(value: Any) -> int:
 
 
 def kind_of(value: Any) -> str:
-    """The JSON type of a value, for messages."""
+    """Return the JSON type of a value, for messages."""
     match value:
         case None:
             return "null"
@@ -83,7 +83,7 @@ def kind_of(value: Any) -> str:
 
 
 def shown(text: str) -> str:
-    """The text as an error message may carry it."""
+    """Return the text as an error message may carry it."""
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 

@@ -6,7 +6,7 @@ from muster.api.status import bad_request
 
 
 def apply(document: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """The document with the patch merged into it. Raises `ApiError` (400) for a patch that is no object.
+    """Return the document with the patch merged into it. Raises `ApiError` (400) for a patch that is no object.
 
     The patch nests no deeper than a body may (`decode`).
     """

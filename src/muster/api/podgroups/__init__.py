@@ -1,4 +1,4 @@
-"""PodGroups of all who schedule pods together: KEP-34's own kind, and the dialects that grew from it.
+"""PodGroups of all schedulers of gangs: scheduler KEP-34's own kind, and the dialects that grew from it.
 
 The newest, `scheduling.k8s.io`, is in `muster.api.groups.scheduling_v1alpha2`: Kubernetes' own, and served on request.
 """

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`incubator.scheduling.k8s.io/v1alpha1`: the PodGroup of KEP-34, with the policy that it leaves open."""
+"""`incubator.scheduling.k8s.io/v1alpha1`: the PodGroup of scheduler KEP-34, with the policy that it leaves open."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -16,7 +16,7 @@ FAIL: Final = "Fail"
 
 
 class PodGroupPolicy(Struct):
-    """What is done when fewer pods run than must; KEP-34 names it and leaves open what it says.
+    """What is done when fewer pods run than must; scheduler KEP-34 names it and leaves open what it says.
 
     on_below_min: None: nothing. Restart: all pods of the group go, so that their controllers make them anew. Fail: all
         unfinished pods go, and the group is failed.

@@ -13,7 +13,7 @@ class PodGroupSpec(Struct):
     """What is asked for the pods of a group.
 
     min_member: how many of them start together, or none.
-    min_members: another spelling of minMember, KEP-34's.
+    min_members: another spelling of minMember, scheduler KEP-34's.
     queue: the queue that they are in.
     priority_class_name: name of the PriorityClass.
     """

@@ -1,8 +1,8 @@
-"""What pods say of their PodGroup, and what is said of PodGroups: the words of all dialects."""
+"""Names on pods of a PodGroup and in its status and events: the words of all dialects."""
 
 from typing import Final
 
-GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"  # KEP-34, kube-batch, Volcano
+GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"  # scheduler KEP-34, kube-batch, Volcano
 VOLCANO_GROUP_NAME_ANNOTATION: Final = "scheduling.volcano.sh/group-name"
 GROUP_ANNOTATIONS: Final = frozenset({GROUP_NAME_ANNOTATION, VOLCANO_GROUP_NAME_ANNOTATION})
 POD_GROUP_LABEL: Final = "scheduling.x-k8s.io/pod-group"

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`scheduling.volcano.sh/v1beta1`: Volcano's PodGroup. Its status is no subresource: it is written with the rest."""
+"""`scheduling.volcano.sh/v1beta1`: Volcano's PodGroup. Its status is no subresource but written with the rest."""
 
 from typing import Annotated
 

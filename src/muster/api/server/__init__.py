@@ -1,1 +1,1 @@
-"""The groups by which an API server is governed: who may do what, which kinds there are, and who is asked."""
+"""The groups that govern an API server: rights, kinds, webhooks and policies."""

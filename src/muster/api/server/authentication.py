@@ -1,63 +1,42 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`authentication.k8s.io/v1`: who a user is, and tokens of service accounts. Posted and answered, not stored."""
+"""`authentication.k8s.io/v1`: the user of a request, and service accounts' tokens. Posted and answered, not stored."""
 
 from datetime import datetime
 
 from muster.api.kinds import Kind
-from muster.api.markers import Required, Strings
+from muster.api.markers import Required
 from muster.api.meta import ObjectMeta, Struct
 
 GROUP = "authentication.k8s.io"
 
 
 class UserInfo(Struct):
-    """A user.
-
-    username: the name.
-    uid: unique over time, where the kind of credential has such.
-    groups: the groups.
-    extra: what else the credential says.
-    """
+    """A user."""
 
     username: str = ""
     uid: str = ""
-    groups: Strings = ()
+    groups: tuple[str, ...] = ()
     extra: dict[str, tuple[str, ...]] = {}
 
 
 class TokenReviewSpec(Struct):
-    """What is asked.
-
-    token: the bearer token.
-    audiences: for whom it should be; the API server if there are none.
-    """
+    """What is asked."""
 
     token: str = ""
-    audiences: Strings = ()
+    audiences: tuple[str, ...] = ()
 
 
 class TokenReviewStatus(Struct):
-    """The answer.
-
-    authenticated: whether the token is good.
-    user: whose it is.
-    audiences: those of the audiences asked for that it is good for.
-    error: what is wrong with it.
-    """
+    """The answer."""
 
     authenticated: bool = False
     user: UserInfo = UserInfo()
-    audiences: Strings = ()
+    audiences: tuple[str, ...] = ()
     error: str = ""
 
 
 class TokenReview(Struct):
-    """Whose is this token?
-
-    metadata: what every object carries.
-    spec: what is asked.
-    status: the answer.
-    """
+    """A question whose a token is."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[TokenReviewSpec] = TokenReviewSpec()
@@ -65,13 +44,7 @@ class TokenReview(Struct):
 
 
 class BoundObjectReference(Struct):
-    """The object with which a token ends.
-
-    kind: Pod, Secret or Node.
-    api_version: version of the kind.
-    name: which one.
-    uid: which one of that name; any if empty.
-    """
+    """The object with which a token ends."""
 
     kind: str = ""
     api_version: str = ""
@@ -80,36 +53,22 @@ class BoundObjectReference(Struct):
 
 
 class TokenRequestSpec(Struct):
-    """What token is wanted.
+    """What token is wanted."""
 
-    audiences: for whom it is; the API server if there are none.
-    expiration_seconds: how long it should be good; at least 600; 3600 if absent.
-    bound_object_ref: the object with which it ends.
-    """
-
-    audiences: Required[Strings] = ()
+    audiences: Required[tuple[str, ...]] = ()
     expiration_seconds: int | None = None
     bound_object_ref: BoundObjectReference | None = None
 
 
 class TokenRequestStatus(Struct):
-    """The token.
-
-    token: the token itself.
-    expiration_timestamp: when it ends.
-    """
+    """The token."""
 
     token: Required[str] = ""
     expiration_timestamp: Required[datetime | None] = None
 
 
 class TokenRequest(Struct):
-    """Asks for a token of a service account.
-
-    metadata: what every object carries.
-    spec: what token is wanted.
-    status: the token.
-    """
+    """Asks for a token of a service account."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[TokenRequestSpec] = TokenRequestSpec()
@@ -117,20 +76,13 @@ class TokenRequest(Struct):
 
 
 class SelfSubjectReviewStatus(Struct):
-    """The answer.
-
-    user_info: who asks.
-    """
+    """The answer."""
 
     user_info: UserInfo = UserInfo()
 
 
 class SelfSubjectReview(Struct):
-    """Who am I?
-
-    metadata: what every object carries.
-    status: the answer.
-    """
+    """A question who the client is."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: SelfSubjectReviewStatus = SelfSubjectReviewStatus()

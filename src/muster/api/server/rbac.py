@@ -1,72 +1,45 @@
 """`rbac.authorization.k8s.io/v1`: who may do what. Rules grant only; what no rule grants is refused."""
 
-from typing import Annotated
-
 from muster.api.kinds import Kind
-from muster.api.markers import ATOMIC, ATOMIC_MAP, Required, Strings
+from muster.api.markers import Required
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
 
 GROUP = "rbac.authorization.k8s.io"
 
 
 class PolicyRule(Struct):
-    """What may be done: verbs on resources, or on paths that are no resources.
+    """What may be done: verbs on resources, or on paths that are no resources."""
 
-    verbs: the verbs; `*` is all.
-    api_groups: groups of the resources; "" is the core group, `*` all.
-    resources: plural names, subresources as `pods/log`; `*` is all, `*/scale` a subresource of all.
-    resource_names: the names of the objects; all if there are none.
-    non_resource_urls: paths; a `*` at the end stands for the rest.
-    """
-
-    verbs: Annotated[Required[tuple[str, ...]], ATOMIC] = ()
-    api_groups: Strings = ()
-    resources: Strings = ()
-    resource_names: Strings = ()
-    non_resource_urls: Strings = ()
+    verbs: Required[tuple[str, ...]] = ()
+    api_groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+    non_resource_urls: tuple[str, ...] = ()
 
 
 class Role(Struct):
-    """Rights in one namespace.
-
-    metadata: what every object carries.
-    rules: what may be done.
-    """
+    """Rights in one namespace."""
 
     metadata: ObjectMeta = ObjectMeta()
-    rules: Annotated[tuple[PolicyRule, ...], ATOMIC] = ()
+    rules: tuple[PolicyRule, ...] = ()
 
 
 class AggregationRule(Struct):
-    """Which ClusterRoles a ClusterRole is put together from.
+    """Which ClusterRoles a ClusterRole is put together from."""
 
-    cluster_role_selectors: a role that any of them selects adds its rules.
-    """
-
-    cluster_role_selectors: Annotated[tuple[LabelSelector, ...], ATOMIC] = ()
+    cluster_role_selectors: tuple[LabelSelector, ...] = ()
 
 
 class ClusterRole(Struct):
-    """Rights in the whole cluster, or, bound by a RoleBinding, in one namespace.
-
-    metadata: what every object carries.
-    rules: what may be done.
-    aggregation_rule: the roles that the rules come from; a controller then writes them.
-    """
+    """Rights in the whole cluster, or, bound by a RoleBinding, in one namespace."""
 
     metadata: ObjectMeta = ObjectMeta()
-    rules: Annotated[tuple[PolicyRule, ...], ATOMIC] = ()
+    rules: tuple[PolicyRule, ...] = ()
     aggregation_rule: AggregationRule | None = None
 
 
 class Subject(Struct):
-    """A user, a group or a service account to which rights are given.
-
-    kind: User, Group or ServiceAccount.
-    api_group: group of the kind; of a ServiceAccount it is empty.
-    name: whom.
-    namespace: of a ServiceAccount.
-    """
+    """A user, a group or a service account to which rights are given."""
 
     kind: Required[str] = ""
     api_group: str = ""
@@ -75,12 +48,7 @@ class Subject(Struct):
 
 
 class RoleRef(Struct):
-    """The role that is given.
-
-    api_group: group of the role.
-    kind: Role or ClusterRole.
-    name: which one.
-    """
+    """The role that is given."""
 
     api_group: Required[str] = ""
     kind: Required[str] = ""
@@ -88,29 +56,19 @@ class RoleRef(Struct):
 
 
 class RoleBinding(Struct):
-    """Gives a role to subjects, in one namespace.
-
-    metadata: what every object carries.
-    subjects: to whom.
-    role_ref: the role, of this namespace or of the cluster; it never changes.
-    """
+    """Gives a role to subjects, in one namespace."""
 
     metadata: ObjectMeta = ObjectMeta()
-    subjects: Annotated[tuple[Subject, ...], ATOMIC] = ()
-    role_ref: Annotated[Required[RoleRef], ATOMIC_MAP] = RoleRef()
+    subjects: tuple[Subject, ...] = ()
+    role_ref: Required[RoleRef] = RoleRef()
 
 
 class ClusterRoleBinding(Struct):
-    """Gives a ClusterRole to subjects, everywhere.
-
-    metadata: what every object carries.
-    subjects: to whom.
-    role_ref: the ClusterRole; it never changes.
-    """
+    """Gives a ClusterRole to subjects, everywhere."""
 
     metadata: ObjectMeta = ObjectMeta()
-    subjects: Annotated[tuple[Subject, ...], ATOMIC] = ()
-    role_ref: Annotated[Required[RoleRef], ATOMIC_MAP] = RoleRef()
+    subjects: tuple[Subject, ...] = ()
+    role_ref: Required[RoleRef] = RoleRef()
 
 
 ROLE = Kind(GROUP, "v1", "Role", "roles", Role)

@@ -11,7 +11,7 @@ _LEADING_ZERO = re.compile(r"(^|\.)0+(?=\d)")
 
 
 def parse(value: str) -> Address | None:
-    """The address, if it is one."""
+    """Return the address, or None for another text."""
     try:
         return None if "%" in value else ipaddress.ip_address(value)
     except ValueError:
@@ -19,7 +19,7 @@ def parse(value: str) -> Address | None:
 
 
 def ip_address(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
-    """An address; one that was there before is not looked at again."""
+    """Check an address, unless it was there before."""
     if value in known:
         return
     address = parse(value)
@@ -33,7 +33,7 @@ def ip_address(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
 
 
 def public_address(path: str, value: str) -> Errors:
-    """An address that others can reach: what a service's external address must be."""
+    """Check an address that others can reach, as a service's external address must be."""
     address = parse(value)
     if address is None:
         return
@@ -46,7 +46,7 @@ def public_address(path: str, value: str) -> Errors:
 
 
 def network(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
-    """A network in CIDR form."""
+    """Check a network in CIDR form."""
     if value in known:
         return
     try:
@@ -61,7 +61,7 @@ def network(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
 
 
 def one_of_each_family(path: str, values: tuple[str, ...]) -> Errors:
-    """At most one IPv4 and one IPv6 address."""
+    """Check that there are at most one IPv4 and one IPv6 address."""
     versions = [address.version for address in map(parse, values) if address is not None]
     if len(values) > 1 and (len(values) > 2 or len(set(versions)) != len(values)):
         yield invalid(path, values, "may specify no more than one IP for each IP family")

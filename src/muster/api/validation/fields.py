@@ -28,72 +28,72 @@ IMMUTABLE = "field is immutable"
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """Nothing is there."""
+    """Return the error that a required value is missing."""
     return FieldError(path, REQUIRED, detail=detail)
 
 
 def invalid(path: str, value: Any, detail: str) -> FieldError:
-    """The value breaks a rule."""
+    """Return the error that the value breaks a rule."""
     return FieldError(path, INVALID, plain(value), detail)
 
 
 def unsupported(path: str, value: Any, values: Iterable[str]) -> FieldError:
-    """The value is none of the few that there are."""
+    """Return the error that the value is none of the allowed ones."""
     supported = ", ".join(f'"{value}"' for value in values)
     return FieldError(path, NOT_SUPPORTED, value, f"supported values: {supported}" if supported else "")
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """The value would be good elsewhere."""
+    """Return the error that the value is forbidden here."""
     return FieldError(path, FORBIDDEN, detail=detail)
 
 
 def duplicate(path: str, value: Any, detail: str = "") -> FieldError:
-    """The value is there twice."""
+    """Return the error that the value is a duplicate."""
     return FieldError(path, DUPLICATE, plain(value), detail)
 
 
 def not_found(path: str, value: Any, detail: str = "") -> FieldError:
-    """The value names something that is not there."""
+    """Return the error that the value names something that does not exist."""
     return FieldError(path, NOT_FOUND, value, detail)
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """The value has more bytes than that."""
+    """Return the error that the value has more bytes than that."""
     return FieldError(path, TOO_LONG, detail=f"may not be more than {limit} bytes")
 
 
 def too_many(path: str, number: int, limit: int) -> FieldError:
-    """The list has more items than that."""
+    """Return the error that the list has more items than that."""
     return FieldError(path, TOO_MANY, number, f"must have at most {limit} items")
 
 
 def each(path: str, value: Any, messages: Iterable[str]) -> Errors:
-    """An error for every sentence that a rule of `names` says."""
+    """Yield an error for every message of a rule of `names`."""
     for message in messages:
         yield invalid(path, value, message)
 
 
 def not_negative(path: str, value: int | None) -> Errors:
-    """The number is 0 or more."""
+    """Check that the number is 0 or more."""
     if value is not None and value < 0:
         yield invalid(path, value, NOT_NEGATIVE)
 
 
 def positive(path: str, value: int) -> Errors:
-    """The number is 1 or more."""
+    """Check that the number is 1 or more."""
     if value <= 0:
         yield invalid(path, value, "must be greater than zero")
 
 
 def immutable(path: str, new: Any, old: Any) -> Errors:
-    """The value never changes."""
+    """Check that the value never changes."""
     if new != old:
         yield invalid(path, new, IMMUTABLE)
 
 
 def plain(value: Any) -> Any:
-    """The value as it is shown: JSON, with the members of maps in order."""
+    """Return the value as a message shows it: JSON, with the members of maps in order."""
     if value is NO_VALUE or isinstance(value, str | int | float | None):
         return value
     if isinstance(value, Mapping):

@@ -11,7 +11,7 @@ class IndexesError(ValueError):
 
 
 def count(text: str, completions: int) -> int:
-    """How many indexes the text names. Raises `IndexesError`."""
+    """Return how many indexes the text names. Raises `IndexesError`."""
     total = 0
     previous: int | None = None
     for first, last in _runs(text, completions):
@@ -23,7 +23,7 @@ def count(text: str, completions: int) -> int:
 
 
 def first_overlap(completed: str, failed: str, completions: int) -> int | None:
-    """The lowest index that both texts name; parts that make no sense are left to `count`."""
+    """Return the lowest index that both texts name; parts that make no sense are left to `count`."""
     runs = [_good_runs(text, completions) for text in (completed, failed)]
     left, right = next(runs[0], None), next(runs[1], None)
     while left is not None and right is not None:

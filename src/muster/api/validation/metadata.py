@@ -31,7 +31,7 @@ _UNQUALIFIED_FINALIZERS = frozenset({NAMESPACE_FINALIZER, ORPHAN_FINALIZER, FORE
 
 
 def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True, custom: bool = False) -> Errors:
-    """Metadata of a new object, whose name has been generated; `rule` says what names of its kind look like.
+    """Check the metadata of a new object, whose name has been generated; `rule` is the rule of its kind for names.
 
     custom: of a CustomResourceDefinition or what one defines: their finalizers need no domain.
     """
@@ -56,7 +56,7 @@ def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True, c
 
 
 def changed_metadata(new: ObjectMeta, old: ObjectMeta, *, custom: bool = False) -> Errors:
-    """Metadata of an update; what the server alone sets has been carried over where the writer left it out."""
+    """Check the metadata of an update, with the server's own fields carried over where the client left them out."""
     if old.deletion_timestamp is not None:
         added = sorted(set(new.finalizers) - set(old.finalizers))
         if added:
@@ -80,19 +80,19 @@ def changed_metadata(new: ObjectMeta, old: ObjectMeta, *, custom: bool = False) 
 
 
 def labels(path: str, values: Mapping[str, str]) -> Errors:
-    """Labels of an object, or labels that a selector asks for."""
+    """Check the labels of an object, or of a selector."""
     for key, value in values.items():
         yield from label_key(path, key)
         yield from each(path, value, names.label_value(value))
 
 
 def label_key(path: str, key: str) -> Errors:
-    """The key of a label."""
+    """Yield what is wrong with the key of a label."""
     yield from each(path, key, names.label_key(key))
 
 
 def annotations(path: str, values: Mapping[str, str]) -> Errors:
-    """Annotations: keys like labels but for the case, any value, not too much of it."""
+    """Check annotations: keys like labels except for the case, any value, a limited size."""
     for key in values:
         yield from each(path, key, names.label_key(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > MAX_ANNOTATIONS_BYTES:
@@ -100,7 +100,7 @@ def annotations(path: str, values: Mapping[str, str]) -> Errors:
 
 
 def label_selector(path: str, selector: LabelSelector | None) -> Errors:
-    """The selector of a manifest."""
+    """Yield what is wrong with the selector of a manifest."""
     if selector is None:
         return
     yield from labels(f"{path}.matchLabels", selector.match_labels)
@@ -109,7 +109,7 @@ def label_selector(path: str, selector: LabelSelector | None) -> Errors:
 
 
 def has_label(path: str, meta: ObjectMeta, key: str, value: str) -> Errors:
-    """One label that must be there; `path` is the metadata's."""
+    """Check that one label is present; `path` is the metadata's."""
     if key not in meta.labels:
         yield required(f"{path}.labels[{key}]", f"must be '{value}'")
     elif meta.labels[key] != value:
@@ -117,7 +117,7 @@ def has_label(path: str, meta: ObjectMeta, key: str, value: str) -> Errors:
 
 
 def qualified_finalizers(path: str, finalizers: Iterable[str]) -> Errors:
-    """Only Kubernetes' own finalizers have no domain."""
+    """Check that finalizers have a domain, except Kubernetes' own."""
     for i, finalizer in enumerate(finalizers):
         if "/" not in finalizer and finalizer not in _UNQUALIFIED_FINALIZERS:
             sentence = "name is neither a standard finalizer name nor is it fully qualified"
@@ -125,7 +125,7 @@ def qualified_finalizers(path: str, finalizers: Iterable[str]) -> Errors:
 
 
 def _common(meta: ObjectMeta, old: ObjectMeta) -> Errors:
-    """What is as it was has been looked at when it was written."""
+    """Check what is new; unchanged values were checked when they were written."""
     if meta.labels != old.labels:
         yield from labels("metadata.labels", meta.labels)
     if meta.annotations != old.annotations:

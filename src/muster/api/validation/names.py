@@ -1,4 +1,4 @@
-r"""What names, labels, keys and ports may look like.
+"""Rules of names, labels, keys and ports.
 
 Each function returns the sentences of the rules that a text breaks, none if it is good. Lengths are in bytes.
 """
@@ -47,7 +47,7 @@ def _pattern(sentence: str, pattern: str, *examples: str) -> str:
 
 
 def path_segment(value: str) -> Messages:
-    """What can be one part of a path: names of roles may hold colons and capitals."""
+    """Return what can be one part of a path: names of roles may hold colons and capitals."""
     if value in (".", ".."):
         return (f"may not be '{value}'",)
     return tuple(f"may not contain '{character}'" for character in "/%" if character in value)
@@ -55,7 +55,7 @@ def path_segment(value: str) -> Messages:
 
 @_remember
 def dns_label(value: str) -> Messages:
-    """RFC 1123 label: containers, volumes, namespaces, host names."""
+    """Check an RFC 1123 label: containers, volumes, namespaces, host names."""
     messages = _too_long(value, 63)
     if _label.fullmatch(value):
         return messages
@@ -70,7 +70,7 @@ def dns_label(value: str) -> Messages:
 
 @_remember
 def dns_subdomain(value: str, unit: str = "characters") -> Messages:
-    """RFC 1123 subdomain: the name of most objects."""
+    """Check an RFC 1123 subdomain: the name of most objects."""
     messages = _too_long(value, 253, unit)
     if _subdomain.fullmatch(value):
         return messages
@@ -83,7 +83,7 @@ def dns_subdomain(value: str, unit: str = "characters") -> Messages:
 
 @_remember
 def dns_subdomain_with_underscore(value: str) -> Messages:
-    """Like a subdomain, with underscores: search domains."""
+    """Check a subdomain with underscores: search domains."""
     messages = _too_long(value, 253)
     if _underscore_subdomain.fullmatch(value):
         return messages
@@ -96,7 +96,7 @@ def dns_subdomain_with_underscore(value: str) -> Messages:
 
 @_remember
 def dns_1035_label(value: str) -> Messages:
-    """RFC 1035 label, which starts with a letter: what becomes the name of a Service."""
+    """Check an RFC 1035 label, which starts with a letter: what becomes the name of a Service."""
     messages = _too_long(value, 63)
     if _label_1035.fullmatch(value):
         return messages
@@ -109,7 +109,7 @@ def dns_1035_label(value: str) -> Messages:
 
 @_remember
 def label_key(value: str) -> Messages:
-    """A qualified name: keys of labels and annotations, finalizers, conditions, resources."""
+    """Return a qualified name: keys of labels and annotations, finalizers, conditions, resources."""
     sentence = _pattern(
         "must consist of alphanumeric characters, '-', '_' or '.', "
         "and must start and end with an alphanumeric character",
@@ -137,7 +137,7 @@ def label_key(value: str) -> Messages:
 
 @_remember
 def label_value(value: str) -> Messages:
-    """The value of a label."""
+    """Return the value of a label."""
     messages = _too_long(value, 63, "bytes")
     if _label_value.fullmatch(value):
         return messages
@@ -150,7 +150,7 @@ def label_value(value: str) -> Messages:
 
 @_remember
 def config_key(value: str) -> Messages:
-    """A key of a ConfigMap or Secret, which becomes the name of a file."""
+    """Return a key of a ConfigMap or Secret, which becomes the name of a file."""
     messages = [*_too_long(value, 253)]
     if not _config_key.fullmatch(value):
         sentence = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
@@ -164,7 +164,7 @@ def config_key(value: str) -> Messages:
 
 @_remember
 def environment_variable(value: str) -> Messages:
-    """The name of an environment variable: any printable ASCII but `=`."""
+    """Return the name of an environment variable: any printable ASCII but `=`."""
     messages: list[str] = []
     if not value:
         messages.append("environment variable name must be non-empty")
@@ -177,7 +177,7 @@ def environment_variable(value: str) -> Messages:
 
 @_remember
 def http_header(value: str) -> Messages:
-    """The name of an HTTP header."""
+    """Return the name of an HTTP header."""
     if _http_header.fullmatch(value):
         return ()
     sentence = "a valid HTTP header must consist of alphanumeric characters or '-'"
@@ -186,13 +186,13 @@ def http_header(value: str) -> Messages:
 
 @_remember
 def http_path(value: str) -> Messages:
-    """A path of a URL."""
+    """Return a path of a URL."""
     return () if _http_path.fullmatch(value) else (f"Invalid path (regex used for validation is '{_HTTP_PATH}')",)
 
 
 @_remember
 def port_name(value: str) -> Messages:
-    """The name of a port (RFC 6335)."""
+    """Return the name of a port (RFC 6335)."""
     messages = [*_too_long(value, 15)]
     if not re.fullmatch("[-a-z0-9]+", value):
         messages.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -206,20 +206,20 @@ def port_name(value: str) -> Messages:
 
 
 def in_range(value: int, low: int, high: int) -> Messages:
-    """Whether a number is in an inclusive range."""
+    """Return whether a number is in an inclusive range."""
     return () if low <= value <= high else (f"must be between {low} and {high}, inclusive",)
 
 
 def port_number(value: int) -> Messages:
-    """A TCP or UDP port."""
+    """Return a TCP or UDP port."""
     return in_range(value, 1, 65535)
 
 
 def user_or_group_id(value: int) -> Messages:
-    """A Unix user or group id."""
+    """Return a Unix user or group id."""
     return in_range(value, 0, 2**31 - 1)
 
 
 def prefix(rule: NameRule, value: str) -> Messages:
-    """The rule for what `value` is only the beginning of: it may end with a dash."""
+    """Return the rule for what `value` is only the beginning of: it may end with a dash."""
     return rule(value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value)

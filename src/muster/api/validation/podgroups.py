@@ -27,7 +27,7 @@ def _unchanged(new: kep.PodGroup, old: kep.PodGroup) -> Errors:
 
 
 def _meaning(group: kep.PodGroup) -> Any:
-    """What a spec says, in whatever spelling."""
+    """Return what a spec says, in whatever spelling."""
     spec = group.spec
     minimum = spec.min_member if spec.min_members is None else spec.min_members
     return minimum, {name: _shown(quantity) for name, quantity in spec.total_resources.items()}, spec.policy

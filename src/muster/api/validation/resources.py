@@ -34,7 +34,7 @@ Amounts = Mapping[str, Quantity]
 
 
 def amount(path: str, resource: str, quantity: Quantity) -> Errors:
-    """One amount of a resource; what cannot be shared out is whole."""
+    """Check one amount of a resource; indivisible resources are whole."""
     try:
         number = parse(quantity)
     except QuantityError as error:
@@ -47,17 +47,17 @@ def amount(path: str, resource: str, quantity: Quantity) -> Errors:
 
 
 def container_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
-    """What a container asks for; `claims` are the names of the pod's resource claims."""
+    """Yield what is wrong with what a container asks for; `claims` are the names of the pod's resource claims."""
     yield from _requirements(path, requirements, container_resource_name, claims)
 
 
 def pod_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
-    """What a pod as a whole asks for."""
+    """Yield what is wrong with what a pod as a whole asks for."""
     yield from _requirements(path, requirements, _pod_resource_name, claims)
 
 
 def is_extended(resource: str) -> bool:
-    """Whether it is a resource that others than Kubernetes define, such as example.com/gpu."""
+    """Return whether it is a resource that others than Kubernetes define, such as example.com/gpu."""
     return (
         "/" in resource
         and "kubernetes.io/" not in resource
@@ -67,7 +67,7 @@ def is_extended(resource: str) -> bool:
 
 
 def may_overcommit(resource: str) -> bool:
-    """Whether a limit may be above the request."""
+    """Return whether a limit may be above the request."""
     return ("/" not in resource or "kubernetes.io/" in resource) and not resource.startswith(HUGE_PAGES)
 
 
@@ -124,7 +124,7 @@ def _whole_pages(path: str, resource: str, quantity: Quantity) -> Errors:
 
 
 def resource_name(path: str, resource: str) -> Errors:
-    """The name of something that can be asked for, limited or counted."""
+    """Yield what is wrong with the name of something that can be asked for, limited or counted."""
     messages = names.label_key(resource)
     yield from each(path, resource, messages)
     if not messages and "/" not in resource:
@@ -134,7 +134,7 @@ def resource_name(path: str, resource: str) -> Errors:
 
 
 def container_resource_name(path: str, resource: str) -> Errors:
-    """The name of something that a container can ask for."""
+    """Yield what is wrong with the name of something that a container can ask for."""
     yield from resource_name(path, resource)
     if "/" not in resource:
         if resource not in _CONTAINER_RESOURCES and not resource.startswith(HUGE_PAGES):

@@ -27,14 +27,14 @@ class Standard(Struct, frozen=True):
     custom: bool = False
 
     def create(self, obj: Any) -> list[FieldError]:
-        """A new object."""
+        """Return what is wrong with a new object."""
         meta = new_metadata(obj.metadata, self.name, namespaced=self.namespaced, custom=self.custom)
         return [*meta, *self.whole(obj)]
 
     def update(self, new: Any, old: Any) -> list[FieldError]:
-        """A change of an object."""
+        """Return what is wrong with a change of an object."""
         return [*self.update_status(new, old), *self.change(new, old), *self.whole(new)]
 
     def update_status(self, new: Any, old: Any) -> list[FieldError]:
-        """A change of what was observed: the controller that observes answers for it."""
+        """Yield what is wrong with a change of the status, for which the controller answers."""
         return list(changed_metadata(new.metadata, old.metadata, custom=self.custom))

@@ -1,1 +1,1 @@
-"""What fields hold: amounts, times, sets of indexes, selectors, and the languages that these are written in. Pure."""
+"""Values of fields: amounts, times, sets of indexes, selectors, and their languages. Pure."""

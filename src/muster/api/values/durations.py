@@ -1,4 +1,4 @@
-"""Go's durations (`1h30m`, `300ms`), as manifests and flags write them, as integers of nanoseconds."""
+"""Parses and writes Go's durations (`1h30m`, `300ms`), which are integers of nanoseconds here."""
 
 import re
 from fractions import Fraction
@@ -31,7 +31,7 @@ class DurationError(ValueError):
 
 
 def parse(text: str) -> int:
-    """Nanoseconds; what is finer is cut off. Raises `DurationError`."""
+    """Parse a duration into nanoseconds; finer parts are cut off. Raises `DurationError`."""
     negative = text.startswith("-")
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
@@ -57,7 +57,7 @@ def parse(text: str) -> int:
 
 
 def format(nanoseconds: int) -> str:
-    """The duration as Go prints it: `1h30m0s`, `1.5s`, `300ms`."""
+    """Return the duration as Go prints it: `1h30m0s`, `1.5s`, `300ms`."""
     sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if rest == 0:
         return "0s"
@@ -71,7 +71,7 @@ def format(nanoseconds: int) -> str:
 
 
 def seconds(text: str) -> float:
-    """The duration in seconds, for clocks. Raises `DurationError`."""
+    """Return the duration in seconds, for clocks. Raises `DurationError`."""
     return parse(text) / SECOND
 
 

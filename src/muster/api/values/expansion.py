@@ -1,4 +1,4 @@
-"""Text that has to come through the expansion of `$(NAME)` in commands, arguments and environment as it is. Pure."""
+"""Escapes text that must survive the expansion of `$(NAME)` in commands, arguments and environment. Pure."""
 
 import re
 
@@ -8,5 +8,5 @@ _CHANGED = re.compile(r"\$\$+|\$(?=\(|[^\x00-\x7f])")
 
 
 def escape(text: str) -> str:
-    """What expands to the text, whatever variables there are."""
+    """Return what expands to the text, whatever variables there are."""
     return _CHANGED.sub(lambda dollars: dollars[0] * 2, text)

@@ -23,12 +23,12 @@ class Indexes:
 
     @classmethod
     def of(cls, indexes: Iterable[int]) -> "Indexes":
-        """The set of some integers, in any order, with or without repeats."""
+        """Return the set of some integers, in any order, with or without repeats."""
         return cls(_joined((index, index) for index in sorted(set(indexes))))
 
     @classmethod
     def parse(cls, text: str, limit: int) -> "Indexes":
-        """The set below `limit` that a status names; parts that make no sense are left out.
+        """Return the set below `limit` that a status names; parts that make no sense are left out.
 
         A status is history that we cannot refuse: what is corrupt is forgotten, so that the work is done again.
         Specs are checked with their own parser when they are admitted.
@@ -37,7 +37,10 @@ class Indexes:
         return cls(_joined(sorted(run for run in runs if run is not None)))
 
     def __str__(self) -> str:
-        """A run of one is `a`, of two `a,b`, of more `a-b`, as kube-apiserver accepts and upstream writes it."""
+        """Return the text.
+
+        A run of one is `a`, of two `a,b`, of more `a-b`, as kube-apiserver accepts and upstream writes it.
+        """
         return ",".join(str(first) if first == last else f"{first}{'-' if last - first > 1 else ','}{last}"
                         for first, last in self.runs)  # fmt: skip
 
@@ -61,7 +64,7 @@ class Indexes:
         return Indexes(_joined(sorted((*self.runs, *other.runs))))
 
     def overlap(self, other: "Indexes") -> int:
-        """How many indexes are in both sets."""
+        """Return how many indexes are in both sets."""
         count = here = there = 0
         while here < len(self.runs) and there < len(other.runs):
             (first, last), (other_first, other_last) = self.runs[here], other.runs[there]
@@ -70,7 +73,7 @@ class Indexes:
         return count
 
     def lowest_missing(self, count: int, limit: int) -> list[int]:
-        """The lowest `count` integers below `limit` that are not in the set; fewer if there are not so many."""
+        """Return the lowest `count` integers below `limit` that are not in the set; fewer if there are not so many."""
         missing: list[int] = []
         start = 0
         for first, last in (*self.runs, (limit, limit)):
@@ -103,7 +106,7 @@ def _parse_index(text: str) -> int | None:
 
 
 def _joined(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Ascending runs with those that touch or overlap made one."""
+    """Return ascending runs, with touching or overlapping ones merged."""
     joined: list[Run] = []
     for first, last in runs:
         if joined and first <= joined[-1][1] + 1:

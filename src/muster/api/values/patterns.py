@@ -21,22 +21,22 @@ class Pattern(Protocol):
     """A compiled pattern."""
 
     def search(self, text: str | bytes) -> object | None:
-        """Something if the pattern occurs in the text."""
+        """Return a match if the pattern occurs in the text."""
 
     def finditer(self, text: str) -> Iterator["Match"]:
-        """Its occurrences that do not overlap, from the left."""
+        """Yield the occurrences that do not overlap, from the left."""
 
 
 class Match(Protocol):
     """One occurrence of a pattern."""
 
     def group(self, group: int = 0) -> str:
-        """What matched."""
+        """Return what matched."""
 
 
 @lru_cache(maxsize=1024)
 def pattern_of(pattern: str) -> Pattern:
-    """The compiled pattern. Raises `PatternError`."""
+    """Return the compiled pattern. Raises `PatternError`."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -51,13 +51,16 @@ def pattern_of(pattern: str) -> Pattern:
 
 
 def line_pattern(pattern: str) -> Callable[[bytes], bool]:
-    """A function that tells whether the pattern occurs in a line, which need not be text. Raises `PatternError`."""
+    """Return a function that returns whether the pattern occurs in a line, which need not be text.
+
+    Raises `PatternError`.
+    """
     search = pattern_of(pattern).search
     return lambda line: search(line) is not None
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """A function that tells whether the pattern occurs in a text. Raises `PatternError`."""
+    """Return a function that tells whether the pattern occurs in a text. Raises `PatternError`."""
     search = pattern_of(pattern).search
 
     # Names, types and reasons are the same in most objects; asking the engine costs much more than to remember.

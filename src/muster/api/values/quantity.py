@@ -1,4 +1,4 @@
-"""Amounts of resources as users write them (`500m`, `2Gi`), and as the integers that decisions are made with.
+"""Amounts of resources as users write them (`500m`, `2Gi`), and as the integers of decisions.
 
 The rules are those of Kubernetes' `resource.Quantity`: a decimal number and a suffix, which is binary (Ki to Ei),
 decimal (n to E) or an exponent (e3). Nothing finer than a billionth is kept: it is rounded up, away from zero.
@@ -45,27 +45,27 @@ _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 
 def parse(quantity: Quantity) -> Fraction:
-    """The exact amount (to a billionth). Raises `QuantityError`."""
+    """Return the exact amount (to a billionth). Raises `QuantityError`."""
     return _fraction(_text(quantity))
 
 
 def milli(quantity: Quantity) -> int:
-    """The amount in thousandths, rounded up. Raises `QuantityError`."""
+    """Return the amount in thousandths, rounded up. Raises `QuantityError`."""
     return -(-_nanos(quantity) // 10**6)
 
 
 def value(quantity: Quantity) -> int:
-    """The amount in whole units, rounded up. Raises `QuantityError`."""
+    """Return the amount in whole units, rounded up. Raises `QuantityError`."""
     return -(-_nanos(quantity) // _NANO)
 
 
 def amount(resource: str, quantity: Quantity) -> int:
-    """The amount in the unit that decisions use for the resource. Raises `QuantityError`."""
+    """Return the amount in the unit that decisions use for the resource. Raises `QuantityError`."""
     return milli(quantity) if resource == "cpu" else value(quantity)
 
 
 def format_amount(resource: str, number: int) -> str:
-    """The quantity that `amount` makes the number from: `1500m` CPUs, `2Gi` of memory."""
+    """Return the quantity that `amount` makes the number from: `1500m` CPUs, `2Gi` of memory."""
     if resource == "cpu":
         return _write(number * 10**6, DECIMAL)
     binary = resource in _BYTES or resource.startswith("hugepages-")
@@ -73,12 +73,15 @@ def format_amount(resource: str, number: int) -> str:
 
 
 def canonical(quantity: Quantity) -> str:
-    """The same amount as the API server writes it: `0.5` is `500m`, `1024Mi` is `1Gi`. Raises `QuantityError`."""
+    """Return the same amount as the API server writes it.
+
+    `0.5` is `500m`, `1024Mi` is `1Gi`. Raises `QuantityError`.
+    """
     return _canonical(_text(quantity))
 
 
 def rounded_up_to_milli(quantity: Quantity) -> str:
-    """The canonical form of the amount in thousandths: what the API server keeps of requests and limits."""
+    """Return the canonical form of the amount in thousandths: what the API server keeps of requests and limits."""
     return _rounded_up_to_milli(_text(quantity))
 
 
@@ -91,14 +94,14 @@ def _text(quantity: Quantity) -> str:
 
 
 def _round_up(nanos: int, unit: int) -> int:
-    """To the next multiple of the unit, away from zero."""
+    """Round to the next multiple of the unit, away from zero."""
     whole = -(-abs(nanos) // unit) * unit
     return whole if nanos >= 0 else -whole
 
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> tuple[int, str]:
-    """Billionths, and the form that the text is in."""
+    """Return the billionths, and the form of the text."""
     if not text or len(text) > _MAX_LENGTH or not (shape := _SHAPE.fullmatch(text)):
         raise QuantityError(_WRONG_FORMAT)
     sign, whole, fraction, suffix = shape.groups(default="")
@@ -139,7 +142,10 @@ def _rounded_up_to_milli(text: str) -> str:
 
 
 def _stays(text: str, finest: int) -> bool:
-    """Whether upstream's parser takes a text for canonical: most that are, and some with signs and zeros in front."""
+    """Return whether upstream's parser takes a text for canonical.
+
+    Most that are, and some with signs and zeros in front.
+    """
     shape = _SHAPE.fullmatch(text)
     assert shape is not None, "it was parsed"
     _, whole, fraction, suffix = shape.groups(default="")

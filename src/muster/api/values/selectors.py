@@ -1,4 +1,4 @@
-"""Selectors: which objects are meant, by their labels or by a few of their fields.
+"""Selectors of objects, by their labels or by a few of their fields.
 
 Label selectors come as text (`app in (a, b), !old`) or as a `LabelSelector` in a manifest, field selectors as text
 (`spec.nodeName=n1,status.phase!=Failed`). The grammar and the sentences of the errors are the API server's.
@@ -46,7 +46,7 @@ class Requirement(Struct, frozen=True):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet it; a missing label meets `!=` and `notin`."""
+        """Return whether the labels meet it; a missing label meets `!=` and `notin`."""
         label = labels.get(self.key)
         if self.operator in _POSITIVE:
             return label in self.values
@@ -84,7 +84,7 @@ class LabelMatcher(Struct, frozen=True):
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet all the requirements."""
+        """Return whether the labels meet all the requirements."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __bool__(self) -> bool:
@@ -113,7 +113,7 @@ _OPERATORS = {
 
 
 def label_matcher(selector: LabelSelector | None) -> LabelMatcher:
-    """A manifest's selector; an absent one matches nothing, an empty one everything. Raises `SelectorError`."""
+    """Return a manifest's selector; an absent one matches nothing, an empty one everything. Raises `SelectorError`."""
     if selector is None:
         return NOTHING
     requirements = [_requirement(key, Operator.EQUALS, [value]) for key, value in selector.match_labels.items()]
@@ -126,13 +126,13 @@ def label_matcher(selector: LabelSelector | None) -> LabelMatcher:
 
 
 def labels_matcher(labels: Mapping[str, str]) -> LabelMatcher:
-    """Matches objects that have all these labels, as the selector of a Service does."""
+    """Return a matcher of objects that have all these labels, as the selector of a Service does."""
     return _sorted([Requirement(key, Operator.EQUALS, frozenset((value,))) for key, value in labels.items()])
 
 
 @lru_cache(maxsize=1024)
 def parse_label_selector(text: str) -> LabelMatcher:
-    """A selector in its text form. Raises `SelectorError`."""
+    """Return a selector in its text form. Raises `SelectorError`."""
     return _sorted(list(_Parser(text).requirements()))
 
 
@@ -252,7 +252,7 @@ class _Parser:
         return token.text
 
     def _set(self) -> list[str]:
-        """`(a, b)`; an empty place between commas is the empty value."""
+        """Parse `(a, b)`; an empty place between commas is the empty value."""
         opening = self._next()
         if opening.text != "(":
             raise SelectorError(f"found '{opening.text}' expected: '('")
@@ -303,15 +303,15 @@ class FieldMatcher(Struct, frozen=True):
         return tuple(requirement.key for requirement in self.requirements)
 
     def exact(self, key: str) -> str | None:
-        """The value that a field must have, if one is asked for: for indexes."""
+        """Return the value that a field must have, if one is asked for: for indexes."""
         return next((r.value for r in self.requirements if r.key == key and r.equal), None)
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether the fields meet all the requirements; a missing field is empty."""
+        """Return whether the fields meet all the requirements; a missing field is empty."""
         return all((fields.get(r.key, "") == r.value) is r.equal for r in self.requirements)
 
     def checked(self, known: Callable[[str], bool]) -> "FieldMatcher":
-        """The same, once every field is known. Raises `SelectorError`."""
+        """Return the same, once every field is known. Raises `SelectorError`."""
         for key in self.keys:
             if not known(key):
                 raise SelectorError(f"field label not supported: {key}")
@@ -329,7 +329,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 @lru_cache(maxsize=1024)
 def parse_field_selector(text: str) -> FieldMatcher:
-    """A field selector in its text form. Raises `SelectorError`."""
+    """Return a field selector in its text form. Raises `SelectorError`."""
     terms = []
     position = 0
     while position <= len(text):

@@ -1,4 +1,4 @@
-"""Shells that prepare something before they become a command, and the command that stands behind them. Pure."""
+"""Recognises shells that prepare something before they become a command, and finds that command. Pure."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -19,7 +19,7 @@ _EXEC = 'exec "$@"'
 
 
 def prepared(lines: str, command: Sequence[str], become: str = _EXEC) -> list[str]:
-    """The words of a shell, for a manifest, that runs these lines and then the command.
+    """Return the words of a shell, for a manifest, that runs these lines and then the command.
 
     become: how it becomes the command, if that is not its words as they stand.
     """
@@ -27,7 +27,7 @@ def prepared(lines: str, command: Sequence[str], become: str = _EXEC) -> list[st
 
 
 def typed(words: Sequence[str]) -> Sequence[str]:
-    """The command without what prepares it; of a script of a shell, its name and arguments without its text."""
+    """Return the command without what prepares it; of a script of a shell, its name and arguments without its text."""
     while len(words) > 4 and words[0] == "sh" and words[1] == "-c" and words[3] == NAME:
         words = words[4:]
     shell, name = (words.index("-c"), words.index("-c") + 2) if "-c" in words else (0, len(words))

@@ -1,4 +1,4 @@
-"""Taints, and the tolerations that let a pod past them."""
+"""Matches taints with the tolerations that let a pod past them."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """The first taint that keeps the pod away, if there is one (upstream FindMatchingUntoleratedTaint)."""
+    """Return the first taint that keeps the pod away, if there is one (upstream FindMatchingUntoleratedTaint)."""
     tolerations = tuple(tolerations)
     for taint in taints:
         if taint.effect in _HARD_EFFECTS and not any(_tolerates(toleration, taint) for toleration in tolerations):
@@ -18,10 +18,30 @@ def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> T
 
 
 def unwelcome(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:
-    """How many taints ask the pod to stay away if it can."""
+    """Return how many taints ask the pod to stay away if it can."""
     tolerations = tuple(tolerations)
     soft = (taint for taint in taints if taint.effect == "PreferNoSchedule")
     return sum(not any(_tolerates(toleration, taint) for toleration in tolerations) for taint in soft)
+
+
+def seconds_tolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:
+    """Return for how many seconds a pod bears a node's NoExecute taints: 0 for not at all, None for ever.
+
+    The rule is upstream's taint eviction (GetMatchingTolerations): of the tolerations of a taint the first counts, and
+    of all taints the one that is borne for the shortest time.
+    """
+    tolerations = tuple(tolerations)
+    shortest: float | None = None
+    for taint in taints:
+        if taint.effect != "NoExecute":
+            continue
+        toleration = next((one for one in tolerations if _tolerates(one, taint)), None)
+        if toleration is None:
+            return 0.0
+        if toleration.toleration_seconds is not None:
+            seconds = max(float(toleration.toleration_seconds), 0.0)
+            shortest = seconds if shortest is None else min(shortest, seconds)
+    return shortest
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:

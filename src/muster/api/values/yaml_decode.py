@@ -1,8 +1,6 @@
-"""YAML from outside, as the JSON document that it means; what is JSON is read as JSON, which YAML reads otherwise here
-and there (`1e5`, escapes of characters beyond the first 65,536).
+"""Decodes YAML from outside into the JSON document that it means.
 
-Built from the parser's events, not by PyYAML's loader: that one recurses in C without a limit (a few hundred
-kilobytes of brackets end the process), and makes Python objects of dates, sets and binary.
+JSON is decoded as JSON, which YAML reads differently in places (`1e5`, escapes of characters beyond the first 65,536).
 """
 
 import json
@@ -30,6 +28,8 @@ from yaml.resolver import Resolver
 # Deeper than any real manifest (a Pod has some 12 levels, a CRD with nested schemas some 60).
 MAX_DEPTH = 200
 
+_TOO_DEEP = f"yaml: it nests deeper than {MAX_DEPTH} levels"
+
 MAX_VALUES = 500_000  # what aliases may make of a document; without them 3 MiB hold about as many
 
 # Characters that aliases may add: a text is in memory once however often it is named, until the document is written.
@@ -53,7 +53,7 @@ class Repeated(NamedTuple):
 
 
 def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
-    """The value of the one document, and the keys that were given more than once. Raises `ValueError`."""
+    """Return the value of the one document, and the keys that were given more than once. Raises `ValueError`."""
     # What is no JSON may be YAML, which also says what is wrong and where.
     with suppress(ValueError, msgspec.DecodeError, RecursionError):
         return _json(text), ()
@@ -67,12 +67,22 @@ def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
             raise ValueError("yaml: more than one document")
         return value, tuple(reader.duplicates)
     except yaml.YAMLError as error:
+        if is_nesting_error(error):
+            raise ValueError(_TOO_DEEP) from None
         said = " ".join(str(error).split())
         raise ValueError(f"yaml: {said.replace(_UNNAMED, 'at ')}") from None
 
 
+def is_nesting_error(error: yaml.YAMLError) -> bool:
+    """Return whether PyYAML refused a text for its nesting.
+
+    PyYAML 6.0.4 and later refuse 1,000 levels, up to 1,024 characters ahead of the event that is being read.
+    """
+    return isinstance(error, yaml.MarkedYAMLError) and error.problem == "exceeded maximum nesting depth"
+
+
 def _json(text: bytes) -> Any:
-    """The object or list in a JSON text. Raises if it is none, or breaks a rule that holds for YAML, too."""
+    """Return the object or list in a JSON text. Raises if it is none, or breaks a rule that holds for YAML, too."""
     if text.lstrip()[:1] not in (b"{", b"["):
         raise ValueError("a text without a bracket is left to YAML")
     value = msgspec.json.decode(text)
@@ -112,7 +122,7 @@ class _Reader:
         self.duplicates: list[Repeated] = []
 
     def value(self, event: Event, path: str, depth: int) -> Any:
-        """The value that begins with this event, or `_END`."""
+        """Return the value that begins with this event, or `_END`."""
         before, length = self._count, self._length
         self._add(1)
         match event:
@@ -130,7 +140,7 @@ class _Reader:
                 value = self._scalar(event)
             case SequenceStartEvent() | MappingStartEvent():
                 if depth >= MAX_DEPTH:
-                    raise ValueError(f"yaml: it nests deeper than {MAX_DEPTH} levels")
+                    raise ValueError(_TOO_DEEP)
                 mapping = isinstance(event, MappingStartEvent)
                 value = self._mapping(path, depth + 1) if mapping else self._sequence(path, depth + 1)
             case SequenceEndEvent() | MappingEndEvent():

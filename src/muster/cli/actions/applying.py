@@ -1,4 +1,4 @@
-"""What `muster apply` sends: manifests as documents, and the change that makes an object as its manifest says. Pure."""
+"""Parses manifests for `muster apply`, and makes the patch that turns an object into its manifest. Pure."""
 
 import json
 import re
@@ -8,76 +8,78 @@ from typing import Any
 
 from muster.api.values.yaml_decode import decode
 
-# kubectl's own annotation: both can apply the same manifests in turn.
+# kubectl's own annotation, so that kubectl and Muster can apply the same manifests in turn.
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class ManifestError(ValueError):
-    """A manifest cannot be read: which file, and what is wrong."""
+    """A manifest that cannot be read; the message names the file and the problem."""
 
 
-# What an object is looked for by.
+# The fields that identify an object.
 _NAMES = ("name", "generateName")
 _IDENTITY = (*_NAMES, "namespace")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An object as it is written, and where."""
+    """An object from a file, and its place there."""
 
     where: str
     document: dict[str, Any]
 
     @property
     def title(self) -> str:
-        """Which object of which file it is."""
+        """The kind and name of the object, and the file."""
         metadata = self.document["metadata"]
         return f"{self.where}: {self.document['kind']} {metadata.get('name') or metadata['generateName']}"
 
 
 def manifests(data: bytes, source: str) -> list[Manifest | ManifestError]:
-    """The objects in a YAML or JSON text, with Lists taken apart; in the place of what is none, why not."""
+    """Return the objects in a YAML or JSON text, with Lists unpacked; an error takes the place of each invalid one."""
     try:
-        found = list(_documents(data.decode("utf-8-sig"), source))
+        documents = list(_parse_documents(data.decode("utf-8-sig"), source))
     except UnicodeDecodeError:
         return [ManifestError(f"{source}: is not text in UTF-8")]
-    return found or [ManifestError(f"{source}: holds no object")]
+    return documents or [ManifestError(f"{source}: holds no object")]
 
 
-def _documents(text: str, source: str) -> Iterator[Manifest | ManifestError]:
-    # A line that begins with three dashes begins a document, wherever it stands.
+def _parse_documents(text: str, source: str) -> Iterator[Manifest | ManifestError]:
+    # Each line that starts with three dashes starts a document.
     parts, lines = re.split(r"^(?=---(?:\s|$))", text, flags=re.MULTILINE), 0
+    if len(parts) > 1 and all(line.lstrip()[:1] in ("", "#") for line in parts[0].splitlines()):
+        lines = parts.pop(0).count("\n")  # the text before the first document is empty or a licence
     for number, part in enumerate(parts, 1):
         where = f"{source}, document {number}" if len(parts) > 1 else source
         above, lines = lines, lines + part.count("\n")
         try:
             document, repeated = decode(part.encode())
         except ValueError as error:
-            yield ManifestError(f"{where}: {_of_file(str(error), above)}")
+            yield ManifestError(f"{where}: {_shift_lines(str(error), above)}")
             continue
         if repeated:
             yield ManifestError(f"{where}: {repeated[0].path} is given more than once")
         elif document is not None:
-            yield from _objects(document, where)
+            yield from _unpack_objects(document, where)
 
 
-def _of_file(error: str, above: int) -> str:
-    """What is wrong with a document below so many lines: its lines are those of the file."""
+def _shift_lines(error: str, above: int) -> str:
+    """Return the error message with line numbers of the file. above: how many lines are above the document."""
     return re.sub(r"\bat line (\d+), column ", lambda line: f"at line {int(line[1]) + above}, column ", error)
 
 
-def _objects(document: Any, where: str) -> Iterator[Manifest | ManifestError]:
+def _unpack_objects(document: Any, where: str) -> Iterator[Manifest | ManifestError]:
     if isinstance(document, dict) and document.get("kind") == "List" and isinstance(document.get("items"), list):
         for item in document["items"]:
-            yield from _objects(item, where)
-    elif problem := _problem(document):
+            yield from _unpack_objects(item, where)
+    elif problem := _find_problem(document):
         yield ManifestError(f"{where}: {problem}")
     else:
         yield Manifest(where, document)
 
 
-def _problem(document: Any) -> str:
-    """Why a document is no object; "" if it is one."""
+def _find_problem(document: Any) -> str:
+    """Return why a document is no object; "" if it is one."""
     if not isinstance(document, dict):
         return "expected an object with apiVersion and kind"
     metadata = document.get("metadata")
@@ -88,14 +90,17 @@ def _problem(document: Any) -> str:
     for name in _IDENTITY:
         if not isinstance(metadata.get(name), str | None):
             return f"metadata.{name} must be a string: what looks like a number or a truth value wants quotes"
-    # One is added to these; all else is the server's to refuse.
+    # Muster adds an annotation; the server checks everything else.
     return (
         "" if isinstance(metadata.get("annotations"), dict | None) else "metadata.annotations must be a map of strings"
     )
 
 
 def annotated(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The manifest with itself recorded in the annotation, so that the next apply knows what to take away."""
+    """Return the manifest with a copy of itself in an annotation.
+
+    The next apply reads the copy to find the fields to remove.
+    """
     metadata = manifest["metadata"]
     own = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
     plain = manifest | {"metadata": metadata | ({"annotations": own} if own else {})}
@@ -104,39 +109,39 @@ def annotated(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def change(current: dict[str, Any], manifest: dict[str, Any]) -> dict[str, Any]:
-    """The merge patch from the object that there is to the manifest.
+    """Return the merge patch from the current object to the manifest.
 
-    What the last manifest said and this one no longer says is removed; what others set is left alone.
+    Fields that only the last manifest has are removed; fields that others set stay.
     """
     text = (current.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
     try:
         last = json.loads(text) if text else {}
-    except ValueError:  # another program's text: then nothing is known to be ours to remove
+    except ValueError:  # the text of another program does not say which fields to remove
         last = {}
-    patch: dict[str, Any] = _patch(last if isinstance(last, dict) else {}, current, annotated(manifest))
+    patch: dict[str, Any] = _make_patch(last if isinstance(last, dict) else {}, current, annotated(manifest))
     for identity in ("apiVersion", "kind", "status"):
         patch.pop(identity, None)
     return patch
 
 
-def _patch(last: dict[str, Any], current: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _make_patch(last: dict[str, Any], current: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     patch: dict[str, Any] = {key: None for key in last if key not in wanted and key in current}
     for key, value in wanted.items():
         there = current.get(key)
         if isinstance(value, dict) and isinstance(there, dict):
             before = last.get(key)
-            inner = _patch(before if isinstance(before, dict) else {}, there, value)
+            inner = _make_patch(before if isinstance(before, dict) else {}, there, value)
             if inner:
                 patch[key] = inner
-        elif value != there and not (value == last.get(key) and _says(there, value)):
+        elif value != there and not (value == last.get(key) and _matches(there, value)):
             patch[key] = value
     return patch
 
 
-def _says(there: Any, wanted: Any) -> bool:
-    """Whether what there is says all that is wanted, perhaps with what the server added inside of a list."""
+def _matches(there: Any, wanted: Any) -> bool:
+    """Return whether the current value has all that is wanted, possibly with the server's additions inside a list."""
     if isinstance(wanted, dict) and isinstance(there, dict):
-        return all(key in there and _says(there[key], value) for key, value in wanted.items())
+        return all(key in there and _matches(there[key], value) for key, value in wanted.items())
     if isinstance(wanted, list) and isinstance(there, list) and any(isinstance(item, dict) for item in wanted):
-        return len(wanted) == len(there) and all(map(_says, there, wanted))
+        return len(wanted) == len(there) and all(map(_matches, there, wanted))
     return bool(wanted == there)

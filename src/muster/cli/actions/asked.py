@@ -1,6 +1,8 @@
-"""What the options of `muster run` ask for, with what a worker gets of its caller."""
+"""Makes a gang from the options of `muster run` and the caller's environment."""
 
 import os
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,19 +15,20 @@ from muster.actions.sweep import Sweep
 from muster.api.ours.elastic import Bounds
 from muster.cli.actions import given
 from muster.cli.names.roles import BEHIND_A_COLON, COLON, Segment
+from muster.mpi.launchers import is_launcher
 from muster.runtime.ids import Ids
 
 
 def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Gang:
-    """The gang. Raises `click.ClickException` if what is asked for cannot be meant."""
+    """Return the gang. Raises `click.ClickException` if the options are invalid or exclude each other."""
     if not arguments[0]:
         raise click.UsageError("the command is empty: its first word names the program")
     if arguments[0] == COLON:
         raise click.UsageError(BEHIND_A_COLON)
     callers = inherited(os.environ) if on_this_machine else {}
     if not on_this_machine and not options["image"]:
-        raise click.UsageError("this cluster runs images: say which with --image")
-    elastic = _bounds(options["elastic"])
+        raise click.UsageError("workers of this cluster need an image: name one with --image")
+    elastic = _parse_bounds(options["elastic"])
     workers = options["workers"] or (elastic.most if elastic else 1)
     if elastic and not elastic.least <= workers <= elastic.most:
         raise click.BadParameter(f"{workers} is not within --elastic {elastic}", param_hint="--workers")
@@ -38,7 +41,7 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
         cpus=options["cpus"] or ("1" if sweep is not None and not options["gpus"] else ""),
         memory=options["memory"] or "",
         gpus=options["gpus"],
-        roles=_roles(arguments, options),
+        roles=_make_roles(arguments, options),
         until=options["until"],
         start_timeout=given.start_timeout(options["start_timeout"]),
         image=options["image"],
@@ -58,6 +61,7 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
         annotations=given.annotations(options["annotations"]),
         secrets=given.secrets(options["secrets"]),
         sweep=sweep,
+        mpi=_find_mpi_call(arguments, options, workers, on_this_machine=on_this_machine),
         state=given.state(options["state"], on_this_machine=on_this_machine),
     )
     if gang.until and gang.until not in [one.name for one in gang.roles]:
@@ -73,54 +77,71 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
     return gang if gang.name else replace(gang, name=name_for(called, Ids().suffix(), room_for_name(gang.parts)))
 
 
+def _find_mpi_call(arguments: Sequence[str], options: dict[str, Any], workers: int, *, on_this_machine: bool) -> str:
+    """Return the words by which workers call Muster; "" if the job does not use MPI. Raises `click.UsageError`."""
+    kinds = {"--elastic": "elastic", "--array": "array", "--grid": "grid", "--role": "roles"}
+    other = next((option for option, name in kinds.items() if options[name]), "")
+    if options["mpi"] and other:
+        raise click.UsageError(f"--mpi and {other} exclude each other: mpirun needs workers that are alike")
+    launches = is_launcher(arguments) and workers > 1 if options["mpi"] is None else options["mpi"]
+    if launches and other == "--elastic":
+        raise click.UsageError(
+            "--elastic: mpirun needs a fixed number of workers (--no-mpi: each worker runs the command)"
+        )
+    if not launches or other:
+        return ""
+    # Workers on this machine call this installation of Muster, which need not be on the PATH.
+    return f"{shlex.quote(sys.executable)} -P -m muster.cli" if on_this_machine else "muster"
+
+
 def sweep_asked(options: dict[str, Any]) -> Sweep | None:
-    """The trials that were asked for; None if it is to be a gang. Raises `click.UsageError`."""
-    asked = next((f"--{name}" for name in ("array", "grid") if options[name]), "")
-    if not asked:
+    """Return the trials of a sweep; None if the options ask for a gang. Raises `click.UsageError`."""
+    option_name = next((f"--{name}" for name in ("array", "grid") if options[name]), "")
+    if not option_name:
         return None
     for option in ("workers", "elastic", "roles", "until", "start_timeout"):
         if options[option]:
             name = "role" if option == "roles" else option.replace("_", "-")
-            raise click.UsageError(f"--{name} and {asked} cannot be meant together: a trial is one worker by itself")
+            raise click.UsageError(f"--{name} and {option_name} exclude each other: a trial is a single worker")
     try:
         sweep = Sweep.parse(options["array"], options["grid"], retries=options["retries"] or 0)
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint=asked) from None
+        raise click.BadParameter(str(error), param_hint=option_name) from None
     both = [name for pair in options["env"] if sweep.grid and (name := pair.partition("=")[0]) in sweep.grid.axes]
     if both:
-        raise click.UsageError(f"{both[0]} is given by --grid and by --env: which one is meant?")
+        raise click.UsageError(f"{both[0]} is given by --grid and by --env: leave one out")
     return sweep
 
 
-def _roles(arguments: Sequence[str], options: dict[str, Any]) -> tuple[Role, ...]:
-    """The roles that were asked for, with what was asked for all of them. Raises `click.UsageError`."""
+def _make_roles(arguments: Sequence[str], options: dict[str, Any]) -> tuple[Role, ...]:
+    """Return the roles, with the options that apply to all of them. Raises `click.UsageError`."""
     segments = [Segment(tuple(options["roles"]), tuple(arguments)), *options["behind_colons"]]
-    found = [
+    roles = [
         Role(
-            asked.name,
+            role.name,
             one.command,
-            asked.workers,
-            options["cpus"] or "" if asked.cpus is None else asked.cpus,
-            options["memory"] or "" if asked.memory is None else asked.memory,
-            options["gpus"] if asked.gpus is None else asked.gpus,
+            role.workers,
+            options["cpus"] or "" if role.cpus is None else role.cpus,
+            options["memory"] or "" if role.memory is None else role.memory,
+            options["gpus"] if role.gpus is None else role.gpus,
         )
         for one in segments
-        for asked in one.roles
+        for role in one.roles
     ]
     for option in ("workers", "elastic"):
-        if found and options[option]:
-            raise click.UsageError(f"--{option} and --role cannot be meant together: each role says how many it has")
+        if roles and options[option]:
+            raise click.UsageError(f"--{option} and --role exclude each other: each role has its own number of workers")
     if segments[1:] and not segments[0].roles:
         raise click.UsageError("the first command needs a --role as well")
-    if found and any(COLON in one.command for one in segments):
+    if roles and any(COLON in one.command for one in segments):
         raise click.UsageError(BEHIND_A_COLON)
-    names = [one.name for one in found]
+    names = [one.name for one in roles]
     if twice := [name for at, name in enumerate(names) if name in names[:at]]:
         raise click.BadParameter(f"{twice[0]} is given twice", param_hint="--role")
-    return tuple(found)
+    return tuple(roles)
 
 
-def _bounds(text: str) -> Bounds | None:
+def _parse_bounds(text: str) -> Bounds | None:
     try:
         return Bounds.parse(text) if text else None
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Jobs that are not named, but are alike in something."""
+"""Finds jobs by labels, state, queue and user."""
 
 from collections.abc import Collection
 from typing import Any
@@ -18,10 +18,9 @@ from muster.runtime.clock import RealClock
 async def jobs_alike(
     session: Session, labels: str, states: Collection[str], queue: str, user: str
 ) -> list[dict[str, Any]]:
-    """The rows of the jobs of the namespace with these labels, of this user, in one of these states and this queue.
+    """Return the rows of the namespace's jobs with these labels, states, queue and user.
 
-    Empty is any. What only has a Workload is none of them: it is ended by what made it.
-
+    An empty value matches any. Workloads without a job do not match, because only their owner ends them.
     Raises `ApiError`, `TransportError`.
     """
     from muster.cli.commands.ps import selected
@@ -30,7 +29,7 @@ async def jobs_alike(
     kinds: tuple[tuple[Kind[Any], str], ...] = ((JOB_SET, ""), (JOB, f"!{JOBSET_NAME}"))
     for kind, own in kinds:
         both = ",".join(filter(None, (labels, own)))
-        found = await list_or_none(session.client, kind.seen_as(Object), session.namespace, labels=both)
-        names |= {one.metadata.name for one in found or ()}
+        objects = await list_or_none(session.client, kind.seen_as(Object), session.namespace, labels=both)
+        names |= {one.metadata.name for one in objects or ()}
     rows = await job_rows(session.client, session.namespace, RealClock().now(), say) if names else []
     return selected(rows, names, states, queue, user)

@@ -1,29 +1,29 @@
-"""What there is to know of PodGroups of a name, and how it is shown: by `podgroups describe`, and by `why`."""
+"""Describes the PodGroups of a name for `podgroups describe` and `why`."""
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from muster.cli.terminal.output import say
-from muster.insight.podgroups import detailed
+from muster.insight.jobs.podgroups import make_details
 from muster.insight.reader.podgroups import events_of, pod_groups
-from muster.insight.text import table
+from muster.insight.text import format_table
 from muster.runtime.client import Client
 
 
 async def described(client: Client, namespace: str, name: str, now: datetime) -> tuple[list[dict[str, Any]], list[str]]:
-    """Those of a name, one of each kind that has it; and the names of all that are there."""
-    found = await pod_groups(client, namespace, say)
-    mine = [view for view in found if view.name == name]
-    return [detailed(view, await events_of(client, view), now) for view in mine], [view.name for view in found]
+    """Return the details of the PodGroups of a name, at most one of each kind, and the names of all PodGroups."""
+    groups = await pod_groups(client, namespace, say)
+    mine = [view for view in groups if view.name == name]
+    return [make_details(view, await events_of(client, view), now) for view in mine], [view.name for view in groups]
 
 
 def described_lines(documents: Sequence[dict[str, Any]]) -> str:
-    """All of it, for people."""
-    return "\n\n".join("\n".join(_lines(document)) for document in documents)
+    """Return the details as text for people."""
+    return "\n\n".join("\n".join(_render_group(document)) for document in documents)
 
 
-def _lines(group: dict[str, Any]) -> list[str]:
+def _render_group(group: dict[str, Any]) -> list[str]:
     counts = ", ".join(f"{group[word]} {word}" for word in ("bound", "running", "succeeded", "failed"))
     about = {
         "kind": group["kind"],
@@ -35,8 +35,8 @@ def _lines(group: dict[str, Any]) -> list[str]:
     lines = [group["name"], *(f"  {word + ':':<17}{text}" for word, text in about.items() if text)]
     if group["members"]:
         rows = [[one["name"], one["phase"], one["node"] or "-", one["reason"]] for one in group["members"]]
-        lines += ["", *table(["POD", "PHASE", "NODE", "REASON"], rows).split("\n")]
+        lines += ["", *format_table(["POD", "PHASE", "NODE", "REASON"], rows).split("\n")]
     if group["events"]:
         rows = [[one["age"], one["reason"], one["message"]] for one in group["events"]]
-        lines += ["", *table(["SEEN", "EVENT", "MESSAGE"], rows).split("\n")]
+        lines += ["", *format_table(["SEEN", "EVENT", "MESSAGE"], rows).split("\n")]
     return lines

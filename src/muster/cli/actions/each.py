@@ -1,4 +1,4 @@
-"""Does one thing for each of several names: what fails is said, and the others are done all the same."""
+"""Acts on several names: a failure is printed, and the other names are still acted on."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -10,9 +10,9 @@ from muster.cli.terminal.output import say
 
 
 async def attempt(what: str, work: Awaitable[object], say: Callable[[str], None] = say) -> bool:
-    """Whether the work succeeded; why it did not is said, with `what` in front.
+    """Return whether the work succeeded; print an error with `what` in front.
 
-    A server that cannot be reached is the failure of all of them: its `TransportError` ends the command.
+    A server that cannot be reached fails all names: its `TransportError` ends the command.
     """
     try:
         await work
@@ -26,7 +26,7 @@ async def attempt(what: str, work: Awaitable[object], say: Callable[[str], None]
 
 
 async def each(names: Sequence[str], act: Callable[[str], Awaitable[object]]) -> None:
-    """Do it for every name, once. Raises `click.exceptions.Exit` with code 1 if it failed for any."""
-    done = [await attempt(name, act(name)) for name in dict.fromkeys(names)]
-    if not all(done):
+    """Act on every name once. Raises `click.exceptions.Exit` with code 1 if any failed."""
+    successes = [await attempt(name, act(name)) for name in dict.fromkeys(names)]
+    if not all(successes):
         raise click.exceptions.Exit(1)

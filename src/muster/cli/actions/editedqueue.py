@@ -1,4 +1,4 @@
-"""What `muster queue edit` changes of a ClusterQueue that there is. Pure."""
+"""Makes the patch with which `muster queue edit` changes a ClusterQueue. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import Any
 
 from muster.api.kueue import BEST_EFFORT_FIFO, STRICT_FIFO
 
-# In the place of a limit: there is none.
+# The value that removes a limit.
 UNLIMITED = "unlimited"
 
 Spec = Mapping[str, Any]
@@ -14,10 +14,11 @@ Spec = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class QueueEdit:
-    """What is to be another way; None and "" leave a thing as it is.
+    """The requested changes of a queue; None and "" leave a field as it is.
 
-    quotas, borrowing, lending: by resource; a limit may be UNLIMITED. flavor: of which flavor; "" if there is only one.
-    cohort: "" is none.
+    quotas, borrowing, lending: by resource; a limit may be UNLIMITED. flavor: whose quota changes; "" if there is only
+    one.
+    cohort: "" removes the queue from its cohort.
     """
 
     quotas: Mapping[str, str] = field(default_factory=dict)
@@ -32,20 +33,20 @@ class QueueEdit:
 
 
 def patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
-    """The merge patch of the spec. Raises `ValueError` that says what cannot be."""
+    """Return the merge patch of the spec. Raises `ValueError` with a sentence for the user."""
     cohort = spec.get("cohortName", "") if edit.cohort is None else edit.cohort
     if (edit.borrowing or edit.lending) and not cohort:
-        raise ValueError("it borrows and lends only in a cohort: --cohort")
-    groups = [_copy(group) for group in spec.get("resourceGroups") or ()]
+        raise ValueError("a queue borrows and lends only in a cohort: add --cohort")
+    groups = [_copy_group(group) for group in spec.get("resourceGroups") or ()]
     for resource, quantity in edit.quotas.items():
-        _quota(groups, resource, edit.flavor, new=True)["nominalQuota"] = quantity
+        _find_quota(groups, resource, edit.flavor, new=True)["nominalQuota"] = quantity
     for limit, given in (("borrowingLimit", edit.borrowing), ("lendingLimit", edit.lending)):
         for resource, quantity in given.items():
-            quota = _quota(groups, resource, edit.flavor, new=False)
+            quota = _find_quota(groups, resource, edit.flavor, new=False)
             quota.pop(limit, None)
             if quantity != UNLIMITED:
                 quota[limit] = quantity
-    if not cohort:  # there they would be refused
+    if not cohort:  # the server refuses limits outside a cohort
         for quota in (quota for group in groups for flavor in group["flavors"] for quota in flavor["resources"]):
             quota.pop("borrowingLimit", None)
             quota.pop("lendingLimit", None)
@@ -68,7 +69,7 @@ def _differs(there: Any, wanted: Any) -> bool:
     return bool((there or None) != wanted)
 
 
-def _copy(group: Spec) -> dict[str, Any]:
+def _copy_group(group: Spec) -> dict[str, Any]:
     flavors = [
         {**flavor, "resources": [dict(one) for one in flavor.get("resources") or ()]}
         for flavor in group.get("flavors") or ()
@@ -76,31 +77,34 @@ def _copy(group: Spec) -> dict[str, Any]:
     return {**group, "coveredResources": list(group.get("coveredResources") or ()), "flavors": flavors}
 
 
-def _quota(groups: list[dict[str, Any]], resource: str, flavor: str, *, new: bool) -> dict[str, Any]:
-    """The quota of a resource, of that flavor or the only one; `new`: it is made, if there is none of the resource."""
+def _find_quota(groups: list[dict[str, Any]], resource: str, flavor: str, *, new: bool) -> dict[str, Any]:
+    """Return the quota of a resource in this flavor, or in the only one.
+
+    new: whether to add the resource if the queue lacks it.
+    """
     group = next((one for one in groups if resource in one["coveredResources"]), None)
     if group is None:
         if not new:
-            raise ValueError(f"a limit of {resource} needs a quota of it, if only 0: --quota {resource}=0")
-        group = _widened(groups, resource, flavor)
+            raise ValueError(
+                f"a limit of {resource} needs a quota of that resource, which may be 0: --quota {resource}=0"
+            )
+        group = _add_resource(groups, resource, flavor)
     names = [one["name"] for one in group["flavors"]]
     if not flavor and len(names) > 1:
-        raise ValueError(f"{resource} has quotas of the flavors {', '.join(names)}: say which with --flavor")
-    found = next((one for one in group["flavors"] if one["name"] == (flavor or names[0])), None)
-    if found is None:
+        raise ValueError(f"{resource} has quotas of the flavors {', '.join(names)}: name one with --flavor")
+    flavor_quotas = next((one for one in group["flavors"] if one["name"] == (flavor or names[0])), None)
+    if flavor_quotas is None:
         raise ValueError(f"{resource} has no quota of the flavor {flavor}; there is: {', '.join(names)}")
-    quota: dict[str, Any] = next(one for one in found["resources"] if one["name"] == resource)
+    quota: dict[str, Any] = next(one for one in flavor_quotas["resources"] if one["name"] == resource)
     return quota
 
 
-def _widened(groups: list[dict[str, Any]], resource: str, flavor: str) -> dict[str, Any]:
-    """The group that a new resource belongs to; its flavors have none of it so far."""
+def _add_resource(groups: list[dict[str, Any]], resource: str, flavor: str) -> dict[str, Any]:
+    """Return the group that a new resource belongs to, with the resource added to its flavors."""
     fitting = [one for one in groups if not flavor or flavor in [had["name"] for had in one["flavors"]]]
     if len(fitting) != 1:
         names = ", ".join(one["name"] for group in groups for one in group["flavors"])
-        raise ValueError(
-            f"{resource} has no quota so far; say of which flavor with --flavor: {names or 'there is none'}"
-        )
+        raise ValueError(f"{resource} has no quota so far; name its flavor with --flavor: {names or 'there is none'}")
     [group] = fitting
     group["coveredResources"].append(resource)
     for one in group["flavors"]:

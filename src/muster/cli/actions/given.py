@@ -1,4 +1,4 @@
-"""What single options of `muster run` say, each checked by itself. All of it raises `click.BadParameter`."""
+"""Parses single options of `muster run`. All functions raise `click.BadParameter`."""
 
 import os
 from collections.abc import Sequence
@@ -15,27 +15,27 @@ from muster.api.values import durations
 from muster.api.values.durations import DurationError
 
 _START_TIMES = "it is from 1s to 68 years, as 90s or 10m"
-# Labels that options of their own set, which look at what they name.
+# Labels that have an option of their own, which checks the name.
 _OF_OPTIONS = {QUEUE_NAME_LABEL: "--queue", PRIORITY_CLASS_LABEL: "--priority"}
 _MOST_OF_ANNOTATIONS = 256 << 10
 
 
 def environment(pairs: Sequence[str], files: Sequence[str]) -> dict[str, str]:
-    """Out of files, and by name and value."""
-    found: dict[str, str] = {}
+    """Return the variables from files and from NAME=VALUE pairs, which override those from files."""
+    variables: dict[str, str] = {}
     for file in files:
-        found |= _env_file(file)
+        variables |= _read_env_file(file)
     for pair in pairs:
-        name, given, value = pair.partition("=")
+        name, equals, value = pair.partition("=")
         if not name:
             raise click.BadParameter(f"{pair!r}: expected NAME=VALUE or NAME", param_hint="--env")
-        if not given and name not in os.environ:
+        if not equals and name not in os.environ:
             raise click.BadParameter(f"{name} is not set here; give it a value: {name}=...", param_hint="--env")
-        found[name] = value if given else os.environ[name]
-    return found
+        variables[name] = value if equals else os.environ[name]
+    return variables
 
 
-def _env_file(file: str) -> dict[str, str]:
+def _read_env_file(file: str) -> dict[str, str]:
     try:
         with Path(file).open("rb") as opened:
             return dotenv.variables(opened.read(dotenv.MOST_BYTES + 1))
@@ -46,51 +46,53 @@ def _env_file(file: str) -> dict[str, str]:
 
 
 def secrets(texts: Sequence[str]) -> tuple[SecretAsked, ...]:
-    """Which Secrets, or keys of them."""
-    found = []
+    """Return the Secrets, each whole or with one key."""
+    selected = []
     for text in texts:
         name, equals, key = text.partition("=")
         wrong = [*names.dns_subdomain(name), *(names.environment_variable(key) if equals else ())]
         if wrong:
             raise click.BadParameter(f"{text!r}: expected NAME or NAME=KEY; {wrong[0]}", param_hint="--secret")
-        found.append(SecretAsked(name, key))
-    return tuple(found)
+        selected.append(SecretAsked(name, key))
+    return tuple(selected)
 
 
 def labels(texts: Sequence[str]) -> dict[str, str]:
-    """The last of a key counts."""
-    found = _pairs(texts, "--label")
-    for key, value in found.items():
+    """Return the labels; the last value of a key wins."""
+    values = _parse_pairs(texts, "--label")
+    for key, value in values.items():
         if wrong := [*names.label_key(key), *names.label_value(value)]:
             raise click.BadParameter(f"{f'{key}={value}'!r}: {wrong[0]}", param_hint="--label")
         if option := _OF_OPTIONS.get(key):
-            raise click.BadParameter(f"{key} is what {option} says", param_hint="--label")
-    return found
+            raise click.BadParameter(f"{key} is set by {option}: use that option", param_hint="--label")
+    return values
 
 
 def annotations(texts: Sequence[str]) -> dict[str, str]:
-    """The last of a key counts."""
-    found = _pairs(texts, "--annotation")
-    for key in found:
+    """Return the annotations; the last value of a key wins."""
+    values = _parse_pairs(texts, "--annotation")
+    for key in values:
         if wrong := list(names.label_key(key.lower())):
             raise click.BadParameter(f"{key!r}: {wrong[0]}", param_hint="--annotation")
-    if sum(len(key) + len(value) for key, value in found.items()) > _MOST_OF_ANNOTATIONS:
-        raise click.BadParameter(f"they have more than {_MOST_OF_ANNOTATIONS} bytes", param_hint="--annotation")
-    return found
+    if sum(len(key) + len(value) for key, value in values.items()) > _MOST_OF_ANNOTATIONS:
+        raise click.BadParameter(
+            f"the annotations have more than {_MOST_OF_ANNOTATIONS} bytes", param_hint="--annotation"
+        )
+    return values
 
 
-def _pairs(texts: Sequence[str], option: str) -> dict[str, str]:
-    found = {}
+def _parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    values = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not key or not equals:
             raise click.BadParameter(f"{text!r}: expected KEY=VALUE", param_hint=option)
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def soft_signal(text: str, limit: int | None) -> SoftSignal | None:
-    """None if there is none."""
+    """Return the signal before the time limit; None for an empty text."""
     try:
         return limits.soft_signal(text, limit) if text else None
     except ValueError as error:
@@ -98,7 +100,7 @@ def soft_signal(text: str, limit: int | None) -> SoftSignal | None:
 
 
 def start_timeout(text: str) -> int | None:
-    """In whole seconds; None if there is none."""
+    """Return the timeout in whole seconds; None for an empty text."""
     if not text:
         return None
     try:
@@ -111,7 +113,7 @@ def start_timeout(text: str) -> int | None:
 
 
 def run_time(text: str) -> str:
-    """For how long simulated nodes play it."""
+    """Return how long simulated nodes pretend to run the job, if it is valid."""
     try:
         if text and durations.seconds(text) < 0:
             raise DurationError(f"{text}: a time to run is not below 0")
@@ -121,10 +123,14 @@ def run_time(text: str) -> str:
 
 
 def working_directory(text: str, *, on_this_machine: bool) -> str:
-    """Where workers start; "" leaves that to their image. On this machine it is here unless another one is said."""
+    """Return the directory in which workers start.
+
+    The default on this machine is the current directory. In a cluster with images it is "", which means the image's
+    own.
+    """
     if not on_this_machine:
         if text and not text.startswith("/"):
-            raise click.BadParameter(f"{text}: within an image it begins with /", param_hint="--workdir")
+            raise click.BadParameter(f"{text}: in an image the directory must begin with /", param_hint="--workdir")
         return text
     try:
         return caller.working_directory(text)
@@ -133,10 +139,10 @@ def working_directory(text: str, *, on_this_machine: bool) -> str:
 
 
 def state(text: str, *, on_this_machine: bool) -> str:
-    """A claim."""
+    """Return the name of the claim for data that outlives attempts, if it is valid."""
     if text and on_this_machine:
         raise click.BadParameter(
-            "nodes of processes have no claims; $MUSTER_STATE is there without", param_hint="--state"
+            "process nodes have no claims, and set $MUSTER_STATE without this option", param_hint="--state"
         )
     if text and (wrong := list(names.dns_subdomain(text))):
         raise click.BadParameter(f"{text!r}: {wrong[0]}", param_hint="--state")

@@ -1,4 +1,4 @@
-"""Holds and releases what is named on a command line."""
+"""Holds and releases the jobs and queues that a command line names."""
 
 import click
 
@@ -8,7 +8,10 @@ from muster.cli.actions.each import each
 
 
 async def hold_or_release(session: Session, names: tuple[str, ...], *, hold: bool) -> None:
-    """Do it for every name, `queue/NAME` being a LocalQueue, and say so. Raises `click.exceptions.Exit`."""
+    """Hold or release every name, where `queue/NAME` is a LocalQueue.
+
+    Print each outcome. Raises `click.exceptions.Exit`.
+    """
 
     async def act(name: str) -> None:
         head, _, queue = name.partition("/")

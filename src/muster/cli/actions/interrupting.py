@@ -1,4 +1,4 @@
-"""What Ctrl-C does to the job that is being watched."""
+"""Handles Ctrl-C while the user watches a job."""
 
 import asyncio
 import signal
@@ -10,9 +10,9 @@ from muster.runtime.transport import TransportError
 
 
 class Cancelling:
-    """The first interrupt asks for the deletion, the next one leaves at once.
+    """The reaction to interrupts: the first requests the deletion of the job, the next one leaves at once.
 
-    A deletion that fails is said in one line; the next interrupt then tries once more, and leaves if that fails too.
+    A deletion that fails prints one line. The next interrupt then tries again, and leaves if that fails too.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Cancelling:
         self._delete = delete
         self._leave = leave
         self._say = say
-        self.code = 0  # what a shell reports of a program that such a signal ended
+        self.code = 0  # the exit code that a shell reports for this signal
         self._tries = 0
         self._failed = False
         self._deletion: asyncio.Task[None] | None = None
@@ -37,9 +37,9 @@ class Cancelling:
         return self._tries > 0
 
     def interrupt(self, number: int = signal.SIGINT) -> None:
-        """The user pressed Ctrl-C, or this process is told to end."""
+        """Handle Ctrl-C, or another signal that asks this process to end."""
         if number == signal.SIGHUP and self.begun:
-            return  # a terminal that closes says so more than once
+            return  # a closing terminal sends SIGHUP more than once
         self.code = self.code or 128 + number
         if self.begun and not self._failed:
             self._leave()
@@ -47,20 +47,20 @@ class Cancelling:
         self._tries += 1
         self._failed = False
         self._say(f"cancelling {self._name} (again to leave at once)")
-        self._deletion = asyncio.create_task(self._try(), name="cancel")
+        self._deletion = asyncio.create_task(self._try_deletion(), name="cancel")
 
     async def close(self) -> None:
-        """Give up a deletion that is under way."""
+        """Cancel a deletion that is under way."""
         if self._deletion is not None:
             self._deletion.cancel()
             await asyncio.wait({self._deletion})
 
-    async def _try(self) -> None:
+    async def _try_deletion(self) -> None:
         try:
             await self._delete()
         except (ApiError, TransportError) as error:
             if is_refusal(error, "NotFound"):
-                return  # it is gone, which is what was wanted
+                return  # the job is deleted already
             if self._tries == 1:
                 self._failed = True
                 self._say(f"could not cancel {self._name}: {error} (again to try once more)")

@@ -1,4 +1,7 @@
-"""Lets a manager send jobs to this cluster: makes what an `Invitation` says, and the kubeconfig for it."""
+"""Lets a manager send jobs to this cluster.
+
+The module creates the objects of an `Invitation`, and makes the kubeconfig for it.
+"""
 
 from dataclasses import replace
 from ipaddress import ip_address
@@ -12,8 +15,9 @@ from muster.api.core import CONFIG_MAP, NAMESPACE, SECRET
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE
 from muster.api.meta import Object
+from muster.api.ours.invitations import INVITATION_LABEL
 from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
-from muster.cli.actions.invitation import LABEL, Invitation, places
+from muster.cli.actions.invitation import Invitation, places
 from muster.cluster.controllers import clusterinfo
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
@@ -26,35 +30,40 @@ TOKEN_SECONDS = 15.0
 
 
 async def confined(client: Client, invitation: Invitation) -> Invitation:
-    """The invitation, to the namespaces that have queues. Raises `ApiError`, `click.ClickException` if none has."""
-    found = places((await client.list(LOCAL_QUEUE)).items, invitation.home)
-    if not found:
+    """Return the invitation, limited to the namespaces that have queues.
+
+    Raises `ApiError`, `click.ClickException` if no namespace has queues.
+    """
+    namespaces = places((await client.list(LOCAL_QUEUE)).items, invitation.home)
+    if not namespaces:
         raise click.ClickException(
             "no namespace has a LocalQueue, so no job of a manager could run here: "
             "make one with muster queue create, or say where with --namespace or --all-namespaces"
         )
-    return replace(invitation, namespaces=found)
+    return replace(invitation, namespaces=namespaces)
 
 
 async def grant(client: Client, invitation: Invitation, clock: Clock) -> tuple[str, bytes]:
-    """Make or change what is there; the account's token, and the certificate of the cluster's authority.
+    """Create or update the invitation's objects.
 
-    Raises `ApiError`, `click.ClickException` if the cluster gives no token.
+    Return the account's token, and the certificate of the cluster's authority. Raises `ApiError`,
+    `click.ClickException` if
+    the cluster issues no token.
     """
     for kind, document in invitation.manifests():
         await _put(client, kind, document)
-    await _withdraw_others(client, invitation)
+    await _delete_other_bindings(client, invitation)
 
     async def look() -> tuple[str, bytes] | None:
         secret = await client.get(SECRET, invitation.secret, invitation.home)
         token = secret.data.get("token")
         return (token.decode(), secret.data.get("ca.crt", b"")) if token else None
 
-    found = await until(look, clock, TOKEN_SECONDS)
-    if found is None:
+    credentials = await until(look, clock, TOKEN_SECONDS)
+    if credentials is None:
         where = f"Secret {invitation.home}/{invitation.secret}"
         raise click.ClickException(f"the cluster has put no token into {where} within {TOKEN_SECONDS:g} s")
-    return found
+    return credentials
 
 
 async def _put(client: Client, kind: Kind[Any], document: dict[str, Any]) -> None:
@@ -67,37 +76,39 @@ async def _put(client: Client, kind: Kind[Any], document: dict[str, Any]) -> Non
     await client.patch(kind.seen_as(dict), meta["name"], full, meta.get("namespace", ""), type=APPLY_PATCH, force=True)
 
 
-async def _withdraw_others(client: Client, invitation: Invitation) -> None:
-    """The bindings of an earlier invitation of that name that this one does not have."""
-    kept = {(kind.kind, _place(document["metadata"])) for kind, document in invitation.manifests()}
+async def _delete_other_bindings(client: Client, invitation: Invitation) -> None:
+    """Delete the bindings of an earlier invitation of the same name that this one does not have."""
+    current = {(kind.kind, _identify(document["metadata"])) for kind, document in invitation.manifests()}
     kinds: tuple[Kind[Any], ...] = (ROLE_BINDING, CLUSTER_ROLE_BINDING)
     for kind in kinds:
-        for binding in (await client.list(kind.seen_as(Object), labels=f"{LABEL}={invitation.name}")).items:
+        for binding in (await client.list(kind.seen_as(Object), labels=f"{INVITATION_LABEL}={invitation.name}")).items:
             meta = binding.metadata
-            if (kind.kind, (meta.namespace, meta.name)) not in kept:
+            if (kind.kind, (meta.namespace, meta.name)) not in current:
                 with ignoring("NotFound"):
                     await client.delete(kind, meta.name, meta.namespace)
 
 
-def _place(meta: dict[str, Any]) -> tuple[str, str]:
+def _identify(meta: dict[str, Any]) -> tuple[str, str]:
     return meta.get("namespace", ""), meta["name"]
 
 
 async def how_reached(client: Client, own: ConnectionConfig, server: str = "") -> ClusterConfig:
-    """How a manager elsewhere reaches this cluster: as the user says, as the cluster does, or as this command does.
+    """Return the address and authority by which a manager elsewhere reaches this cluster.
 
-    Raises `ApiError`, `KubeconfigError`.
+    The address is `server`, or the one that the cluster publishes, or the one that this command uses. Raises
+    `ApiError`,
+    `KubeconfigError`.
     """
-    told = await _told(client)
-    found = told or ClusterConfig(
+    published = await _read_published(client)
+    cluster = published or ClusterConfig(
         server=own.cluster.server,
         certificate_authority=authority_of(own.cluster),
         tls_server_name=own.cluster.tls_server_name,
     )
-    return replace(found, server=server.rstrip("/"), tls_server_name="") if server else found
+    return replace(cluster, server=server.rstrip("/"), tls_server_name="") if server else cluster
 
 
-async def _told(client: Client) -> ClusterConfig | None:
+async def _read_published(client: Client) -> ClusterConfig | None:
     with ignoring("Forbidden", "NotFound"):
         info = await client.get(CONFIG_MAP, clusterinfo.NAME, clusterinfo.NAMESPACE)
         source = f"ConfigMap {clusterinfo.NAMESPACE}/{clusterinfo.NAME}"
@@ -106,20 +117,20 @@ async def _told(client: Client) -> ClusterConfig | None:
 
 
 def authority_of(cluster: ClusterConfig) -> bytes | None:
-    """The certificates that a server's is checked with; None if they are the system's. Raises `OSError`."""
+    """Return the certificates that verify the server's; None for those of the system. Raises `OSError`."""
     if cluster.certificate_authority is None and cluster.certificate_authority_file is not None:
         return cluster.certificate_authority_file.read_bytes()
     return cluster.certificate_authority
 
 
 def connection(invitation: Invitation, cluster: ClusterConfig, token: str, authority: bytes) -> ConnectionConfig:
-    """What the manager gets."""
+    """Return the connection for the manager's kubeconfig."""
     trusted = replace(cluster, certificate_authority=cluster.certificate_authority or authority or None)
     return ConnectionConfig(trusted, UserConfig(token=token), source="the invitation", context=invitation.name)
 
 
-def remarks(invitation: Invitation, server: str) -> list[str]:
-    """What the user should know of the kubeconfig."""
+def remarks(invitation: Invitation, server: str, *, embedded: bool) -> list[str]:
+    """Return the remarks for the user on the kubeconfig. embedded: whether the cluster is one of `muster up`."""
     names = ", ".join(invitation.namespaces)
     where = f"in namespace {names}" if names else "in every namespace, the system's own too"
     lines = [
@@ -127,7 +138,8 @@ def remarks(invitation: Invitation, server: str) -> list[str]:
         f"It does not end. To withdraw it: kubectl delete serviceaccount -n {invitation.home} {invitation.name}",
     ]
     if _is_local(server):
-        lines.append(f"{server} is reached from this machine only: for others, start with muster up --listen ADDRESS")
+        how = "start with muster up --listen ADDRESS" if embedded else "say by --server URL how they reach this cluster"
+        lines.append(f"{server} is reached from this machine only: for others, {how}")
     return lines
 
 

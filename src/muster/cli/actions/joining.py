@@ -1,4 +1,4 @@
-"""Makes a worker cluster one of a manager's, and looks whether the manager reaches it. It may be done again."""
+"""Adds a worker cluster to a manager, and checks whether the manager reaches it. Joining again is safe."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,35 +30,35 @@ from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.kubeconfig_text import text
 from muster.runtime.refusals import ignoring, is_refusal
 
-_ATTEMPTS = 10  # where others change the same objects
+_ATTEMPTS = 10  # at objects that other clients change, too
 
 
 async def join(client: Client, name: str, config: ConnectionConfig, queues: Sequence[str]) -> None:
-    """Write down where the cluster is, and that jobs of these ClusterQueues may go there; what was done is said.
+    """Store the kubeconfig of the cluster, and let jobs of these ClusterQueues go there; print each change.
 
     Raises `ApiError`, `InsecureKubeconfigError`, `click.ClickException`.
     """
     kubeconfig = text(config, name)
     namespace = await engine_namespace(client)
-    found = await client.find(MULTI_KUEUE_CLUSTER, name)
+    cluster = await client.find(MULTI_KUEUE_CLUSTER, name)
     check = await client.find(ADMISSION_CHECK, CHECK)
     try:
-        membership.require_free(name, found)
+        membership.require_free(name, cluster)
         config_name = membership.config_name(check)
     except MembershipError as error:
         raise click.ClickException(str(error)) from None
     for queue in queues:
-        await client.get(CLUSTER_QUEUE, queue)  # all of it is looked at before any of it is written
+        await client.get(CLUSTER_QUEUE, queue)  # all queues are checked before the first write
     with ignoring("AlreadyExists", "Forbidden"):
         await client.create(NAMESPACE.seen_as(dict), {"metadata": {"name": namespace}})
     await _put_secret(client, membership.secret(name, kubeconfig), namespace)
-    if found is None:
+    if cluster is None:
         await _create(client, MULTI_KUEUE_CLUSTER, membership.member(name))
-    await _add(client, config_name, name)
+    await _add_to_config(client, config_name, name)
     if check is None:
         await _create(client, ADMISSION_CHECK, membership.check())
     for queue in queues:
-        await _dispatch(client, queue)
+        await _add_check(client, queue)
 
 
 async def _create(client: Client, kind: Kind[Any], document: dict[str, Any]) -> None:
@@ -67,11 +67,11 @@ async def _create(client: Client, kind: Kind[Any], document: dict[str, Any]) -> 
 
 
 async def _put_secret(client: Client, document: dict[str, Any], namespace: str) -> None:
-    """A kubeconfig that is there is replaced."""
+    """Create the Secret with the kubeconfig, or replace its content."""
     name, kind = document["metadata"]["name"], SECRET.seen_as(dict)
     try:
         await client.create(kind, document, namespace)
-        done = "created"
+        outcome = "created"
     except ApiError as error:
         if not is_refusal(error, "AlreadyExists"):
             raise
@@ -79,12 +79,12 @@ async def _put_secret(client: Client, document: dict[str, Any], namespace: str) 
         if before.get("data") == document["data"]:
             return
         await client.patch(kind, name, {"data": document["data"]}, namespace)
-        done = "changed"
-    click.echo(f"secret/{name} (namespace {namespace}) {done}")
+        outcome = "changed"
+    click.echo(f"secret/{name} (namespace {namespace}) {outcome}")
 
 
-async def _add(client: Client, config_name: str, name: str) -> None:
-    """The configuration names the cluster."""
+async def _add_to_config(client: Client, config_name: str, name: str) -> None:
+    """Add the cluster to the configuration."""
     for _ in range(_ATTEMPTS):
         config = await client.find(MULTI_KUEUE_CONFIG, config_name)
         clusters = membership.with_cluster(config, name)
@@ -96,11 +96,11 @@ async def _add(client: Client, config_name: str, name: str) -> None:
                 return await _create(client, MULTI_KUEUE_CONFIG, document)
             await client.patch_object(MULTI_KUEUE_CONFIG, config, {"spec": {"clusters": clusters}})
             return click.echo(f"multikueueconfig/{config_name} has cluster {name}")
-    raise click.ClickException(f"MultiKueueConfig {config_name} is changed all the time: try again")
+    raise click.ClickException(f"MultiKueueConfig {config_name} changes all the time: try again")
 
 
-async def _dispatch(client: Client, name: str) -> None:
-    """Jobs of a ClusterQueue go to one of the clusters."""
+async def _add_check(client: Client, name: str) -> None:
+    """Add the admission check to a ClusterQueue, so that its jobs go to one of the clusters."""
     for _ in range(_ATTEMPTS):
         queue: ClusterQueue = await client.get(CLUSTER_QUEUE, name)
         patch = membership.with_check(queue)
@@ -109,11 +109,11 @@ async def _dispatch(client: Client, name: str) -> None:
         with ignoring("Conflict"):
             await client.patch_object(CLUSTER_QUEUE, queue, patch)
             return click.echo(f"clusterqueue/{name} sends its jobs to one of the clusters")
-    raise click.ClickException(f"ClusterQueue {name} is changed all the time: try again")
+    raise click.ClickException(f"ClusterQueue {name} changes all the time: try again")
 
 
 async def connected(client: Client, name: str, clock: Clock, seconds: float) -> None:
-    """Wait until the manager has reached the cluster; raises `click.ClickException` that says why it has not."""
+    """Wait until the manager has reached the cluster. Raises `click.ClickException` with the reason if it has not."""
     said: Condition | None = None
 
     async def look() -> Condition | None:
@@ -127,7 +127,7 @@ async def connected(client: Client, name: str, clock: Clock, seconds: float) -> 
         return
     if said is None:
         raise click.ClickException(
-            f"no manager has looked at cluster {name} within {seconds:g} s: is MultiKueue there?"
+            f"no manager has connected to cluster {name} within {seconds:g} s: does MultiKueue run in the manager?"
         )
     raise click.ClickException(
         f"cluster {name} is not connected ({said.reason}): {said.message}\n"

@@ -1,7 +1,7 @@
-"""Takes a worker cluster from a manager: what runs there is stopped first, so that it never runs in two places.
+"""Removes a worker cluster from a manager, after its jobs have stopped, so that no job runs in two places.
 
-Nothing new goes there from the first step on, and the cluster itself is forgotten in the last one: a command that was
-cut short is given again, and goes on.
+The first step keeps new jobs from the cluster, and the last step deletes the MultiKueueCluster. A command that was
+interrupted can be repeated, and goes on.
 """
 
 from collections.abc import Collection, Sequence
@@ -33,7 +33,7 @@ from muster.cli.actions import membership
 from muster.cli.actions.membership import CHECK, MembershipError
 from muster.cli.names.discovery import Discovery
 from muster.cli.terminal.output import say
-from muster.insight.quotastate import display_name
+from muster.insight.quota.state import display_name
 from muster.insight.reader.clusters import engine_namespace, origin
 from muster.multicluster.dispatch.clone import is_ours
 from muster.multicluster.mirrors.table import mirror_of
@@ -44,45 +44,45 @@ from muster.runtime.objects import key_of, meta_of
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 
-_ATTEMPTS = 10  # where others change the same objects
+_ATTEMPTS = 10  # at objects that other clients change, too
 STOP_SECONDS = 120.0
-# The manager may be about to write what it has decided before it heard that the cluster is out.
+# The manager may still write a decision from before it saw that the cluster leaves.
 SETTLED_SECONDS = 1.0
 
 
 async def leave(client: Client, name: str, clock: Clock, reach: Reach, *, force: bool) -> None:
-    """Forget a cluster where no job runs; with `force`, stop those that do, and let them wait for another.
+    """Remove a cluster without running jobs; with `force`, requeue its jobs first, for other clusters.
 
     Raises `ApiError`, `click.ClickException`.
     """
-    cluster = await _named(client, name)
+    cluster = await _get_cluster(client, name)
     if not force:
-        _refuse(name, await _running(client, name))
-    config_name = await _config_name(client)
-    await _drop(client, config_name, name)
+        _refuse_running(name, await _list_running(client, name))
+    config_name = await _find_config_name(client)
+    await _remove_from_config(client, config_name, name)
     await clock.sleep(SETTLED_SECONDS)
-    running = await _running(client, name)
+    running = await _list_running(client, name)
     if not force:
-        _refuse(name, running)
+        _refuse_running(name, running)
     elif running and not is_true(cluster.status.conditions, ACTIVE):
-        jobs = ", ".join(_called(running))
-        say(f"cluster {name} cannot be reached: these run on there, and start again elsewhere meanwhile: {jobs}")
+        jobs = ", ".join(_list_titles(running))
+        say(f"cluster {name} cannot be reached: these jobs go on there, and also restart elsewhere: {jobs}")
     elif running:
-        await _stop(client, name, running, clock)
-    await _sweep(client, name, reach)
-    await _close(client, config_name)
-    await _forget(client, name, cluster)
+        await _stop_jobs(client, name, running, clock)
+    await _delete_leftovers(client, name, reach)
+    await _delete_check(client, config_name)
+    await _delete_cluster(client, name, cluster)
 
 
-def _refuse(name: str, running: Sequence[Workload]) -> None:
+def _refuse_running(name: str, running: Sequence[Workload]) -> None:
     if running:
         raise click.ClickException(
-            f"in cluster {name} run: {', '.join(_called(running))}; "
-            "let them end, or stop them there with --force, and they wait for another"
+            f"in cluster {name} run: {', '.join(_list_titles(running))}; "
+            "let them end, or add --force: they stop, and wait for another cluster"
         )
 
 
-async def _config_name(client: Client) -> str:
+async def _find_config_name(client: Client) -> str:
     try:
         check = await client.find(ADMISSION_CHECK, CHECK)
         return membership.config_name(check)
@@ -90,8 +90,8 @@ async def _config_name(client: Client) -> str:
         return CHECK
 
 
-async def _sweep(client: Client, name: str, reach: Reach) -> None:
-    """What waits there, and what has ended there, goes: nothing would remove it later."""
+async def _delete_leftovers(client: Client, name: str, reach: Reach) -> None:
+    """Delete the copies of waiting and ended jobs in the cluster, which nothing would remove later."""
     mark = await origin(client)
     label = f"{MULTI_KUEUE_ORIGIN_LABEL}={mark}"
     workloads = (await client.list(WORKLOAD)).items
@@ -100,25 +100,25 @@ async def _sweep(client: Client, name: str, reach: Reach) -> None:
             here, discovery = {key_of(one): one for one in workloads}, Discovery(client)
             for clone in (await there.list(WORKLOAD, labels=label)).items:
                 if (workload := here.get(key_of(clone))) is not None:
-                    await _remove(there, clone, mark, await _kinds(discovery, workload))
+                    await _remove_copy(there, clone, mark, await _find_kinds(discovery, workload))
     except (ApiError, OutOfReachError, TransportError) as error:
         sent = [one for one in workloads if name in (*one.status.nominated_cluster_names, one.status.cluster_name)]
         if sent:
-            kinds = [kind for one in sent for kind in await _kinds(Discovery(client), one)]
+            kinds = [kind for one in sent for kind in await _find_kinds(Discovery(client), one)]
             resources = ",".join(dict.fromkeys(kind.resource for kind in (*kinds, WORKLOAD)))
             command = f"kubectl delete {resources} --all-namespaces --selector {label}"
-            say(f"what is left in cluster {name} stays there ({error}); there, remove it with: {command}")
+            say(f"the remaining objects stay in cluster {name} ({error}); delete them there with: {command}")
 
 
-async def _kinds(discovery: Discovery, workload: Workload) -> list[Kind[Any]]:
-    """Of what a workload was made for. A kind that the Configuration names is one that the server here knows."""
+async def _find_kinds(discovery: Discovery, workload: Workload) -> list[Kind[Any]]:
+    """Return the kinds of a workload's owners; a kind that the Configuration names is served by this server."""
     named = dict.fromkeys((owner.api_version, owner.kind) for owner in workload.metadata.owner_references)
     mirrors = {one: mirror_of(*one) for one in named}
     return [mirror.kind if mirror is not None else await discovery.kind(*one) for one, mirror in mirrors.items()]
 
 
-async def _remove(there: Client, clone: Workload, mark: str, kinds: Sequence[Kind[Any]]) -> None:
-    """A clone, and what it was made for."""
+async def _remove_copy(there: Client, clone: Workload, mark: str, kinds: Sequence[Kind[Any]]) -> None:
+    """Delete a copy of a workload, and its owner."""
     meta = clone.metadata
     owned = [(kind, owner.name) for owner in meta.owner_references for kind in kinds if kind.is_of(owner)]
     for kind, name in owned:
@@ -129,52 +129,54 @@ async def _remove(there: Client, clone: Workload, mark: str, kinds: Sequence[Kin
         await remove_clone(there, clone)
 
 
-async def _named(client: Client, name: str) -> MultiKueueCluster:
+async def _get_cluster(client: Client, name: str) -> MultiKueueCluster:
     try:
         return await client.get(MULTI_KUEUE_CLUSTER, name)
     except ApiError as error:
         if not is_refusal(error, "NotFound"):
             raise
         known = [one.metadata.name for one in (await client.list(MULTI_KUEUE_CLUSTER)).items]
-        there = f"there are: {', '.join(sorted(known))}" if known else "there is none"
-        raise click.ClickException(f"there is no cluster {name}; {there}") from None
+        existing = f"there are: {', '.join(sorted(known))}" if known else "there is none"
+        raise click.ClickException(f"there is no cluster {name}; {existing}") from None
 
 
-async def _running(client: Client, name: str) -> list[Workload]:
-    """The Workloads that run in a cluster, or may."""
+async def _list_running(client: Client, name: str) -> list[Workload]:
+    """Return the Workloads that run, or may run, in a cluster."""
     return [one for one in (await client.list(WORKLOAD)).items if _runs_in(one, name)]
 
 
 def _runs_in(workload: Workload, name: str) -> bool:
-    """Kueue as manager stores no home."""
+    """Return whether a Workload runs in a cluster. Kueue as manager records the cluster in the status only."""
     if home := home_of(workload.metadata):
         return home == name
     return workload.status.cluster_name == name and not is_true(workload.status.conditions, FINISHED)
 
 
-def _called(workloads: Sequence[Workload]) -> list[str]:
+def _list_titles(workloads: Sequence[Workload]) -> list[str]:
     return sorted(display_name(workload.metadata, "") for workload in workloads)
 
 
-async def _stop(client: Client, name: str, running: Sequence[Workload], clock: Clock) -> None:
-    """Send back what runs there until it has stopped. Raises `click.ClickException` if that takes too long."""
-    say(f"stopping in cluster {name}: {', '.join(_called(running))}")
+async def _stop_jobs(client: Client, name: str, running: Sequence[Workload], clock: Clock) -> None:
+    """Requeue the jobs of a cluster until they have stopped. Raises `click.ClickException` if that takes too long."""
+    say(f"stopping in cluster {name}: {', '.join(_list_titles(running))}")
     checks = (await client.list(ADMISSION_CHECK)).items
     names = {check.metadata.name for check in checks if check.spec.controller_name == MULTI_KUEUE_CONTROLLER}
 
     async def look() -> bool | None:
-        left = await _running(client, name)
+        left = await _list_running(client, name)
         for workload in left:
-            await _send_back(client, workload, names, f"cluster {name} leaves", clock)
+            await _requeue(client, workload, names, f"cluster {name} leaves", clock)
         return None if left else True
 
     if await until(look, clock, STOP_SECONDS) is None:
-        left = ", ".join(_called(await _running(client, name)))
-        raise click.ClickException(f"after {STOP_SECONDS:g} s there still run in cluster {name}: {left}; try again")
+        left = ", ".join(_list_titles(await _list_running(client, name)))
+        raise click.ClickException(
+            f"after {STOP_SECONDS:g} s these jobs still run in cluster {name}: {left}; try again"
+        )
 
 
-async def _send_back(client: Client, workload: Workload, names: Collection[str], why: str, clock: Clock) -> None:
-    """The check wants it to stop, and to try again."""
+async def _requeue(client: Client, workload: Workload, names: Collection[str], why: str, clock: Clock) -> None:
+    """Set the admission check to Retry, so that the workload is evicted and requeued."""
     status = workload.status
     mine = [check for check in status.admission_checks if check.name in names and check.state != CHECK_RETRY]
     if not mine or is_true(status.conditions, EVICTED) or is_true(status.conditions, FINISHED):
@@ -189,8 +191,8 @@ async def _send_back(client: Client, workload: Workload, names: Collection[str],
         await client.patch_object(WORKLOAD, workload, patch, subresource="status")
 
 
-async def _forget(client: Client, name: str, cluster: MultiKueueCluster) -> None:
-    """The cluster is the last to go; what was done is said."""
+async def _delete_cluster(client: Client, name: str, cluster: MultiKueueCluster) -> None:
+    """Delete the objects of the cluster, the MultiKueueCluster last; print each change."""
     if _has_its_secret(name, cluster):
         namespace = await engine_namespace(client)
         secret = await client.find(SECRET.seen_as(Object), membership.secret_name(name), namespace)
@@ -211,8 +213,8 @@ def _has_its_secret(name: str, cluster: MultiKueueCluster) -> bool:
     return True
 
 
-async def _drop(client: Client, config_name: str, name: str) -> None:
-    """The configuration does not name the cluster; without any there is none."""
+async def _remove_from_config(client: Client, config_name: str, name: str) -> None:
+    """Remove the cluster from the configuration; delete the configuration with the last cluster."""
     for _ in range(_ATTEMPTS):
         config = await client.find(MULTI_KUEUE_CONFIG, config_name)
         clusters = membership.without_cluster(config, name)
@@ -225,11 +227,11 @@ async def _drop(client: Client, config_name: str, name: str) -> None:
             version = config.metadata.resource_version
             await client.delete(MULTI_KUEUE_CONFIG, config_name, resource_version=version)
             return click.echo(f"multikueueconfig/{config_name} deleted: there is no other cluster")
-    raise click.ClickException(f"MultiKueueConfig {config_name} is changed all the time: try again")
+    raise click.ClickException(f"MultiKueueConfig {config_name} changes all the time: try again")
 
 
-async def _close(client: Client, config_name: str) -> None:
-    """That was the last one. While queues name the check it stays, and what is in them waits for a cluster."""
+async def _delete_check(client: Client, config_name: str) -> None:
+    """Delete the check after the last cluster. While queues name the check, it stays and their jobs wait."""
     check = await client.find(ADMISSION_CHECK, CHECK)
     if check is None or check.spec.controller_name != MULTI_KUEUE_CONTROLLER:
         return

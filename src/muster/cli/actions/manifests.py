@@ -1,4 +1,4 @@
-"""Manifests from files, and each of them on its way to the server: what `muster apply` and `muster plan` share."""
+"""Reads manifests from files, and sends each to the server: shared by `muster apply` and `muster plan`."""
 
 import shlex
 import sys
@@ -17,11 +17,11 @@ _STRICT = "strict decoding error"
 
 
 def read_all(names: Iterable[str]) -> list[Manifest | ManifestError]:
-    """The objects in files, in the files of folders, and in stdin (-)."""
-    return [one for name in names for file in _files(name) for one in _read(file)]
+    """Return the objects in files, in the files of folders, and in stdin (-)."""
+    return [one for name in names for file in _list_files(name) for one in _read_manifests(file)]
 
 
-def _files(name: str) -> list[str]:
+def _list_files(name: str) -> list[str]:
     path = Path(name)
     if name == "-" or not path.is_dir():
         return [name]
@@ -31,11 +31,13 @@ def _files(name: str) -> list[str]:
     return files
 
 
-def _read(name: str) -> list[Manifest | ManifestError]:
+def _read_manifests(name: str) -> list[Manifest | ManifestError]:
     source = "stdin" if name == "-" else name
     if name.lower().startswith(("http://", "https://")):
         return [
-            ManifestError(f"{name}: only files are read, and stdin: curl -fsSL {shlex.quote(name)} prints it for -f -")
+            ManifestError(
+                f"{name}: muster reads only files and stdin: curl -fsSL {shlex.quote(name)} prints it for -f -"
+            )
         ]
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
@@ -47,7 +49,7 @@ def _read(name: str) -> list[Manifest | ManifestError]:
 async def apply_one(
     session: Session, kind: Any, manifest: dict[str, Any], *, dry_run: bool
 ) -> tuple[dict[str, Any], str]:
-    """The stored object, and what happened to it."""
+    """Create or patch an object; return the stored object, and what happened to it in a word."""
     from muster.api.status import ApiError
     from muster.runtime.transport import Request
 
@@ -70,9 +72,9 @@ async def apply_one(
     try:
         stored = msgspec.json.decode((await session.client.raw(request)).body)
     except ApiError as error:
-        # The server repeats the whole patch before it says what is wrong with it.
-        _, found, problem = str(error).partition(_STRICT)
-        if not found:
+        # The server's message repeats the whole patch before the error.
+        _, is_strict, problem = str(error).partition(_STRICT)
+        if not is_strict:
             raise
         raise click.ClickException(f"{_STRICT}{problem}") from None
     same = stored["metadata"]["resourceVersion"] == current["metadata"]["resourceVersion"]

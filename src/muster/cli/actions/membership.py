@@ -1,4 +1,4 @@
-"""What makes a worker cluster one of a manager's, as changes of objects. Pure.
+"""Computes the changes of objects that add a worker cluster to a manager, or remove it. Pure.
 
 The manager has one MultiKueueConfig with all its clusters and one AdmissionCheck for it; ClusterQueues with that check
 send their jobs to one of these clusters.
@@ -22,20 +22,20 @@ from muster.api.kueue.checks import SECRET_LOCATION
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.multicluster.kubeconfigs import SECRET_KEY
 
-CHECK = "multikueue"  # the check's name, and the configuration's
+CHECK = "multikueue"  # the name of the check, and of the configuration
 
 
 class MembershipError(ValueError):
-    """Something that is there is not as it would have to be; says what, and what to do."""
+    """An existing object that prevents the change; the message says why, and what to do."""
 
 
 def config_name(check: AdmissionCheck | None) -> str:
-    """The configuration of the check, or that which it will have. Raises `MembershipError`."""
+    """Return the name of the configuration that the check has, or will have. Raises `MembershipError`."""
     if check is None:
         return CHECK
     if check.metadata.deletion_timestamp is not None:
         raise MembershipError(
-            f"AdmissionCheck {CHECK} is being deleted, and goes once no ClusterQueue names it: take it from those"
+            f"AdmissionCheck {CHECK} is being deleted, and stays while ClusterQueues name it: remove it from them"
         )
     parameters = check.spec.parameters
     if check.spec.controller_name != MULTI_KUEUE_CONTROLLER or parameters is None:
@@ -44,24 +44,24 @@ def config_name(check: AdmissionCheck | None) -> str:
 
 
 def secret_name(cluster: str) -> str:
-    """Where the kubeconfig of a cluster is put."""
+    """Return the name of the Secret for the kubeconfig of a cluster."""
     return f"{cluster}-kubeconfig"
 
 
 def secret(cluster: str, kubeconfig: str) -> dict[str, Any]:
-    """The Secret with the kubeconfig of a cluster."""
+    """Return the Secret with the kubeconfig of a cluster."""
     data = {SECRET_KEY: base64.b64encode(kubeconfig.encode()).decode()}
     return {"metadata": {"name": secret_name(cluster)}, "type": "Opaque", "data": data}
 
 
 def member(cluster: str) -> dict[str, Any]:
-    """The MultiKueueCluster that says where that is."""
+    """Return the MultiKueueCluster that points to the Secret."""
     source = {"kubeConfig": {"location": secret_name(cluster), "locationType": SECRET_LOCATION}}
     return {"metadata": {"name": cluster}, "spec": {"clusterSource": source}}
 
 
 def check() -> dict[str, Any]:
-    """The AdmissionCheck."""
+    """Return the AdmissionCheck."""
     parameters = {"apiGroup": MULTI_KUEUE_CONFIG.group, "kind": MULTI_KUEUE_CONFIG.kind, "name": CHECK}
     return {
         "metadata": {"name": CHECK},
@@ -70,7 +70,7 @@ def check() -> dict[str, Any]:
 
 
 def require_free(name: str, found: MultiKueueCluster | None) -> None:
-    """A cluster of that name is ours to change, or there is none. Raises `MembershipError`."""
+    """Raise `MembershipError` if a cluster of that name exists and is not ours to change."""
     if found is None:
         return
     source = found.spec.cluster_source.kube_config
@@ -83,30 +83,30 @@ def require_free(name: str, found: MultiKueueCluster | None) -> None:
 
 
 def with_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None:
-    """The clusters of the configuration with this one, the last in order; None if it is there already."""
+    """Return the configuration's clusters with this one, last in order; None if the configuration has it already."""
     clusters = list(config.spec.clusters) if config is not None else []
     return None if name in clusters else [*clusters, name]
 
 
 def without_cluster(config: MultiKueueConfig | None, name: str) -> list[str] | None:
-    """The clusters without this one, which may be none; None if it is not there."""
+    """Return the configuration's clusters without this one; None if the configuration does not have it."""
     clusters = list(config.spec.clusters) if config is not None else []
     return [one for one in clusters if one != name] if name in clusters else None
 
 
 def with_check(queue: ClusterQueue) -> dict[str, Any] | None:
-    """A merge patch that puts the check on a queue; None if it is there already."""
+    """Return the merge patch that adds the check to a queue; None if the queue has it already."""
     strategy = queue.spec.admission_checks_strategy
     rules: Sequence[AdmissionCheckStrategyRule] = strategy.admission_checks if strategy is not None else ()
     if any(rule.name == CHECK for rule in rules):
         return None
-    return _strategy([*rules, AdmissionCheckStrategyRule(name=CHECK)])
+    return _make_strategy_patch([*rules, AdmissionCheckStrategyRule(name=CHECK)])
 
 
-def _strategy(rules: Sequence[AdmissionCheckStrategyRule]) -> dict[str, Any]:
+def _make_strategy_patch(rules: Sequence[AdmissionCheckStrategyRule]) -> dict[str, Any]:
     return {"spec": {"admissionChecksStrategy": {"admissionChecks": msgspec.to_builtins(rules)}}}
 
 
 def has_check(queue: ClusterQueue) -> bool:
-    """Whether jobs of a queue are sent to a cluster."""
+    """Return whether a queue sends its jobs to a cluster."""
     return with_check(queue) is None

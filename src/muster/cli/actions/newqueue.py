@@ -1,4 +1,4 @@
-"""What `muster queue create` submits: a ClusterQueue with its quota, and a LocalQueue that leads to it. Pure."""
+"""Makes the manifests of `muster queue create`: a ClusterQueue with its quota, and a LocalQueue for it. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,20 +6,23 @@ from typing import Any
 
 from muster.api.kueue import ANY, BEST_EFFORT_FIFO, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, STRICT_FIFO
 
+# The flavor of Kueue's own examples.
+USUAL_FLAVOR = "default-flavor"
+
 
 @dataclass(frozen=True, slots=True)
 class NewQueue:
-    """A ClusterQueue to be made, and a LocalQueue of the same name. Quantities are as in Kubernetes.
+    """A ClusterQueue to create, and a LocalQueue of the same name. Quantities are as in Kubernetes.
 
     namespace: of the LocalQueue; "" for none.
     quotas, borrowing, lending: by resource; limits only in a cohort.
-    within, reclaim: whom its workloads may displace in the queue, and of those that others borrow.
+    within, reclaim: which workloads its own may preempt, in the queue and among those that borrow its quota.
     """
 
     name: str
     quotas: Mapping[str, str]
     namespace: str = "default"
-    flavor: str = "default-flavor"
+    flavor: str = USUAL_FLAVOR
     cohort: str = ""
     borrowing: Mapping[str, str] = field(default_factory=dict)
     lending: Mapping[str, str] = field(default_factory=dict)
@@ -30,21 +33,24 @@ class NewQueue:
 
 
 def documents(queue: NewQueue) -> list[dict[str, Any]]:
-    """The manifests, in the order in which they are to be made. The flavor may be there already."""
-    made = [_document(RESOURCE_FLAVOR, queue.flavor, {}), _document(CLUSTER_QUEUE, queue.name, _spec(queue))]
+    """Return the manifests in the order in which to create them. The flavor may exist already."""
+    made = [
+        _make_document(RESOURCE_FLAVOR, queue.flavor, {}),
+        _make_document(CLUSTER_QUEUE, queue.name, _make_spec(queue)),
+    ]
     if queue.namespace:
-        made.append(_document(LOCAL_QUEUE, queue.name, {"clusterQueue": queue.name}, queue.namespace))
+        made.append(_make_document(LOCAL_QUEUE, queue.name, {"clusterQueue": queue.name}, queue.namespace))
     return made
 
 
-def _document(kind: Any, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
+def _make_document(kind: Any, name: str, spec: dict[str, Any], namespace: str = "") -> dict[str, Any]:
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
     head = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
     return head | ({"spec": spec} if spec else {})
 
 
-def _spec(queue: NewQueue) -> dict[str, Any]:
-    flavor = {"name": queue.flavor, "resources": [_quota(queue, resource) for resource in queue.quotas]}
+def _make_spec(queue: NewQueue) -> dict[str, Any]:
+    flavor = {"name": queue.flavor, "resources": [_make_quota(queue, resource) for resource in queue.quotas]}
     spec: dict[str, Any] = {"cohortName": queue.cohort} if queue.cohort else {}
     if queue.weight:
         spec["fairSharing"] = {"weight": queue.weight}
@@ -57,9 +63,9 @@ def _spec(queue: NewQueue) -> dict[str, Any]:
     }
 
 
-def _quota(queue: NewQueue, resource: str) -> dict[str, str]:
+def _make_quota(queue: NewQueue, resource: str) -> dict[str, str]:
     quota = {"name": resource, "nominalQuota": queue.quotas[resource]}
-    for limit, given in (("borrowingLimit", queue.borrowing), ("lendingLimit", queue.lending)):
-        if resource in given:
-            quota[limit] = given[resource]
+    for limit, limits in (("borrowingLimit", queue.borrowing), ("lendingLimit", queue.lending)):
+        if resource in limits:
+            quota[limit] = limits[resource]
     return quota

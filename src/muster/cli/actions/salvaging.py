@@ -1,23 +1,23 @@
-"""What `muster up --salvage` says of a store that was damaged. Pure."""
+"""Describes the damage to a store for `muster up --salvage`. Pure."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from muster.cluster.backups import Salvaged
 
-SHOWN = 20  # names; all of them are in a file beside the damaged ones
+SHOWN = 20  # the most names in a message; a file beside the damaged ones has all
 
 
 def report(salvaged: "Salvaged") -> list[str]:
-    """One line on each thing that a person wants to know."""
+    """Return one line for each fact about the damage."""
     findings = salvaged.findings
-    lines = [f"the store was damaged: {salvaged.damage}", f"{_objects(len(findings.living))} whole"]
+    lines = [f"the store was damaged: {salvaged.damage}", f"{_count_objects(len(findings.living))} whole"]
     if findings.is_complete:
         lines.append("nothing is lost")
     elif findings.missing is None:
         lines.append("how many are lost cannot be told; any may be older than it was")
     else:
-        lines.append(f"{_objects(findings.missing)} lost; what was changed last may be older than it was")
+        lines.append(f"{_count_objects(findings.missing)} lost; what was changed last may be older than it was")
     if findings.doubtful:
         names = [f"{key.resource} {key.namespace}/{key.name}".replace(" /", " ") for key in findings.doubtful]
         more = f", and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
@@ -26,5 +26,5 @@ def report(salvaged: "Salvaged") -> list[str]:
     return lines
 
 
-def _objects(count: int) -> str:
+def _count_objects(count: int) -> str:
     return "1 object is" if count == 1 else f"{count} objects are"

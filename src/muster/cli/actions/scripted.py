@@ -1,4 +1,4 @@
-"""Job scripts on the command line of `muster run`: by the name of a file, or by the standard input."""
+"""Reads job scripts for `muster run`, from a named file or from the standard input."""
 
 import shlex
 import shutil
@@ -19,44 +19,44 @@ _RUN_BY = {".py": "python", ".sh": "sh"}
 
 
 def find(words: tuple[str, ...]) -> Script | None:
-    """The script that is meant; None where a command is. Raises `click.UsageError`."""
+    """Return the script that the words name; None if they are a command. Raises `click.UsageError`."""
     try:
         if not words or words[0] == "-":
-            return _from_input(asked=bool(words))
-        return _from_file(words[0])
+            return _read_input(asked=bool(words))
+        return _read_file(words[0])
     except ScriptError as error:
         raise click.UsageError(str(error)) from None
 
 
 def take(command: click.Command, ctx: click.Context, script: Script) -> None:
-    """Let the script be the command, and its lines be options, over which those of the command line win.
+    """Replace the command with the script, and add the script's options, which those of the command line override.
 
     Raises `click.UsageError`, which names the line.
     """
     words: tuple[str, ...] = ctx.params["arguments"]
     try:
-        said = [(line, _parsed(command, ctx, script, line)) for line in scripts.directives(script)]
+        lines_and_contexts = [(line, _parse_line(command, ctx, script, line)) for line in scripts.directives(script)]
         ctx.params["arguments"] = tuple(scripts.command(script, words[1:]))
     except ScriptError as error:
         raise click.UsageError(str(error), ctx) from None
     for parameter in command.params:
-        lines = [one.params[parameter.name] for _, one in said if _is_given(one, parameter)]
+        lines = [one.params[parameter.name] for _, one in lines_and_contexts if _is_given(one, parameter)]
         if lines:
-            _settle(ctx, parameter, lines)
+            _set_option(ctx, parameter, lines)
 
 
-def _settle(ctx: click.Context, parameter: click.Parameter, lines: list[Any]) -> None:
-    """The value of one option that lines give, the last of them counting, if not all do."""
-    name, given = parameter.name, _is_given(ctx, parameter)
-    if parameter.multiple and not (given and name in _INSTEAD):
-        before = ctx.params[name] if given else ()
+def _set_option(ctx: click.Context, parameter: click.Parameter, lines: list[Any]) -> None:
+    """Set one option from the script's lines, of which the last counts, unless the command line sets it."""
+    name, is_given = parameter.name, _is_given(ctx, parameter)
+    if parameter.multiple and not (is_given and name in _INSTEAD):
+        before = ctx.params[name] if is_given else ()
         ctx.params[name] = (*(value for line in lines for value in line), *before)
-    elif not given:
+    elif not is_given:
         ctx.params[name] = lines[-1]
     ctx.set_parameter_source(name, ParameterSource.COMMANDLINE)
 
 
-# Of these, the command line's are no addition to those of the script.
+# Repeatable options for which the command line replaces the script's values.
 _INSTEAD = ("roles", "grid")
 
 
@@ -64,8 +64,8 @@ def _is_given(ctx: click.Context, parameter: click.Parameter) -> bool:
     return ctx.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
 
 
-def _parsed(command: click.Command, ctx: click.Context, script: Script, line: Directive) -> click.Context:
-    """The options of a line."""
+def _parse_line(command: click.Command, ctx: click.Context, script: Script, line: Directive) -> click.Context:
+    """Return the options of a line."""
     place = f"{script.name}, line {line.number}"
     within = click.Context(command, ctx.parent, ctx.info_name, help_option_names=[])
     try:
@@ -80,7 +80,7 @@ def _parsed(command: click.Command, ctx: click.Context, script: Script, line: Di
     return within
 
 
-def _from_input(*, asked: bool) -> Script | None:
+def _read_input(*, asked: bool) -> Script | None:
     from muster.cli.terminal.stdin import can_come
 
     if not (asked or can_come(_STDIN)):
@@ -94,8 +94,11 @@ def _from_input(*, asked: bool) -> Script | None:
     return scripts.read(_BY_INPUT, data, by_input=True)
 
 
-def _from_file(word: str) -> Script | None:
-    """A file is one if it has lines for us, or begins with #! and is no program that would be found by its name."""
+def _read_file(word: str) -> Script | None:
+    """Return the script in a file; None if the word names no script.
+
+    A file is a script if it has #MUSTER lines, or if it begins with #! and no program of its name is on the PATH.
+    """
     try:
         path = Path(word)
         if not path.is_file():
@@ -103,7 +106,7 @@ def _from_file(word: str) -> Script | None:
         with path.open("rb") as opened:
             data = opened.read(scripts.MOST_BYTES + 1)
     except (OSError, ValueError):
-        return None  # as a command it will say what is wrong
+        return None  # running the word as a command reports the error
     bare, begins = "/" not in word and shutil.which(word) is None, data.startswith(b"#!")
     if (bare and begins) or scripts.has_directives(data):
         return scripts.read(path.name, data)

@@ -1,4 +1,4 @@
-"""A job of one worker that is a shell on our terminal, and goes with it."""
+"""Runs a shell on our terminal as a job of one worker, which ends with the terminal."""
 
 import asyncio
 import os
@@ -33,22 +33,22 @@ from muster.runtime.refusals import is_refusal
 from muster.runtime.tasks import cancel as give_up
 from muster.runtime.transport import TransportError
 
-# What is printed before a terminal is joined is not seen there: so the shell begins with the first line that comes. If
-# none does for two minutes, its client has gone before it came; a terminal waits for less than half of one at once.
+# A client that attaches does not see earlier output, so the shell starts after the client's first line. If no line
+# comes for two minutes, the client is gone. A terminal read waits for at most 25.5 seconds, so it is repeated.
 _BEGIN = (
     f"stty -echo -icanon min 0 time 240 2>/dev/null; {' || '.join(['read -r _'] * 5)} || "
     "{ echo nobody came to this terminal; exit 1; }; "
     'stty echo icanon min 1 time 0 2>/dev/null; exec "$@"'
 )
 _FIRST_LINE = b"\n"
-# After its terminal has gone, a job ends within this time, or is ended.
+# The time in which a job ends by itself after its terminal has closed.
 _END_SECONDS = 10.0
 
 
 def shell(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Gang:
-    """The gang of one. Raises `click.ClickException` if it cannot be."""
+    """Return the gang of the shell. Raises `click.ClickException` if the options are invalid."""
     if not on_this_machine and not options["image"]:
-        raise click.UsageError("this cluster runs images: say which with --image")
+        raise click.UsageError("workers of this cluster need an image: name one with --image")
     program = list(arguments) or [os.environ.get("SHELL") or "sh" if on_this_machine else "sh"]
     terminal = {"TERM": os.environ.get("TERM", "dumb")}
     gang = Gang(
@@ -78,21 +78,21 @@ def shell(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
 
 
 async def stay(session: Session, gang: Gang, *, named: bool) -> int:
-    """Submit it, and be in it until it ends; the exit code. Whatever ends this, the job goes, too."""
+    """Submit the shell and stay in it until it ends; return its exit code. The job is deleted in any case."""
     main = asyncio.current_task()
     assert main is not None
-    with _ending(main) as ended_by:
+    with _cancelling_on_signals(main) as ended_by:
         try:
-            return await _inside(session, gang, named=named)
+            return await _stay_inside(session, gang, named=named)
         except asyncio.CancelledError:
             if not ended_by:
                 raise
             return 128 + ended_by[0]
         finally:
-            await _remove(session, gang)
+            await _delete_job(session, gang)
 
 
-async def _inside(session: Session, gang: Gang, *, named: bool) -> int:
+async def _stay_inside(session: Session, gang: Gang, *, named: bool) -> int:
     job = await submit(session.client, gang, say, named=named and not session.own)
     shell_ = _Shell(session)
     with LiveLine() as line:
@@ -114,7 +114,7 @@ async def _inside(session: Session, gang: Gang, *, named: bool) -> int:
                 terminal.result()
                 await asyncio.wait({following}, timeout=_END_SECONDS)
             if not following.done():
-                raise click.ClickException(f"{gang.name}: its terminal has gone, and it is ended")
+                raise click.ClickException(f"{gang.name}: its terminal is closed, so the job was ended")
             ending = following.result()
         finally:
             await give_up([following, terminal])
@@ -124,25 +124,25 @@ async def _inside(session: Session, gang: Gang, *, named: bool) -> int:
 
 
 @contextmanager
-def _ending(main: "asyncio.Task[Any]") -> Iterator[list[int]]:
-    """The signals that ask this command to end cancel it; which did, is told."""
-    loop, signals, told = asyncio.get_running_loop(), unignored(), list[int]()
+def _cancelling_on_signals(main: "asyncio.Task[Any]") -> Iterator[list[int]]:
+    """Cancel `main` when a signal asks this command to end; yield the list that then holds the signal."""
+    loop, signals, received = asyncio.get_running_loop(), unignored(), list[int]()
 
     def end(number: int) -> None:
-        if not told:  # what is left to be done is done once
-            told.append(number)
+        if not received:  # only the first signal counts
+            received.append(number)
             main.cancel()
 
     for number in signals:
         loop.add_signal_handler(number, end, number)
     try:
-        yield told
+        yield received
     finally:
         for number in signals:
             loop.remove_signal_handler(number)
 
 
-async def _remove(session: Session, gang: Gang) -> None:
+async def _delete_job(session: Session, gang: Gang) -> None:
     try:
         await cancel(session.client, gang.name, gang.namespace, delete=True)
     except (ApiError, TransportError) as error:
@@ -152,20 +152,20 @@ async def _remove(session: Session, gang: Gang) -> None:
 
 @dataclass(slots=True)
 class _Shell:
-    """Our terminal, joined to that of a pod once it runs."""
+    """The connection of our terminal with the pod's terminal, once the pod runs."""
 
     session: Session
     joined: bool = False
     _pod: "asyncio.Future[Pod]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     def observe(self, pod: Pod, _rank: str) -> None:
-        """A pod of the job is like that now."""
+        """Take note of the current state of a pod of the job."""
         runs = any(one.state.running is not None for one in pod.status.container_statuses)
         if runs and not self._pod.done():
             self._pod.set_result(pod)
 
     async def run(self) -> None:
-        """Until it ends. Raises `ApiError`, `TransportError` if it cannot be joined."""
+        """Pass on both terminals until the shell ends. Raises `ApiError`, `TransportError` if that is refused."""
         pod = await self._pod
         descriptor, resized, printer = sys.stdin.fileno(), asyncio.Event(), Printer(ranks=False)
         first = [_FIRST_LINE]
@@ -180,4 +180,4 @@ class _Shell:
                 try:
                     await hold(conversation, ends, resized)
                 except TransportError:
-                    return  # whether the job has ended, and how, is heard of elsewhere
+                    return  # the follower reports whether and how the job has ended

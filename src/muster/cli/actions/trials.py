@@ -1,4 +1,4 @@
-"""Shows what each trial of a sweep does."""
+"""Shows the state of each trial of a sweep."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -10,8 +10,9 @@ from muster.actions.session import Target
 from muster.api.core import POD
 from muster.cli.session import connect
 from muster.cli.terminal.output import dump, terminal_width
-from muster.insight.text import span, table
-from muster.insight.trials import trial_rows
+from muster.insight.jobs.trials import make_trial_rows
+from muster.insight.reader.history import recalled_job
+from muster.insight.text import format_span, format_table
 from muster.runtime.clock import RealClock
 
 
@@ -21,20 +22,21 @@ async def show_trials(target: Target, name: str, states: Collection[str], output
         job = await get_job(session.client, name, session.namespace)
         if job.array is None:
             raise click.ClickException(f"{name} is no sweep: it has no trials")
-        pods = (await session.client.list(POD, session.namespace, labels=job.pod_labels)).items
-    mine = [pod for pod in pods if job.owns(pod)]
-    rows = [row for row in trial_rows(job, mine, RealClock().now()) if not states or row["state"] in states]
+        pods = (await session.client.list(POD, session.namespace, labels=job.pod_selector)).items
+        mine = [pod for pod in pods if job.owns(pod)]
+        job = await recalled_job(session.client, job, mine)
+    rows = [row for row in make_trial_rows(job, mine, RealClock().now()) if not states or row["state"] in states]
     if output in ("json", "yaml"):
         click.echo(dump(rows, output))
     elif output == "name":
         click.echo("".join(f"{row['index']}\n" for row in rows), nl=False)
     elif rows:
-        click.echo(_table(rows))
+        click.echo(_render_table(rows))
     else:
         click.echo("no trials", err=True)
 
 
-def _table(rows: Sequence[dict[str, Any]]) -> str:
+def _render_table(rows: Sequence[dict[str, Any]]) -> str:
     names = list(rows[0]["values"])
     again = any(row["tries"] > 1 for row in rows)
     header = ["INDEX", *names, "STATE", *(["TRY"] if again else []), "TIME", "NODE", "REASON"]
@@ -44,10 +46,10 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
             *row["values"].values(),
             row["state"],
             *([str(row["tries"])] if again else []),
-            "-" if row["seconds"] is None else span(row["seconds"]),
+            "-" if row["seconds"] is None else format_span(row["seconds"]),
             row["node"] or "-",
             row["reason"],
         ]
         for row in rows
     ]
-    return table(header, lines, width=terminal_width())
+    return format_table(header, lines, width=terminal_width())

@@ -1,4 +1,4 @@
-"""Shows what a command says of a cluster on the whole of a terminal, anew whenever that changes."""
+"""Shows the output of a command on a whole terminal, and refreshes it whenever the cluster changes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -15,12 +15,15 @@ from muster.runtime.ids import Random
 from muster.runtime.tasks import first
 from muster.runtime.transport import TransportError
 
-# The text, as it is now; what is to be said besides goes to the callable.
+# Returns the current text, and passes remarks to the callable.
 Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
 
 
 async def show(target: Target, what: str, kinds: Sequence[Kind[Any]], picture: Picture, *, everywhere: bool) -> None:
-    """Show it until the user leaves. Raises what goes wrong before the first picture; later it is a note below it."""
+    """Show the picture until the user leaves.
+
+    An error before the first picture is raised; a later error is shown as a note below the picture.
+    """
     with Screen() as screen:
         async with session.connect(target, screen.note) as connected:
             where = "" if everywhere else connected.namespace
@@ -33,23 +36,24 @@ async def show(target: Target, what: str, kinds: Sequence[Kind[Any]], picture: P
                 except (ApiError, TransportError) as error:
                     if screen.is_empty:
                         raise
-                    screen.note(f"{_time()}  {error}")
+                    note = session.describe_outage(target, error) if isinstance(error, TransportError) else error
+                    screen.note(f"{_format_time()}  {note}")
                 else:
-                    screen.show(f"{what}   {_time()}   q: leave", text, "; ".join(notes))
+                    screen.show(f"{what}   {_format_time()}   q: leave", text, "; ".join(notes))
 
             def resized() -> None:
                 screen.draw()
                 watch.look_again()
 
             with told(resized) as left:
-                await first(watch.run(look), _until(left))
+                await first(watch.run(look), _wait_until_left(left))
     if left.done() and left.result():
         raise SystemExit(128 + left.result())
 
 
-async def _until(left: asyncio.Future[int]) -> None:
+async def _wait_until_left(left: asyncio.Future[int]) -> None:
     await left
 
 
-def _time() -> str:
+def _format_time() -> str:
     return f"{RealClock().now().astimezone():%H:%M:%S}"

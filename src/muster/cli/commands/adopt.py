@@ -1,4 +1,4 @@
-"""`muster adopt`: what Muster would find where Kueue has worked, and the way back."""
+"""`muster adopt`: report what Muster would find where Kueue has worked, or give Workloads back."""
 
 import sys
 from collections.abc import Callable
@@ -45,20 +45,20 @@ def command(
     kubeconfig: str | None,
     output: str | None,
 ) -> None:
-    """Say what Muster would take on from Kueue, and what it would leave alone.
+    """Report what Muster would take on from Kueue, and what it would leave alone.
 
-    Muster takes over once `muster controllers` starts and Kueue's manager is stopped: nothing else is to be done, and
-    nothing is stopped, evicted or made anew. Exit code 1 if there is something that Muster does not act on.
+    `muster takeover` and `muster handback` do all the steps of a move. With --back this command gives Workloads back to
+    Kueue after an engine that is no Deployment. The exit code is 1 if there is something that Muster does not support.
     """
     if dry_run == back:
         raise click.UsageError(
-            "say --dry-run for a report, or --back to return to Kueue; to take over, start `muster controllers`"
+            "say --dry-run for a report, or --back to return to Kueue by hand; to take over: `muster takeover`"
         )
     if config is not None and namespace is not None:
         raise click.UsageError("the settings in --config say where the engine is: leave --namespace out")
     target = Target(kubeconfig or "", namespace or "")
     if back:
-        run(_back(target, config))
+        run(_give_back(target, config))
     else:
         sys.exit(run(_report(target, config, output or "")))
 
@@ -66,28 +66,32 @@ def command(
 async def _report(target: Target, config: str | None, form: str) -> int:
     from muster.cli.terminal.output import dump, say, terminal_width
     from muster.insight.takeover import STATES, document, report, sentence
-    from muster.insight.text import table
+    from muster.insight.text import format_table
     from muster.operator.takeover import kinds, seen
     from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
         await _require_no_embedded(session.client)
-        settings = await _settings(session.client, config, target.namespace, say)
-        found = report(await seen(session.client, settings, RealClock(), say), *kinds(settings))
+        settings = await _read_settings(session.client, config, target.namespace, say)
+        findings = report(await seen(session.client, settings, RealClock(), say), *kinds(settings))
     if form:
-        click.echo(dump(document(found), form))
+        click.echo(dump(document(findings), form))
     else:
-        cells = [[row.kind, *(str(row.counts[state]) for state in STATES)] for row in found.rows]
+        cells = [[row.kind, *(str(row.counts[state]) for state in STATES)] for row in findings.rows]
         if cells:
-            click.echo(table(["WORKLOADS OF", *(state.upper() for state in STATES)], cells, width=terminal_width()))
-        for finding in found.findings:
+            click.echo(
+                format_table(["WORKLOADS OF", *(state.upper() for state in STATES)], cells, width=terminal_width())
+            )
+        for gate in findings.gates:
+            click.echo(str(gate))
+        for finding in findings.findings:
             click.echo(f"\n{sentence(finding)}")
-        if not found.findings:
+        if not findings.findings:
             click.echo("Muster can take over: stop Kueue's manager, and start `muster controllers`")
-    return 1 if found.findings else 0
+    return 1 if findings.findings else 0
 
 
-async def _back(target: Target, config: str | None) -> None:
+async def _give_back(target: Target, config: str | None) -> None:
     from muster.cli.terminal.output import say
     from muster.operator.handback import StillWorksError, hand_back_alone
     from muster.operator.precedence import identity
@@ -99,7 +103,7 @@ async def _back(target: Target, config: str | None) -> None:
     givens = Givens(RealClock(), Ids(), Random())
     async with connect(target) as session:
         await _require_no_embedded(session.client)
-        settings = await _settings(session.client, config, target.namespace, say)
+        settings = await _read_settings(session.client, config, target.namespace, say)
         await _require_stopped(session.client, settings, say)
         own = identity("adopt", givens.ids.uid())
         try:
@@ -113,11 +117,13 @@ async def _require_no_embedded(client: Any) -> None:
     from muster.insight.reader.queues import is_embedded
 
     if await is_embedded(client):
-        raise click.ClickException("this is a cluster of `muster up`, which has an engine of its own: see --kubeconfig")
+        raise click.ClickException(
+            "this is a cluster of `muster up`, which has an engine of its own: name another with --kubeconfig"
+        )
 
 
 async def _require_stopped(client: Any, settings: "Configuration", say: Callable[[str], None]) -> None:
-    """What the Lease cannot say of replicas: pods that stand by, and engines that hold none."""
+    """Raise `click.ClickException` if pods of the engine run; warn of engines that cannot be seen."""
     from muster.install.found import running
     from muster.install.options import NAME
 
@@ -134,7 +140,9 @@ async def _require_stopped(client: Any, settings: "Configuration", say: Callable
         )
 
 
-async def _settings(client: Any, config: str | None, namespace: str, say: Callable[[str], None]) -> "Configuration":
+async def _read_settings(
+    client: Any, config: str | None, namespace: str, say: Callable[[str], None]
+) -> "Configuration":
     from muster.api.config import DEFAULT, ConfigurationError, load
     from muster.cli.commands.up import configuration_of
     from muster.install.found import SeveralError, configuration_text
@@ -145,13 +153,17 @@ async def _settings(client: Any, config: str | None, namespace: str, say: Callab
     try:
         text = await configuration_text(client, namespace)
     except SeveralError as error:
-        raise click.ClickException(f"{error}: say which by --namespace") from None
+        raise click.ClickException(f"{error}: name one with --namespace") from None
     if text is None and namespace:
-        raise click.ClickException(f"no Configuration of Muster's or Kueue's in namespace {namespace}: see --config")
+        raise click.ClickException(
+            f"no Configuration of Muster's or Kueue's in namespace {namespace}: name a file with --config"
+        )
     if text is None:
-        say("no Configuration of Muster's or Kueue's found: the defaults are looked at")
+        say("no Configuration of Muster's or Kueue's found: the report uses the defaults")
         return DEFAULT
     try:
         return load(text)
     except ConfigurationError as error:
-        raise click.ClickException(f"the Configuration in the cluster cannot be read: {error}; see --config") from error
+        raise click.ClickException(
+            f"the Configuration in the cluster cannot be read: {error}; name a file with --config"
+        ) from error

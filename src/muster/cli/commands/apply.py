@@ -1,4 +1,4 @@
-"""`muster apply`: make objects as their manifests say."""
+"""`muster apply`: create or change objects as their manifests say."""
 
 import sys
 from typing import Any
@@ -38,17 +38,17 @@ def command(filename: tuple[str, ...], wait: bool, dry_run: bool, **options: Any
     """Create or change objects until they are as their manifests say."""
     from muster.cli.terminal.output import say
 
-    found = read_all(filename)
-    wrong = [one for one in found if isinstance(one, ManifestError)]
-    right = [one for one in found if isinstance(one, Manifest)]
-    for error in wrong:  # before a cluster is asked for: it may not be there either
+    parsed = read_all(filename)
+    wrong = [one for one in parsed if isinstance(one, ManifestError)]
+    right = [one for one in parsed if isinstance(one, Manifest)]
+    for error in wrong:  # errors in files are reported first, as the cluster may be missing, too
         say(f"Error: {error}")
     code = run(_apply(Target.of(options), right, wait=wait, dry_run=dry_run)) if right else 0
     sys.exit(max(code, int(bool(wrong))))
 
 
 async def _apply(target: Target, found: list[Manifest], *, wait: bool, dry_run: bool) -> int:
-    """Do what can be done of it; 1 if something failed, else the highest code of the jobs that are waited for."""
+    """Apply as many manifests as possible; return 1 if one failed, else the highest exit code of the awaited jobs."""
     from muster.cli.actions.each import attempt
     from muster.cli.commands.wait import follow_all
     from muster.cli.names.discovery import Discovery
@@ -67,13 +67,13 @@ async def _apply(target: Target, found: list[Manifest], *, wait: bool, dry_run: 
             elif kind.resource in _JOBS:
                 jobs[stored["metadata"]["namespace"], name] = None
 
-        done = [await attempt(one.title, apply(one.document)) for one in found]
+        successes = [await attempt(one.title, apply(one.document)) for one in found]
         waited = await follow_all(session, list(jobs)) if wait and not dry_run else 0
-        return max(waited, int(not all(done)))
+        return max(waited, int(not all(successes)))
 
 
 def _is_suspended(job: dict[str, Any]) -> bool:
-    """By a person; a queue resumes its jobs."""
+    """Return whether a user suspended the job; a job that a queue suspends is resumed by the queue."""
     from muster.api.kueue.names import QUEUE_NAME_LABEL
 
     return bool(job["spec"].get("suspend")) and QUEUE_NAME_LABEL not in (job["metadata"].get("labels") or {})

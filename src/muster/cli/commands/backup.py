@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     epilog=examples("muster backup muster.backup", "muster backup --force /srv/backups/today"),
 )
 @click.argument("file", type=click.Path(path_type=Path), shell_complete=names.files)
-@click.option("--force", is_flag=True, help="Replace the file if it is there.")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @data_option
 def command(file: Path, force: bool, data: str) -> None:
-    """Write all objects, as of one moment, the history and the keys into FILE, whether the cluster runs or not."""
+    """Write all objects of one moment, the history and the keys into FILE, whether the cluster runs or not."""
     from muster.cluster import backups
     from muster.cluster.store import DataDirectoryError
 
@@ -31,7 +31,7 @@ def command(file: Path, force: bool, data: str) -> None:
     try:
         backups.check_absent(file, replace=force)
         served = home.server_pid() is not None
-        records, revision, ran = run(_from_server(home)) if served else _from_disk(home)
+        records, revision, ran = run(_read_server(home)) if served else _read_disk(home)
         backups.save(file, home.path, records, revision, ran)
     except DataDirectoryError as error:
         raise click.ClickException(str(error)) from error
@@ -40,14 +40,14 @@ def command(file: Path, force: bool, data: str) -> None:
     click.echo(f"{file}: {len(records)} objects, revision {revision}")
 
 
-def _from_disk(home: Home) -> "tuple[list[Record], int, bytes]":
+def _read_disk(home: Home) -> "tuple[list[Record], int, bytes]":
     from muster.cluster import backups
     from muster.runtime.clock import RealClock
 
     return *backups.read(home.path), backups.history_of(home.path, RealClock().now())
 
 
-async def _from_server(home: Home) -> "tuple[list[Record], int, bytes]":
+async def _read_server(home: Home) -> "tuple[list[Record], int, bytes]":
     from muster.cluster import backups
     from muster.cluster.history import BACKUP_PATH
     from muster.runtime.refusals import ignoring
@@ -57,7 +57,7 @@ async def _from_server(home: Home) -> "tuple[list[Record], int, bytes]":
         transport, ran = session.client.transport, b""
         async with transport.stream(Request("GET", backups.PATH, accept=backups.CONTENT_TYPE)) as pieces:
             records, revision = await backups.receive(pieces)
-        with ignoring("NotFound"):  # a server of an older release has none
+        with ignoring("NotFound"):  # a server of an older release has no history
             async with transport.stream(Request("GET", BACKUP_PATH, accept=backups.CONTENT_TYPE)) as pieces:
                 ran = b"".join([piece async for piece in pieces])
         return records, revision, ran

@@ -28,41 +28,41 @@ from muster.cli.session import connect, run, target_options
 @click.option("-l", "--selector", metavar="LABELS", default="", help="The jobs with these labels, as team=vision.")
 @selecting("The jobs", STATES, by_state="The jobs in this state; may be repeated.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, where jobs are not named.")
-@click.option("--delete", is_flag=True, help="Delete it too, with what it printed.")
+@click.option("--delete", is_flag=True, help="Also delete the job, with its output.")
 @target_options
 def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, **options: Any) -> None:
-    """End the workers of every JOB gracefully, or of all that are alike in what the options say.
+    """End the workers of every JOB gracefully, or of all jobs that the options select.
 
-    What is known of it, and what it printed, stays for as long as that of a job that ended by itself. Jobs that have
-    ended are left out, but for those that are named, and with --delete.
+    The record and the output of a cancelled job stay as long as those of a job that ended by itself. The options select
+    unfinished jobs only, except with --delete.
     """
     target = Target.of(options)
     alike = any(options.values())
     if bool(jobs) + everything + alike != 1:
-        raise click.UsageError("name jobs, or say --all, or which: by --selector, --queue, --state and --user")
+        raise click.UsageError("name jobs, or select them with --all, --selector, --queue, --state or --user")
     if not jobs:
-        jobs = _chosen(target, options, delete=delete, yes=yes)
+        jobs = _choose_jobs(target, options, delete=delete, yes=yes)
     if jobs:
         run(_cancel(target, jobs, delete=delete))
 
 
-def _chosen(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> tuple[str, ...]:
-    """The jobs that are meant, if the user agrees."""
+def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> tuple[str, ...]:
+    """Return the selected jobs, if the user agrees."""
     from muster.cli.terminal.asking import agreed
     from muster.cli.terminal.output import say
 
-    found = [row for row in run(_alike(target, options)) if delete or row["state"] not in OVER]
-    if not found:
-        say("no such jobs" if delete else "no such jobs that go on")
+    rows = [row for row in run(_find_jobs(target, options)) if delete or row["state"] not in OVER]
+    if not rows:
+        say("no such jobs" if delete else "no such jobs are unfinished")
         return ()
-    what = f"{'delete' if delete else 'cancel'} {len(found)} {'job' if len(found) == 1 else 'jobs'}"
-    shown = [f"{row['name']} ({row['state']})" for row in found]
-    if agreed(f"{what} of namespace {found[0]['namespace']}", shown, yes=yes):
-        return tuple(row["name"] for row in found)
+    what = f"{'delete' if delete else 'cancel'} {len(rows)} {'job' if len(rows) == 1 else 'jobs'}"
+    shown = [f"{row['name']} ({row['state']})" for row in rows]
+    if agreed(f"{what} of namespace {rows[0]['namespace']}", shown, yes=yes):
+        return tuple(row["name"] for row in rows)
     raise click.ClickException("nothing was done")
 
 
-async def _alike(target: Target, options: dict[str, Any]) -> list[dict[str, Any]]:
+async def _find_jobs(target: Target, options: dict[str, Any]) -> list[dict[str, Any]]:
     from muster.cli.actions.choosing import jobs_alike
 
     async with connect(target) as session:

@@ -1,4 +1,4 @@
-"""`muster cluster`: several clusters with one queue in front of them (MultiKueue)."""
+"""`muster cluster`: manage several clusters behind one queue (MultiKueue)."""
 
 import os
 import stat
@@ -29,8 +29,8 @@ _ACCOUNT = "multikueue"
 def command() -> None:
     """Put one queue in front of several clusters.
 
-    Jobs are submitted to one cluster, the manager. Each runs whole in one of the others, the workers, wherever quota
-    is free first, and looks as if it ran in the manager.
+    Users submit jobs to one cluster, the manager. Each job runs as a whole in one of the other clusters, the workers,
+    wherever quota is free first. The manager shows the job as if it ran there.
     """
 
 
@@ -53,10 +53,21 @@ def command() -> None:
     shell_complete=names.namespaces,
 )
 @click.option("--all-namespaces", "everywhere", is_flag=True, help="In all namespaces, the system's own too.")
-@click.option("--name", metavar="NAME", type=name, default=_ACCOUNT, show_default=True, help="Of the service account.")
-@click.option("--server", metavar="URL", default="", help="How the manager reaches this cluster, if not as it says.")
-@click.option("--kind", metavar="PLURAL.GROUP", multiple=True, help="A further kind that it may send; repeatable.")
-@click.option("--exec/--no-exec", "may_exec", default=True, help="Let it run commands in pods there (default), or not.")
+@click.option(
+    "--name", metavar="NAME", type=name, default=_ACCOUNT, show_default=True, help="The name of the service account."
+)
+@click.option(
+    "--server",
+    metavar="URL",
+    default="",
+    help="The address at which the manager reaches this cluster, if not the published one.",
+)
+@click.option(
+    "--kind", metavar="PLURAL.GROUP", multiple=True, help="A further kind that the manager may send; repeatable."
+)
+@click.option(
+    "--exec/--no-exec", "may_exec", default=True, help="Whether the manager may run commands in pods (default: yes)."
+)
 @click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
 def invite(
     namespaces: tuple[str, ...],
@@ -69,21 +80,23 @@ def invite(
 ) -> None:
     """Let a manager send jobs to this cluster: print a kubeconfig for it.
 
-    It is that of a service account that may have Jobs and JobSets run and read their output, and no more. It does not
-    end; run this again to change what it may do, and delete the account to withdraw it.
+    The kubeconfig is for a service account that may run Jobs and JobSets and read their output, and no more. It does
+    not
+    expire: run this again to change its rights, and delete the account to withdraw it.
     """
     if everywhere and namespaces:
         raise click.UsageError("only one of --namespace and --all-namespaces can be meant")
     from muster.cli.actions.invitation import Invitation
 
     invitation = Invitation(name, _HOME, tuple(dict.fromkeys(namespaces)), tuple(dict.fromkeys(kind)), exec=may_exec)
-    _write(run(_invite(Target(kubeconfig or ""), invitation, server, everywhere=everywhere)))
+    _print_kubeconfig(run(_invite(Target(kubeconfig or ""), invitation, server, everywhere=everywhere)))
 
 
 async def _invite(target: Target, invitation: Any, server: str, *, everywhere: bool) -> str:
     from muster.actions.session import connection
     from muster.cli.actions import inviting
     from muster.cli.terminal.output import say
+    from muster.insight.reader.queues import is_embedded
     from muster.runtime.clock import RealClock
     from muster.runtime.kube.kubeconfig_text import text
 
@@ -91,20 +104,21 @@ async def _invite(target: Target, invitation: Any, server: str, *, everywhere: b
         if not (everywhere or invitation.namespaces):
             invitation = await inviting.confined(session.client, invitation)
         reached = await inviting.how_reached(session.client, connection(target), server)
+        embedded = await is_embedded(session.client)
         token, authority = await inviting.grant(session.client, invitation, RealClock())
-    for line in inviting.remarks(invitation, reached.server):
+    for line in inviting.remarks(invitation, reached.server, embedded=embedded):
         say(line)
     return text(inviting.connection(invitation, reached, token, authority), invitation.name)
 
 
-def _write(kubeconfig: str) -> None:
-    """Print it; a file that it goes to is for its owner alone."""
+def _print_kubeconfig(kubeconfig: str) -> None:
+    """Print the kubeconfig; a file that stdout is redirected to becomes private to its owner."""
     try:
         descriptor = sys.stdout.fileno()
         info = os.fstat(descriptor)
         if stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid():
             os.fchmod(descriptor, 0o600)
-    except (OSError, ValueError):  # it is no file
+    except (OSError, ValueError):  # stdout is no file
         pass
     click.echo(kubeconfig, nl=False)
 
@@ -124,24 +138,32 @@ def _write(kubeconfig: str) -> None:
     help="The worker's, from `muster cluster invite`; - is stdin.",
     shell_complete=names.files,
 )
-@click.option("--context", metavar="NAME", default="", help="Of that kubeconfig, if not the current one.")
+@click.option("--context", metavar="NAME", default="", help="The context of the kubeconfig, if not the current one.")
 @click.option(
     "--queue", "queues", metavar="Q", type=name, multiple=True, help="Send jobs of ClusterQueue Q; repeatable."
 )
-@click.option("--timeout", metavar="SECONDS", type=float, default=30.0, show_default=True, help="To wait for it.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=float,
+    default=30.0,
+    show_default=True,
+    help="How long to wait for the connection.",
+)
 @click.option("--manager", metavar="FILE", default="", help="The manager's kubeconfig (default: KUBECONFIG).")
 def join(name: str, kubeconfig: str, context: str, queues: tuple[str, ...], timeout: float, manager: str) -> None:
     """Let jobs run in cluster NAME, too, and wait until the manager has reached it.
 
-    It may be done again, with another kubeconfig or for another queue. Of the kubeconfig only what the context says is
-    kept, in a Secret; it must hold everything itself: no files, no programs, no unchecked server.
+    Run it again to change the kubeconfig or to add a queue. The manager keeps only what the context needs, in a Secret.
+    The
+    kubeconfig must contain all of that itself: no files, no programs, and no server without a checked certificate.
     """
-    config = _trusted(kubeconfig, context)
+    config = _load_kubeconfig(kubeconfig, context)
     run(_join(Target(manager), name, config, queues, timeout))
 
 
-def _trusted(path: str, context: str) -> Any:
-    """What a kubeconfig says, if a manager may use it."""
+def _load_kubeconfig(path: str, context: str) -> Any:
+    """Return the connection that a kubeconfig describes, if a manager may use it."""
     from muster.multicluster.kubeconfigs import MAX_BYTES, UntrustedKubeconfigError, trusted
 
     if path == "-":
@@ -177,15 +199,15 @@ async def _join(target: Target, name: str, config: Any, queues: tuple[str, ...],
 @click.option("-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Another form.")
 @click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
 def list_(output: str | None, kubeconfig: str | None) -> None:
-    """List the worker clusters: whether the manager reaches them, since when or why not, and the jobs there."""
+    """List the worker clusters with their connection to the manager, the reason if there is none, and their jobs."""
     run(_list(Target(kubeconfig or ""), output or ""))
 
 
 async def _list(target: Target, output: str) -> None:
     from muster.cli.terminal.output import dump, say, terminal_width
-    from muster.insight.clusters import cells, written
+    from muster.insight.clusters import format_state, make_table
     from muster.insight.reader.clusters import all_clusters
-    from muster.insight.text import table
+    from muster.insight.text import format_table
     from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
@@ -194,10 +216,10 @@ async def _list(target: Target, output: str) -> None:
         for cluster in clusters:
             click.echo(cluster.name)
     elif output:
-        click.echo(dump([written(cluster) for cluster in clusters], output))
+        click.echo(dump([format_state(cluster) for cluster in clusters], output))
     elif clusters:
-        header, lines = cells(clusters, RealClock().now())
-        click.echo(table(header, lines, width=terminal_width()))
+        header, lines = make_table(clusters, RealClock().now())
+        click.echo(format_table(header, lines, width=terminal_width()))
     else:
         say("no clusters; one joins with: muster cluster join NAME --kubeconfig FILE")
 
@@ -207,10 +229,10 @@ async def _list(target: Target, output: str) -> None:
     epilog=examples("muster cluster leave box2", "muster cluster leave box2 --force   # its jobs stop, and wait"),
 )
 @click.argument("name", type=name, shell_complete=names.clusters)
-@click.option("--force", is_flag=True, help="Though jobs run there: they stop, and wait for another cluster.")
+@click.option("--force", is_flag=True, help="Leave although jobs run there: they stop, and wait for another cluster.")
 @click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
 def leave(name: str, force: bool, kubeconfig: str | None) -> None:
-    """Forget cluster NAME. The worker keeps the service account: delete it there to withdraw the kubeconfig."""
+    """Remove cluster NAME. The worker keeps the service account: delete it there to withdraw the kubeconfig."""
     run(_leave(Target(kubeconfig or ""), name, force=force))
 
 

@@ -1,4 +1,4 @@
-"""`muster completion`: what makes a shell complete this command."""
+"""`muster completion`: print the script that makes a shell complete this command."""
 
 import click
 
@@ -21,8 +21,8 @@ def command(shell: str) -> None:
 
     from muster.cli.main import COMPLETE_VARIABLE, PROGRAM, cli
 
-    found = get_completion_class(shell)
-    assert found is not None, shell
-    script = found(cli, {}, PROGRAM, COMPLETE_VARIABLE).source()
-    # As click has it, a description in fish ends at its first comma.
+    completion = get_completion_class(shell)
+    assert completion is not None, shell
+    script = completion(cli, {}, PROGRAM, COMPLETE_VARIABLE).source()
+    # With click's own script, a description in fish ends at its first comma.
     click.echo(script.replace('string split ","', 'string split --max 1 ","'), nl=False)

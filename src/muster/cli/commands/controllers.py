@@ -1,4 +1,4 @@
-"""`muster controllers`: the engine against a real cluster."""
+"""`muster controllers`: run the engine for a real cluster."""
 
 import socket
 from pathlib import Path
@@ -28,7 +28,9 @@ from muster.cli.names.examples import examples
 @click.option("--parts", metavar="PART[,PART]...", help="What of the engine runs; all but `jobs`, if not given.")
 @click.option("--plain-metrics", is_flag=True, help="Metrics over HTTP, and for all who ask.")
 @click.option("--without-webhooks", is_flag=True, help="Serve no admission webhooks.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Of what goes to stderr.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", help="The format of lines on stderr."
+)
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info", help="What is logged.")
 def command(
     kubeconfig: str | None,
@@ -39,7 +41,7 @@ def command(
     log_format: Literal["text", "json"],
     log_level: str,
 ) -> None:
-    """Run the engine for a Kubernetes cluster: as its leader, or standing by until the leader is gone."""
+    """Run the engine for a Kubernetes cluster: as its leader, or on standby until the leader is gone."""
     import logging
     import os
 
@@ -49,7 +51,7 @@ def command(
     from muster.api.status import ApiError
     from muster.cli.commands.up import configuration_of
     from muster.cli.session import unignored
-    from muster.operator.endpoints import BadAddressError
+    from muster.operator.addresses import BadAddressError
     from muster.operator.host import Options, operate
     from muster.operator.replica import OtherManagerError
     from muster.runtime.kube.kubeconfig import KubeconfigError
@@ -58,7 +60,7 @@ def command(
     from muster.runtime.process import logs
     from muster.runtime.transport import TransportError
 
-    chosen = _parts(parts)
+    chosen = _parse_parts(parts)
     settings = configuration_of(config) if config else DEFAULT
     logs.configure(log_format, level=log_level.upper())
     try:
@@ -75,10 +77,10 @@ def command(
     ) as error:
         raise click.ClickException(str(error)) from error
     except OSError as error:
-        raise click.ClickException(f"it cannot serve: {error.strerror or error}") from error
+        raise click.ClickException(f"the engine cannot serve: {error.strerror or error}") from error
 
 
-def _parts(text: str | None) -> Any:
+def _parse_parts(text: str | None) -> Any:
     from muster.controllers.engine import Part
     from muster.operator.replica import PARTS
 
@@ -87,7 +89,7 @@ def _parts(text: str | None) -> Any:
     known = {part.value: part for part in Part}
     named = [one.strip() for one in text.split(",") if one.strip()]
     if unknown := [one for one in named if one not in known]:
-        raise click.BadParameter(f"{unknown[0]} is none; there are: {', '.join(known)}", param_hint="--parts")
+        raise click.BadParameter(f"{unknown[0]} is no part; the parts are: {', '.join(known)}", param_hint="--parts")
     if not named:
-        raise click.BadParameter(f"names none; there are: {', '.join(known)}", param_hint="--parts")
+        raise click.BadParameter(f"names no part; the parts are: {', '.join(known)}", param_hint="--parts")
     return tuple(known[one] for one in dict.fromkeys(named))

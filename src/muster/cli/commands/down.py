@@ -14,9 +14,9 @@ from muster.actions.session import Target
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, data_option, run
 
-# Pods have their grace period to end; then the server ends them and itself. This is for one that does not answer.
+# The server ends itself after the grace period of its pods. This timeout is for a server that hangs.
 PATIENCE_SECONDS = 90.0
-# So many jobs are named that end with it.
+# The most ended jobs that the message names.
 _NAMES = 5
 
 
@@ -31,7 +31,7 @@ def command(data: str) -> None:
     home = Home.find(os.environ, data)
     pid = home.server_pid()
     if pid is not None:
-        click.echo(f"stopping process {pid}; {_what_ends(home)}", err=True)
+        click.echo(f"stopping process {pid}; {_describe_end(home)}", err=True)
         stop(home, pid)
     left = reap(home.path)
     if pid is None:
@@ -40,20 +40,20 @@ def command(data: str) -> None:
         click.echo("stopped")
 
 
-def _what_ends(home: Home) -> str:
-    """What the server runs, in a few words."""
+def _describe_end(home: Home) -> str:
+    """Return a phrase on the pods and jobs that the server runs."""
     from muster.insight.record import job_of
 
     try:
-        pods = run(_running_pods(home))
+        pods = run(_list_running_pods(home))
     except click.ClickException as error:
         return f"what it runs is not known: {error.message}"
     return ends(sorted({job_of(pod)[1] for pod in pods}), len(pods))
 
 
 def ends(names: Sequence[str], pods: int) -> str:
-    """What ends with a server that runs so many pods, of these jobs."""
-    from muster.insight.failures import count_of
+    """Return a phrase on the pods and jobs that end with the server."""
+    from muster.insight.jobs.failures import count_of
 
     if not names:
         return "nothing runs"
@@ -61,7 +61,7 @@ def ends(names: Sequence[str], pods: int) -> str:
     return f"{count_of(pods, 'pod')} of {count_of(len(names), 'job')} end: {', '.join(names[:_NAMES])}{more}"
 
 
-async def _running_pods(home: Home) -> list[Any]:
+async def _list_running_pods(home: Home) -> list[Any]:
     from muster.api.core import POD
     from muster.api.pods import is_finished
 
@@ -71,23 +71,23 @@ async def _running_pods(home: Home) -> list[Any]:
 
 
 def stop(home: Home, pid: int) -> None:
-    """End the server that was seen to hold the directory, and return once its process is gone."""
+    """End the server that holds the directory, and return once its process is gone."""
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
-        # If it still holds the directory then the pidfd, opened meanwhile, is of that process and no other.
+        # If the process still holds the directory after the pidfd was opened, the pidfd is of that process.
         if home.server_pid() == pid:
-            _end(process, pid)
+            _end_process(process, pid)
     finally:
         os.close(process)
 
 
-def _end(process: int, pid: int) -> None:
+def _end_process(process: int, pid: int) -> None:
     ended = select.poll()
     ended.register(process, select.POLLIN)
-    with suppress(ProcessLookupError):  # it has just ended by itself
+    with suppress(ProcessLookupError):  # the process has just ended by itself
         signal.pidfd_send_signal(process, signal.SIGTERM)
         if not ended.poll(PATIENCE_SECONDS * 1000):
             click.echo(f"process {pid} does not end: killing it", err=True)

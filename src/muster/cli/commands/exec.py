@@ -1,4 +1,4 @@
-"""`muster exec`: a command beside a worker of a job, wherever that runs."""
+"""`muster exec`: run a command beside a worker of a job, in any cluster."""
 
 import sys
 from contextlib import nullcontext
@@ -12,7 +12,7 @@ from muster.cli.names.examples import examples
 from muster.cli.names.types import name
 from muster.cli.session import connect, run, target_options
 
-# How a node says, ours or a kubelet, that there is no such program, or that it cannot be run.
+# The messages of Muster's nodes and of kubelets for a missing program, and for one that cannot be run.
 _NOT_STARTED = "error executing command in container: "
 
 
@@ -27,9 +27,10 @@ _NOT_STARTED = "error executing command in container: "
 @click.option("-c", "--container", metavar="NAME", default="", help="In this container (default: the first).")
 @target_options
 def command(job: str, command: tuple[str, ...], rank: str, container: str, **options: Any) -> None:
-    """Run COMMAND beside a worker of JOB, as that user and in its container; the exit code is the command's.
+    """Run COMMAND beside a worker of JOB, as the worker's user and in its container; the exit code is the command's.
 
-    On a terminal it runs on one. Else it gets what comes from a pipe or a file, if anything does.
+    With a terminal, COMMAND runs on that terminal. Otherwise COMMAND reads the standard input, if it is a pipe or a
+    file.
     """
     sys.exit(run(_exec(Target.of(options), job, rank, container, command)))
 
@@ -43,7 +44,7 @@ async def _exec(target: Target, name: str, rank: str, container: str, command: t
 
     async with connect(target) as session:
         job = await get_job(session.client, name, session.namespace)
-        cluster = await cluster_of(session.client, job) if job.elsewhere is not None else ""
+        cluster = await cluster_of(session.client, job) if job.remote_counts is not None else ""
         if not cluster:
             return await _enter(session.client, session.tunnels, job, rank, container, command)
         try:
@@ -68,7 +69,7 @@ async def _enter(client: Any, tunnels: Any, job: Any, rank: str, container: str,
     from muster.cli.terminal.printing import Printer
     from muster.cli.terminal.remote import Ends, hold, is_terminal, raw_terminal, terminal_size
     from muster.cli.terminal.stdin import PROTOCOL, can_come, read
-    from muster.insight.failures import start_code
+    from muster.insight.jobs.failures import exit_code_of_start
 
     pod = await entry(client, job, rank)
     descriptor, tty, resized = sys.stdin.fileno(), is_terminal(), asyncio.Event()
@@ -86,5 +87,5 @@ async def _enter(client: Any, tunnels: Any, job: Any, rank: str, container: str,
             _, refused, why = str(error).partition(_NOT_STARTED)
             if not refused:
                 raise
-            say(f"Error: it could not be started: {why}")
-            return start_code(why)
+            say(f"Error: the command could not be started: {why}")
+            return exit_code_of_start(why)

@@ -1,4 +1,4 @@
-"""`muster history`: what ran."""
+"""`muster history`: list the jobs that ran."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from muster.cli.names.selecting import selecting
 from muster.cli.names.types import name
 from muster.cli.session import connect, run, target_options
 
-# Those of `muster.insight.runs`, which takes a while to load.
+# A copy from `muster.insight.history.runs`, whose import takes long.
 STATES = ("Completed", "Failed", "Cancelled", "Deleted")
 _LIMIT = 100
 
@@ -30,7 +30,7 @@ _LIMIT = 100
 @click.option("-A", "--all-namespaces", is_flag=True, help="Runs of all namespaces.")
 @click.option("--since", metavar="WHEN", help="Only runs that had not ended before: 2h, 3d, today, 2026-01-31T14:00.")
 @click.option("--until", metavar="WHEN", help="Only runs that were submitted before.")
-@selecting("Only runs", STATES, by_state=f"Only runs that ended so ({', '.join(STATES)}); may be repeated.")
+@selecting("Only runs", STATES, by_state=f"Only runs with this end ({', '.join(STATES)}); may be repeated.")
 @click.option(
     "--limit",
     metavar="N",
@@ -42,18 +42,18 @@ _LIMIT = 100
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "csv"]), help="Another form.")
 @target_options
 def command(patterns: tuple[str, ...], all_namespaces: bool, output: str | None, **options: Any) -> None:
-    """List what ran: jobs that have ended, those whose objects are gone too; the newest last.
+    """List jobs that have ended, including deleted ones, the newest last.
 
-    Those that go on are in `muster ps`, and both in `muster ps -a`. NAME may have stars: 'train-*'.
+    `muster ps` lists unfinished jobs, and `muster ps -a` lists both. NAME may have stars: 'train-*'.
     """
     from muster.runtime.clock import RealClock
 
     now = RealClock().now().astimezone()
-    limits = {which: _moment(which, options[which], now) for which in ("since", "until")}
+    limits = {which: _parse_moment(which, options[which], now) for which in ("since", "until")}
     run(_history(Target.of(options), patterns, options | limits, output or "", everywhere=all_namespaces))
 
 
-def _moment(which: str, text: str | None, now: datetime) -> datetime | None:
+def _parse_moment(which: str, text: str | None, now: datetime) -> datetime | None:
     from muster.cli.names.moments import moment
 
     try:
@@ -67,8 +67,8 @@ async def _history(
     target: Target, patterns: Sequence[str], asked: Mapping[str, Any], output: str, *, everywhere: bool
 ) -> None:
     from muster.cli.terminal.output import say
+    from muster.insight.history.runs import Wanted, row
     from muster.insight.reader.history import history
-    from muster.insight.runs import Wanted, row
 
     async with connect(target) as session:
         wanted = Wanted(
@@ -80,10 +80,10 @@ async def _history(
             since=asked["since"],
             until=asked["until"],
         )
-        found, is_cut = await history(session.client, wanted, asked["limit"], say)
-    _show([row(run) for run in reversed(found)], output, everywhere=everywhere)
+        runs, is_cut = await history(session.client, wanted, asked["limit"], say)
+    _show([row(run) for run in reversed(runs)], output, everywhere=everywhere)
     if is_cut:
-        say(f"the newest {len(found)}; there are more: --limit N, or 0 for all")
+        say(f"the newest {len(runs)}; there are more: --limit N, or 0 for all")
 
 
 def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:

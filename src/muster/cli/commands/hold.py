@@ -24,7 +24,7 @@ from muster.cli.session import connect, run, target_options
 )
 @target_options
 def command(jobs: tuple[str, ...], **options: Any) -> None:
-    """Stop every JOB, if it runs, and keep it from starting; queue/NAME lets nothing start from that LocalQueue."""
+    """Stop every JOB, and keep it from starting; queue/NAME keeps the jobs of that LocalQueue from starting."""
     run(_hold(Target.of(options), jobs))
 
 

@@ -1,4 +1,4 @@
-"""`muster logs`: what a job's workers printed, and print."""
+"""`muster logs`: print the output of a job's workers."""
 
 import sys
 from typing import TYPE_CHECKING, Any
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends; waits for pods that are not there yet.")
 @click.option("--rank", metavar="N[-N][,...]", default="", help="Only this worker, or these, as 0,2-3.")
 @click.option("--index", metavar="N", default="", help="Only this trial of a sweep.")
-@click.option("--tail", metavar="N", type=click.IntRange(min=0), help="Of each worker only the last N lines.")
-@click.option("--since", metavar="TIME", help="Only what is not older, as 10m, today or 2026-01-31T14:00.")
+@click.option("--tail", metavar="N", type=click.IntRange(min=0), help="Only the last N lines of each worker.")
+@click.option("--since", metavar="TIME", help="Only lines since then, as 10m, today or 2026-01-31T14:00.")
 @click.option("--grep", metavar="PATTERN", default="", help="Only lines in which this regular expression occurs.")
-@click.option("--timestamps", is_flag=True, help="Each line with the time at which it was written.")
-@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="Of each worker its Nth start, from 1.")
-@click.option("--previous", is_flag=True, help="Of each worker the start before the last.")
+@click.option("--timestamps", is_flag=True, help="Print each line with the time at which it was written.")
+@click.option("--attempt", metavar="N", type=click.IntRange(min=1), help="The Nth attempt of each worker, from 1.")
+@click.option("--previous", is_flag=True, help="The attempt before the last one of each worker.")
 @target_options
 def command(job: str, follow: bool, attempt: int | None, previous: bool, **options: Any) -> None:
     """Print the output of the workers of JOB, each line with its worker's rank.
 
-    What a worker printed before it was preempted, or started anew, is kept for as long as the job, within limits.
+    Output from before a preemption or a restart is kept for as long as the job, within limits.
     """
     if options["rank"] and options["index"]:
-        raise click.UsageError("only one of --rank and --index can be meant")
+        raise click.UsageError("--rank and --index exclude each other")
     if (attempt is not None) + previous + follow > 1:
-        raise click.UsageError("only one of --attempt, --previous and --follow can be meant")
+        raise click.UsageError("--attempt, --previous and --follow exclude each other")
     target = Target.of(options)
     sys.exit(run(_logs(target, job, options, attempt, follow=follow, previous=previous)))
 
@@ -64,8 +64,8 @@ async def _logs(
 
     async with connect(target) as session:
         job = await get_job(session.client, name, session.namespace)
-        excerpt = _excerpt(job, wanted)
-        printer, code = Printer(ranks=len(excerpt.ranks) != 1 and job.most > 1), 0
+        excerpt = _make_excerpt(job, wanted)
+        printer, code = Printer(ranks=len(excerpt.ranks) != 1 and job.max_ranks > 1), 0
         follower = Follower(
             session.client,
             RealClock(),
@@ -88,18 +88,18 @@ async def _logs(
         return code
 
 
-def _excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
-    """What the options ask for. Raises `click.BadParameter`."""
+def _make_excerpt(job: "JobRecord", wanted: dict[str, Any]) -> "Excerpt":
+    """Return the excerpt that the options select. Raises `click.BadParameter`."""
     from muster.actions.following.excerpt import Excerpt
     from muster.api.values.patterns import PatternError, line_pattern
     from muster.cli.names.moments import moment
-    from muster.insight.jobstate import workers
-    from muster.insight.trials import rank_of_trial
+    from muster.insight.jobs.state import parse_ranks
+    from muster.insight.jobs.trials import rank_of_trial
     from muster.runtime.clock import RealClock
 
     index = wanted["index"]
     try:
-        ranks = workers(job, wanted["rank"]) if wanted["rank"] else frozenset()
+        ranks = parse_ranks(job, wanted["rank"]) if wanted["rank"] else frozenset()
         ranks = frozenset({rank_of_trial(job, index)}) if index else ranks
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--index" if index else "--rank") from None

@@ -1,4 +1,4 @@
-"""`muster manifests`: all that is to be installed on a real cluster, and how it is removed."""
+"""`muster manifests`: print what to install on a cluster, or how to remove it."""
 
 from typing import TYPE_CHECKING
 
@@ -9,11 +9,12 @@ from muster.cli.names.examples import examples
 from muster.cli.names.types import name
 
 if TYPE_CHECKING:
+    from muster.api.config import Configuration
     from muster.install.options import Options
 
-# Namespaces that are the cluster's own. The engine's is removed with it, and bars pods with rights of the node's.
+# The cluster's own namespaces. The engine's namespace is deleted with it, and forbids privileged pods.
 _TAKEN = ("default", "kube-node-lease", "kube-public", "kube-system")
-# Whose definitions there are (`muster.install.crds.FAMILIES`).
+# The families of definitions (`muster.install.crds.FAMILIES`).
 _KINDS = ("kueue", "jobset", "podgroups")
 
 
@@ -43,6 +44,8 @@ _KINDS = ("kueue", "jobset", "podgroups")
     is_flag=True,
     help="Let the API server store what it is given, unasked. Objects that it has stored as v1beta1 lose fields.",
 )
+@click.option("--cert-manager", is_flag=True, help="Let cert-manager make the certificates.")
+@click.option("--monitoring", is_flag=True, help="Add what the Prometheus operator needs to scrape the engine.")
 @click.option("--uninstall", is_flag=True, help="Print how it is removed instead, as a script.")
 def command(
     namespace: str | None,
@@ -51,21 +54,33 @@ def command(
     config: str | None,
     kinds: tuple[str, ...],
     without_webhooks: bool,
+    cert_manager: bool,
+    monitoring: bool,
     uninstall: bool,
 ) -> None:
-    """Print what to install on a Kubernetes cluster, for kustomize, GitOps, or kubectl:
-    `kubectl apply --server-side --field-manager muster -f install.yaml`.
+    """Print what to install on a Kubernetes cluster, for kustomize, GitOps, or kubectl.
+
+    The command for kubectl is: `kubectl apply --server-side --field-manager muster -f install.yaml`.
     """
     from msgspec.structs import replace
 
-    from muster.cli.terminal.output import dump
+    from muster.cli.terminal.output import dump, say
+    from muster.controllers.integrations.table import frameworks_without_effect
     from muster.install.documents import documents
     from muster.install.removal import removal
-    from muster.operator.endpoints import BadAddressError
+    from muster.operator.addresses import BadAddressError
 
-    # Without the engine nothing converts Kueue's kinds: they go with it, whatever else does.
+    # Without the engine nothing converts Kueue's kinds, so they are removed in any case.
     named = tuple(dict.fromkeys((*_KINDS[:1], *kinds))) if uninstall else tuple(dict.fromkeys(kinds)) or _KINDS
-    options = replace(_options(namespace, image, replicas, config), webhooks=not without_webhooks, kinds=named)
+    options = replace(
+        _make_options(namespace, image, replicas, config, cert_manager=cert_manager),
+        webhooks=not without_webhooks,
+        kinds=named,
+        cert_manager=cert_manager,
+        monitoring=monitoring,
+    )
+    for framework, why in frameworks_without_effect(options.settings).items():
+        say(f"warning: integrations.frameworks names {framework}: {why}, what is of this kind runs without quota")
     try:
         printed = (
             removal(options) if uninstall else "".join(f"---\n{dump(each, 'yaml')}\n" for each in documents(options))
@@ -75,29 +90,43 @@ def command(
     click.echo(printed, nl=False)
 
 
-def _options(namespace: str | None, image: str, replicas: int | None, config: str | None) -> "Options":
+def _make_options(
+    namespace: str | None, image: str, replicas: int | None, config: str | None, *, cert_manager: bool
+) -> "Options":
     from muster.api.config import load
     from muster.api.validation.names import dns_label
     from muster.cli.commands.up import written_configuration
-    from muster.install.options import REPLICAS, Options, most_replicas, plain
+    from muster.install.options import WITH_CERT_MANAGER, plain
 
-    if not image.strip() or any(character.isspace() for character in image):
-        raise click.BadParameter(f"{image!r} is no image", param_hint="--image")
     if namespace is not None and (wrong := dns_label(namespace)):
         raise click.BadParameter(f"{namespace!r}: {wrong[0]}", param_hint="--namespace")
     if config is None:
-        text = plain(namespace) if namespace else plain()
+        text = (plain(namespace) if namespace else plain()) + (WITH_CERT_MANAGER if cert_manager else "")
         settings = load(text)
     else:
         text, settings = written_configuration(config)
+        for warning in settings.warnings:
+            click.echo(f"{config}: {warning}", err=True)
     if namespace not in (None, settings.namespace):
         said = f"{config} says namespace: {settings.namespace}; say the same in both, or in the file alone"
         raise click.BadParameter(said, param_hint="--namespace")
     if not settings.namespace or settings.namespace in _TAKEN:
         said = f"{settings.namespace or 'none'} will not do: the engine needs a namespace of its own"
         raise click.BadParameter(said, param_hint="--namespace" if namespace else "--config")
+    if cert_manager and settings.internal_cert_management.enable:
+        said = f"{config} has to say internalCertManagement.enable: false, or two programs make the certificates"
+        raise click.BadParameter(said, param_hint="--cert-manager")
+    return checked_options(text, settings, image, replicas, config or "")
+
+
+def checked_options(text: str, settings: "Configuration", image: str, replicas: int | None, source: str) -> "Options":
+    """Return the options of the installation. source: where the settings are from. Raises `click.BadParameter`."""
+    from muster.install.options import REPLICAS, Options, most_replicas
+
+    if not image.strip() or any(character.isspace() for character in image):
+        raise click.BadParameter(f"{image!r} is no image", param_hint="--image")
     most = most_replicas(settings)
     if most is not None and (replicas or most) > most:
-        said = f"{replicas} would all work at the same time: {config} says leaderElection.leaderElect: false"
-        raise click.BadParameter(said, param_hint="--replicas")
+        problem = f"{replicas} would all work at the same time: {source} says leaderElection.leaderElect: false"
+        raise click.BadParameter(problem, param_hint="--replicas")
     return Options(text, settings, image, replicas or most or REPLICAS)

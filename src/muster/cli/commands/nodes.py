@@ -1,4 +1,4 @@
-"""`muster nodes`: simulated nodes for any cluster, and this machine as a node of it."""
+"""`muster nodes`: run simulated nodes for any cluster, or this machine as a node of it."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,8 @@ from muster.cli.completion import names
 from muster.cli.names.examples import examples
 from muster.cli.session import data_option
 
-JOINED = "joined"  # where in a home the machine keeps what it knows as a node of other clusters, by its name there
+JOINED = "joined"  # the directory in a home for this machine's state as a node of other clusters, by node name
+_MOST_LEASE_SECONDS = 3600
 
 
 @click.command(
@@ -35,14 +36,28 @@ JOINED = "joined"  # where in a home the machine keeps what it knows as a node o
     shell_complete=names.files,
 )
 @click.option("--port", type=click.IntRange(1, 65535), default=10250, show_default=True, help="Where logs are served.")
+@click.option(
+    "--lease-duration",
+    metavar="DURATION",
+    default="40s",
+    show_default=True,
+    help="Of the process node: after how long without a word of it the server may give it up.",
+)
 @data_option
 def command(
-    kubeconfig: str | None, nodes: tuple[str, ...], name: str | None, client_ca: str | None, port: int, data: str
+    kubeconfig: str | None,
+    nodes: tuple[str, ...],
+    name: str | None,
+    client_ca: str | None,
+    port: int,
+    lease_duration: str,
+    data: str,
 ) -> None:
-    """Play nodes on any cluster, or join it with this machine: pods that are placed here run as processes.
+    """Run nodes for any cluster: simulated ones, or this machine, on which pods run as processes.
 
-    On simulated nodes they run, and end, without a machine. Nodes stay when this ends, and are not ready then;
-    kubectl delete nodes -l muster.dev/node-kind=simulated.
+    Pods on simulated nodes run, and end, without a machine. The nodes stay when this command ends, and are then not
+    ready.
+    Delete them with: kubectl delete nodes -l muster.dev/node-kind=simulated.
     """
     import asyncio
     import os
@@ -58,16 +73,17 @@ def command(
     from muster.runtime.process import logs
     from muster.runtime.transport import TransportError
 
-    specs = _specs(nodes)
+    specs = _parse_specs(nodes)
     played = [spec for spec in specs if spec.kind == "simulated"]
     machine: Joining | None = None
     for spec in specs:
         if spec.kind == "process":
-            named = _node_name(name)
+            named = _choose_node_name(name)
             home = Home.find(os.environ, data)
             home.make()
-            callers = _authority(client_ca) if client_ca else b""
-            machine = Joining(named, home.path / JOINED / named, spec.resources, spec.played_gpus, callers, port)
+            callers = _read_authority(client_ca) if client_ca else b""
+            place, lease = home.path / JOINED / named, _parse_lease_duration(lease_duration)
+            machine = Joining(named, place, spec.resources, spec.played_gpus, callers, port, lease)
     if machine is None and (name or client_ca):
         raise click.UsageError("--name and --client-ca are of a process node: --nodes process")
     logs.configure(level="WARNING")
@@ -80,7 +96,7 @@ def command(
         raise click.ClickException(f"cannot be a node: {error}") from error
 
 
-def _specs(texts: Sequence[str]) -> list[Any]:
+def _parse_specs(texts: Sequence[str]) -> list[Any]:
     from muster.cluster.nodespec import NodeSpecError, parse
 
     try:
@@ -92,8 +108,22 @@ def _specs(texts: Sequence[str]) -> list[Any]:
     return specs
 
 
-def _authority(path: str) -> bytes:
-    """Certificates in PEM. Raises `click.BadParameter`."""
+def _parse_lease_duration(given: str) -> int:
+    """Return whole seconds, as a Lease has them. Raises `click.BadParameter`."""
+    from muster.api.values import durations
+
+    try:
+        seconds, rest = divmod(durations.parse(given), durations.SECOND)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--lease-duration") from error
+    if rest or not 1 <= seconds <= _MOST_LEASE_SECONDS:
+        problem = f"{given!r} is no whole number of seconds from 1s to {_MOST_LEASE_SECONDS // 60}m"
+        raise click.BadParameter(problem, param_hint="--lease-duration")
+    return seconds
+
+
+def _read_authority(path: str) -> bytes:
+    """Return the certificates in a PEM file. Raises `click.BadParameter`."""
     from pathlib import Path
 
     from cryptography import x509
@@ -108,8 +138,8 @@ def _authority(path: str) -> bytes:
     return content
 
 
-def _node_name(given: str | None) -> str:
-    """What was given, or the machine's own name. Raises `click.BadParameter`."""
+def _choose_node_name(given: str | None) -> str:
+    """Return the given name, or the machine's own name. Raises `click.BadParameter`."""
     import socket
 
     from muster.api.validation.names import dns_subdomain

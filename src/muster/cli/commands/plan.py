@@ -1,4 +1,4 @@
-"""`muster plan`: what would become of manifests if they were applied now."""
+"""`muster plan`: say what would happen if manifests were applied now."""
 
 import sys
 from typing import Any
@@ -28,12 +28,15 @@ from muster.cli.session import connect, run, target_options
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options
 def command(filename: tuple[str, ...], output: str | None, **options: Any) -> None:
-    """Say whether jobs would start now, where, and at whose expense; if not, what is missing. Nothing is written."""
+    """Say whether jobs would start now, where, and which jobs they would preempt.
+
+    If not, what is missing. Nothing is written.
+    """
     from muster.cli.terminal.output import say
 
-    found = read_all(filename)
-    wrong = [one for one in found if isinstance(one, ManifestError)]
-    right = [one for one in found if isinstance(one, Manifest)]
+    parsed = read_all(filename)
+    wrong = [one for one in parsed if isinstance(one, ManifestError)]
+    right = [one for one in parsed if isinstance(one, Manifest)]
     for error in wrong:
         say(f"Error: {error}")
     code = run(_plan(Target.of(options), right, output or "")) if right else 0
@@ -41,7 +44,7 @@ def command(filename: tuple[str, ...], output: str | None, **options: Any) -> No
 
 
 async def _plan(target: Target, found: list[Manifest], output: str) -> int:
-    """Say what there is to say; 1 if the server would not take some of it."""
+    """Print the plan; return 1 if the server would refuse some of the manifests."""
     from muster.cli.actions.each import attempt
     from muster.cli.names.discovery import Discovery
     from muster.cli.terminal.output import dump, say
@@ -63,19 +66,19 @@ async def _plan(target: Target, found: list[Manifest], output: str) -> int:
             document, _ = await apply_one(session, kind, manifest, dry_run=True)
             stored.append((kind, document))
 
-        done = [await attempt(one.title, look(one.document)) for one in found]
+        successes = [await attempt(one.title, look(one.document)) for one in found]
         plans = await plan(session.client, stored, clock.now())
         namespace, now = session.namespace, clock.now()
     if output:
-        click.echo(dump({"items": [_document(one) for one in plans]}, output))
+        click.echo(dump({"items": [_make_document(one) for one in plans]}, output))
     elif plans:
         click.echo("\n\n".join("\n".join(_lines(one, namespace, now)) for one in plans))
-    elif all(done):
-        say("no jobs or pods in it that would be made")
-    return int(not all(done))
+    elif all(successes):
+        say("the manifests would create no jobs or pods")
+    return int(not all(successes))
 
 
-# Kinds that run: what is there already is not planned.
+# The kinds of jobs: existing ones are not planned.
 _RUN = ("jobs.batch", "jobsets.jobset.x-k8s.io", "pods")
 
 _WORDS = {
@@ -85,7 +88,7 @@ _WORDS = {
     "never": "would never start",
 }
 
-# So many nodes, and victims, are named.
+# The most nodes, and the most victims, that a line names.
 _NAMED = 16
 
 
@@ -98,91 +101,98 @@ def _lines(plan: Any, namespace: str, now: Any) -> list[str]:
     if plan.never:
         return [*lines, f"   {plan.never}"]
     if plan.quota is not None:
-        lines += _quota(plan.quota, now)
+        lines += _render_quota(plan.quota, now)
     if plan.gang is not None:
-        lines += _placement(plan.gang, plan.namespace, now)
-    return lines + ([_line("", plan.note)] if plan.note and plan.verdict != "starts" else [])
+        lines += _render_placement(plan.gang, plan.namespace, now)
+    more = [plan.note if plan.verdict != "starts" else "", plan.caveat]
+    return lines + [_render_line("", text) for text in more if text]
 
 
-def _quota(quota: Any, now: Any) -> list[str]:
-    from muster.insight.text import alike, quantity
-    from muster.insight.why import when
+def _render_quota(quota: Any, now: Any) -> list[str]:
+    from muster.insight.text import format_quantity, group_alike
+    from muster.insight.why.sentences import describe_estimate
 
     if quota.verdict == "waits":
-        lines = [_line("quota", quota.reason or f"there is not enough in ClusterQueue {quota.cluster_queue}")]
+        lines = [_render_line("quota", quota.reason or f"there is not enough in ClusterQueue {quota.cluster_queue}")]
         missing = [need for need in quota.needs if need.missing]
         lines += [
-            _line("", f"{need.resource} of flavor {need.flavor}: {quantity(need.resource, need.missing)} missing")
+            _render_line(
+                "", f"{need.resource} of flavor {need.flavor}: {format_quantity(need.resource, need.missing)} missing"
+            )
             for need in missing
         ]
-        return [*lines, _line("starts", when(quota.estimate, now))] if quota.estimate is not None else lines
-    given = alike(
+        return (
+            [*lines, _render_line("starts", describe_estimate(quota.estimate, now))]
+            if quota.estimate is not None
+            else lines
+        )
+    given = group_alike(
         (podset, f"x{quota.counts[podset]}: " + ", ".join(f"{resource} ({flavor})" for resource, flavor in got.items()))
         for podset, got in quota.flavors.items()
     )
     first, *others = [f"{names} {text}" for names, text in given] or [""]
-    lines = [_line("quota", f"from ClusterQueue {quota.cluster_queue} through queue {quota.queue}: {first}")]
-    lines += [_line("", text) for text in others]
-    lines += _places(quota.places)
-    return lines + ([_line("", f"takes the quota of {_listed(quota.victims)}")] if quota.victims else [])
+    lines = [_render_line("quota", f"from ClusterQueue {quota.cluster_queue} through queue {quota.queue}: {first}")]
+    lines += [_render_line("", text) for text in others]
+    lines += _render_places(quota.places)
+    return lines + ([_render_line("", f"takes the quota of {_shorten_list(quota.victims)}")] if quota.victims else [])
 
 
-def _places(places: Any) -> list[str]:
-    """In which domains of their topology the pods go; what is a node stands in the placement."""
+def _render_places(places: Any) -> list[str]:
+    """Return the topology domains of the pods; single nodes are in the placement."""
     from muster.api.nodes import HOSTNAME_LABEL
 
     wide = {podset: one for podset, one in places.items() if one.levels != (HOSTNAME_LABEL,)}
     return [
-        _line(
+        _render_line(
             "topology" if podset == next(iter(wide)) else "",
-            f"{podset}: " + _listed([f"{'/'.join(values)} {count}" for values, count in one.domains]),
+            f"{podset}: " + _shorten_list([f"{'/'.join(values)} {count}" for values, count in one.domains]),
         )
         for podset, one in wide.items()
     ]
 
 
-def _placement(gang: Any, namespace: str, now: Any) -> list[str]:
-    from muster.insight.failures import count_of
-    from muster.insight.text import age
+def _render_placement(gang: Any, namespace: str, now: Any) -> list[str]:
+    from muster.insight.jobs.failures import count_of
+    from muster.insight.text import format_age
 
     lines = []
     if gang.nodes:
-        nodes = _listed([f"{node} {count}" for node, count in sorted(gang.nodes.items())])
+        nodes = _shorten_list([f"{node} {count}" for node, count in sorted(gang.nodes.items())])
         pods = f"{gang.placed} of {gang.pods} pods" if gang.placed < gang.pods else count_of(gang.pods, "pod")
         once = ", once others have gone" if gang.victims else ""
-        lines.append(_line("placement", f"{pods}{once}: {nodes}"))
+        lines.append(_render_line("placement", f"{pods}{once}: {nodes}"))
     if gang.victims:
         some = [
             f"{one.name.removeprefix(f'{namespace}/')} ({'all' if one.whole else 'only'} {count_of(one.pods, 'pod')})"
             for one in gang.victims
         ]
-        lines.append(_line("displaces", _listed(some)))
+        lines.append(_render_line("displaces", _shorten_list(some)))
     if gang.reason and gang.verdict != "preempts":
-        ends = " It would not fit if all that ever ends had ended." if gang.verdict == "never" else ""
-        lines.append(_line("" if lines else "placement", gang.reason + ends))
+        ends = " It would not fit even if everything that ever ends had ended." if gang.verdict == "never" else ""
+        lines.append(_render_line("" if lines else "placement", gang.reason + ends))
     if gang.starts is not None:
         clock = gang.starts.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        lines.append(_line("starts", f"about in {age(now, gang.starts)}, {clock}"))
+        lines.append(_render_line("starts", f"about in {format_age(now, gang.starts)}, {clock}"))
     return lines
 
 
-def _line(name: str, text: str) -> str:
+def _render_line(name: str, text: str) -> str:
     return f"   {name:<10} {text}"
 
 
-def _listed(names: Any) -> str:
+def _shorten_list(names: Any) -> str:
     more = len(names) - _NAMED
     return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _domains(places: Any) -> dict[str, Any]:
-    """As a Workload's status says it."""
+def _make_domains(places: Any) -> dict[str, Any]:
+    """Return the domains in the form of a Workload's status."""
     domains = [{"values": list(values), "count": count} for values, count in places.domains]
     return {"levels": list(places.levels), "domains": domains}
 
 
-def _document(plan: Any) -> dict[str, Any]:
-    """All of it, for programs."""
+def _make_document(plan: Any) -> dict[str, Any]:
+    """Return the whole plan, for programs."""
     from muster.api.values.quantity import format_amount
 
     quota, gang = plan.quota, plan.gang
@@ -193,6 +203,7 @@ def _document(plan: Any) -> dict[str, Any]:
         "verdict": plan.verdict,
         "problem": plan.problem,
         "note": plan.note,
+        "caveat": plan.caveat,
         "never": plan.never,
         "awaits": plan.awaits,
         "quota": None
@@ -203,7 +214,7 @@ def _document(plan: Any) -> dict[str, Any]:
             "verdict": quota.verdict,
             "flavors": quota.flavors,
             "counts": quota.counts,
-            "topology": {podset: _domains(one) for podset, one in quota.places.items()},
+            "topology": {podset: _make_domains(one) for podset, one in quota.places.items()},
             "victims": list(quota.victims),
             "reason": quota.reason,
             "missing": [

@@ -1,4 +1,4 @@
-"""`muster podgroups`: groups of pods that start together: how each does, and why it waits."""
+"""`muster podgroups`: show groups of pods that start together, and why they wait."""
 
 from typing import Any
 
@@ -19,9 +19,11 @@ from muster.cli.session import connect, run, target_options
 def command() -> None:
     """List and describe PodGroups, of whatever kind.
 
-    A PodGroup says how many of its pods start together, or none. It is Waiting while too few have a node, Ready once
-    enough have one, Broken if it lost so many that it cannot get there any more, Failed if its policy gave it up, Done
-    when enough have succeeded.
+    A PodGroup says how many of its pods start together. It is Waiting while too few pods have a node, and Ready once
+    enough
+    have one. It is Broken if it lost too many pods to become Ready again, Failed if its policy gave it up, and Done
+    when
+    enough pods have succeeded.
     """
 
 
@@ -34,20 +36,20 @@ def command() -> None:
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
 @target_options
 def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
-    """List PodGroups, and the names of those that pods wait for and that are not there."""
+    """List PodGroups, and the names of missing PodGroups that pods wait for."""
     run(_list(Target.of(options), output or "", everywhere=all_namespaces))
 
 
 async def _list(target: Target, output: str, *, everywhere: bool) -> None:
     from muster.cli.terminal.output import say
-    from muster.insight.podgroups import row
+    from muster.insight.jobs.podgroups import make_row
     from muster.insight.reader.podgroups import pod_groups
     from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
-        found = await pod_groups(session.client, "" if everywhere else session.namespace, say)
+        groups = await pod_groups(session.client, "" if everywhere else session.namespace, say)
     now = RealClock().now()
-    rows = [row(view, now) for view in found]
+    rows = [make_row(view, now) for view in groups]
     if output in ("json", "yaml"):
         from muster.cli.terminal.output import dump
 
@@ -61,22 +63,22 @@ async def _list(target: Target, output: str, *, everywhere: bool) -> None:
         click.echo("no PodGroups", err=True)
 
 
-# Heading, and what stands below it.
+# The field below each heading.
 _COLUMNS = {"NAME": "name", "STATE": "state", "MIN": "minimum", "PODS": "pods", "BOUND": "bound", "RUNNING": "running"}
 _WIDE = {"SUCCEEDED": "succeeded", "FAILED": "failed", "KIND": "kind"}
 
 
 def _print(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
     from muster.cli.terminal.output import terminal_width
-    from muster.insight.text import table
+    from muster.insight.text import format_table
 
     first = {"NAMESPACE": "namespace"} if everywhere else {}
     columns = first | _COLUMNS | (_WIDE if wide else {}) | {"AGE": "age", "REASON": "reason"}
-    cells = [[_cell(each[field], field) for field in columns.values()] for each in rows]
-    click.echo(table(list(columns), cells, width=terminal_width()))
+    cells = [[_format_cell(each[field], field) for field in columns.values()] for each in rows]
+    click.echo(format_table(list(columns), cells, width=terminal_width()))
 
 
-def _cell(value: Any, field: str) -> str:
+def _format_cell(value: Any, field: str) -> str:
     empty = "" if field == "reason" else "-"
     return empty if value is None or value == "" else str(value)
 
@@ -89,7 +91,7 @@ def _cell(value: Any, field: str) -> str:
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options
 def describe(name: str, output: str | None, **options: Any) -> None:
-    """Say what the PodGroup NAME asks for, how each of its pods does, and what was said of it."""
+    """Show what the PodGroup NAME requests, how each of its pods does, and its events."""
     run(_describe(Target.of(options), name, output or ""))
 
 
@@ -99,14 +101,14 @@ async def _describe(target: Target, name: str, output: str) -> None:
     from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
-        documents, there = await described(session.client, session.namespace, name, RealClock().now())
+        documents, names = await described(session.client, session.namespace, name, RealClock().now())
         if not documents:
-            raise click.ClickException(_none(name, session.namespace, there))
+            raise click.ClickException(_explain_missing(name, session.namespace, names))
     click.echo(dump(documents, output) if output else described_lines(documents))
 
 
-def _none(name: str, namespace: str, there: list[str]) -> str:
-    from muster.insight.nearest import nearest
+def _explain_missing(name: str, namespace: str, there: list[str]) -> str:
+    from muster.insight.nearest import find_nearest
 
-    meant = nearest(name, there)
+    meant = find_nearest(name, there)
     return f"there is no PodGroup {name} in namespace {namespace}" + (f"; did you mean {meant}?" if meant else "")

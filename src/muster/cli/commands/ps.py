@@ -1,7 +1,8 @@
-"""`muster ps`: the jobs and what they do."""
+"""`muster ps`: list the jobs and their states."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import click
@@ -12,18 +13,18 @@ from muster.cli.names.examples import examples
 from muster.cli.names.types import name
 from muster.cli.session import connect, run, target_options
 
-# All that `muster.insight.jobstate` knows, in the order of a job's life.
+# All states of `muster.insight.jobs.state`, in the order of a job's life.
 STATES = (
     "Queued", "Checking", "Held", "Suspended", "Pending", "Starting", "Running", "Retrying", "Evicting",
     "Finishing", "Completed", "Failed", "Cancelled", "Deleting",
 )  # fmt: skip
 
-# What a job does not change from.
+# The final states of a job.
 OVER = ("Completed", "Failed", "Cancelled")
-# Of those whose objects have gone.
+# The most deleted jobs to list.
 _PAST = 1_000
 
-# What changes by itself.
+# Fields that change with time alone.
 _TICKING = {"age": "", "runSeconds": None}
 
 
@@ -41,7 +42,7 @@ _TICKING = {"age": "", "runSeconds": None}
 )
 @click.argument("jobs", nargs=-1, type=name, metavar="[JOB]...", shell_complete=names.jobs)
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
-@click.option("-a", "--all", "past", is_flag=True, help="Also jobs whose objects have gone, of the history.")
+@click.option("-a", "--all", "past", is_flag=True, help="Also deleted jobs, from the history.")
 @click.option(
     "--state",
     "states",
@@ -54,23 +55,23 @@ _TICKING = {"age": "", "runSeconds": None}
     "-q", "--queue", metavar="Q", default="", help="Only jobs of this LocalQueue.", shell_complete=names.local_queues
 )
 @click.option("-u", "--user", metavar="NAME", default="", help="Only jobs that this user submitted.")
-@click.option("--trials", is_flag=True, help="Of a sweep, what each of its trials does.")
-@click.option("-w", "--watch", is_flag=True, help="Go on, and show what changes.")
+@click.option("--trials", is_flag=True, help="Show the state of each trial of a sweep.")
+@click.option("-w", "--watch", is_flag=True, help="Keep running, and show changes.")
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
 @target_options
 def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None, **options: Any) -> None:
-    """List jobs, or those that are named, with state, pods, queue, position in it, reason and age."""
+    """List jobs, or the named jobs, with state, pods, queue, position in the queue, reason and age."""
     if trials:
         from muster.cli.actions.trials import show_trials
 
         if watch:
-            raise click.UsageError("--trials shows how trials are now: muster logs -f JOB follows them")
+            raise click.UsageError("--trials cannot watch; follow a sweep with: muster logs -f JOB")
         if all_namespaces or len(options["jobs"]) != 1:
-            raise click.UsageError("--trials shows those of one sweep: muster ps JOB --trials")
+            raise click.UsageError("--trials needs the name of one sweep: muster ps JOB --trials")
         run(show_trials(Target.of(options), options["jobs"][0], options["states"], output or ""))
         return
     if watch and options["past"]:
-        raise click.UsageError("--watch shows what changes, which what --all adds does not")
+        raise click.UsageError("--watch and --all exclude each other: deleted jobs do not change")
     if not watch:
         run(_ps(Target.of(options), options, output or "", everywhere=all_namespaces))
     elif output in (None, "wide"):
@@ -91,10 +92,10 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
         with collector_paused():
             found = await job_rows(session.client, where, now, say)
         if only["past"]:
-            found = await _with_past(session, found, where, now)
+            found = await _add_past(session, found, where, now)
         missing = [one for one in dict.fromkeys(only["jobs"]) if one not in {row["name"] for row in found}]
         if missing:
-            from muster.actions.choices import no_job  # it takes a while to load
+            from muster.actions.choices import no_job  # importing it takes long
 
             for one in missing:
                 say(f"Error: {await no_job(session.client, one, where)}")
@@ -106,24 +107,25 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
         raise click.exceptions.Exit(1)
 
 
-async def _with_past(session: Session, found: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
-    """With the jobs whose objects have gone; in the order of their submission, as the others are."""
+async def _add_past(session: Session, found: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
+    """Return the rows with the jobs whose objects are deleted, in the order of submission."""
     from muster.cli.terminal.output import say
+    from muster.insight.history.runs import Wanted
     from muster.insight.reader.history import history
     from muster.insight.reader.jobs import past_row
-    from muster.insight.runs import Wanted
 
     runs, is_cut = await history(session.client, Wanted(namespace=where), _PAST, say)
     if is_cut:
-        say(f"of those whose objects have gone, only some of the newest {_PAST}: muster history tells of all")
+        say(f"only some of the newest {_PAST} deleted jobs are shown: muster history lists all")
     known = {row["uid"] for row in found}
     past = [past_row(run, now) for run in runs if run.uid not in known]
     return sorted([*found, *past], key=lambda row: (row["submitted"] or now, row["name"]))
 
 
 async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, wide: bool) -> None:
-    """On a terminal all of it, with what goes on before what is over; in a pipe the lines that change."""
-    from muster.actions.watching import Watch
+    """Show all jobs on a terminal, unfinished ones first; print changed rows into a pipe."""
+    from muster.actions.session import describe_outage
+    from muster.actions.watching import Watch, survive_outages
     from muster.api.batch import JOB
     from muster.api.core import POD
     from muster.api.jobset import JOB_SET
@@ -148,7 +150,7 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
 
     async def picture(session: Session, tell: Callable[[str], None]) -> str:
         found = unfinished_first(await rows(session, tell))
-        return _table(found, everywhere=everywhere, wide=wide) if found else "no jobs"
+        return _render_table(found, everywhere=everywhere, wide=wide) if found else "no jobs"
 
     if can_show():
         await show(target, "muster ps", kinds, picture, everywhere=everywhere)
@@ -166,15 +168,19 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
         async def look() -> None:
             is_first = not known
             if found := changed(await rows(session, tell), known):
-                header, _, lines = _table(found, everywhere=everywhere, wide=wide).partition("\n")
+                header, _, lines = _render_table(found, everywhere=everywhere, wide=wide).partition("\n")
                 click.echo(f"{header}\n{lines}" if is_first else lines)
 
         where = "" if everywhere else session.namespace
-        await while_read(Watch(session.client, RealClock(), Random(), kinds, where).run(look))
+        watch = Watch(session.client, RealClock(), Random(), kinds, where)
+        await while_read(watch.run(survive_outages(look, partial(describe_outage, target), say)))
 
 
 def unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is over comes last, the newest of it first: what does not fit a screen is what matters least."""
+    """Return the rows with finished jobs last, the newest of them first.
+
+    A small screen then cuts off the oldest jobs.
+    """
     found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
     for row in rows:
         found[row["state"] in OVER].append(row)
@@ -182,19 +188,19 @@ def unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def changed(rows: Iterable[dict[str, Any]], known: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those that are not as they were known, but for their ages; all are known as they are from then on."""
+    """Return the rows that differ from the known ones in more than their age, and update `known`."""
     now = {(row["namespace"], row["name"]): row for row in rows}
-    found = [row for key, row in now.items() if known.get(key, {}) | _TICKING != row | _TICKING]
-    gone = [row | {"state": "Deleted", "reason": ""} for key, row in known.items() if key not in now]
+    changed_rows = [row for key, row in now.items() if known.get(key, {}) | _TICKING != row | _TICKING]
+    deleted_rows = [row | {"state": "Deleted", "reason": ""} for key, row in known.items() if key not in now]
     known.clear()
     known.update(now)
-    return found + gone
+    return changed_rows + deleted_rows
 
 
 def selected(
     rows: Iterable[dict[str, Any]], jobs: Collection[str], states: Collection[str], queue: str, user: str
 ) -> list[dict[str, Any]]:
-    """Those of these jobs, states, queue and user; empty means any."""
+    """Return the rows with one of these names, states, this queue and user; an empty value matches any."""
     return [
         row
         for row in rows
@@ -216,10 +222,10 @@ def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:
     elif not rows:
         click.echo("no jobs", err=True)
     else:
-        click.echo(_table(rows, everywhere=everywhere, wide=output == "wide"))
+        click.echo(_render_table(rows, everywhere=everywhere, wide=output == "wide"))
 
 
-# Heading, and what stands below it.
+# The field below each heading.
 _COLUMNS = {"NAME": "name", "STATE": "state", "PODS": "pods", "QUEUE": "queue", "POS": "position", "AGE": "age"}
 _WIDE = {
     "SUBMITTED": "submitted", "TIME": "runSeconds", "PRIORITY": "priority", "CLUSTERQUEUE": "clusterQueue",
@@ -227,26 +233,26 @@ _WIDE = {
 }  # fmt: skip
 
 
-def _table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> str:
+def _render_table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> str:
     from muster.cli.terminal.output import terminal_width
-    from muster.insight.text import table
+    from muster.insight.text import format_table
 
     first = {"NAMESPACE": "namespace"} if everywhere else {}
     cluster = {"CLUSTER": "cluster"} if any(row["cluster"] for row in rows) else {}
     owner = {"OWNER": "owner"} if wide or len({row["owner"] for row in rows} - {""}) > 1 else {}
     columns = first | _COLUMNS | cluster | owner | (_WIDE if wide else {}) | {"REASON": "reason"}
     cells = [row | {"pods": f"{row['ready']}/{row['wanted']}", "nodes": ",".join(row["nodes"])} for row in rows]
-    lines = [[_cell(row[field], field) for field in columns.values()] for row in cells]
-    return table(list(columns), lines, width=terminal_width())
+    lines = [[_format_cell(row[field], field) for field in columns.values()] for row in cells]
+    return format_table(list(columns), lines, width=terminal_width())
 
 
-def _cell(value: Any, field: str) -> str:
+def _format_cell(value: Any, field: str) -> str:
     if value is None or value == "":
         return "" if field == "reason" else "-"
     if field == "submitted":
         return f"{value.astimezone():%Y-%m-%d %H:%M:%S}"
     if field in ("owner", "runSeconds"):
-        from muster.insight.text import plain, rough
+        from muster.insight.text import escape_controls, format_duration
 
-        return rough(value) if field == "runSeconds" else plain(value)
+        return format_duration(value) if field == "runSeconds" else escape_controls(value)
     return str(value)

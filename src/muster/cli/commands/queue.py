@@ -1,4 +1,4 @@
-"""`muster queue`: look at queues, stop and resume them, make new ones, change and delete them."""
+"""`muster queue`: list, stop, resume, create, change and delete queues."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -42,14 +42,14 @@ def command() -> None:
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
 @target_options
 def list_(all_namespaces: bool, output: str | None, **options: Any) -> None:
-    """List ClusterQueues with their quotas, what is used of them and what is borrowed, then LocalQueues."""
+    """List ClusterQueues with their quotas, and how much of each is used and borrowed, then LocalQueues."""
     run(_list(Target.of(options), output or "", everywhere=all_namespaces))
 
 
 async def _list(target: Target, output: str, *, everywhere: bool) -> None:
     from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
     from muster.cli.terminal.output import say
-    from muster.insight.quotas import cluster_queue_row, local_queue_row, written
+    from muster.insight.quota.queues import format_row, make_cluster_queue_row, make_local_queue_row
     from muster.insight.reader.clusters import destinations
     from muster.insight.reader.queues import list_or_say
 
@@ -57,12 +57,12 @@ async def _list(target: Target, output: str, *, everywhere: bool) -> None:
         local = (await session.client.list(LOCAL_QUEUE, "" if everywhere else session.namespace)).items
         cluster = await list_or_say(session.client, CLUSTER_QUEUE, "", say, "ClusterQueues")
         sent = await destinations(session.client, cluster or ())
-    rows = [row | {"clusters": sent.get(row["name"], ())} for row in map(cluster_queue_row, cluster or ())]
-    locals_ = [local_queue_row(queue) for queue in local]
+    rows = [row | {"clusters": sent.get(row["name"], ())} for row in map(make_cluster_queue_row, cluster or ())]
+    locals_ = [make_local_queue_row(queue) for queue in local]
     if output in ("json", "yaml"):
         from muster.cli.terminal.output import dump
 
-        click.echo(dump({"clusterQueues": [written(row) for row in rows], "localQueues": locals_}, output))
+        click.echo(dump({"clusterQueues": [format_row(row) for row in rows], "localQueues": locals_}, output))
     elif output == "name":
         for row in rows:
             click.echo(f"clusterqueue/{row['name']}")
@@ -78,23 +78,23 @@ async def _list(target: Target, output: str, *, everywhere: bool) -> None:
 
 def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> None:
     from muster.cli.terminal.output import terminal_width
-    from muster.insight.quotas import resources_of, usage_cell
-    from muster.insight.text import table
+    from muster.insight.quota.queues import format_usage, list_resources
+    from muster.insight.text import format_table
 
     if rows:
-        resources = resources_of(rows, everything=wide)
+        resources = list_resources(rows, everything=wide)
         header = ["CLUSTERQUEUE", "COHORT", "STATE", "PENDING", "ADMITTED", *(r.upper() for r in resources)]
         sends = any(row["clusters"] for row in rows)
         header += ["CLUSTERS"] if sends else []
         cells = [
             [row["name"], row["cohort"] or "-", row["state"], str(row["pending"]), str(row["admitted"])]
-            + [usage_cell(row, resource) for resource in resources]
+            + [format_usage(row, resource) for resource in resources]
             + ([",".join(row["clusters"]) or "-"] if sends else [])
             + ([row["strategy"], row["message"]] if wide else [])
             for row in rows
         ]
         width = terminal_width() if wide else 0
-        click.echo(table(header + (["STRATEGY", "MESSAGE"] if wide else []), cells, width=width))
+        click.echo(format_table(header + (["STRATEGY", "MESSAGE"] if wide else []), cells, width=width))
     if rows and local:
         click.echo()
     if local:
@@ -106,7 +106,7 @@ def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywher
             + ([row["message"]] if wide else [])
             for row in local
         ]
-        click.echo(table(header, cells, width=terminal_width() if wide else 0))
+        click.echo(format_table(header, cells, width=terminal_width() if wide else 0))
 
 
 @command.command(
@@ -117,17 +117,17 @@ def _print(rows: list[dict[str, Any]], local: list[dict[str, Any]], *, everywher
     ),
 )
 @click.argument("name", type=name, shell_complete=names.queues)
-@click.option("--drain", is_flag=True, help="Stop what runs, too; it queues again.")
+@click.option("--drain", is_flag=True, help="Also stop running jobs, which queue again.")
 @_CLUSTER
 @target_options
 def stop(name: str, drain: bool, cluster: bool, **options: Any) -> None:
-    """Let nothing start from queue NAME any more; what runs goes on, unless --drain is given."""
+    """Keep jobs from starting from queue NAME; running jobs go on, unless --drain is given."""
     policy = "HoldAndDrain" if drain else "Hold"
     run(_set_policy(Target.of(options), name, policy, cluster=cluster))
 
 
 @command.command(
-    epilog=examples("muster queue resume vision"),
+    epilog=examples("muster queue resume vision", "muster queue resume vision --cluster      # the ClusterQueue"),
 )
 @click.argument("name", type=name, shell_complete=names.queues)
 @_CLUSTER
@@ -157,24 +157,26 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
 @click.option("--memory", metavar="Q", type=memory, help="Memory, as 32Gi.")
 @click.option("--gpus", metavar="N", type=quantity, help="GPUs (nvidia.com/gpu).")
 @click.option("--quota", metavar=_LIMIT, multiple=True, help="Any other resource; repeatable.")
-@click.option("--flavor", metavar="F", default="default-flavor", show_default=True, help="The ResourceFlavor.")
-@click.option("--cohort", metavar="C", default="", help="Share what is unused with the other queues of cohort C.")
+@click.option(
+    "--flavor", metavar="F", default="", help="The ResourceFlavor. [default: muster-nodes, or default-flavor]"
+)
+@click.option("--cohort", metavar="C", default="", help="Share unused quota with the other queues of cohort C.")
 @click.option("--borrow", metavar=_LIMIT, multiple=True, help="Borrow at most so much; repeatable.")
 @click.option("--lend", metavar=_LIMIT, multiple=True, help="Lend at most so much; repeatable.")
-@click.option("--strict", is_flag=True, help="StrictFIFO: who does not fit blocks those behind.")
+@click.option("--strict", is_flag=True, help="StrictFIFO: a job that does not fit blocks those behind it.")
 @click.option(
     "--preempt",
     type=click.Choice(_WITHIN),
     default="LowerPriority",
     show_default=True,
-    help="Whom its jobs may displace in this queue.",
+    help="Which jobs of this queue its own may preempt.",
 )
 @click.option(
     "--reclaim",
     type=click.Choice(_RECLAIM),
     default="Any",
     show_default=True,
-    help="From whom it takes back what it lent.",
+    help="Which borrowers it may preempt to take back its quota.",
 )
 @click.option("--weight", metavar="W", default="", help="For fair sharing.")
 @click.option("--no-local", is_flag=True, help="Make no LocalQueue.")
@@ -182,15 +184,15 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), default="yaml", help="Form of --dry-run.")
 @target_options
 def create(name: str, **options: Any) -> None:
-    """Make a ClusterQueue NAME with its own quota, and a LocalQueue NAME in the namespace through which it is used.
+    """Create a ClusterQueue NAME with its own quota, and a LocalQueue NAME in the namespace for its jobs.
 
-    Jobs may ask only for resources that the queue has a quota of.
+    Jobs may request only resources of which the queue has a quota.
     """
     target = Target.of(options)
     if options["dry_run"]:
         from muster.cli.terminal.output import dump
 
-        made = _documents(name, target.namespace or "default", options)
+        made = _make_documents(name, target.namespace or "default", options)
         if options["output"] == "json":
             click.echo(dump({"apiVersion": "v1", "kind": "List", "items": made}, "json"))
         else:
@@ -201,8 +203,10 @@ def create(name: str, **options: Any) -> None:
 
 async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
     async with connect(target) as session:
-        made = _documents(name, session.namespace, options)
-        # All of it is checked before any of it is stored.
+        if not options["flavor"]:
+            options |= {"flavor": await _find_nodes_flavor(session)}
+        made = _make_documents(name, session.namespace, options)
+        # All objects are checked before the first one is stored.
         for document in made:
             await _submit(session, document, dry_run=True)
         for document in made:
@@ -210,8 +214,20 @@ async def _create(target: Target, name: str, options: dict[str, Any]) -> None:
                 click.echo(f"{document['kind'].lower()}/{document['metadata']['name']} created")
 
 
+async def _find_nodes_flavor(session: Session) -> str:
+    """Return the flavor of the queue that a fresh embedded cluster has; "" if there is none."""
+    from muster.api.kueue import RESOURCE_FLAVOR
+    from muster.api.ours.embedded import NODES_FLAVOR
+    from muster.runtime.refusals import ignoring
+
+    with ignoring("Forbidden"):  # creating the queue then fails with the same error
+        if await session.client.find(RESOURCE_FLAVOR, NODES_FLAVOR) is not None:
+            return NODES_FLAVOR
+    return ""
+
+
 async def _submit(session: Session, document: dict[str, Any], *, dry_run: bool) -> bool:
-    """Whether it is new; only the flavor may be there already."""
+    """Create an object; return whether it is new. Only the flavor may exist already."""
     from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
     from muster.api.status import ApiError
 
@@ -226,24 +242,26 @@ async def _submit(session: Session, document: dict[str, Any], *, dry_run: bool) 
     return True
 
 
-def _documents(name: str, namespace: str, options: dict[str, Any]) -> list[dict[str, Any]]:
-    from muster.cli.actions.newqueue import NewQueue, documents
+def _make_documents(name: str, namespace: str, options: dict[str, Any]) -> list[dict[str, Any]]:
+    from muster.cli.actions.newqueue import USUAL_FLAVOR, NewQueue, documents
 
-    quotas = _quotas(options)
+    quotas = _parse_quotas(options)
     if not quotas:
         raise click.UsageError("a queue needs a quota: --cpu, --memory, --gpus or --quota RESOURCE=QUANTITY")
-    borrowing, lending = _pairs(options["borrow"], "--borrow"), _pairs(options["lend"], "--lend")
+    borrowing, lending = _parse_pairs(options["borrow"], "--borrow"), _parse_pairs(options["lend"], "--lend")
     if (borrowing or lending) and not options["cohort"]:
         raise click.UsageError("--borrow and --lend mean nothing without --cohort")
     for resource in (*borrowing, *lending):
         if resource not in quotas:
-            raise click.UsageError(f"a limit of {resource} needs a quota of it, if only 0: --quota {resource}=0")
+            raise click.UsageError(
+                f"a limit of {resource} needs a quota of that resource, which may be 0: --quota {resource}=0"
+            )
     return documents(
         NewQueue(
             name=name,
             quotas=quotas,
             namespace="" if options["no_local"] else namespace,
-            flavor=options["flavor"],
+            flavor=options["flavor"] or USUAL_FLAVOR,
             cohort=options["cohort"],
             borrowing=borrowing,
             lending=lending,
@@ -269,21 +287,23 @@ def _documents(name: str, namespace: str, options: dict[str, Any]) -> list[dict[
 @click.option("--memory", metavar="Q", type=memory, help="Memory, as 64Gi.")
 @click.option("--gpus", metavar="N", type=quantity, help="GPUs (nvidia.com/gpu).")
 @click.option("--quota", metavar=_LIMIT, multiple=True, help="Any other resource; repeatable.")
-@click.option("--flavor", metavar="F", default="", help="Of this ResourceFlavor, if there are several.")
+@click.option(
+    "--flavor", metavar="F", default="", help="Change the quota of this ResourceFlavor, if there are several."
+)
 @click.option("--cohort", metavar="C", type=name, help="Share with the queues of cohort C from now on.")
 @click.option("--no-cohort", is_flag=True, help="Share with no others; borrow and lend limits go with that.")
 @click.option("--borrow", metavar=_LIMIT, multiple=True, help="Borrow at most so much, or RES=unlimited; repeatable.")
 @click.option("--lend", metavar=_LIMIT, multiple=True, help="Lend at most so much, or RES=unlimited; repeatable.")
-@click.option("--strict/--no-strict", default=None, help="StrictFIFO: who does not fit blocks those behind.")
-@click.option("--preempt", type=click.Choice(_WITHIN), help="Whom its jobs may displace in this queue.")
-@click.option("--reclaim", type=click.Choice(_RECLAIM), help="From whom it takes back what it lent.")
+@click.option("--strict/--no-strict", default=None, help="StrictFIFO: a job that does not fit blocks those behind it.")
+@click.option("--preempt", type=click.Choice(_WITHIN), help="Which jobs of this queue its own may preempt.")
+@click.option("--reclaim", type=click.Choice(_RECLAIM), help="Which borrowers it may preempt to take back its quota.")
 @click.option("--weight", metavar="W", default="", help="For fair sharing.")
-@click.option("--dry-run", is_flag=True, help="Let the server check it, print what it would be, and store nothing.")
+@click.option("--dry-run", is_flag=True, help="Let the server check the change, print the result, and store nothing.")
 @target_options
 def edit(name: str, dry_run: bool, **options: Any) -> None:
-    """Change what is given of ClusterQueue NAME; all else stays as it is, and so does what runs.
+    """Change the given fields of ClusterQueue NAME; all other fields stay, and running jobs go on.
 
-    Where its jobs hold more than the new quota, nothing more starts from it until enough of them have ended.
+    If the jobs of the queue hold more than the new quota, no more jobs start from it until enough of them have ended.
     """
     from dataclasses import replace
 
@@ -291,20 +311,20 @@ def edit(name: str, dry_run: bool, **options: Any) -> None:
 
     target = Target.of(options)
     if options["no_cohort"] and options["cohort"]:
-        raise click.UsageError("only one of --cohort and --no-cohort can be meant")
-    wanted = _edited(options)
+        raise click.UsageError("--cohort and --no-cohort exclude each other")
+    wanted = _make_edit(options)
     if replace(wanted, flavor="") == QueueEdit():
-        raise click.UsageError("say what is to be another way, as --cpu 12")
+        raise click.UsageError("name a change, such as --cpu 12")
     run(_edit(target, name, wanted, dry_run=dry_run))
 
 
-def _edited(options: dict[str, Any]) -> "QueueEdit":
+def _make_edit(options: dict[str, Any]) -> "QueueEdit":
     from muster.cli.actions.editedqueue import UNLIMITED, QueueEdit
 
     return QueueEdit(
-        quotas=_quotas(options),
-        borrowing=_pairs(options["borrow"], "--borrow", UNLIMITED),
-        lending=_pairs(options["lend"], "--lend", UNLIMITED),
+        quotas=_parse_quotas(options),
+        borrowing=_parse_pairs(options["borrow"], "--borrow", UNLIMITED),
+        lending=_parse_pairs(options["lend"], "--lend", UNLIMITED),
         flavor=options["flavor"],
         cohort="" if options["no_cohort"] else options["cohort"],
         strict=options["strict"],
@@ -327,7 +347,7 @@ async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool
         except ValueError as error:
             raise click.ClickException(f"{name}: {error}") from None
     if after is None:
-        click.echo(f"clusterqueue/{name} is so already")
+        click.echo(f"clusterqueue/{name} is unchanged")
     else:
         click.echo(dump(after["spec"], "yaml") if dry_run else f"clusterqueue/{name} changed")
 
@@ -340,9 +360,10 @@ async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @target_options
 def delete(name: str, yes: bool, **options: Any) -> None:
-    """Delete ClusterQueue NAME with all LocalQueues that lead to it, or else LocalQueue NAME of the namespace.
+    """Delete ClusterQueue NAME with all its LocalQueues, or else LocalQueue NAME of the namespace.
 
-    Who still uses it is listed before the question. Jobs that run go on; those that wait do not start any more.
+    The command lists the jobs that use the queue before it asks. Running jobs go on; waiting jobs do not start any
+    more.
     """
     from muster.actions import queues
     from muster.cli.terminal.asking import agreed
@@ -366,14 +387,14 @@ def delete(name: str, yes: bool, **options: Any) -> None:
     run(act(found))
 
 
-def _quotas(options: dict[str, Any]) -> dict[str, str]:
+def _parse_quotas(options: dict[str, Any]) -> dict[str, str]:
     named = {"cpu": "cpu", "memory": "memory", "gpus": "nvidia.com/gpu"}
     given = {resource: options[option] for option, resource in named.items() if options[option]}
-    return given | _pairs(options["quota"], "--quota")
+    return given | _parse_pairs(options["quota"], "--quota")
 
 
-def _pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, str]:
-    """By resource its quantity, or that word."""
+def _parse_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, str]:
+    """Return the quantity, or that word, of each resource."""
     found = {}
     for text in texts:
         resource, given, amount = text.partition("=")

@@ -1,4 +1,4 @@
-"""`muster release`: let what was held go on."""
+"""`muster release`: release held jobs and queues."""
 
 from typing import Any
 

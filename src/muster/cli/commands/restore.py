@@ -1,4 +1,4 @@
-"""`muster restore`: let the embedded cluster begin with what a backup holds."""
+"""`muster restore`: start the embedded cluster from a backup."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ from muster.cli.session import data_option
 @click.option("--force", is_flag=True, help="Also if there is a cluster already: its files are kept aside.")
 @data_option
 def command(file: Path, force: bool, data: str) -> None:
-    """Let the next `muster up` begin with the objects and the keys in FILE, which `muster backup` has made."""
+    """Let the next `muster up` start with the objects and the keys in FILE, which `muster backup` has written."""
     from muster.cluster import backups
     from muster.cluster.store import DataDirectoryError
     from muster.cluster.store.integrity import archive

@@ -1,4 +1,4 @@
-"""`muster retry`: run again what of a sweep has failed."""
+"""`muster retry`: retry the failed trials of a sweep."""
 
 import click
 
@@ -16,9 +16,9 @@ from muster.cli.session import connect, run, target_options
 @click.option("--name", "new", metavar="N", default="", help="Name of the new job (default: from that of JOB).")
 @target_options
 def command(job: str, new: str, **options: str) -> None:
-    """Run those trials of the sweep JOB again that have not succeeded, and print the name of the new sweep.
+    """Retry the trials of the sweep JOB that have not succeeded, and print the name of the new sweep.
 
-    They have the indexes, and values, that they had. JOB stays as it is.
+    The trials keep their indexes and values. JOB stays unchanged.
     """
     run(_retry(Target.of(options), job, new))
 
@@ -34,7 +34,7 @@ async def _retry(target: Target, name: str, new: str) -> None:
     async with connect(target) as session:
         made = await retry(session.client, name, session.namespace, new, Ids())
     if made is None:
-        say(f"all trials of {name} have succeeded: there is none to run again")
+        say(f"all trials of {name} have succeeded: there is none to retry")
         return
     click.echo(made.name)
     say(f"{len(made.trials)} of {made.of} trials again; follow it: muster logs -f {made.name}")

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from muster.actions.gang import Gang
     from muster.cli.actions.interrupting import Cancelling
     from muster.cli.terminal.liveline import LiveLine
-    from muster.insight.jobstate import Ending, Verdict
+    from muster.insight.jobs.state import Ending, Verdict
     from muster.insight.record import JobRecord
 
 _STDIN = 0
 
 
 class _Run(click.Command):
-    """Reads the options before the command; what looks like one of them after it is the command's, which is said."""
+    """The command `run`; it warns about its own options that follow the user's command, to which they belong."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         args, behind_colons = split(args)
@@ -65,6 +65,7 @@ class _Run(click.Command):
         "muster run --array 0-99%8 -- python trial.py",
         "muster run --grid lr=0.1,0.01 -- python trial.py --lr {lr}",
         "muster run --time 2h --retries 3 job.sh",
+        "muster run --workers 8 -- mpirun python a.py",
         "muster run --workers 4 --dry-run -- python train.py > train.yaml",
     ),
 )
@@ -74,20 +75,23 @@ class _Run(click.Command):
 def command(arguments: tuple[str, ...], **options: Any) -> None:
     """Run COMMAND on every worker, all together or not at all, and return its exit code.
 
-    COMMAND begins once all workers have started. Each finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT
-    in its environment, and one with a role also MUSTER_ROLE, MUSTER_ROLE_RANK and MUSTER_ROLE_SIZE; in an elastic job,
-    the file $MUSTER_WORLD tells it of new sizes. Without a running cluster, one is started for as long as the command
-    runs. Ctrl-C ends the job gracefully.
+    COMMAND begins once all workers have started. Each worker finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
+    MASTER_PORT in its environment; a worker with a role also finds MUSTER_ROLE, MUSTER_ROLE_RANK and MUSTER_ROLE_SIZE.
+    In an elastic job, the file $MUSTER_WORLD holds the current size. Without a running cluster, Muster starts one for
+    as
+    long as the command runs. Ctrl-C ends the job gracefully.
 
-    COMMAND may be a script with lines such as #MUSTER --workers 4, or - for one on the standard input.
+    If COMMAND is mpirun, rank 0 alone runs it, and it starts its processes on all workers.
+
+    COMMAND may be a script with lines such as #MUSTER --workers 4, or - for a script on the standard input.
     """
     target = Target.of(options)
     if target.namespace.isdecimal() or (target.namespace == "p" and arguments[0].isdecimal()):  # -n 4, -np 4
         raise click.BadParameter(f"{target.namespace} is a namespace; did you mean --workers?", param_hint="-n")
     if options["output"] and not options["dry_run"]:
-        raise click.UsageError("-o is the form of --dry-run; without that there is nothing to print")
+        raise click.UsageError("-o needs --dry-run: without it there is nothing to print")
     if options["dry_run"]:
-        classes = run(_looked_up(options["priority"], target))
+        classes = run(_find_priority_classes(options["priority"], target))
         _print(arguments, options | classes, target)
         return
     options |= {"stdin": _passes_stdin(options), "insists": options["stdin"] is True}
@@ -95,20 +99,20 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
 
 
 def _passes_stdin(options: dict[str, Any]) -> bool:
-    """Whether the job gets our standard input. Raises `click.UsageError` where it is asked for and cannot."""
+    """Return whether the job gets our standard input. Raises `click.UsageError` if it is requested and impossible."""
     from muster.cli.terminal.output import say
     from muster.cli.terminal.stdin import can_come, is_there
 
-    asked = options["stdin"]
+    choice = options["stdin"]
     if options["script"] is not None and options["script"].by_input:
-        if asked:
-            raise click.UsageError("--stdin: what came by the standard input is the script")
+        if choice:
+            raise click.UsageError("--stdin: the standard input is the script")
         return False
     sweeps = bool(options["array"] or options["grid"])
     kind = "detached" if options["detach"] else "elastic" if options["elastic"] else "a sweep" if sweeps else ""
-    if asked is False or not (asked or can_come(_STDIN)):
+    if choice is False or not (choice or can_come(_STDIN)):
         return False
-    if kind and asked:
+    if kind and choice:
         raise click.UsageError(f"--stdin: nothing reads the standard input of a job that is {kind}")
     if kind and is_there(_STDIN):
         say(f"the standard input is not passed on, as the job is {kind} (--no-stdin)")
@@ -120,7 +124,7 @@ async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target
 
     if has_cluster(target):
         async with connect(target) as session:
-            if session.where:  # it may be one that the user has forgotten about
+            if session.where:  # the user may have forgotten about this cluster
                 say(f"cluster: {session.where}")
             return await _submit(session, arguments, options)
     if options["detach"]:
@@ -140,20 +144,26 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     from muster.insight.reader.clusters import sends_away
     from muster.insight.reader.queues import is_embedded
 
-    # A Job may name what is not there, and would wait for ever: in no queue, or for pods that may not be made.
+    # A Job that names a missing queue or priority class would wait for ever.
     embedded = await is_embedded(session.client)
     queue = await queue_to_name(session.client, session.namespace, options["queue"], embedded=embedded)
     options = options | {"queue": queue} | await priority_classes(session.client, options["priority"])
     if options["stdin"] and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
-        options = options | {"stdin": _comes_along(options)}
-    gang = _gang(arguments, options, session.namespace, on_this_machine=embedded)
+        _warn_of_unread_input(options)
+        options = options | {"stdin": False}
+    gang = _make_gang(arguments, options, session.namespace, on_this_machine=embedded)
     await check_secrets(session.client, session.namespace, gang.secrets)
+    if gang.mpi and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
+        raise click.UsageError("mpirun over several workers needs a Secret, which is not copied to another cluster")
     named, detach = bool(options["name"]), options["detach"]
-    return await _interruptible(session, gang, named=named, detach=detach, embedded=embedded)
+    return await _submit_interruptibly(session, gang, named=named, detach=detach, embedded=embedded)
 
 
-def _comes_along(options: dict[str, Any]) -> bool:
-    """That no input reaches a worker cluster, to who has some. Raises `click.UsageError` if it is insisted on."""
+def _warn_of_unread_input(options: dict[str, Any]) -> None:
+    """Warn if there is input, which does not reach a job in a worker cluster.
+
+    Raises `click.UsageError` if the user insists on the input.
+    """
     from muster.cli.terminal.output import say
     from muster.cli.terminal.stdin import is_there
 
@@ -161,11 +171,10 @@ def _comes_along(options: dict[str, Any]) -> bool:
         raise click.UsageError("--stdin: nothing reads the standard input of a job that runs in another cluster")
     if is_there(_STDIN):
         say("the standard input is not passed on, as the job runs in another cluster (--no-stdin)")
-    return False
 
 
-async def _interruptible(session: Session, gang: "Gang", *, named: bool, detach: bool, embedded: bool) -> int:
-    """Submit the gang and stay with it; from the first request on Ctrl-C cancels the job, and again leaves at once."""
+async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, detach: bool, embedded: bool) -> int:
+    """Submit the gang and stay with it. The first signal to end cancels the job, and the next one leaves at once."""
     from muster.actions.cancelling import cancel
     from muster.actions.submitting import submit
     from muster.api.status import ApiError
@@ -177,7 +186,7 @@ async def _interruptible(session: Session, gang: "Gang", *, named: bool, detach:
     submitting = asyncio.create_task(submit(session.client, gang, say, named=named and not session.own), name="submit")
 
     async def end() -> None:
-        await asyncio.wait({submitting})  # only the answer says whether there is a job
+        await asyncio.wait({submitting})  # only the server's answer says whether the job exists
         if not submitting.cancelled() and submitting.exception() is None:
             await cancel(session.client, gang.name, gang.namespace, delete=session.own)
 
@@ -188,7 +197,7 @@ async def _interruptible(session: Session, gang: "Gang", *, named: bool, detach:
     line = LiveLine()
     cancelling = Cancelling(gang.name, end, leave, line.say)
     staying = asyncio.create_task(_stay(session, gang, submitting, cancelling, line, detach=detach, embedded=embedded))
-    with _told(cancelling.interrupt), line:
+    with _handling_signals(cancelling.interrupt), line:
         try:
             ending = await staying
         except asyncio.CancelledError:
@@ -198,10 +207,10 @@ async def _interruptible(session: Session, gang: "Gang", *, named: bool, detach:
         except ApiError as error:
             if not (cancelling.begun and error.code == 404):
                 raise
-            return cancelling.code  # it was gone before it could be looked at
+            return cancelling.code  # the job was deleted before it could be followed
         except OutputError:
             if not detach:
-                await end()  # as a program ends that writes to a pipe without a reader
+                await end()  # a program that writes to a pipe without a reader ends, too
             raise
         finally:
             await cancelling.close()
@@ -212,21 +221,24 @@ async def _interruptible(session: Session, gang: "Gang", *, named: bool, detach:
     return ending.code
 
 
-def _gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> "Gang":
-    """What is asked for, with a word on what is perhaps not meant. Raises `click.ClickException` if it cannot be."""
+def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> "Gang":
+    """Return the gang.
+
+    Warn about options that the user may not mean. Raises `click.ClickException` if they are invalid.
+    """
     from muster.actions.workers import overridden
     from muster.cli.actions.asked import gang_asked
     from muster.cli.terminal.output import say
 
     gang = gang_asked(arguments, options, namespace, on_this_machine=on_this_machine)
     if names := overridden(gang):
-        say(f"--env {', '.join(names)}: your value takes the place of what muster run gives each worker")
+        say(f"--env {', '.join(names)}: your value replaces the one that muster run gives each worker")
     return gang
 
 
 @contextmanager
-def _told(interrupt: Callable[[int], None]) -> Iterator[None]:
-    """Hand over the signals that ask this command to end."""
+def _handling_signals(interrupt: Callable[[int], None]) -> Iterator[None]:
+    """Call `interrupt` with each signal that asks this command to end."""
     loop, signals = asyncio.get_running_loop(), unignored()
     for number in signals:
         loop.add_signal_handler(number, interrupt, number)
@@ -247,25 +259,25 @@ async def _stay(
     detach: bool,
     embedded: bool,
 ) -> "Ending":
-    """Say what there is to say of the job, and stay until it ends; a detached one is left unless it is cancelled."""
+    """Report the progress of the job until it ends; leave a detached job, unless it is being cancelled."""
     from muster.cli.terminal.output import say
-    from muster.insight.jobstate import OPEN, Ending
+    from muster.insight.jobs.state import OPEN, Ending
     from muster.insight.reader.queues import is_simulated
 
     created = await submitting
     if embedded and not session.own and await is_simulated(session.client):
-        say("the nodes of this cluster are simulated: nothing is run")
+        say("the nodes of this cluster are simulated: they run no programs")
     asks = any(role.cpus or role.memory or role.gpus for role in gang.parts)
-    # To find out takes as long as to submit: one worker that asks for nothing fits into any cluster of our own.
-    looks = asks or (session.own and gang.most_workers > 1)
-    found = await _foresee(session, created) if looks and (session.own or detach) else OPEN
-    said = f"{gang.name} {found.sentence}" if found.sentence else ""
-    if session.own and found.text:
-        raise click.ClickException(said)  # what a cluster that goes with the command has no room for never starts
+    # The forecast takes as long as the submission, and one worker without requests fits into any embedded cluster.
+    needs_forecast = asks or (session.own and gang.most_workers > 1)
+    verdict = await _foresee(session, created) if needs_forecast and (session.own or detach) else OPEN
+    forecast = f"{gang.name} {verdict.sentence}" if verdict.sentence else ""
+    if session.own and verdict.text:
+        raise click.ClickException(forecast)  # a cluster of the command's own never gets more room
     if detach and not cancelling.begun:
         click.echo(gang.name)
-        if said:
-            say(said)
+        if forecast:
+            say(forecast)
         name = gang.name
         say(f"follow it:  muster logs -f {name}\nlook at it:  muster ps\nstop it:    muster cancel {name}")
         return Ending(0, "")
@@ -273,7 +285,7 @@ async def _stay(
 
 
 async def _foresee(session: Session, job: "JobRecord") -> "Verdict":
-    from muster.actions.foresight import foresee  # it takes a while to load
+    from muster.actions.foresight import foresee  # importing it takes long
 
     return await foresee(session, job)
 
@@ -314,8 +326,8 @@ async def _follow(session: Session, gang: "Gang", job: "JobRecord", line: "LiveL
     return ending
 
 
-async def _looked_up(priority: str, target: Target) -> dict[str, str]:
-    """Which kind of class is meant; without a cluster to ask, a PriorityClass, which every cluster knows."""
+async def _find_priority_classes(priority: str, target: Target) -> dict[str, str]:
+    """Return which kind of priority class is meant; without a cluster a PriorityClass, which every cluster has."""
     from muster.actions.choices import priority_classes
 
     if not priority or not has_cluster(target):
@@ -326,11 +338,15 @@ async def _looked_up(priority: str, target: Target) -> dict[str, str]:
 
 def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) -> None:
     from muster.actions.manifests import job, jobset, service
+    from muster.actions.mpi import secret
     from muster.cli.terminal.output import dump
+    from muster.mpi.identity import make_identity
+    from muster.runtime.clock import RealClock
 
-    gang = _gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
+    gang = _make_gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
     names = [] if gang.sweep is not None else [service(gang)]
-    documents = [*names, job(gang)] if gang.is_job else [jobset(gang)]
+    secrets = [secret(gang, make_identity(RealClock().now()))] if gang.mpi else []
+    documents = secrets + ([*names, job(gang)] if gang.is_job else [jobset(gang)])
     if options["output"] == "json":
         whole = {"apiVersion": "v1", "kind": "List", "items": documents} if len(documents) > 1 else documents[0]
         click.echo(dump(whole, "json"))

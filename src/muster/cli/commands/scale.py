@@ -16,11 +16,18 @@ from muster.cli.session import connect, run, target_options
 )
 @click.argument("job", type=name, shell_complete=names.jobs)
 @click.argument("workers", type=click.IntRange(0, 100_000))  # api.batch.MAX_PARALLELISM, which is imported late
-@click.option("--role", metavar="NAME", default="", help="Of a job with several roles, the one that is meant.")
-@click.option("--force", is_flag=True, help="Also below MIN of an elastic job, and to 0, which completes it.")
+@click.option("--role", metavar="NAME", default="", help="The role to change, in a job with several roles.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also a job that is not elastic, below MIN of an elastic job, and to 0, which completes it.",
+)
 @target_options
 def command(job: str, workers: int, role: str, force: bool, **options: Any) -> None:
-    """Give JOB that many workers: an Indexed one grows and shrinks at its highest indexes."""
+    """Change the number of workers of JOB; an Indexed job grows and shrinks at its highest indexes.
+
+    A gang of `muster run` changes size only with --elastic: its other workers have a fixed RANK and WORLD_SIZE.
+    """
     run(_scale(Target.of(options), job, workers, role, force=force))
 
 

@@ -1,4 +1,4 @@
-"""`muster shell`: an interactive pod, through the queue."""
+"""`muster shell`: open an interactive pod, through the queue."""
 
 import sys
 from typing import Any
@@ -37,10 +37,11 @@ from muster.cli.session import connect, run, target_options
 @target_options
 @click.argument("arguments", nargs=-1, metavar="[-- COMMAND...]", shell_complete=names.files)
 def command(arguments: tuple[str, ...], **options: Any) -> None:
-    """Wait for a place in the queue, and be in a shell there, or another COMMAND, on this terminal.
+    """Wait for a place in the queue, and open a shell there, or another COMMAND, on this terminal.
 
-    It has what it asks for until it ends, and ends with the terminal; its job is then deleted. Ctrl-C goes to what runs
-    in it; before it has begun, it gives up. The exit code is the shell's.
+    The shell keeps what it requests until it ends. It ends with the terminal, and its job is then deleted. Ctrl-C goes
+    to
+    the program in the shell; before the shell has started, Ctrl-C gives up. The exit code is the shell's.
     """
     from muster.cli.terminal.remote import is_terminal
 
@@ -74,7 +75,7 @@ async def _submit(session: Session, arguments: tuple[str, ...], options: dict[st
     queue = await queue_to_name(client, namespace, options["queue"], embedded=embedded)
     if await sends_away(client, namespace, queue or DEFAULT_QUEUE):
         raise click.UsageError(
-            "jobs of this queue run in other clusters, where no terminal leads; name another --queue"
+            "jobs of this queue run in other clusters, which no terminal reaches; name another --queue"
         )
     options = options | {"queue": queue} | await priority_classes(client, options["priority"])
     gang = shell(arguments, options, namespace, on_this_machine=embedded)

@@ -1,8 +1,9 @@
-"""`muster status`: is the cluster well?"""
+"""`muster status`: check the health of the cluster."""
 
 import os
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,13 +13,19 @@ from muster.actions.session import Target, has_cluster, names_another
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, run, target_options
 
+# How many cordoned nodes the line of nodes names.
+_MOST_NAMES = 5
+
 
 @click.command(
     epilog=examples("muster status"),
 )
 @target_options
 def command(**options: Any) -> None:
-    """Say whether the cluster runs, how its nodes are, and what its jobs do. Exit code 1 if it is not well."""
+    """Say whether the cluster runs, how its nodes are, and what its jobs do. The exit code is 1 if it is unhealthy.
+
+    A cluster is unhealthy if a node is not ready, or if no node takes pods as all are cordoned.
+    """
     target = Target.of(options)
     home = Home.find(os.environ)
     if not has_cluster(target):
@@ -55,12 +62,22 @@ async def _status(target: Target, home: Home) -> int:
     pid = None if names_another(target, home) else home.server_pid()
     click.echo(f"server   {version}" + (f", process {pid}, data in {home.path}" if pid else ""))
     well = sum(map(is_ready, nodes or ()))
+    cordoned = [node.metadata.name for node in nodes or () if node.spec.unschedulable]
+    takes_pods = not nodes or any(is_ready(node) and not node.spec.unschedulable for node in nodes)
     if nodes is not None:
-        click.echo(f"nodes    {well} of {len(nodes)} ready")
+        click.echo(f"nodes    {well} of {len(nodes)} ready{_describe_cordoned(cordoned)}")
     words = Counter(row["state"] for row in rows)
     click.echo("jobs     " + (", ".join(f"{count} {word.lower()}" for word, count in sorted(words.items())) or "none"))
     if not led:
         click.echo(f"queues   {NOT_LED}")
     if ready.status != 200:
         click.echo(ready.body.decode(errors="replace").rstrip())
-    return 0 if ready.status == 200 and led and well == len(nodes or ()) else 1
+    return 0 if ready.status == 200 and led and well == len(nodes or ()) and takes_pods else 1
+
+
+def _describe_cordoned(names: Sequence[str]) -> str:
+    """Return which nodes are cordoned, and how to undo that; "" if none is."""
+    if not names:
+        return ""
+    shown = ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" if names[_MOST_NAMES:] else "")
+    return f"; cordoned, so no new pods start there: {shown} (kubectl uncordon NODE)"

@@ -1,4 +1,4 @@
-"""`muster top`: the nodes, and who uses what."""
+"""`muster top`: show the nodes and their usage."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from muster.cli.session import connect, run, target_options
 @click.option("-w", "--watch", is_flag=True, help="Show it on the whole of a terminal, as it changes.")
 @target_options
 def command(watch: bool, **options: Any) -> None:
-    """Show what every node has and what is asked of it, then the quotas, then the jobs that ask for most."""
+    """Show what every node has and how much of it is requested, then the quotas, then the jobs that request most."""
     run(_watch(Target.of(options)) if watch else _top(Target.of(options)))
 
 
@@ -25,7 +25,7 @@ async def _top(target: Target) -> None:
     from muster.cli.terminal.output import say
 
     async with connect(target) as session:
-        click.echo(await _picture(session, say))
+        click.echo(await _make_picture(session, say))
 
 
 async def _watch(target: Target) -> None:
@@ -36,15 +36,15 @@ async def _watch(target: Target) -> None:
 
     if not can_show():
         raise click.UsageError("--watch draws on a terminal, and the output is none")
-    await show(target, "muster top", (NODE, POD, CLUSTER_QUEUE), _picture, everywhere=True)
+    await show(target, "muster top", (NODE, POD, CLUSTER_QUEUE), _make_picture, everywhere=True)
 
 
-async def _picture(session: Session, say: Callable[[str], None]) -> str:
+async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
     from muster.api.core import NODE, POD
     from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
     from muster.api.ours.gpus import is_gpu
     from muster.api.pods import is_finished, pod_requests
-    from muster.insight.quotastate import by_owner, quota_state
+    from muster.insight.quota.state import find_quota_state, index_by_owner
     from muster.insight.reader.clusters import clusters_of
     from muster.insight.reader.queues import list_or_none, list_or_say
     from muster.insight.record import job_of
@@ -52,98 +52,98 @@ async def _picture(session: Session, say: Callable[[str], None]) -> str:
     nodes = await list_or_say(session.client, NODE, "", say, "nodes")
     queues = await list_or_say(session.client, CLUSTER_QUEUE, "", say, "quotas")
     clusters = await clusters_of(session.client)
-    found, where = await list_or_none(session.client, POD), ""
-    if found is None:  # those of the namespace, then
+    pods, where = await list_or_none(session.client, POD), ""
+    if pods is None:  # the user may list pods of the namespace only
         where = session.namespace
-        found = (await session.client.list(POD, where)).items
+        pods = (await session.client.list(POD, where)).items
         say(f"jobs are those of namespace {where}: you may not list the pods of others")
-    workloads = by_owner(await list_or_none(session.client, WORKLOAD, where) or [])
+    workloads = index_by_owner(await list_or_none(session.client, WORKLOAD, where) or [])
     used: dict[str, Counter[str]] = defaultdict(Counter)
     users: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
-    for pod in found:
+    for pod in pods:
         if not pod.spec.node_name or is_finished(pod):
             continue
         uid, name = job_of(pod)
         workload = workloads.get(uid)
-        queue = quota_state(workload).cluster_queue if workload is not None else ""
+        queue = find_quota_state(workload).cluster_queue if workload is not None else ""
         for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, name, queue or "-"]):
             tally.update(Counter(pod_requests(pod.spec)) + Counter(pods=1))
     here = {r for node in nodes for r in node.status.allocatable} if nodes is not None else set().union(*used.values())
     gpus = sorted(filter(is_gpu, here))
     resources = [r for r in ("cpu", "memory", *gpus, "pods") if r in here]
     tables = [
-        _nodes_table(nodes, used, resources) if nodes is not None else "",
-        _gpus_table(nodes, found) if nodes is not None else "",
-        _quotas_table(queues) if queues else "",
-        _clusters_table(clusters) if clusters else "",
-        _users_table(users, resources) if users else "",
+        _make_nodes_table(nodes, used, resources) if nodes is not None else "",
+        _make_gpus_table(nodes, pods) if nodes is not None else "",
+        _make_quotas_table(queues) if queues else "",
+        _make_clusters_table(clusters) if clusters else "",
+        _make_users_table(users, resources) if users else "",
     ]
     return "\n\n".join(filter(None, tables))
 
 
-def _nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:
+def _make_nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:
     from muster.api.values.quantity import amount
-    from muster.insight.text import table
+    from muster.insight.text import format_table
 
     rows = []
     for node in sorted(nodes, key=lambda node: node.metadata.name):
         has = {r: amount(r, q) for r, q in node.status.allocatable.items()}
-        cells = [_share(r, used[node.metadata.name][r], has.get(r, 0)) for r in resources]
-        rows.append([node.metadata.name, _health(node), *cells])
-    return table(["NODE", "STATE", *(r.upper() for r in resources)], rows)
+        cells = [_format_share(r, used[node.metadata.name][r], has.get(r, 0)) for r in resources]
+        rows.append([node.metadata.name, _describe_health(node), *cells])
+    return format_table(["NODE", "STATE", *(r.upper() for r in resources)], rows)
 
 
-def _gpus_table(nodes: Any, pods: Any) -> str:
-    from muster.insight.gpus import HEADER, gpu_rows
-    from muster.insight.text import table
+def _make_gpus_table(nodes: Any, pods: Any) -> str:
+    from muster.insight.gpus import HEADER, make_gpu_rows
+    from muster.insight.text import format_table
 
-    rows = gpu_rows(nodes, pods)
-    return table(list(HEADER), [row.cells() for row in rows]) if rows else ""
+    rows = make_gpu_rows(nodes, pods)
+    return format_table(list(HEADER), [row.cells() for row in rows]) if rows else ""
 
 
-def _users_table(users: Any, resources: list[str]) -> str:
+def _make_users_table(users: Any, resources: list[str]) -> str:
     from muster.api.ours.gpus import is_gpu
-    from muster.insight.text import quantity, table
+    from muster.insight.text import format_quantity, format_table
 
     order = [*filter(is_gpu, resources), "cpu", "pods"]
     most = sorted(users.items(), key=lambda item: [-item[1][r] for r in order])
-    lines = [[*who, *(quantity(r, tally[r]) for r in resources)] for who, tally in most]
-    return table(["NAMESPACE", "NAME", "CLUSTERQUEUE", *(r.upper() for r in resources)], lines)
+    lines = [[*who, *(format_quantity(r, tally[r]) for r in resources)] for who, tally in most]
+    return format_table(["NAMESPACE", "NAME", "CLUSTERQUEUE", *(r.upper() for r in resources)], lines)
 
 
-def _quotas_table(queues: Any) -> str:
-    from muster.insight.quotas import cluster_queue_row, resources_of, usage_cell
-    from muster.insight.text import table
+def _make_quotas_table(queues: Any) -> str:
+    from muster.insight.quota.queues import format_usage, list_resources, make_cluster_queue_row
+    from muster.insight.text import format_table
 
-    rows = [cluster_queue_row(queue) for queue in queues]
-    resources = resources_of(rows)
+    rows = [make_cluster_queue_row(queue) for queue in queues]
+    resources = list_resources(rows)
     header = ["CLUSTERQUEUE", "COHORT", "PENDING", "ADMITTED", *(r.upper() for r in resources)]
     cells = [
         [row["name"], row["cohort"] or "-", str(row["pending"]), str(row["admitted"])]
-        + [usage_cell(row, resource) for resource in resources]
+        + [format_usage(row, resource) for resource in resources]
         for row in rows
     ]
-    return table(header, cells)
+    return format_table(header, cells)
 
 
-def _clusters_table(clusters: Any) -> str:
+def _make_clusters_table(clusters: Any) -> str:
     from muster.cli.terminal.output import terminal_width
-    from muster.insight.clusters import cells
-    from muster.insight.text import table
+    from muster.insight.clusters import make_table
+    from muster.insight.text import format_table
     from muster.runtime.clock import RealClock
 
-    header, lines = cells(clusters, RealClock().now())
-    return table(header, lines, width=terminal_width())
+    header, lines = make_table(clusters, RealClock().now())
+    return format_table(header, lines, width=terminal_width())
 
 
-def _health(node: Any) -> str:
+def _describe_health(node: Any) -> str:
     from muster.api.nodes import is_ready
 
     ready = is_ready(node)
     return ("Ready" if ready else "NotReady") + (",Cordoned" if node.spec.unschedulable else "")
 
 
-def _share(resource: str, used: int, has: int) -> str:
-    from muster.insight.text import quantity
+def _format_share(resource: str, used: int, has: int) -> str:
+    from muster.insight.text import format_quantity
 
-    return f"{quantity(resource, used)}/{quantity(resource, has)}"
+    return f"{format_quantity(resource, used)}/{format_quantity(resource, has)}"

@@ -14,7 +14,7 @@ from muster.cli.names.examples import examples
 from muster.cli.session import data_option
 
 PORT = 6443
-_FAILED = "Error: "  # how a line begins that says why there is no server
+_FAILED = "Error: "  # the start of the line that says why the server did not start
 
 
 @click.command(
@@ -26,7 +26,13 @@ _FAILED = "Error: "  # how a line begins that says why there is no server
     ),
 )
 @data_option
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Loopback; 0: a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="The port on loopback; 0 chooses a free one.",
+)
 @click.option(
     "--listen",
     metavar="ADDRESS[:PORT]",
@@ -34,7 +40,10 @@ _FAILED = "Error: "  # how a line begins that says why there is no server
     help="Serve other machines, too, at this address or host name of this one; repeatable.",
 )
 @click.option(
-    "--name", metavar="NAME", multiple=True, help="A further name or address by which they reach it; repeatable."
+    "--name",
+    metavar="NAME",
+    multiple=True,
+    help="A further name or address by which other machines reach the server; repeatable.",
 )
 @click.option("--nodes", metavar="KIND[:COUNT][,RES=QTY]", multiple=True, help="process or simulated; repeatable.")
 @click.option(
@@ -46,9 +55,11 @@ _FAILED = "Error: "  # how a line begins that says why there is no server
     help="Log requests to audit.log as this audit.k8s.io/v1 Policy says.",
     shell_complete=names.files,
 )
-@click.option("--salvage", is_flag=True, help="If the store is damaged, go on with what is whole of it.")
-@click.option("--detach", is_flag=True, help="Return when it serves, and leave it running.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="Of what goes to stderr.")
+@click.option("--salvage", is_flag=True, help="If the store is damaged, start with its undamaged part.")
+@click.option("--detach", is_flag=True, help="Return once the server serves, and leave it running.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", help="The format of lines on stderr."
+)
 @click.option("--ready-fd", type=int, hidden=True, help="Where to say that it serves.")
 def command(
     data: str,
@@ -71,11 +82,11 @@ def command(
         specs = tuple(parse(text) for text in nodes) or (NodeSpec(),)
     except NodeSpecError as error:
         raise click.BadParameter(str(error), param_hint="--nodes") from error
-    exposure = _exposure(listen, name)
+    exposure = _make_exposure(listen, name)
     configuration = configuration_of(config, embedded=True) if config else None
-    policy = _audit_policy(audit_policy) if audit_policy else None
+    policy = _read_audit_policy(audit_policy) if audit_policy else None
     home = Home.find(os.environ, data)
-    if ready_fd is None and _runs_already(home):
+    if ready_fd is None and _is_running(home):
         return
     home.make()
     if salvage:
@@ -90,29 +101,31 @@ def command(
     else:
         from muster.api.config import EMBEDDED
         from muster.cluster.serving import Options
+        from muster.install.crds import served_definitions
 
+        listed = served_definitions()
         logs.configure(log_format, level="WARNING", file=home.log if ready_fd is not None else None)
-        _serve(home, Options(home.path, port, specs, configuration or EMBEDDED, policy, exposure), ready_fd)
+        _serve(home, Options(home.path, port, specs, configuration or EMBEDDED, policy, exposure, listed), ready_fd)
 
 
-def _export(home: Home) -> str:
-    """What to type so that kubectl finds the cluster."""
+def _make_export(home: Home) -> str:
+    """Return the line to type so that kubectl finds the cluster."""
     import shlex
 
     return f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}"
 
 
-def _runs_already(home: Home) -> bool:
-    """Whether a server has this home; says so."""
+def _is_running(home: Home) -> bool:
+    """Return whether a server holds this home; print that it does."""
     if (pid := home.server_pid()) is None:
         return False
-    click.echo(f"already running: {_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
-    click.echo(_export(home))
+    click.echo(f"already running: {_read_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
+    click.echo(_make_export(home))
     return True
 
 
-def _warning(outside: str) -> str:
-    """Lines that say what it means to serve other machines; "" if none is served."""
+def _make_warning(outside: str) -> str:
+    """Return a warning about access from other machines; "" if the server accepts none."""
     if not outside:
         return ""
     from muster.runtime.process.ownership import user_name
@@ -123,8 +136,8 @@ def _warning(outside: str) -> str:
     )
 
 
-def _exposure(listen: tuple[str, ...], name: tuple[str, ...]) -> Any:
-    """Where other machines reach the server, checked."""
+def _make_exposure(listen: tuple[str, ...], name: tuple[str, ...]) -> Any:
+    """Return the addresses and names by which other machines reach the server, checked."""
     from muster.cluster.exposure import ExposureError, parse
 
     try:
@@ -133,8 +146,8 @@ def _exposure(listen: tuple[str, ...], name: tuple[str, ...]) -> Any:
         raise click.UsageError(str(error)) from error
 
 
-def _url(home: Home) -> str:
-    """Where the server is, and a comma; "" if it has not said so yet."""
+def _read_url(home: Home) -> str:
+    """Return the address of the server and a comma; "" if the server has not stored it yet."""
     from muster.runtime.kube.kubeconfig import KubeconfigError
     from muster.runtime.kube.kubeconfig_files import read
 
@@ -145,12 +158,12 @@ def _url(home: Home) -> str:
 
 
 def configuration_of(path: str, *, embedded: bool = False) -> Any:
-    """The settings in a file, checked; for an embedded cluster, what it does not say is as without a file."""
+    """Return the checked settings in a file. embedded: take the defaults of an embedded cluster."""
     return written_configuration(path, embedded=embedded)[1]
 
 
 def written_configuration(path: str, *, embedded: bool = False) -> tuple[str, Any]:
-    """The text of a file, and its settings."""
+    """Return the text of a file, and its settings."""
     from muster.api.config import MAX_BYTES, ConfigurationError, load
 
     try:
@@ -164,8 +177,8 @@ def written_configuration(path: str, *, embedded: bool = False) -> tuple[str, An
         raise click.BadParameter(f"{path}:\n  {lines}", param_hint="--config") from error
 
 
-def _audit_policy(path: str) -> Any:
-    """The policy in a file, checked."""
+def _read_audit_policy(path: str) -> Any:
+    """Return the checked audit policy in a file."""
     from muster.cluster.apiserver.access.audit_policy import MAX_POLICY_BYTES, PolicyError, parse
 
     try:
@@ -178,7 +191,7 @@ def _audit_policy(path: str) -> Any:
 
 
 def _salvage(home: Home) -> None:
-    """Make a whole store of a damaged one, and say what is lost."""
+    """Repair a damaged store, and print what is lost."""
     from muster.cli.actions.salvaging import report
     from muster.cluster.backups import salvage_home
     from muster.cluster.store import DataDirectoryError
@@ -193,11 +206,10 @@ def _salvage(home: Home) -> None:
 
 
 def _serve(home: Home, options: Any, ready_fd: int | None) -> None:
-    """Serve until told to stop. A start that fails is one line."""
+    """Serve until a signal asks to stop. A failed start prints one line."""
     import uvloop
 
     from muster.api.status import ApiError
-    from muster.cluster.apiserver.front.https import AddressUnusable
     from muster.cluster.apiserver.identity.certificates import CredentialError
     from muster.cluster.serving import serve
     from muster.cluster.store import DataDirectoryError
@@ -208,7 +220,7 @@ def _serve(home: Home, options: Any, ready_fd: int | None) -> None:
     def ready(url: str, outside: str) -> None:
         nonlocal is_ready
         is_ready = True
-        text = f"ready: {url}, process {os.getpid()}\n{_warning(outside)}{_export(home)}\n"
+        text = f"ready: {url}, process {os.getpid()}\n{_make_warning(outside)}{_make_export(home)}\n"
         if ready_fd is not None:
             os.write(ready_fd, text.encode())
             os.close(ready_fd)
@@ -218,15 +230,15 @@ def _serve(home: Home, options: Any, ready_fd: int | None) -> None:
 
     try:
         uvloop.run(serve(options, ready))
-    except (DataDirectoryError, AddressUnusable, CredentialError, NotOursError, ApiError, OSError) as error:
-        said = _said(error, home)
-        if ready_fd is not None and not is_ready:  # the log may be on a disk that is full
-            os.write(ready_fd, f"{_FAILED}{said}\n".encode())
-        raise click.ClickException(said) from error
+    except (DataDirectoryError, CredentialError, NotOursError, ApiError, OSError) as error:
+        problem = _describe_failure(error, home)
+        if ready_fd is not None and not is_ready:  # the disk of the log may be full
+            os.write(ready_fd, f"{_FAILED}{problem}\n".encode())
+        raise click.ClickException(problem) from error
 
 
-def _said(error: Exception, home: Home) -> str:
-    """Why it failed. When it is the writing that fails, the system names no file."""
+def _describe_failure(error: Exception, home: Home) -> str:
+    """Return why the start failed. The error of a failed write names no file, so the home is named."""
     if isinstance(error, OSError) and error.filename is None and error.strerror:
         return f"cannot write to {home.path}: {error.strerror}"
     return str(error)
@@ -253,24 +265,24 @@ def _detach(home: Home, options: list[str]) -> None:
     os.close(log)
     try:
         with open(reading) as pipe:
-            said = pipe.read()
+            message = pipe.read()
     except KeyboardInterrupt:
         child.terminate()
         raise
-    if said.startswith(_FAILED):
+    if message.startswith(_FAILED):
         child.wait()
-        if _runs_already(home):  # one that was started in the same moment
+        if _is_running(home):  # another server was started at the same moment
             return
-        raise click.ClickException(said.removeprefix(_FAILED).rstrip())
-    if said:
-        click.echo(said, nl=False)
+        raise click.ClickException(message.removeprefix(_FAILED).rstrip())
+    if message:
+        click.echo(message, nl=False)
         return
     child.wait()
-    _explain(home.log, began)
+    _print_reason(home.log, began)
 
 
-def _explain(log: Path, began: int) -> None:
-    """Say what the server said when it could not start."""
+def _print_reason(log: Path, began: int) -> None:
+    """Print what the server wrote to its log when it could not start."""
     with log.open() as file:
         file.seek(began)
         lines = [line.strip() for line in file if line.strip()]

@@ -1,4 +1,4 @@
-"""`muster wait`: until jobs finish."""
+"""`muster wait`: wait until jobs finish."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ from muster.cli.session import connect, run, target_options
 if TYPE_CHECKING:
     from muster.cli.terminal.liveline import LiveLine
 
-# As timeout(1) has it.
+# The exit code of timeout(1).
 TIMED_OUT_CODE = 124
 
 
@@ -28,11 +28,16 @@ TIMED_OUT_CODE = 124
     ),
 )
 @click.argument("jobs", nargs=-1, required=True, type=name, metavar="JOB...", shell_complete=names.jobs)
-@click.option("--any", "first", is_flag=True, help="Until one of them has finished; the exit code is that one's.")
+@click.option(
+    "--any", "first", is_flag=True, help="Wait until the first job has finished; the exit code is that job's."
+)
 @click.option("--timeout", metavar="TIME", type=duration, help="Wait no longer, as 90s or 2h; the exit code is 124.")
 @target_options
 def command(jobs: tuple[str, ...], first: bool, timeout: float | None, **options: Any) -> None:
-    """Wait until every JOB has finished; the exit code is the highest of theirs, 1 for one that there is not."""
+    """Wait until every JOB has finished. The exit code is the highest of theirs.
+
+    A job that does not exist counts as 1.
+    """
     sys.exit(run(_wait(Target.of(options), jobs, timeout, first=first)))
 
 
@@ -44,12 +49,15 @@ async def _wait(target: Target, jobs: tuple[str, ...], seconds: float | None, *,
             async with asyncio.timeout(seconds):
                 return await follow_all(session, [(session.namespace, job) for job in dict.fromkeys(jobs)], first=first)
         except TimeoutError:
-            say(f"not finished within {seconds:g} s; what runs goes on")
+            say(f"not finished within {seconds:g} s; the jobs go on")
             return TIMED_OUT_CODE
 
 
 async def follow_all(session: Session, jobs: Sequence[tuple[str, str]], *, first: bool = False) -> int:
-    """Wait for jobs, by namespace and name; the highest of their exit codes. first: that of the first to finish."""
+    """Wait for jobs, by namespace and name; return the highest of their exit codes.
+
+    first: return the exit code of the first job to finish.
+    """
     from muster.cli.actions.each import attempt
     from muster.cli.terminal.liveline import LiveLine
 
@@ -60,30 +68,32 @@ async def follow_all(session: Session, jobs: Sequence[tuple[str, str]], *, first
 
     with LiveLine() as line:
         works = [attempt(name, finish(namespace, name), line.say) for namespace, name in jobs]
-        done = await (_first(works) if first else asyncio.gather(*works))
-    return codes[0] if first and codes else max([*codes, int(not all(done))])
+        results = await (_wait_for_first(works) if first else asyncio.gather(*works))
+    return codes[0] if first and codes else max([*codes, int(not all(results))])
 
 
-async def _first(works: Sequence[Coroutine[Any, Any, bool]]) -> list[bool]:
-    """What becomes of them until one has succeeded, or none has."""
+async def _wait_for_first(works: Sequence[Coroutine[Any, Any, bool]]) -> list[bool]:
+    """Return the results once one of the works has succeeded, or all have ended."""
     from muster.runtime.tasks import cancel
 
     tasks = [asyncio.create_task(work) for work in works]
-    done: list[bool] = []
+    results: list[bool] = []
     try:
         for next_one in asyncio.as_completed(tasks):
-            done.append(await next_one)
-            if done[-1]:
+            results.append(await next_one)
+            if results[-1]:
                 break
     finally:
         await cancel(tasks)
-    return done
+    return results
 
 
 async def follow(session: Session, namespace: str, name: str, line: "LiveLine") -> int:
-    """Wait for one job, saying how it gets on; its exit code."""
+    """Wait for one job, and report its progress; return its exit code."""
     from muster.actions.following.elsewhere import reaching
     from muster.actions.following.follow import Follower
+    from muster.actions.podgroups import find_pods, follow_pods
+    from muster.api.status import ApiError
     from muster.cli.terminal.progress import Progress
     from muster.runtime.clock import RealClock
     from muster.runtime.ids import Random
@@ -103,6 +113,11 @@ async def follow(session: Session, namespace: str, name: str, line: "LiveLine") 
     )
     try:
         ending = await follower.run()
+    except ApiError as error:
+        workload = await find_pods(session.client, namespace, name) if error.code == 404 else None
+        if workload is None:
+            raise
+        ending = await follow_pods(session.client, RealClock(), Random(), workload, progress.report)
     finally:
         line.show(name, "")
     line.say(f"{name}: {ending.text or 'completed'}")

@@ -1,4 +1,4 @@
-"""`muster why`: where a job stands, level by level."""
+"""`muster why`: explain where a job stands, level by level."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ from muster.cli.session import connect, run, target_options
 @click.option("-o", "--output", type=click.Choice(["json", "yaml"]), help="Another form.")
 @target_options
 def command(job: str, output: str | None, **options: Any) -> None:
-    """Say what JOB waits for, with numbers, who is ahead, and when it will start; or where it runs.
+    """Say what JOB waits for, who is ahead, and when the job will start; or where it runs.
 
-    Of a PodGroup it says how each of its pods does, as `muster podgroups describe`.
+    For a PodGroup the command describes each of its pods, as `muster podgroups describe` does.
     """
     run(_why(Target.of(options), job, output or ""))
 
@@ -29,14 +29,14 @@ async def _why(target: Target, name: str, output: str) -> None:
     from muster.actions.choices import no_job
     from muster.actions.explaining import explain
     from muster.cli.terminal.output import dump, say
-    from muster.insight.answer import document, lines
     from muster.insight.reader.queues import say_if_not_led
+    from muster.insight.why.answer import make_document, render_lines
     from muster.runtime.clock import RealClock
 
     async with connect(target) as session:
         now = RealClock().now()
-        found = await explain(session.client, session.namespace, name, now)
-        if found is None:
+        answer = await explain(session.client, session.namespace, name, now)
+        if answer is None:
             from muster.cli.actions.describing import described, described_lines
 
             groups, _ = await described(session.client, session.namespace, name, now)
@@ -44,9 +44,9 @@ async def _why(target: Target, name: str, output: str) -> None:
                 click.echo(dump(groups, output) if output else described_lines(groups))
                 return
             raise click.ClickException(await no_job(session.client, name, session.namespace))
-        facts, _ = found
-        await say_if_not_led(session.client, [facts.state.word], now, say)
+        readings, _ = answer
+        await say_if_not_led(session.client, [readings.state.word], now, say)
     if output:
-        click.echo(dump(document(*found), output))
+        click.echo(dump(make_document(*answer), output))
     else:
-        click.echo("\n".join(lines(*found)))
+        click.echo("\n".join(render_lines(*answer)))

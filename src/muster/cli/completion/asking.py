@@ -1,8 +1,9 @@
-"""Asks a cluster for names, for a shell that a person waits at.
+"""Reads names from a cluster for a shell whose user waits for a completion.
 
-The client of the commands takes longer to import than a person waits for a TAB, so this is one GET with what Python
-brings. It logs in with what the kubeconfig itself says or names. Where more than that is asked for (a program that logs
-in, a proxy, to act as another user), there are no names.
+The client of the commands takes longer to import than a user waits after TAB. So this module sends one GET with
+Python's
+standard library. It authenticates with the credentials in the kubeconfig. A kubeconfig that needs a login program, a
+proxy or impersonation yields no names.
 """
 
 import http.client
@@ -14,9 +15,9 @@ from muster.runtime.kube.credentials import ConfiguredSource
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.tls import client_context
 
-# A server that takes longer is of no help.
+# The user does not wait longer for a completion.
 PATIENCE_SECONDS = 1.0
-# More than a person looks through, and a bound on what is read.
+# The most names to read: more than a person looks through.
 MAX_NAMES = 500
 MAX_BYTES = 16 << 20
 
@@ -36,9 +37,9 @@ class _List(msgspec.Struct):
 
 
 async def names(config: ConnectionConfig, path: str, labels: str = "") -> list[str]:
-    """The names in the collection at this path, of the objects with such labels.
+    """Return the names of the objects in the collection at this path, with these labels.
 
-    Raises `OSError`, `HTTPException`, `ValueError` or `TransportError` if they cannot be had.
+    Raises `OSError`, `HTTPException`, `ValueError` or `TransportError` on failure.
     """
     if config.user.exec is not None or config.user.impersonation is not None or config.cluster.proxy_url:
         return []

@@ -1,7 +1,7 @@
-"""`kubectl_complete-muster`: how kubectl completes `kubectl muster ...`.
+"""`kubectl_complete-muster`: the program that kubectl runs to complete `kubectl muster ...`.
 
-kubectl (1.26 and newer) runs it with the words behind `muster`, the one at the cursor last, and reads a line for each
-completion and a last one, `:` and a number that says what the shell does besides.
+kubectl (1.26 and newer) passes the words behind `muster`, with the word at the cursor last. It reads one completion a
+line, and a last line of `:` and a number with flags for the shell.
 """
 
 import sys
@@ -15,20 +15,20 @@ _DEFAULT, _NO_FILES, _DIRECTORIES = 0, 4, 16
 
 
 def completions(words: Sequence[str]) -> list[str]:
-    """The answer to kubectl, line by line."""
+    """Return the lines of the answer to kubectl."""
     from muster.cli.main import PROGRAM, cli
 
     *before, incomplete = words or [""]
-    found = ShellComplete(cli, {}, PROGRAM, "").get_completions(before, incomplete)
-    kinds = {item.type for item in found}
+    items = ShellComplete(cli, {}, PROGRAM, "").get_completions(before, incomplete)
+    kinds = {item.type for item in items}
     directive = _DEFAULT if "file" in kinds else _DIRECTORIES if "dir" in kinds else _NO_FILES
-    return [*(_line(item) for item in found if item.type == "plain"), f":{directive}"]
+    return [*(_format_item(item) for item in items if item.type == "plain"), f":{directive}"]
 
 
-def _line(item: CompletionItem[str]) -> str:
+def _format_item(item: CompletionItem[str]) -> str:
     return f"{item.value}\t{item.help}" if item.help else item.value
 
 
 def main() -> None:
-    """The entry point."""
+    """Print the completions for this process's arguments."""
     click.echo("\n".join(completions(sys.argv[1:])))

@@ -1,4 +1,4 @@
-"""Finds the path of any kind that a server knows, ours or not."""
+"""Finds the API path of any kind that a server serves, including kinds of other projects."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,21 +14,21 @@ from muster.runtime.transport import Request
 
 @dataclass(slots=True)
 class Discovery:
-    """What a server serves, asked for once for each group version."""
+    """The kinds that a server serves, read once for each group version."""
 
     client: Client
     _known: dict[str, dict[str, Kind[dict[str, Any]]]] = field(default_factory=dict)
 
     async def kind(self, api_version: str, kind: str) -> Kind[dict[str, Any]]:
-        """The kind by its apiVersion and name. Raises `click.ClickException` if the server has none such."""
+        """Return the kind by its apiVersion and name. Raises `click.ClickException` if it is not served."""
         if api_version not in self._known:
-            self._known[api_version] = await self._ask(api_version)
-        found = self._known[api_version].get(kind)
-        if found is None:
+            self._known[api_version] = await self._read_kinds(api_version)
+        known_kind = self._known[api_version].get(kind)
+        if known_kind is None:
             raise click.ClickException(f'the server knows no kind "{kind}" in version "{api_version}"')
-        return found
+        return known_kind
 
-    async def _ask(self, api_version: str) -> dict[str, Kind[dict[str, Any]]]:
+    async def _read_kinds(self, api_version: str) -> dict[str, Kind[dict[str, Any]]]:
         group, _, version = api_version.rpartition("/")
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         resources = []

@@ -1,7 +1,7 @@
-"""The examples at the end of a help page."""
+"""Formats the examples at the end of a help page."""
 
 
 def examples(*lines: str) -> str:
-    """An epilog for click, of lines as a user would type them; a remark stands behind `#`."""
-    # \b keeps click from filling the lines into one.
+    """Return an epilog for click from lines as a user would type them; a remark follows `#`."""
+    # \b keeps click from joining the lines.
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

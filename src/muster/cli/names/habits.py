@@ -1,6 +1,6 @@
-"""What people who know other systems type, and what it is called here."""
+"""Commands and options of other systems, each with the name of its counterpart here."""
 
-# What people who know other systems type, and what does the same here.
+# Commands of other systems, and the commands here that do the same.
 COMMANDS = {
     "submit": "run --detach",
     "sbatch": "run --detach",

@@ -1,4 +1,4 @@
-"""Moments as people write them: `2h` ago, `today`, `2026-01-31`, `2026-01-31T14:00`."""
+"""Parses moments as people write them: `2h` ago, `today`, `2026-01-31`, `2026-01-31T14:00`."""
 
 import re
 from datetime import datetime, timedelta
@@ -11,16 +11,16 @@ _DAYS = {"today": 0, "yesterday": 1}
 
 
 def moment(text: str, now: datetime) -> datetime:
-    """What a text says, in the zone of `now` if it names none. Raises `click.BadParameter`."""
+    """Return the moment, in the zone of `now` if the text names none. Raises `click.BadParameter`."""
     try:
         if _AGO.fullmatch(text):
             parts = re.findall(r"(\d+)(\w)", text, re.ASCII)
             return now - sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
         if text in _DAYS:
             return now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=_DAYS[text])
-        found = datetime.fromisoformat(text)
+        result = datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{text!r} is no moment, as 2h, 3d12h, today, 2026-01-31 or 2026-01-31T14:00"
+            f"{text!r} is no moment such as 2h, 3d12h, today, 2026-01-31 or 2026-01-31T14:00"
         ) from None
-    return found if found.tzinfo is not None else found.replace(tzinfo=now.tzinfo)
+    return result if result.tzinfo is not None else result.replace(tzinfo=now.tzinfo)

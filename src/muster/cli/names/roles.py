@@ -1,6 +1,6 @@
-"""How `muster run` is told of roles: `--role NAME[:N][,cpus=Q][,memory=Q][,gpus=N]`, and which command each runs.
+"""Parses the roles of `muster run`: `--role NAME[:N][,cpus=Q][,memory=Q][,gpus=N]`, and the command of each role.
 
-A command is that of the roles before it. Further roles with a command of their own come behind a colon, as with mpirun:
+A command belongs to the roles before it. Further roles with a command of their own follow a colon, as with mpirun:
 `--role driver -- python driver.py : --role worker:8,gpus=1 -- python worker.py`.
 """
 
@@ -13,7 +13,7 @@ from msgspec import Struct
 from muster.cli.names.types import gpus, memory, quantity
 
 _OPTION, _END, COLON = "--role", "--", ":"
-# It is a part of host names, beside the name of the job.
+# A role's name is part of host names, beside the name of the job.
 _NAME = "(?!.{21})[a-z]([-a-z0-9]*[a-z0-9])?"
 _FORM = "NAME[:N][,cpus=Q][,memory=Q][,gpus=N]"
 _MOST_DIGITS = 6
@@ -22,7 +22,7 @@ BEHIND_A_COLON = "behind a colon comes --role NAME -- COMMAND; for a word of the
 
 
 class RoleAsked(Struct, frozen=True):
-    """A role as it was asked for; what was not said is None."""
+    """A role from the command line; None where the line does not say."""
 
     name: str
     workers: int = 1
@@ -39,7 +39,7 @@ class Segment(Struct, frozen=True):
 
 
 def role(text: str) -> RoleAsked:
-    """One `--role`. Raises `click.BadParameter`."""
+    """Parse one `--role`. Raises `click.BadParameter`."""
     head, *more = text.split(",")
     name, colon, number = head.partition(":")
     if not re.fullmatch(_NAME, name):
@@ -54,14 +54,14 @@ def role(text: str) -> RoleAsked:
         asked[what] = value
     return RoleAsked(
         name,
-        _number(number, text, least=1) if colon else 1,
+        _parse_number(number, text, least=1) if colon else 1,
         quantity(asked["cpus"]) if "cpus" in asked else None,
         memory(asked["memory"]) if "memory" in asked else None,
         gpus(asked["gpus"]) if "gpus" in asked else None,
     )
 
 
-def _number(text: str, of: str, *, least: int) -> int:
+def _parse_number(text: str, of: str, *, least: int) -> int:
     is_one = text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
     if not is_one or int(text) < least:
         raise click.BadParameter(f"{text!r} in {of!r} is no number of at least {least}")
@@ -69,7 +69,7 @@ def _number(text: str, of: str, *, least: int) -> int:
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The words up to the first colon that a role follows, and those behind each such colon."""
+    """Return the words up to the first colon that precedes a role, and the words after each such colon."""
     parts: list[list[str]] = [[]]
     for at, word in enumerate(words):
         following = words[at + 1].partition("=")[0] if at + 1 < len(words) else ""
@@ -81,7 +81,7 @@ def split(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 
 
 def segment(words: Sequence[str]) -> Segment:
-    """What stands behind a colon: roles, and the command that they run. Raises `click.UsageError`."""
+    """Parse the words after a colon: roles and their command. Raises `click.UsageError`."""
     asked, left = [], list(words)
     while left and left[0].partition("=")[0] == _OPTION:
         word = left.pop(0)
@@ -91,7 +91,9 @@ def segment(words: Sequence[str]) -> Segment:
     if left and left[0] == _END:
         left.pop(0)
     elif left and left[0].startswith("-"):
-        raise click.UsageError(f"{left[0]}: behind a colon there is only {_OPTION}; other options go before the first")
+        raise click.UsageError(
+            f"{left[0]}: only {_OPTION} may follow a colon; move other options before the first colon"
+        )
     if not left:
         raise click.UsageError(f"role {asked[-1].name} has no command")
     return Segment(tuple(asked), tuple(left))

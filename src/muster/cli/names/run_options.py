@@ -25,7 +25,10 @@ _OPTIONS = (
         "A role with another command follows a colon.",
     ),
     click.option(
-        "--until", metavar="ROLE", default="", help="The job is done once this role is (default: once all are)."
+        "--until",
+        metavar="ROLE",
+        default="",
+        help="The job completes once this role has completed (default: once all have).",
     ),
     click.option(
         "--start-timeout",
@@ -38,26 +41,26 @@ _OPTIONS = (
         "--time",
         metavar="TIME",
         type=time_limit,
-        help="End the job after running for so long, as 90s, 2h or 2:00:00; each attempt has that time.",
+        help="End an attempt after this time, as 90s, 2h or 2:00:00; each attempt has the whole time.",
     ),
     click.option(
         "--signal",
         metavar="SIGNAL[@SECONDS]",
         default="",
-        help="What each worker is sent so long before its time is up, as USR1@60; then it has that long to end well.",
+        help="The signal that each worker gets this long before its time limit, as USR1@60, so that it can end well.",
     ),
     click.option(
         "--retries",
         metavar="N",
         type=click.IntRange(0, 1_000_000),
-        help="How often all workers start anew when one fails (default: 0); of an elastic job, how many are replaced.",
+        help="How often all workers restart when one fails (default: 0); for an elastic job, how many are replaced.",
     ),
     click.option("--elastic", metavar="MIN:MAX", default="", help="Let the job shrink and grow while it runs."),
     click.option(
         "--array",
         metavar="0-99[:STEP][%N]",
         default="",
-        help="A sweep: a trial for each of these indexes, its MUSTER_INDEX, each by itself; N at a time at the most.",
+        help="A sweep: an independent trial for each of these indexes, in MUSTER_INDEX; at most N run at a time.",
     ),
     click.option(
         "--grid",
@@ -84,7 +87,7 @@ _OPTIONS = (
         "--env-file",
         metavar="FILE",
         multiple=True,
-        help="Environment out of a file with lines NAME=VALUE; --env wins over it.",
+        help="Environment from a file with lines NAME=VALUE, which --env overrides.",
         shell_complete=names.files,
     ),
     click.option(
@@ -92,7 +95,7 @@ _OPTIONS = (
         "secrets",
         metavar="NAME[=KEY]",
         multiple=True,
-        help="Keys of a Secret as environment: all, or the one that is named. Their values stand in no manifest.",
+        help="Keys of a Secret as environment: all, or the named one. No manifest holds their values.",
     ),
     click.option(
         "--state",
@@ -108,15 +111,23 @@ _OPTIONS = (
         shell_complete=names.directories,
     ),
     click.option("--label", "labels", metavar="K=V", multiple=True, help="A label of the job and its pods."),
-    click.option("--annotation", "annotations", metavar="K=V", multiple=True, help="The same, an annotation."),
+    click.option(
+        "--annotation", "annotations", metavar="K=V", multiple=True, help="An annotation of the job and its pods."
+    ),
     click.option("--image", metavar="IMAGE", default="", help="Container image, where nodes have images."),
     click.option(
-        "--run-time", metavar="TIME", default="", help="How long simulated nodes play that it runs, as 90s or 1h."
+        "--run-time", metavar="TIME", default="", help="How long simulated nodes pretend to run the job, as 90s or 1h."
     ),
     click.option(
         "--stdin/--no-stdin",
         default=None,
         help="Whether rank 0 reads our standard input (default: yes, if that is a pipe or a file).",
+    ),
+    click.option(
+        "--mpi/--no-mpi",
+        default=None,
+        help="Whether rank 0 alone runs COMMAND, and mpirun in it starts processes on all workers (default: yes, if "
+        "COMMAND is mpirun or mpiexec).",
     ),
     click.option("-d", "--detach", is_flag=True, help="Submit, say how to follow, and return."),
     click.option("--dry-run", is_flag=True, help="Print what would be submitted, and submit nothing."),
@@ -125,7 +136,7 @@ _OPTIONS = (
 
 
 def run_options(command: Command) -> Command:
-    """All of them, in the order in which --help shows them."""
+    """Add all options, in the order in which --help shows them."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

@@ -1,4 +1,4 @@
-"""The options by which commands are told which jobs or runs they are about."""
+"""The options by which commands select jobs or runs."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -11,7 +11,10 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def selecting(what: str, states: Sequence[str], *, by_state: str) -> Callable[[Command], Command]:
-    """--queue, --state and --user of a command. what: the things that it is about. by_state: the help of --state."""
+    """Return a decorator that adds --queue, --state and --user.
+
+    what: the selected things. by_state: the help of --state.
+    """
     queue = click.option(
         "-q", "--queue", metavar="Q", default="", help=f"{what} of this LocalQueue.", shell_complete=names.local_queues
     )

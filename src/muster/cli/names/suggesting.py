@@ -1,4 +1,4 @@
-"""A group of commands that says what may have been meant by a command or an option that there is not."""
+"""A group of commands that suggests a similar command or option for an unknown one."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,22 +7,24 @@ from typing import Any
 import click
 
 from muster.cli.names.habits import OPTIONS
-from muster.insight.nearest import nearest
+from muster.insight.nearest import find_nearest
 
 
 class SuggestingGroup(click.Group):
-    """`elsewhere`: what other systems call its commands."""
+    """A group of commands with suggestions. `elsewhere`: the names of its commands in other systems."""
 
     elsewhere: Mapping[str, str] = {}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command."""
+        """Find the command, or suggest a similar one."""
         known = self.get_command(ctx, args[0]) is not None
         if not known and not ctx.resilient_parsing and not args[0].startswith("-"):
-            found = nearest(args[0], self.list_commands(ctx), self.elsewhere)
-            ctx.fail(f"no such command: {args[0]}" + (f"; did you mean: {ctx.command_path} {found}" if found else ""))
+            nearest = find_nearest(args[0], self.list_commands(ctx), self.elsewhere)
+            ctx.fail(
+                f"no such command: {args[0]}" + (f"; did you mean: {ctx.command_path} {nearest}" if nearest else "")
+            )
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -47,9 +49,9 @@ def _suggesting() -> Iterator[None]:
 
 
 def meant(wrong: click.NoSuchOption) -> str:
-    """That there is no such option, and which may have been meant."""
+    """Return the sentence that there is no such option, with the most similar ones."""
     assert wrong.ctx is not None, "it is an option of a command"
     known = [name for one in wrong.ctx.command.get_params(wrong.ctx) for name in one.opts if name.startswith("--")]
     elsewhere = {word: name for word, name in OPTIONS.items() if name in known}
-    found = nearest(wrong.option_name, known, elsewhere)
-    return f"no such option: {wrong.option_name}" + (f"; did you mean {found}?" if found else "")
+    nearest = find_nearest(wrong.option_name, known, elsewhere)
+    return f"no such option: {wrong.option_name}" + (f"; did you mean {nearest}?" if nearest else "")

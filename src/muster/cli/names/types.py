@@ -1,10 +1,10 @@
-"""Words of the command line that could be taken for something else, as types of click's arguments and options."""
+"""Types of click's arguments and options that refuse ambiguous words."""
 
 import re
 
 import click
 
-# What kubectl puts in front of the name of a job.
+# The prefixes that kubectl prints before the name of a job.
 _JOB = (
     "job", "jobs", "job.batch", "jobs.batch", "jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io"
 )  # fmt: skip
@@ -13,9 +13,9 @@ _MOST_DIGITS = 6
 
 
 def name(text: str) -> str:
-    """The name of an object. An empty one, as a variable that is not set gives it, would mean all of them.
+    """Return the name of an object. Raises `click.BadParameter`.
 
-    Raises `click.BadParameter`.
+    An empty name, as an unset variable of the shell yields it, would mean all objects.
     """
     kind, slash, rest = text.partition("/")
     if slash and kind in _JOB and _is_name(rest):
@@ -26,13 +26,13 @@ def name(text: str) -> str:
 
 
 def name_or_queue(text: str) -> str:
-    """The same, or `queue/NAME`."""
+    """Return the name of an object, or `queue/NAME`. Raises `click.BadParameter`."""
     kind, slash, rest = text.partition("/")
     return f"queue/{name(rest)}" if slash and kind == "queue" else name(text)
 
 
 def quantity(text: str) -> str:
-    """An amount of something, as Kubernetes writes it. Raises `click.BadParameter`."""
+    """Return a quantity in Kubernetes' notation. Raises `click.BadParameter`."""
     from muster.actions.quantities import quantity as read
 
     try:
@@ -42,7 +42,7 @@ def quantity(text: str) -> str:
 
 
 def memory(text: str) -> str:
-    """An amount of memory. Raises `click.BadParameter`."""
+    """Return an amount of memory. Raises `click.BadParameter`."""
     from muster.actions.quantities import memory as read
 
     try:
@@ -52,29 +52,31 @@ def memory(text: str) -> str:
 
 
 def gpus(text: str) -> int:
-    """How many GPUs, whole ones. Raises `click.BadParameter`."""
+    """Return a whole number of GPUs. Raises `click.BadParameter`."""
     if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS:
         return int(text)
     if re.fullmatch(r"\d*\.\d+|\d+m", text):
-        raise click.BadParameter(f"{text}: a GPU is given whole; processes that share one run within one worker")
+        raise click.BadParameter(
+            f"{text}: only whole GPUs can be requested; processes that share one run in one worker"
+        )
     raise click.BadParameter(f"{text!r} is no number of GPUs")
 
 
 def duration(text: str) -> float:
-    """Seconds that are more than none, as `90s`, `10m` or `2h`. Raises `click.BadParameter`."""
+    """Return a positive number of seconds from a text such as `90s`, `10m` or `2h`. Raises `click.BadParameter`."""
     from muster.api.values.durations import DurationError, seconds
 
     try:
-        found = seconds(text)
+        number = seconds(text)
     except DurationError:
-        raise click.BadParameter(f"{text!r} is no time, as 90s, 10m or 2h") from None
-    if found <= 0:
-        raise click.BadParameter(f"{text} is no time to come")
-    return found
+        raise click.BadParameter(f"{text!r} is no time such as 90s, 10m or 2h") from None
+    if number <= 0:
+        raise click.BadParameter(f"{text} is not above 0")
+    return number
 
 
 def time_limit(text: str) -> int:
-    """How long a job may run, in seconds. Raises `click.BadParameter`."""
+    """Return the time limit of a job in seconds. Raises `click.BadParameter`."""
     from muster.actions.limits import time_limit as read
 
     try:
@@ -84,5 +86,5 @@ def time_limit(text: str) -> int:
 
 
 def _is_name(text: str) -> bool:
-    """Whether it can be one part of a path."""
+    """Return whether the text can be one part of a path."""
     return text not in ("", ".", "..") and not set(text) & set("/%?# ")

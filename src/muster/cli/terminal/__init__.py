@@ -1,1 +1,1 @@
-"""What stands between a command and its user: streams, colours, progress."""
+"""The layer between commands and the user's terminal: streams, colours, progress."""

@@ -1,4 +1,4 @@
-"""Asks the user before something is done that cannot be undone."""
+"""Asks the user before an action that cannot be undone."""
 
 import sys
 from collections.abc import Sequence
@@ -9,19 +9,20 @@ _SHOWN = 20
 
 
 def agreed(what: str, things: Sequence[str], *, yes: bool) -> bool:
-    """Whether the user agrees. what: as a sentence, that names how many things there are. yes: agreed beforehand.
+    """Return whether the user agrees.
 
+    what: a sentence that says how many things there are. yes: whether the user agreed beforehand with --yes.
     Raises `click.UsageError` where there is no user to ask.
     """
     if yes:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError(f"{what}: {', '.join(_some(things))}; --yes does that without a question")
-    for line in _some(things):
+        raise click.UsageError(f"{what}: {', '.join(_shorten_list(things))}; --yes skips the question")
+    for line in _shorten_list(things):
         click.echo(f"  {line}", err=True)
     return click.confirm(f"{what}?", err=True)
 
 
-def _some(things: Sequence[str]) -> list[str]:
+def _shorten_list(things: Sequence[str]) -> list[str]:
     more = len(things) - _SHOWN
     return [*things[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]

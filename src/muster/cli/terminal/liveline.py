@@ -1,4 +1,4 @@
-"""The last line of a terminal, which changes in place below all else that is printed there."""
+"""A status line at the bottom of a terminal, which changes in place below all other output."""
 
 import os
 import shutil
@@ -15,7 +15,10 @@ _ERASE = "\r\x1b[K"
 
 
 class LiveLine:
-    """Shows a part for each of several names, side by side, on stderr. Where that is no terminal, it shows nothing."""
+    """A status line on stderr with a part for each of several names, side by side.
+
+    The line is invisible if stderr is no terminal.
+    """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._works = sys.stderr.isatty() and environ.get("TERM") != "dumb"
@@ -24,7 +27,7 @@ class LiveLine:
         self._drawn = ""
 
     def show(self, name: str, text: str) -> None:
-        """Of this name, show that; "" for nothing any more."""
+        """Show this text for a name; "" removes the name."""
         self._parts[name] = text
         self._draw()
 
@@ -35,7 +38,7 @@ class LiveLine:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Meanwhile the line is away: whole lines may be printed to the terminal."""
+        """Hide the status line, so that whole lines may be printed to the terminal."""
         self._hidden += 1
         self._draw()
         try:
@@ -52,8 +55,8 @@ class LiveLine:
         self._draw()
 
     def _draw(self) -> None:
-        text = "" if self._hidden else "; ".join(f"{name}: {said}" for name, said in self._parts.items() if said)
-        text = text[: shutil.get_terminal_size().columns - 1]  # a line that breaks cannot be erased
+        text = "" if self._hidden else "; ".join(f"{name}: {part}" for name, part in self._parts.items() if part)
+        text = text[: shutil.get_terminal_size().columns - 1]  # a wrapped line cannot be erased
         if self._works and text != self._drawn:
             click.echo(_ERASE + text, err=True, nl=False)
             self._drawn = text

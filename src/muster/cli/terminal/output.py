@@ -1,4 +1,4 @@
-"""How commands print: colours, prefixes of ranks, and `-o json|yaml|wide|name`."""
+"""The format of printed output: colours, prefixes of ranks, and `-o json|yaml|wide|name`."""
 
 import re
 import shutil
@@ -12,33 +12,33 @@ import msgspec
 # Colours that can be told apart on light and dark terminals, for rank prefixes.
 _COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "bright_red", "bright_cyan", "bright_magenta")
 
-# Words that kubectl's reader of YAML takes for something else than strings, and ours does not: they are quoted.
+# Words that kubectl's YAML parser does not read as strings, unlike PyYAML: the dumper quotes them.
 _GO_BOOL = re.compile(r"[yYnN]$")
 _GO_NUMBER = re.compile(r"[-+]?(0[bBoOxX][0-9A-Fa-f_]+|[0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?)$")
 
-# What may stand in JSON as it is, and not in YAML: manifests are read as YAML.
+# Characters that JSON allows unescaped and YAML does not: manifests are parsed as YAML.
 _NO_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def terminal_width() -> int:
-    """Of the terminal that is written to; 0 if it is none."""
+    """Return the width of the terminal that stdout writes to; 0 if stdout is no terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
 def has_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
-    """Whether a person sees colours there, and wants them (https://no-color.org)."""
+    """Return whether a stream is a terminal whose user wants colours (https://no-color.org)."""
     return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def dump(document: Any, form: str) -> str:
-    """A JSON value as `json` or `yaml` text."""
+    """Return a JSON value as `json` or `yaml` text."""
     if form == "json":
         text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
         return _NO_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Multi-line strings as blocks: commands stay readable."""
+        """A dumper that writes multi-line strings as blocks, so that commands stay readable."""
 
     def string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
@@ -50,7 +50,7 @@ def dump(document: Any, form: str) -> str:
 
 
 def prefix(rank: str, *, colour: bool) -> str:
-    """What stands before every line of a worker."""
+    """Return the prefix of every line of a worker."""
     text = f"[{rank}] "
     if not colour:
         return text
@@ -59,5 +59,5 @@ def prefix(rank: str, *, colour: bool) -> str:
 
 
 def say(text: str) -> None:
-    """Progress and remarks go to stderr: stdout carries nothing but data."""
+    """Print progress and remarks on stderr, because stdout carries nothing but data."""
     click.echo(text, err=True)

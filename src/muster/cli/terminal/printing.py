@@ -1,4 +1,4 @@
-"""Prints the output of workers: what one wrote to stdout on ours, and to stderr on ours."""
+"""Prints the output of workers: their stdout on our stdout, and their stderr on our stderr."""
 
 import asyncio
 import os
@@ -15,22 +15,22 @@ from muster.cli.terminal.streams import raw_of
 from muster.runtime.containerlogs import STDERR, STDOUT
 from muster.runtime.tasks import in_daemon
 
-# A line that goes on for longer is shown in several.
+# A longer line is split into several.
 _LINE_BYTES = 1 << 20
 
 
 class Printer:
-    """Prints text as it is, or, if `ranks` is true, whole lines, each with its worker's rank.
+    """A printer of workers' output, unchanged or, with `ranks`, in whole lines that begin with the worker's rank.
 
-    Who reads slowly is waited for, and nothing else is held up by that. `line` gives way to whole lines.
+    The printer waits for a slow reader without blocking other tasks. line: is hidden while whole lines are printed.
     """
 
     def __init__(self, *, ranks: bool, line: LiveLine | None = None) -> None:
         self._ranks = ranks
         self._line = line
         self._files = {STDOUT: sys.stdout, STDERR: sys.stderr}
-        self._unended: dict[tuple[str, bytes], bytes] = {}  # the last line of a worker's stream
-        self._turn = asyncio.Lock()  # both may lead to one place
+        self._unended: dict[tuple[str, bytes], bytes] = {}  # the unfinished line of a worker's stream
+        self._turn = asyncio.Lock()  # stdout and stderr may be the same terminal
 
     async def show(self, rank: str, stream: bytes, text: bytes) -> None:
         """Print text of a worker."""
@@ -40,17 +40,17 @@ class Printer:
                 whole, newline, rest = whole + newline + rest, b"\n", b""
             if rest:
                 self._unended[rank, stream] = rest
-            text = self._marked(rank, stream, whole) if newline else b""
+            text = self._add_prefixes(rank, stream, whole) if newline else b""
         if text:
             await self._write(self._files[stream], text)
 
     async def finish(self) -> None:
         """Print the last lines that have no end."""
         for (rank, stream), rest in self._unended.items():
-            await self._write(self._files[stream], self._marked(rank, stream, rest))
+            await self._write(self._files[stream], self._add_prefixes(rank, stream, rest))
         self._unended.clear()
 
-    def _marked(self, rank: str, stream: bytes, lines: bytes) -> bytes:
+    def _add_prefixes(self, rank: str, stream: bytes, lines: bytes) -> bytes:
         head = prefix(rank, colour=has_colours(self._files[stream], os.environ)).encode()
         return head + lines.replace(b"\n", b"\n" + head) + b"\n"
 
@@ -61,7 +61,7 @@ class Printer:
 
 
 async def _write(file: RawIOBase, data: bytes) -> None:
-    """Write all of it. What others read may be full for as long as they like, so a thread waits for it."""
+    """Write all data in a thread, because a pipe may stay full for any time."""
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         _write_now(file, data)
         return

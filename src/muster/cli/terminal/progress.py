@@ -1,19 +1,19 @@
-"""Says on stderr how a job gets on: one line for every step, none twice; on a terminal also how far its workers are."""
+"""Reports the progress of a job on stderr: one line for every step, and on a terminal the number of ready workers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from muster.insight.jobstate import JobState
-from muster.insight.tally import Tally
-from muster.insight.trials import Count
+from muster.insight.jobs.state import JobState
+from muster.insight.jobs.tally import Tally
+from muster.insight.jobs.trials import TrialCount
 
 
 @dataclass(slots=True)
 class Progress:
-    """Turns the states of one job into lines. `workers` is the most that it may have; one alone is not counted.
+    """The lines about the states of one job. `workers` is the most that it may have; a single worker is not counted.
 
-    say: gets a line that stays. show: gets, by the name of the job, what is shown until something else is.
-    Of a sweep it says how far it is with each tenth.
+    say: prints a line that stays. show: replaces the status text of a job, by name.
+    A sweep gets a line with each tenth of its trials.
     """
 
     name: str
@@ -21,52 +21,52 @@ class Progress:
     say: Callable[[str], None]
     show: Callable[[str, str], None] = lambda _name, _text: None
     _said: set[str] = field(default_factory=set)
-    _size: int = 0  # that was said last
-    _standing: str = ""  # that was said last
-    _tenths: int = -1  # of a sweep, that were over when it was said last
+    _size: int = 0  # the last reported number of workers
+    _standing: str = ""  # the last reported position in the queue
+    _tenths: int = -1  # the last reported progress of a sweep
 
     def report(self, state: JobState) -> None:
-        """The job has reached this state."""
+        """Report a new state of the job."""
         if state.count is not None and (state.word == "Running" or state.finished):
-            self._counted(state.count, finished=state.finished)
-        elif state.word == "Running" or (state.word == "Completed" and self._unsaid):
-            self._running(state)
+            self._report_count(state.count, finished=state.finished)
+        elif state.word == "Running" or (state.word == "Completed" and self._is_start_unreported):
+            self._report_running(state)
         elif state.finished:
             return
         elif state.blocked and state.quota_state is not None:
-            self._stands(state.quota_state.sentence)
+            self._report_position(state.quota_state.sentence)
         elif state.blocked or state.word == "Retrying":
             self._say_once(f"{self.name}: {state.word.lower()}: {state.reason}")
 
     def count(self, tally: Tally) -> None:
-        """The workers of the job are so far."""
+        """Report the progress of the job's workers."""
         under_way = tally.wanted > 1 and tally.running
         self.show(self.name, tally.sentence if under_way else "")
 
     @property
-    def _unsaid(self) -> bool:
-        """Whether it has not been said that all have started: they may end before that is seen."""
+    def _is_start_unreported(self) -> bool:
+        """Whether the start of all workers has not been reported: they may end before it is observed."""
         return self.workers > 1 and not self._size
 
-    def _running(self, state: JobState) -> None:
+    def _report_running(self, state: JobState) -> None:
         self._standing = ""
         if self.workers == 1:
             self._say_once(f"{self.name}: running")
         elif state.wanted != self._size and state.ready >= state.wanted:
-            # All are there; said again whenever that is another number.
+            # The line is repeated whenever the number of workers changes.
             what = f"now {state.wanted} workers" if self._size else f"all {state.wanted} workers started"
             self.say(f"{self.name}: {what}")
             self._size = state.wanted
 
-    def _counted(self, count: Count, *, finished: bool) -> None:
+    def _report_count(self, count: TrialCount, *, finished: bool) -> None:
         self.show(self.name, "" if finished else str(count))
         tenths = 10 * count.over // count.all
         if tenths != self._tenths:
             self._tenths = tenths
             self.say(f"{self.name}: {count}")
 
-    def _stands(self, sentence: str) -> None:
-        """It is in its queue, perhaps once more: then everything may be said again."""
+    def _report_position(self, sentence: str) -> None:
+        """Report the position in the queue. After a requeue all messages may be repeated."""
         if sentence != self._standing:
             self._standing, self._size = sentence, 0
             self._said.clear()

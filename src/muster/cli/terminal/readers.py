@@ -1,6 +1,6 @@
-"""Whether what a command shows is still read: one that waits for more to show ends when its reader has gone.
+"""Ends a command that waits for more to show once the reader of its output is gone.
 
-Not so one that stands for a program, as `muster run` does: that ends when it writes and has no reader, as programs do.
+A command that stands for a program, such as `muster run`, ends only when it writes without a reader, as programs do.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ T = TypeVar("T")
 
 
 async def while_read(work: Coroutine[Any, Any, T]) -> T:
-    """What the work returns. Raises `OutputError` as soon as output has no reader any more, and gives the work up."""
-    return await together(work, _unread())
+    """Return the result of the work. Raises `OutputError`, and cancels the work, once stdout has no reader."""
+    return await together(work, _wait_until_unread())
 
 
-async def _unread() -> None:
-    """Wait until the reader has gone, and raise what a write would. Only that of a pipe or a socket does so."""
+async def _wait_until_unread() -> None:
+    """Wait until the reader of a pipe or a socket is gone, and raise what a write would raise."""
     mode = os.fstat(OUT).st_mode
     if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
         return
-    loop, gone = asyncio.get_running_loop(), asyncio.Event()
+    loop, reader_gone = asyncio.get_running_loop(), asyncio.Event()
     with select.epoll() as ends:
-        ends.register(OUT, 0)  # that its other end is closed is told without being asked for
-        loop.add_reader(ends.fileno(), gone.set)
+        ends.register(OUT, 0)  # epoll reports a closed other end for an empty mask, too
+        loop.add_reader(ends.fileno(), reader_gone.set)
         try:
-            await gone.wait()
+            await reader_gone.wait()
         finally:
             loop.remove_reader(ends.fileno())
     raise OutputError(OSError(errno.EPIPE, os.strerror(errno.EPIPE)))

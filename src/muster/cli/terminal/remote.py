@@ -1,4 +1,4 @@
-"""A command in a container, with our standard streams at its ends: as bytes, or as one terminal in another's place."""
+"""Connects our standard streams to a command in a container: as bytes, or as a terminal."""
 
 import asyncio
 import contextlib
@@ -18,18 +18,18 @@ from muster.runtime.containerlogs import STDERR, STDOUT
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import Conversation, TransportError
 
-# The channels of the subprotocol beside stdin.
+# The channels of the subprotocol, except stdin.
 _STREAMS = {1: STDOUT, 2: STDERR}
 _ERROR, _RESIZE = 3, b"\4"
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Where its streams lead.
+    """The local ends of a remote command's streams.
 
-    read: the next piece of its input, empty at the end; None: it has none.
-    show: gets what it prints, and to which stream.
-    size: columns and rows of the terminal that it runs on; None: on none.
+    read: returns the next piece of its input, empty at the end; None if it has no input.
+    show: called with its output, and the stream that it was written to.
+    size: returns the columns and rows of its terminal; None if it has no terminal.
     """
 
     read: Callable[[], Awaitable[bytes]] | None
@@ -38,13 +38,14 @@ class Ends:
 
 
 async def hold(conversation: Conversation, ends: Ends, resized: asyncio.Event) -> int:
-    """Pass on what is said until the command ends; its exit code. resized: the terminal has another size.
+    """Pass on all streams until the command ends; return its exit code.
 
-    Raises `ApiError` if it could not be run, `TransportError` if the connection ends before the command.
+    resized: an event that is set when the terminal's size changes.
+    Raises `ApiError` if the command could not be run, `TransportError` if the connection ends before the command.
     """
-    speaking = [asyncio.create_task(_speak(conversation, ends.read))] if ends.read is not None else []
+    speaking = [asyncio.create_task(_send_input(conversation, ends.read))] if ends.read is not None else []
     if ends.size is not None:
-        speaking.append(asyncio.create_task(_measure(conversation, ends.size, resized)))
+        speaking.append(asyncio.create_task(_send_sizes(conversation, ends.size, resized)))
     try:
         while message := await conversation.receive():
             channel, data = message[0], message[1:]
@@ -57,15 +58,15 @@ async def hold(conversation: Conversation, ends: Ends, resized: asyncio.Event) -
     raise TransportError("the connection ended before the command")
 
 
-async def _speak(conversation: Conversation, read: Callable[[], Awaitable[bytes]]) -> None:
-    """Its input, to the end; a command that has gone reads no more, and says so elsewhere."""
+async def _send_input(conversation: Conversation, read: Callable[[], Awaitable[bytes]]) -> None:
+    """Send the input to its end. If the command is gone, the reader of its output reports that."""
     with contextlib.suppress(TransportError):
         while data := await read():
             await conversation.send(STDIN + data)
         await conversation.send(END_OF_STDIN)
 
 
-async def _measure(conversation: Conversation, size: Callable[[], tuple[int, int]], resized: asyncio.Event) -> None:
+async def _send_sizes(conversation: Conversation, size: Callable[[], tuple[int, int]], resized: asyncio.Event) -> None:
     with contextlib.suppress(TransportError):
         while True:
             resized.clear()
@@ -75,7 +76,7 @@ async def _measure(conversation: Conversation, size: Callable[[], tuple[int, int
 
 
 def code_of(outcome: bytes) -> int:
-    """The exit code that the error channel tells. Raises `ApiError` if the command could not be run."""
+    """Return the exit code in the message of the error channel. Raises `ApiError` if the command could not be run."""
     try:
         status = msgspec.json.decode(outcome, type=Status)
     except msgspec.MsgspecError:
@@ -91,10 +92,10 @@ def code_of(outcome: bytes) -> int:
 
 @contextlib.contextmanager
 def raw_terminal(descriptor: int, resized: Callable[[], None]) -> Iterator[None]:
-    """The terminal passes on every key as it is; `resized` is called when it gets another size."""
+    """Pass on every key unchanged. resized: called when the size of the terminal changes."""
     before, loop = termios.tcgetattr(descriptor), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGWINCH, resized)
-    tty.setraw(descriptor, termios.TCSADRAIN)  # what was typed already is for the command
+    tty.setraw(descriptor, termios.TCSADRAIN)  # keys that were typed already go to the command
     try:
         yield
     finally:
@@ -103,11 +104,11 @@ def raw_terminal(descriptor: int, resized: Callable[[], None]) -> Iterator[None]
 
 
 def is_terminal() -> bool:
-    """Whether a user types at our input and sees our output."""
+    """Return whether stdin and stdout are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def terminal_size() -> tuple[int, int]:
-    """Columns and rows of the one that is written to."""
+    """Return the columns and rows of the terminal that stdout writes to."""
     size = os.get_terminal_size(sys.stdout.fileno())
     return size.columns, size.lines

@@ -1,4 +1,4 @@
-"""What ran, as a table and as CSV. Names, commands and reasons are others' texts: none of it can steer a terminal."""
+"""Formats finished runs as a table and as CSV. Control characters in others' texts are escaped."""
 
 import csv
 import io
@@ -6,84 +6,86 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from muster.insight.runs import Run, row
-from muster.insight.text import GAP, plain, quantity, rough, table
+from muster.insight.history.runs import Run, row
+from muster.insight.text import GAP, escape_controls, format_duration, format_quantity, format_table
 
-# Heading, and what stands below it.
+# The field below each heading.
 _COLUMNS = {
     "SUBMITTED": "submitted", "NAME": "name", "STATE": "state", "EXIT": "exitCode", "OWNER": "owner", "QUEUE": "queue",
     "WAITED": "waitedSeconds", "TIME": "runSeconds",
 }  # fmt: skip
 _WIDE = {
-    "STARTED": "started", "ENDED": "ended", "PODS": "workers", "RESTARTS": "restarts", "CPU": "cpuSeconds",
-    "MEMORY": "memoryBytes", "NODES": "nodes",
+    "STARTED": "started", "ENDED": "ended", "PODS": "workers", "RESTARTS": "restarts",
+    "INTERRUPTIONS": "interruptions", "CPU": "cpuSeconds", "MEMORY": "memoryBytes", "NODES": "nodes",
 }  # fmt: skip
 
-# What is left off where a terminal has no room for it, the first first.
+# The columns that a narrow terminal omits, in this order.
 _SPARE = ("WAITED", "QUEUE", "OWNER", "EXIT")
 
-# Of a command, no more and no less is shown where others stand beside it, as the terminal has room.
+# The largest and the smallest width of a command in the table.
 _MOST_COMMAND, _LEAST_COMMAND = 40, 12
 
-# What a spreadsheet would take for a formula.
+# The first characters of a formula in a spreadsheet.
 _FORMULA = ("=", "+", "-", "@")
 
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
 def as_table(rows: Sequence[dict[str, Any]], *, everywhere: bool, wide: bool, width: int = 0) -> str:
-    """Lines for people, times in their zone. width: of the terminal; 0 where there is none, and all columns are shown.
+    """Return a table for people, with times in their zone.
 
-    A terminal shows times of the day without seconds, unless it is to be wide.
+    width: of the terminal; 0 without a terminal, which shows all columns. A terminal shows times without seconds unless
+    the
+    table is wide.
     """
     columns = ({"NAMESPACE": "namespace"} if everywhere else {}) | _COLUMNS | (_WIDE if wide else {})
     short = bool(width) and not wide
-    cells = {name: [_cell(field, one[field], short=short) for one in rows] for name, field in columns.items()}
-    taken = {name: max(map(len, (name, *column))) + GAP for name, column in cells.items()}
+    cells = {name: [_format_cell(field, one[field], short=short) for one in rows] for name, field in columns.items()}
+    widths = {name: max(map(len, (name, *column))) + GAP for name, column in cells.items()}
     for name in _SPARE:
-        if short and sum(taken.values()) + _LEAST_COMMAND > width:
-            del cells[name], taken[name]
-    room = width - sum(taken.values()) if short else _MOST_COMMAND
+        if short and sum(widths.values()) + _LEAST_COMMAND > width:
+            del cells[name], widths[name]
+    room = width - sum(widths.values()) if short else _MOST_COMMAND
     most = None if wide else max(min(room, _MOST_COMMAND), _LEAST_COMMAND)
-    commands = [_cut(_cell("command", one["command"]), most) for one in rows]
-    whole = cells | {"COMMAND": commands, "REASON": [_cell("reason", one["reason"]) for one in rows]}
-    return table(list(whole), list(zip(*whole.values(), strict=True)), width=width)
+    commands = [_shorten(_format_cell("command", one["command"]), most) for one in rows]
+    whole = cells | {"COMMAND": commands, "REASON": [_format_cell("reason", one["reason"]) for one in rows]}
+    return format_table(list(whole), list(zip(*whole.values(), strict=True)), width=width)
 
 
-def _cut(text: str, most: int | None) -> str:
+def _shorten(text: str, most: int | None) -> str:
     return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
 
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """A line of names, and one for each run: times in UTC, text without what a spreadsheet would take for a formula."""
+    """Return CSV with a header: times in UTC, and no text that a spreadsheet would take for a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(row(Run("", "", "", "", "Completed", _EPOCH, _EPOCH)))
-    writer.writerows([_value(value) for value in one.values()] for one in rows)
+    writer.writerows([_format_csv_value(value) for value in one.values()] for one in rows)
     return out.getvalue()
 
 
-def _value(value: Any) -> str:
+def _format_csv_value(value: Any) -> str:
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%dT%H:%M:%SZ}"
     if value is None or isinstance(value, int | float):
         return "" if value is None else str(value)
-    text = plain(" ".join(value) if isinstance(value, list) else value)
+    text = escape_controls(" ".join(value) if isinstance(value, list) else value)
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def _cell(field: str, value: Any, *, short: bool = False) -> str:
+def _format_cell(field: str, value: Any, *, short: bool = False) -> str:
     if value in (None, "", []):
         return "" if field == "reason" else "-"
     if isinstance(value, datetime):
         return f"{value.astimezone():%Y-%m-%d %H:%M{'' if short else ':%S'}}"
     match field:
         case "waitedSeconds" | "runSeconds":
-            return rough(value)
+            return format_duration(value)
         case "cpuSeconds":
-            return f"{value:.1f}s" if value < 100 else rough(int(value))
+            return f"{value:.1f}s" if value < 100 else format_duration(int(value))
         case "memoryBytes":
-            return quantity("memory", value)
+            return format_quantity("memory", value)
         case "nodes":
             return ",".join(value)
-    return plain(str(value))
+    return escape_controls(str(value))

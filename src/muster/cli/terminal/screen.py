@@ -1,4 +1,4 @@
-"""A whole terminal that shows one text, which changes: nothing flickers, and what was there before comes back."""
+"""Shows one changing text on a whole terminal, without flicker, and restores the previous content afterwards."""
 
 import asyncio
 import os
@@ -13,43 +13,43 @@ from typing import Any, Self
 
 from muster.cli.session import unignored
 
-# Another screen, without a cursor, where a line of wide letters does not break at the edge; and back.
+# Enter the alternate screen, hide the cursor and disable wrapping; and the reverse.
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l"
 _HOME, _END_LINE, _END_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J"
 _QUIT = b"q"
 
 
 def can_show(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether our output is a terminal that can be drawn on."""
+    """Return whether stdout is a terminal that supports drawing."""
     return sys.stdout.isatty() and environ.get("TERM", "") not in ("", "dumb")
 
 
 class Screen:
-    """Takes the terminal with the first text, and gives it back at the end."""
+    """A full-screen view, which takes over the terminal with the first text and restores it at the end."""
 
     def __init__(self) -> None:
         self._taken = False
-        self._keys: list[Any] | None = None  # how the terminal treated them before
+        self._keys: list[Any] | None = None  # the terminal's modes before
         self._shown: tuple[str, str, str] = ("", "", "")
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has shown nothing so far."""
+        """Whether nothing has been shown so far."""
         return not self._taken
 
     def show(self, title: str, text: str, note: str = "") -> None:
-        """Show this from now on. note: what is to be known of it, at the bottom."""
+        """Replace the shown text. note: a remark at the bottom."""
         self._shown = (title, text, note)
-        self._take()
+        self._take_terminal()
         self.draw()
 
     def note(self, text: str) -> None:
-        """Say something below the same text, if there is one."""
+        """Show a remark below the current text, if there is one."""
         if self._taken:
             self.show(self._shown[0], self._shown[1], text)
 
     def draw(self) -> None:
-        """Once more, as after the terminal has got another size."""
+        """Draw the current text again, as after a change of the terminal's size."""
         size = shutil.get_terminal_size()
         lines = (_plain(line, size.columns) for line in fitted(*self._shown, size.lines))
         sys.stdout.write(_HOME + f"{_END_LINE}\n".join(lines) + _END_LINE + _END_SCREEN)
@@ -60,13 +60,13 @@ class Screen:
 
     def __exit__(self, *_: object) -> None:
         if self._keys is not None:
-            with suppress(termios.error):  # it may have gone
+            with suppress(termios.error):  # the terminal may be closed
                 termios.tcsetattr(sys.stdin.fileno(), termios.TCSAFLUSH, self._keys)
         if self._taken:
             sys.stdout.write(_LEAVE)
             sys.stdout.flush()
 
-    def _take(self) -> None:
+    def _take_terminal(self) -> None:
         if self._taken:
             return
         self._taken = True
@@ -75,16 +75,16 @@ class Screen:
             self._keys = termios.tcgetattr(descriptor)
             tty.setcbreak(descriptor, termios.TCSADRAIN)
             changed = termios.tcgetattr(descriptor)
-            changed[6][termios.VSUSP] = b"\0"  # the shell that Ctrl-Z leads to would be on our screen
+            changed[6][termios.VSUSP] = b"\0"  # Ctrl-Z would show the shell on the alternate screen
             termios.tcsetattr(descriptor, termios.TCSADRAIN, changed)
         sys.stdout.write(_ENTER)
 
 
 @contextmanager
 def told(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]:
-    """What the user wants to leave by: Ctrl-C or q (0), or the number of a signal that asks this command to end.
+    """Yield a future with the way in which the user leaves: 0 for Ctrl-C or q, else the number of a signal to end.
 
-    `resized` is called when the terminal has got another size.
+    resized: called when the size of the terminal changes.
     """
     loop, descriptor, signals = asyncio.get_running_loop(), sys.stdin.fileno(), unignored()
     left: asyncio.Future[int] = loop.create_future()
@@ -96,7 +96,7 @@ def told(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]:
     def pressed() -> None:
         try:
             keys = os.read(descriptor, 1024)
-        except OSError:  # the terminal has gone
+        except OSError:  # the terminal is closed
             keys = b""
         if not keys or _QUIT in keys:
             leave(signal.SIGINT)
@@ -116,7 +116,7 @@ def told(resized: Callable[[], None]) -> Iterator[asyncio.Future[int]]:
 
 
 def fitted(title: str, text: str, note: str, height: int) -> Sequence[str]:
-    """The lines of a picture of at most that height; where there are more of the text, how many are left out."""
+    """Return the lines of a picture of at most this height; the last line counts the lines that are left out."""
     lines, last = text.split("\n"), [note] if note else []
     room = max(height - 1 - len(last), 1)
     if len(lines) > room:
@@ -125,5 +125,5 @@ def fitted(title: str, text: str, note: str, height: int) -> Sequence[str]:
 
 
 def _plain(line: str, width: int) -> str:
-    """What of a line is seen; what others have written into it moves no cursor."""
+    """Return the visible part of a line, in which no control character of other users moves the cursor."""
     return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in line[:width])

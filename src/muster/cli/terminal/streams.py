@@ -1,6 +1,7 @@
-"""The standard streams of a command: whatever becomes of them, the user gets a line and an exit code.
+"""The standard streams of a command, such that every failure of a stream ends in a message and an exit code.
 
-Output that cannot be written ends the command. A remark that cannot be written is dropped: there is nowhere to say so.
+Output that cannot be written ends the command. A remark that cannot be written is dropped, because there is no other
+place to report it.
 """
 
 import errno
@@ -11,14 +12,14 @@ import sys
 from collections.abc import Callable
 from typing import Any, TextIO
 
-# What a shell reports of a program that wrote to a pipe without a reader.
+# The exit code that a shell reports for a program killed by SIGPIPE.
 BROKEN_PIPE_CODE = 141
 
 _IN, OUT, _ERR = 0, 1, 2
 
 
 class OutputError(Exception):
-    """Output could not be written. It is no OSError, so that it is not taken for one of the work itself."""
+    """A failure to write output. It is no OSError, so no handler mistakes it for a failure of the work itself."""
 
     def __init__(self, cause: OSError) -> None:
         super().__init__(f"cannot write the output: {cause.strerror}")
@@ -26,7 +27,10 @@ class OutputError(Exception):
 
 
 class _Stream(io.FileIO):
-    """Waits where it would block: who shares our terminal may have asked the kernel not to."""
+    """A file that waits where a write would block.
+
+    A program that shares the terminal may have made the terminal non-blocking.
+    """
 
     def write(self, data: Any) -> int:
         while (written := super().write(data)) is None:
@@ -37,6 +41,8 @@ class _Stream(io.FileIO):
 
 
 class _Output(_Stream):
+    """A stream whose failed writes raise `OutputError`."""
+
     def write(self, data: Any) -> int:
         try:
             return super().write(data)
@@ -45,6 +51,8 @@ class _Output(_Stream):
 
 
 class _Remarks(_Stream):
+    """A stream that drops what cannot be written."""
+
     def write(self, data: Any) -> int:
         try:
             return super().write(data)
@@ -53,25 +61,28 @@ class _Remarks(_Stream):
 
 
 def protect() -> None:
-    """Make the streams of this process so; before it opens any file, which might become one of them."""
-    # What is closed is opened the wrong way round: using it is an error, and no file of ours takes its place.
+    """Replace the standard streams of this process.
+
+    Call it before the process opens files, which might take their numbers.
+    """
+    # A closed stream is opened in the wrong direction: using it fails, and no other file takes its number.
     for descriptor, mode in ((_IN, os.O_WRONLY), (OUT, os.O_RDONLY), (_ERR, os.O_WRONLY)):
         if _is_closed(descriptor):
-            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest that is free, which is this one
+            os.set_inheritable(os.open(os.devnull, mode), True)  # the lowest free number is this descriptor
     if sys.stdin is None:
         sys.stdin = open(_IN, closefd=False)  # noqa: SIM115 - it stays
-    sys.stdout = _text(_Output, OUT, sys.stdout)
-    sys.stderr = _text(_Remarks, _ERR, sys.stderr)
+    sys.stdout = _make_text_stream(_Output, OUT, sys.stdout)
+    sys.stderr = _make_text_stream(_Remarks, _ERR, sys.stderr)
 
 
 def raw_of(stream: TextIO) -> io.RawIOBase:
-    """What lies below a stream, for output: where a remark would be dropped, its loss is an `OutputError`."""
+    """Return the raw file below a stream for output; a lost remark is an `OutputError` there."""
     raw: io.RawIOBase = stream.buffer.raw  # type: ignore[attr-defined]
     return _Output(raw.fileno(), "w", closefd=False) if isinstance(raw, _Remarks) else raw
 
 
 def give_up_output() -> None:
-    """Let what is still to be written go nowhere: it would be tried again at exit."""
+    """Discard buffered output, which Python would try to write at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), OUT)
 
 
@@ -83,8 +94,8 @@ def _is_closed(descriptor: int) -> bool:
     return False
 
 
-def _text(kind: Callable[..., io.FileIO], descriptor: int, before: Any) -> io.TextIOWrapper:
-    """Text as the user's locale writes it; what that cannot write is escaped."""
+def _make_text_stream(kind: Callable[..., io.FileIO], descriptor: int, before: Any) -> io.TextIOWrapper:
+    """Return a text stream in the user's locale that escapes characters which the locale cannot encode."""
     raw = kind(descriptor, "w", closefd=False)
     encoding = getattr(before, "encoding", None) or "utf-8"
     return io.TextIOWrapper(

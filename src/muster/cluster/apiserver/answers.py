@@ -51,13 +51,11 @@ Talk: TypeAlias = Callable[[Wire], Awaitable[None]]
 class Tunnel(Struct, frozen=True):
     """An answer that is a conversation: the connection leaves HTTP for it.
 
-    websocket: how to hold it on a WebSocket, by subprotocol; the empty one for clients that name none.
-    spdy: how to hold it on SPDY, by stream protocol.
+    protocols: how to hold it, by subprotocol of the WebSocket; the empty one for clients that name none.
     ended: called once it is over, or has not come about.
     """
 
-    websocket: Mapping[str, Talk]
-    spdy: Mapping[str, Talk]
+    protocols: Mapping[str, Talk]
     ended: Callable[[], None] = _nothing
     status: int = 101
 

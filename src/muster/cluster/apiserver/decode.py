@@ -22,6 +22,8 @@ Document = dict[str, Any]
 
 MAX_BODY_BYTES = 3 * 1024 * 1024  # of a request, as kube-apiserver
 MAX_OBJECT_BYTES = 3 * 512 * 1024  # of an object as stored, as etcd's default
+# What a status, a binding and a deletion may add to the biggest object: how it ends can be written of every object.
+ROOM_FOR_STATUS = 128 * 1024
 
 JSON_AT_ONCE = 128 * 1024  # of bodies up to this size reading takes some milliseconds
 YAML_AT_ONCE = 8 * 1024

@@ -17,8 +17,9 @@ from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static
 
 _AGGREGATED = ("v2", "v2beta1")
 # Kubernetes' own groups come first and in this order, which is that of a kube-apiserver: clients take a name that
-# several groups have from the first of them, so that no user's definition takes the place of `deployments`. Kueue's and
-# JobSet's are ours, and before the group that has Workloads too; the PodGroups of others are behind Kubernetes' own.
+# several groups have from the first of them, so that no user's definition takes the place of `deployments`. Kueue's,
+# JobSet's and Volcano's Jobs are ours, and before the group that has Workloads too; the PodGroups of others are behind
+# Kubernetes' own.
 _FIRST = (
     "",
     "apiregistration.k8s.io",
@@ -37,6 +38,7 @@ _FIRST = (
     "apiextensions.k8s.io",
     "kueue.x-k8s.io",
     "jobset.x-k8s.io",
+    "batch.volcano.sh",
     "scheduling.k8s.io",
     "coordination.k8s.io",
     "node.k8s.io",

@@ -25,6 +25,7 @@ class Exchange:
     user: who sent it; an impersonated request acts as another.
     began: on the monotonic clock.
     access: what it is about to do, once that is known.
+    is_own: it comes from a part of the cluster itself.
     waited: its body came after it was found that the user may.
     refused: its answer, if it has one already: there is nothing more to do.
     """
@@ -39,6 +40,7 @@ class Exchange:
     access: Access | None = None
     record: Record | None = None
     waited: bool = False
+    is_own: bool = False
     refused: Answer | None = None
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)

@@ -84,7 +84,7 @@ class InProcessTransport:
 
 
 async def _hold(tunnel: Tunnel, protocol: str, end: Wire) -> None:
-    await tunnel.websocket[protocol](end)
+    await tunnel.protocols[protocol](end)
 
 
 class _End:

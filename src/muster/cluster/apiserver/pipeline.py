@@ -6,6 +6,7 @@ verb; then the verb's own module does it. HTTP is in `http`, calls without it in
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.impersonation import impersonated
 from muster.cluster.apiserver.admission.chain import Admission
 from muster.cluster.apiserver.answers import Answer, Stream, success, warning_headers
+from muster.cluster.apiserver.consumption import metrics_actions
 from muster.cluster.apiserver.decode import Document, decode, media_type
 from muster.cluster.apiserver.endpoints import Endpoints
 from muster.cluster.apiserver.exchange import Exchange
@@ -39,6 +41,7 @@ from muster.cluster.apiserver.request.asked import access_of, found, verb_of
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.representation import Listed, Presentation, form_of
 from muster.cluster.apiserver.request.requestinfo import list_options, parse_path
+from muster.cluster.apiserver.restraint import Restraint
 from muster.cluster.apiserver.tables import require_include
 from muster.cluster.apiserver.traffic import Traffic
 from muster.cluster.apiserver.turns import Line, Turns
@@ -54,6 +57,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import APPLY_PATCH, JSON, Request, Response
 
+_STEADY = frozenset({"leases", "events"})
 _NO_NODES: Mapping[str, NodeConnection] = {}
 _NO_HEADERS: Mapping[str, str] = {}
 
@@ -92,6 +96,7 @@ class ApiServer:
         documents = Documents(store)
         self._reader = Reader(store, clock)
         self._turns = Turns(clock.monotonic)
+        self._restraint = Restraint(clock.monotonic)
         self._watcher = Watcher(store, clock, random, self._turns)
         registry.on_replaced(self._watcher.end)
         self._writer = Writer(documents, clock, ids, admission, authorizer)
@@ -106,6 +111,7 @@ class ApiServer:
             **{f"{kind.resource}/log": self._kept_log for kind in (JOB, JOB_SET)},
             **PodAccess(self._pod, self._admit_connection, self._nodes).actions,
             **pending_actions(None),
+            **metrics_actions(store, nodes, clock),
         }
 
     def stop(self) -> None:
@@ -124,8 +130,10 @@ class ApiServer:
         self.audit.turned_away(request, access, target.version if target else "")
 
     async def handle(self, request: Request, user: User) -> Answer:
-        """The answer to a request that is there as a whole: this raises nothing but cancellation."""
-        return await self.answer(self.begin(request, user))
+        """The answer to a request of the cluster's own parts: this raises nothing but cancellation."""
+        exchange = self.begin(request, user)
+        exchange.is_own = True
+        return await self.answer(exchange)
 
     def begin(self, request: Request, user: User) -> Exchange:
         """Find out what a request asks for, and whether the user may: for that its body need not be there."""
@@ -153,8 +161,10 @@ class ApiServer:
         try:
             if exchange.refused is not None:
                 return exchange.refused
-            await self._turns.take(Line(exchange.user))
-            return exchange.answered(await self._answer(exchange))
+            part = _part(exchange)
+            async with self._restraint.of(part) if part and exchange.request.method != "GET" else nullcontext():
+                await self._turns.take(Line(exchange.user, part=part))
+                return exchange.answered(await self._answer(exchange))
         except asyncio.CancelledError:
             exchange.given_up()
             raise
@@ -185,12 +195,15 @@ class ApiServer:
             target.subresource,
             exchange.warnings,
             exchange.annotations,
+            exchange.is_own,
         )
         return await (self._on_subresource(call, subresource) if call.subresource else self._on_resource(call))
 
     async def _on_resource(self, call: Call) -> Answer:
         if action := self.actions.get(call.resource.name):
-            if form_of(call.request.accept) != "object":  # what is not kept has no metadata to show
+            # What is not kept has no metadata to show. kubectl prefers a table, and takes the object.
+            accepted = [each.strip() for each in call.request.accept.split(",")]
+            if form_of(call.request.accept) != "object" and JSON not in accepted:
                 raise not_acceptable("only the following media types are accepted: application/json")
             return await action(call)
         match call.verb:
@@ -257,7 +270,8 @@ class ApiServer:
         form, include = form_of(call.request.accept), query.get("includeObject", "")
         reading = (call.resource, call.view, call.namespace, options, form, include)
         if options.watch:
-            chunks = self._watcher.watch(call.user.name, *reading)
+            line = Line(call.user.name, watches=True, part=call.resource.name if call.is_own else "")
+            chunks = self._watcher.watch(line, *reading)
             return Stream(chunks, headers=warning_headers(call.warnings), rests=True, is_endless=True)
         return _listed(call, await self._reader.list(*reading))
 
@@ -281,6 +295,12 @@ class ApiServer:
         form = form_of(call.request.accept)
         include = call.request.query.get("includeObject", "") if form == "table" else ""
         return Presentation(call.resource, call.view, form, include, self.clock.now())
+
+
+def _part(exchange: Exchange) -> str:
+    """The namespace that a request of the cluster's own parts is about; "" for what comes all the time."""
+    target = exchange.target
+    return "" if not exchange.is_own or target is None or target.plural in _STEADY else target.namespace
 
 
 def _listed(call: Call, found: Listed) -> Response | Stream:

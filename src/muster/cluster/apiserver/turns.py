@@ -3,7 +3,9 @@
 A loop runs everything that is ready before it looks at its timers and sockets again: two hundred requests that become
 ready together would make everybody else wait for all of them. So each asks for its turn: those that come when a slice
 of time is used up wait for the next turns of the loop. They wait in lines, which take theirs one after the other: one
-line for each user, and one more for all watches of a user, which keep no request waiting.
+line for each user, and one more for all watches of a user, which keep no request waiting. The cluster's own controllers
+and nodes work for everybody as one user: their requests have a line for each namespace, and their watches one for each
+resource. So what a busy namespace brings is seen by all of them before more of it is made.
 """
 
 import asyncio
@@ -11,15 +13,18 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from muster.runtime.lanes import Lanes
+
 SLICE_SECONDS = 0.004
 CALLED_AT_ONCE = 16  # in each turn of the loop, which costs as much as a small request
 
 
 class Line(NamedTuple):
-    """Who waits together."""
+    """Who waits together. `part`: what a request or a watch of the cluster's own parts is about."""
 
     user: str
     watches: bool = False
+    part: str = ""
 
 
 class Turns:
@@ -34,7 +39,7 @@ class Turns:
         self._began: float | None = None  # when this turn of the loop did
         self._is_begun = True  # the first of those who were called has gone on
         self._gone_on = 0  # how many have in this turn
-        self._lines: dict[Line, deque[asyncio.Future[None]]] = {}  # next one first
+        self._waiting: Lanes[asyncio.Future[None]] = Lanes()  # by line
         self._passed: deque[asyncio.Future[None]] = deque()  # who were called when the slice was used up
 
     async def take(self, line: Line) -> None:
@@ -44,9 +49,9 @@ class Turns:
         if self._began is None:
             self._began = now
             loop.call_soon(self._next)
-        if self._lines or self._passed or now - self._began >= self._slice:
+        if self._waiting or self._passed or now - self._began >= self._slice:
             waiter = loop.create_future()
-            self._lines.setdefault(line, deque()).append(waiter)
+            self._waiting.add((line,), waiter)
             await waiter
             while not self._may_go_on():
                 waiter = loop.create_future()
@@ -85,12 +90,8 @@ class Turns:
             waiter = self._passed.popleft()
             if not waiter.done():
                 return waiter
-        while self._lines:
-            line = next(iter(self._lines))
-            waiting = self._lines.pop(line)
-            waiter = waiting.popleft()
-            if waiting:
-                self._lines[line] = waiting  # behind the others
-            if not waiter.done():
-                return waiter
-        return None
+        return self._waiting.pop(_is_waiting)
+
+
+def _is_waiting(waiter: asyncio.Future[None]) -> bool:
+    return not waiter.done()

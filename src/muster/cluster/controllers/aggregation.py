@@ -1,4 +1,4 @@
-"""Keeps aggregated ClusterRoles what their selectors say: they get the rules of the roles that these select."""
+"""Keeps aggregated ClusterRoles up to date: they get the rules of the roles that their selectors match."""
 
 import msgspec
 
@@ -12,17 +12,20 @@ from muster.runtime.refusals import ignoring
 
 
 class RoleAggregator(Reconciler):
-    """Runs under a `Manager`; keys are ClusterRoles that have an aggregation rule."""
+    """The controller of aggregated ClusterRoles. Runs under a `Manager`.
+
+    Its keys are ClusterRoles with an aggregation rule.
+    """
 
     name = "clusterrole-aggregation-controller"
 
     def __init__(self, manager: Manager) -> None:
         super().__init__(manager)
         self._roles = manager.informer(CLUSTER_ROLE)
-        self._roles.on_change(self._changed)
+        self._roles.on_change(self._on_role_changed)
 
-    def _changed(self, old: ClusterRole | None, new: ClusterRole | None) -> None:
-        """Any role may be part of any other."""
+    def _on_role_changed(self, old: ClusterRole | None, new: ClusterRole | None) -> None:
+        """Queue all aggregated roles: any role may be part of any other."""
         if (
             old is not None
             and new is not None
@@ -45,9 +48,9 @@ class RoleAggregator(Reconciler):
         try:
             rules = aggregated(role, self._roles.all())
         except SelectorError:
-            return None  # validation has let nothing in that makes no sense; what is older stays as it is
+            return None  # validation rejects such selectors; older roles stay as they are
         if rules == role.rules:
             return None
-        with ignoring("NotFound", "Conflict"):  # gone, or changed: then we are called again
+        with ignoring("NotFound", "Conflict"):  # gone, or changed, which calls this again
             await self._client.patch_object(CLUSTER_ROLE, role, {"rules": msgspec.to_builtins(rules)})
         return None

@@ -1,6 +1,7 @@
-"""Lists what this server serves as APIServices, as kube-apiserver does: a version of a group each, local and available.
+"""Lists what this server serves as APIServices, one for each version of a group, as kube-apiserver does.
 
-Clients read there which groups there are, and wait until one is available. Discovery does not go by them.
+They are local and available. Clients read there which groups exist, and wait until one is available. Discovery does not
+depend on them.
 """
 
 import re
@@ -21,7 +22,7 @@ _AVAILABLE = {
     "reason": "Local",
     "message": "Local APIServices are always available",
 }
-# k8s.io/kubernetes (pkg/controlplane/apiserver): how much each of its own groups is preferred.
+# The priority of each of upstream's own groups: k8s.io/kubernetes (pkg/controlplane/apiserver).
 _GROUPS = {
     "": 18000,
     "apps": 17800,
@@ -49,7 +50,7 @@ _REGISTRATION = API_SERVICE.group  # upstream's aggregator does not list itself
 
 
 class ApiServices(Reconciler):
-    """Runs under a `Manager`; keys are APIServices."""
+    """The controller of this server's APIServices. Runs under a `Manager`; keys are APIServices."""
 
     name = "autoregister"
 
@@ -58,37 +59,37 @@ class ApiServices(Reconciler):
         self._registry = registry
         self._services = manager.informer(API_SERVICE)
         self._controller.watch(self._services)
-        definitions(manager).on_change(self._definition_changed)
+        definitions(manager).on_change(self._on_definition_changed)
 
     async def run(self) -> None:
         """Work until `stop`."""
-        for name in self._served():
+        for name in self._list_served():
             self._controller.queue.add(name)
         await super().run()
 
-    def _served(self) -> dict[str, tuple[str, str]]:
-        """The groups and versions that are served, by the names of their APIServices."""
+    def _list_served(self) -> dict[str, tuple[str, str]]:
+        """Return the groups and versions that are served, by the names of their APIServices."""
         kinds = (resource.kind for resource in self._registry)
         return {f"{k.version}.{k.group}": (k.group, k.version) for k in kinds if k.group != _REGISTRATION}
 
-    def _definition_changed(self, old: Definition | None, new: Definition | None) -> None:
+    def _on_definition_changed(self, old: Definition | None, new: Definition | None) -> None:
         for one in (old, new):
             for version in one.spec.versions if one is not None else ():
                 assert one is not None
                 self._controller.queue.add(f"{version.name}.{one.spec.group}")
 
     async def _reconcile(self, name: str) -> Result:
-        served, found = self._served().get(name), self._services.get(name)
-        with ignoring("NotFound", "AlreadyExists", "Conflict"):  # gone, or changed: then we are called again
-            if found is None:
+        served, present = self._list_served().get(name), self._services.get(name)
+        with ignoring("NotFound", "AlreadyExists", "Conflict"):  # gone, or changed, which calls this again
+            if present is None:
                 if served is not None:
                     await self._client.create(API_SERVICE.seen_as(dict), api_service(*served))
-            elif found.spec.service is not None:
+            elif present.spec.service is not None:
                 return None  # its writer says that another server serves it
             elif served is None:
-                if MANAGED in found.metadata.labels:
-                    await self._client.delete_object(API_SERVICE, found)
-            elif not _is_available(found):
+                if MANAGED in present.metadata.labels:
+                    await self._client.delete_object(API_SERVICE, present)
+            elif not _is_available(present):
                 await self._make_available(name)
         return None
 
@@ -98,7 +99,7 @@ class ApiServices(Reconciler):
 
 
 def api_service(group: str, version: str) -> dict[str, Any]:
-    """The APIService of a version that is served here."""
+    """Return the APIService of a version that is served here."""
     ours = group in _GROUPS
     priorities = (_GROUPS[group], _version_priority(group, version)) if ours else (1000, 100)
     return {
@@ -113,7 +114,7 @@ def api_service(group: str, version: str) -> dict[str, Any]:
 
 
 def _version_priority(group: str, version: str) -> int:
-    """Newer before older, and stable before what is not, as upstream has it for what it still serves."""
+    """Return upstream's priority: newer versions come before older ones, and stable versions before others."""
     stable = _STABLE.fullmatch(version)
     return 1 if not group else 15 * int(stable[1]) if stable else 9
 

@@ -1,6 +1,6 @@
-"""Keeps the ConfigMap `cluster-info`, which says how other machines reach the server: kubeadm has it in the same place.
+"""Keeps the ConfigMap `cluster-info`, which says how other machines reach the server, where kubeadm has it.
 
-`muster cluster invite` reads it. There is no secret in it; who may not list ConfigMaps does not see it all the same.
+`muster cluster invite` reads it. It holds no secret, but a user who may not list ConfigMaps does not see it.
 """
 
 from muster.api.core import CONFIG_MAP, ConfigMap
@@ -12,12 +12,12 @@ from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 NAMESPACE, NAME = "kube-public", "cluster-info"
-KUBECONFIG = "kubeconfig"  # the key of it
+KUBECONFIG = "kubeconfig"  # the key in the ConfigMap's data
 _KEY = f"{NAMESPACE}/{NAME}"
 
 
 class ClusterInfo(Reconciler):
-    """Runs under a `Manager`; its only key is the ConfigMap's."""
+    """The controller of `cluster-info`. Runs under a `Manager`; its only key is the ConfigMap's."""
 
     name = "cluster-info"
 
@@ -25,24 +25,24 @@ class ClusterInfo(Reconciler):
         super().__init__(manager)
         self._data = {KUBECONFIG: kubeconfig}
         self._maps = manager.informer(CONFIG_MAP, fields=f"metadata.name={NAME}")
-        self._maps.on_change(self._changed)
+        self._maps.on_change(self._on_map_changed)
 
     async def run(self) -> None:
         """Work until `stop`."""
         self._controller.queue.add(_KEY)
         await super().run()
 
-    def _changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+    def _on_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         changed = new or old
         if changed is not None and key_of(changed) == _KEY:
             self._controller.queue.add(_KEY)
 
     async def _reconcile(self, key: str) -> Result:
-        found = self._maps.get(key)
-        with ignoring("AlreadyExists", "Forbidden", "NotFound"):  # then it is seen, or it is not wanted
-            if found is None:
+        present = self._maps.get(key)
+        with ignoring("AlreadyExists", "Forbidden", "NotFound"):  # the informer will see it, or the namespace is gone
+            if present is None:
                 wanted = ConfigMap(metadata=ObjectMeta(name=NAME), data=self._data)
                 await self._client.create(CONFIG_MAP, wanted, NAMESPACE)
-            elif not self._data.items() <= found.data.items():
+            elif not self._data.items() <= present.data.items():
                 await self._client.patch(CONFIG_MAP, NAME, {"data": self._data}, NAMESPACE)
         return None

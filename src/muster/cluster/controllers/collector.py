@@ -1,4 +1,4 @@
-"""The garbage collector: carries out what `ownership` decides, for every kind that is served."""
+"""Runs the garbage collector: carries out what `ownership` decides, for every kind that is served."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,6 +9,7 @@ from muster.api.status import conflict
 from muster.cluster.controllers.customkinds import follow_custom_kinds
 from muster.cluster.controllers.ownership import Action, Delete, DropFinalizer, DropReferences, Graph, Item, decide
 from muster.runtime.controller import Result
+from muster.runtime.lanes import Lane
 from muster.runtime.manager import Manager
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
@@ -17,13 +18,13 @@ WORKERS = 16
 
 
 class GarbageCollector(Reconciler):
-    """Runs under a `Manager`; keys are UIDs."""
+    """The garbage collector. Runs under a `Manager`; keys are UIDs."""
 
     name = "garbage-collector"
 
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
-        """`kinds` are those that are always served; others are followed as they come and go."""
-        super().__init__(manager, workers=WORKERS)
+        """Make the collector. `kinds` are those that are always served; others are followed as they come and go."""
+        super().__init__(manager, workers=WORKERS, lane=self._lane_of)
         self._manager = manager
         self._graph = Graph()
         self._kinds: dict[str, Kind[Object]] = {}
@@ -31,28 +32,33 @@ class GarbageCollector(Reconciler):
         kinds = [kind.seen_as(Object) for kind in kinds]
         for kind in kinds:
             self._follow(kind)
-        follow_custom_kinds(manager, kinds, self._kind_changed)
+        follow_custom_kinds(manager, kinds, self._on_kind_changed)
+
+    def _lane_of(self, uid: str) -> Lane:
+        """Return the lane of an object, its namespace: a user who deletes much does not hold up others' objects."""
+        item = self._graph.items.get(uid)
+        return (item.namespace if item is not None else "",)
 
     def _follow(self, kind: Kind[Object]) -> None:
         self._kinds[kind.resource] = self._by_name[kind.group, kind.kind] = kind
-        self._manager.informer(kind).on_change(lambda old, new: self._changed(kind.resource, old, new))
+        self._manager.informer(kind).on_change(lambda old, new: self._on_changed(kind.resource, old, new))
 
-    def _kind_changed(self, old: Kind[Object] | None, new: Kind[Object] | None) -> None:
+    def _on_kind_changed(self, old: Kind[Object] | None, new: Kind[Object] | None) -> None:
         if old is not None:
             self._manager.forget(old)
         if new is not None:
             self._follow(new)
         elif old is not None:
-            # All its objects have gone before, whether or not that was heard of.
+            # All objects of the kind are gone before, even if their events have not come.
             del self._kinds[old.resource], self._by_name[old.group, old.kind]
             for item in [item for item in self._graph.items.values() if item.resource == old.resource]:
-                self._gone(item.uid, item.owners)
+                self._on_gone(item.uid, item.owners)
 
-    def _changed(self, resource: str, old: Object | None, new: Object | None) -> None:
+    def _on_changed(self, resource: str, old: Object | None, new: Object | None) -> None:
         queue = self._controller.queue
         if new is None:
             assert old is not None
-            self._gone(old.metadata.uid, old.metadata.owner_references)
+            self._on_gone(old.metadata.uid, old.metadata.owner_references)
             return
         item = Item.of(resource, new.metadata)
         known = self._graph.items.get(item.uid)
@@ -64,15 +70,15 @@ class GarbageCollector(Reconciler):
         if item.waits_for_dependents and not (known and known.waits_for_dependents):
             for dependent in self._graph.dependents(item.uid):
                 queue.add(dependent.uid)
-        for owner in known.owners if known else ():  # an orphan is no longer waited for
+        for owner in known.owners if known else ():  # an owner no longer waits for an orphan
             if owner not in item.owners:
                 queue.add(owner.uid)
 
-    def _gone(self, uid: str, owners: Iterable[OwnerReference]) -> None:
+    def _on_gone(self, uid: str, owners: Iterable[OwnerReference]) -> None:
         self._graph.remove(uid)
         for item in self._graph.dependents(uid):
             self._controller.queue.add(item.uid)
-        for owner in owners:  # one in the foreground may have waited for this
+        for owner in owners:  # an owner in the foreground may have waited for this object
             self._controller.queue.add(owner.uid)
 
     async def _reconcile(self, uid: str) -> Result:
@@ -85,11 +91,11 @@ class GarbageCollector(Reconciler):
         owners = (self._graph.items.get(owner.uid) for owner in item.owners)
         waiting = frozenset(owner.uid for owner in owners if owner is not None and owner.waits_for_dependents)
         for action in decide(item, self._graph.blocking(item), absent, waiting):
-            await self._carry_out(action)
+            await self._run_action(action)
         return None
 
     async def _is_absent(self, item: Item, owner: OwnerReference) -> bool:
-        """Whether an owner does not exist. What the graph has not seen may be new: the server knows."""
+        """Return whether an owner does not exist. The server decides about an owner that the graph does not have."""
         if owner.uid in self._graph.items:
             return False
         if self._graph.was_deleted(owner.uid):
@@ -97,11 +103,11 @@ class GarbageCollector(Reconciler):
         group, _, _ = owner.api_version.rpartition("/")
         kind = self._by_name.get((group, owner.kind))
         if kind is None:
-            return False  # of a kind that is not served nothing can be known: keep
-        found = await self._client.find(kind, owner.name, item.namespace if kind.namespaced else "")
-        return found is None or found.metadata.uid != owner.uid
+            return False  # nothing is known of a kind that is not served: keep the object
+        present = await self._client.find(kind, owner.name, item.namespace if kind.namespaced else "")
+        return present is None or present.metadata.uid != owner.uid
 
-    async def _carry_out(self, action: Action) -> None:
+    async def _run_action(self, action: Action) -> None:
         with ignoring("NotFound"):
             match action:
                 case Delete(item, foreground):
@@ -113,13 +119,13 @@ class GarbageCollector(Reconciler):
                         uid=item.uid,
                     )
                 case DropReferences(item, owners):
-                    kept = [owner for owner in item.owners if owner.uid not in owners]
-                    await self._patch(item, {"ownerReferences": kept})
+                    remaining = [owner for owner in item.owners if owner.uid not in owners]
+                    await self._patch(item, {"ownerReferences": remaining})
                 case DropFinalizer(item, finalizer):
                     await self._patch(item, {"finalizers": [name for name in item.finalizers if name != finalizer]})
 
     async def _patch(self, item: Item, metadata: dict[str, Any]) -> None:
-        """Change metadata of exactly the version that was decided on; the list is ours only if it is that."""
+        """Change the metadata of exactly the version that was decided on: lists are replaced whole."""
         kind = self._kinds[item.resource]
         current = await self._client.get(kind, item.name, item.namespace)
         if Item.of(item.resource, current.metadata) != item:

@@ -1,7 +1,7 @@
-"""The kinds that users bring, as they come and go: for parts of a cluster that deal with all kinds.
+"""Follows the kinds that users define, as they come and go, for controllers that deal with all kinds.
 
-Everything is seen through definitions. A kind is there while its definition is established and serves a version;
-what is served anyway (because it is built in) does not come or go.
+The source are the CustomResourceDefinitions. A kind exists while its definition is established and serves a version. A
+kind that is built in, and so always served, does not come or go.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,12 +16,12 @@ from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION, ESTABLIS
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
 
-# Is told of a kind that has come, gone, or is now seen in another version: as it was (or None), and as it is.
+# Called with a kind that has come, gone, or changed its version: as it was (or None), and as it is (or None).
 Listener: TypeAlias = Callable[[Kind[Object] | None, Kind[Object] | None], None]
 
 
 class _Version(Struct):
-    """A version without its schema, which may be big."""
+    """A version without its schema, which may be large."""
 
     name: str = ""
     served: bool = False
@@ -29,14 +29,14 @@ class _Version(Struct):
 
 
 class _Names(Struct):
-    """What matters here of the names."""
+    """The needed part of the names."""
 
     plural: str = ""
     kind: str = ""
 
 
 class _Spec(Struct):
-    """What matters here of the spec."""
+    """The needed part of the spec."""
 
     group: str = ""
     names: _Names = _Names()
@@ -45,25 +45,25 @@ class _Spec(Struct):
 
 
 class _Condition(Struct):
-    """A condition without its words."""
+    """A condition without its texts."""
 
     type: str = ""
     status: str = ""
 
 
 class _Status(Struct):
-    """What matters here of the status."""
+    """The needed part of the status."""
 
     conditions: tuple[_Condition, ...] = ()
     accepted_names: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Definition(Struct):
-    """A definition, seen without what is big.
+    """A CustomResourceDefinition without its large parts.
 
     metadata: its name is that of the resource.
     spec: what the kind is.
-    status: what has become of it.
+    status: whether the kind is accepted and served.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -72,9 +72,9 @@ class Definition(Struct):
 
     @property
     def kind(self) -> Kind[Object] | None:
-        """The kind, in the version in which it is stored if that is served; None if it is not served.
+        """The kind, in its storage version if that is served; None if no version is served.
 
-        While a definition is being deleted, that version is served in any case.
+        While a definition is being deleted, its storage version is served in any case.
         """
         served = [version for version in self.spec.versions if version.served]
         if not served and self.metadata.deletion_timestamp is not None:
@@ -88,11 +88,11 @@ class Definition(Struct):
 
     @property
     def has_its_names(self) -> bool:
-        """Whether no other definition has the names that it asks for."""
+        """Whether the definition has the names that it requests, and no other has them."""
         return self.holds(NAMES_ACCEPTED)
 
     def holds(self, condition: str) -> bool:
-        """Whether a condition is true."""
+        """Return whether a condition is true."""
         return is_true(self.status.conditions, condition)
 
 
@@ -100,12 +100,12 @@ DEFINITION = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
 def definitions(manager: Manager) -> Informer[Definition]:
-    """All definitions."""
+    """Return the informer of all definitions."""
     return manager.informer(DEFINITION)
 
 
 def follow_custom_kinds(manager: Manager, builtin: Iterable[Kind[Any]], listener: Listener) -> None:
-    """Tell a listener of the kinds that are there, and then of every change."""
+    """Call a listener for the existing kinds, and then for every change."""
     names = frozenset(kind.resource for kind in builtin)
 
     def changed(old: Definition | None, new: Definition | None) -> None:

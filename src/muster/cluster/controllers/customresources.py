@@ -1,7 +1,7 @@
-"""The end of a definition: the objects of its kind go first, and names that it leaves go to who waits for them.
+"""Ends definitions: deletes the objects of a kind first, and passes freed names to waiting definitions.
 
-Upstream's finalizer and naming controllers (k8s.io/apiextensions-apiserver/pkg/controller/finalizer, status). Whether
-a name is free is decided by the server in every write of a definition; this controller only has to write.
+Upstream has finalizer and naming controllers for this (k8s.io/apiextensions-apiserver/pkg/controller/finalizer,
+status). The server decides in every write of a definition whether a name is free; this controller only has to write.
 """
 
 from collections.abc import Iterable
@@ -22,20 +22,20 @@ RECHECK_SECONDS = 5.0
 
 
 class CustomResourceController(Reconciler):
-    """Runs under a `Manager`; keys are definitions."""
+    """The controller of the ends of definitions. Runs under a `Manager`; keys are definitions."""
 
     name = "custom-resource-controller"
 
     def __init__(self, manager: Manager, builtin: Iterable[Kind[Any]]) -> None:
-        """Objects of kinds that are `builtin` outlive their definitions: they are served without."""
+        """Make the controller. Objects of `builtin` kinds outlive their definitions: they are served without."""
         super().__init__(manager, workers=2)
         self._builtin = frozenset(kind.resource for kind in builtin)
         self._definitions = definitions(manager)
-        self._definitions.on_change(self._changed)
+        self._definitions.on_change(self._on_definition_changed)
 
-    def _changed(self, old: Definition | None, new: Definition | None) -> None:
+    def _on_definition_changed(self, old: Definition | None, new: Definition | None) -> None:
         if new is not None:
-            # Every write of a definition has settled its names: only what came before this began is asked for again.
+            # Every write of a definition settles its names, so only those from before the start are written again.
             waits = old is None and not new.has_its_names
             if waits or new.metadata.deletion_timestamp is not None:
                 self._controller.queue.add(new.metadata.name)
@@ -51,29 +51,31 @@ class CustomResourceController(Reconciler):
             return None
         if definition.metadata.deletion_timestamp is None:
             if not definition.has_its_names:
-                await self._ask_for_names(name)
+                await self._request_names(name)
             return None
         if CLEANUP_FINALIZER not in definition.metadata.finalizers:
             return None
         kind = definition.kind
-        if kind is not None and kind.resource not in self._builtin and not await self._empty(kind):
+        if kind is not None and kind.resource not in self._builtin and not await self._delete_objects(kind):
             return RECHECK_SECONDS
-        await self._let_go(definition)
+        await self._drop_finalizer(definition)
         return None
 
-    async def _ask_for_names(self, name: str) -> None:
-        """Have the server look again: it sets the conditions in every write that changes something."""
+    async def _request_names(self, name: str) -> None:
+        """Have the server check the names again: it sets the conditions in every write that changes something."""
         with ignoring("NotFound"):
             await self._client.patch(DEFINITION, name, {"status": {"conditions": []}}, subresource="status")
 
-    async def _empty(self, kind: Kind[Object]) -> bool:
-        """Ask for the deletion of all objects; whether none is left."""
-        found = await self._client.list(kind)
-        for namespace in sorted({obj.metadata.namespace for obj in found.items if not obj.metadata.deletion_timestamp}):
+    async def _delete_objects(self, kind: Kind[Object]) -> bool:
+        """Delete all objects of a kind; return whether none is left."""
+        listing = await self._client.list(kind)
+        for namespace in sorted(
+            {obj.metadata.namespace for obj in listing.items if not obj.metadata.deletion_timestamp}
+        ):
             await self._client.raw(Request("DELETE", kind.path(namespace)))
         return not (await self._client.page(kind, limit=1)).items
 
-    async def _let_go(self, definition: Definition) -> None:
-        kept = [finalizer for finalizer in definition.metadata.finalizers if finalizer != CLEANUP_FINALIZER]
+    async def _drop_finalizer(self, definition: Definition) -> None:
+        finalizers = [finalizer for finalizer in definition.metadata.finalizers if finalizer != CLEANUP_FINALIZER]
         with ignoring("NotFound"):
-            await self._client.patch_object(DEFINITION, definition, {"metadata": {"finalizers": kept}})
+            await self._client.patch_object(DEFINITION, definition, {"metadata": {"finalizers": finalizers}})

@@ -1,4 +1,4 @@
-"""How many pods of a disruption budget are well, how many must be, and how many may therefore go. Pure.
+"""Computes how many pods of a disruption budget are healthy, how many must be, and how many may be evicted. Pure.
 
 The rules are those of k8s.io/kubernetes (pkg/controller/disruption).
 """
@@ -14,12 +14,12 @@ from muster.api.groups.policy import PodDisruptionBudget, PodDisruptionBudgetSpe
 from muster.api.pods import is_deleting, is_ready
 from muster.cluster.apiserver.pods.budgets import SYNC_FAILED, with_allowed, with_condition
 
-# An evicted pod that is not seen to go within this time does not go.
+# An evicted pod that has not gone within this time counts as staying.
 DELETION_TIMEOUT = timedelta(minutes=2)
 
 
 class Found(NamedTuple):
-    """The status that a budget should have, when it must be looked at again, and which pods did not go after all."""
+    """The new status of a budget, when to compute it again, and the evicted pods that did not go after all."""
 
     status: PodDisruptionBudgetStatus
     again: timedelta | None
@@ -27,17 +27,17 @@ class Found(NamedTuple):
 
 
 def counts_owners(spec: PodDisruptionBudgetSpec) -> bool:
-    """Whether the budget is a part of what the owners of its pods want, not a number of pods."""
+    """Return whether the budget is a share of what its pods' owners want, not a number of pods."""
     return spec.max_unavailable is not None or isinstance(spec.min_available, str)
 
 
 def observed(budget: PodDisruptionBudget, pods: Sequence[Pod], wanted: int, now: datetime) -> Found:
-    """What becomes of a budget that selects these pods, whose owners want `wanted` pods in all."""
+    """Return the state of a budget that selects these pods. wanted: how many pods their owners want in all."""
     spec, status = budget.spec, budget.status
-    disrupted, stayed = _disrupted(status.disrupted_pods, pods, now)
+    disrupted, stayed = _sort_disrupted(status.disrupted_pods, pods, now)
     healthy = sum(is_ready(pod) and not is_deleting(pod) and pod.metadata.name not in disrupted for pod in pods)
-    expected, desired = _desired(spec, len(pods), wanted)
-    # While nothing is expected nothing may go: the first pods may have come without being seen yet.
+    expected, desired = _count_desired(spec, len(pods), wanted)
+    # While no pod is expected none may be evicted: the first pods may exist without being seen yet.
     allowed = max(0, healthy - desired) if expected > 0 else 0
     status = replace(
         status,
@@ -54,28 +54,28 @@ def observed(budget: PodDisruptionBudget, pods: Sequence[Pod], wanted: int, now:
 
 
 def failed(budget: PodDisruptionBudget, why: str, now: datetime) -> PodDisruptionBudgetStatus:
-    """The status of a budget that cannot be worked out: nothing may go."""
+    """Return the status of a budget that cannot be computed: no pod may be evicted."""
     return with_condition(replace(budget.status, disruptions_allowed=0), SYNC_FAILED, why, now)
 
 
-def _desired(spec: PodDisruptionBudgetSpec, pods: int, wanted: int) -> tuple[int, int]:
-    """How many pods are expected, and how many of them must be well."""
+def _count_desired(spec: PodDisruptionBudgetSpec, pods: int, wanted: int) -> tuple[int, int]:
+    """Return how many pods are expected, and how many of them must be healthy."""
     if spec.max_unavailable is not None:
-        return wanted, max(0, wanted - _part(spec.max_unavailable, wanted))
+        return wanted, max(0, wanted - _part_of(spec.max_unavailable, wanted))
     if isinstance(spec.min_available, str):
-        return wanted, _part(spec.min_available, wanted)
+        return wanted, _part_of(spec.min_available, wanted)
     return (0, 0) if spec.min_available is None else (pods, spec.min_available)
 
 
-def _part(of: int | str, whole: int) -> int:
-    """A number, or a percentage of the whole, rounded up."""
+def _part_of(of: int | str, whole: int) -> int:
+    """Return a number, or a percentage of the whole, rounded up."""
     return of if isinstance(of, int) else -(-int(of.removesuffix("%")) * whole // 100)
 
 
-def _disrupted(
+def _sort_disrupted(
     known: Mapping[str, datetime], pods: Iterable[Pod], now: datetime
 ) -> tuple[dict[str, datetime], tuple[Pod, ...]]:
-    """Evictions that are still to be seen, and pods of which none has come."""
+    """Return the evictions that are still expected, and the evicted pods that did not go in time."""
     evicted = [pod for pod in pods if pod.metadata.name in known and not is_deleting(pod)]
     due = {pod.metadata.name: known[pod.metadata.name] + DELETION_TIMEOUT >= now for pod in evicted}
     expected = {name: known[name] for name, comes in due.items() if comes}

@@ -1,13 +1,13 @@
-"""Pods whose node no longer exists: nothing else would ever end them.
+"""Fails pods that no node will ever end: their node no longer exists, or they are deleted before they have one.
 
-They are marked Failed first (condition DisruptionTarget, as upstream's pod garbage collector does), so that their
-Job counts them, and then deleted.
+They are marked Failed, as upstream's pod garbage collector does, so that their Job counts them and releases them. Pods
+of a lost node also get the condition DisruptionTarget, and are then deleted.
 """
 
 from typing import Any
 
 from muster.api.core import NODE, POD, Pod
-from muster.api.pods import is_finished
+from muster.api.pods import is_deleting, is_finished
 from muster.cluster.indexes import BY_NODE, by_node
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
@@ -20,7 +20,7 @@ QUARANTINE_SECONDS = 40.0
 
 
 class LostPodCollector(Reconciler):
-    """Runs under a `Manager`; keys are nodes that pods name."""
+    """The collector of pods of lost nodes. Runs under a `Manager`; keys are nodes that pods name."""
 
     name = "pod-garbage-collector"
 
@@ -44,19 +44,19 @@ class LostPodCollector(Reconciler):
         if left > 0:
             return left
         for pod in lost:
-            await self._end(pod, node)
+            await self._end_pod(pod, node)
         return None
 
-    async def _end(self, pod: Pod, node: str) -> None:
+    async def _end_pod(self, pod: Pod, node: str) -> None:
         with ignoring("NotFound", "Conflict"):
             if not is_finished(pod):
-                patch = {"status": self._failed(node)}
+                patch = {"status": self._failed_status(node)}
                 await self._client.patch_object(
                     POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
                 )
             await self._client.delete_object(POD, pod, grace_period_seconds=0)
 
-    def _failed(self, node: str) -> dict[str, Any]:
+    def _failed_status(self, node: str) -> dict[str, Any]:
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -65,3 +65,25 @@ class LostPodCollector(Reconciler):
             "lastTransitionTime": self._clock.now().replace(microsecond=0),
         }
         return {"phase": "Failed", "reason": "NodeLost", "conditions": [condition]}
+
+
+class UnscheduledPodCollector(Reconciler):
+    """The collector of deleted pods that have no node and that finalizers hold. Runs under a `Manager`."""
+
+    name = "unscheduled-pod-garbage-collector"
+
+    def __init__(self, manager: Manager) -> None:
+        super().__init__(manager)
+        self._pods = manager.informer(POD)
+        self._controller.watch(self._pods, when=lambda _, new: _will_never_end(new))
+
+    async def _reconcile(self, key: str) -> Result:
+        pod = self._pods.get(key)
+        if pod is not None and _will_never_end(pod):
+            with ignoring("NotFound", "Conflict"):
+                await self._client.patch_object(POD, pod, {"status": {"phase": "Failed"}}, subresource="status")
+        return None
+
+
+def _will_never_end(pod: Pod | None) -> bool:
+    return pod is not None and is_deleting(pod) and not pod.spec.node_name and not is_finished(pod)

@@ -1,8 +1,8 @@
-"""The life of namespaces: what each has from the start, and how a deleted one is emptied before it goes.
+"""Runs the life of namespaces: creates what each has from the start, and empties deleted namespaces.
 
-What is in it is asked to go once, its pods first: as long as there is one, what they live by (network policies,
-secrets, accounts) stays. Some of it takes its time (pods end, finalizers are met): when the last object of a kind has
-gone, and every now and then, the controller looks again. The namespace's conditions say what is waited for.
+The contents are deleted once, pods first. As long as there is a pod, everything that pods need (network policies,
+secrets, accounts) stays. Some deletions take time (pods end, finalizers are met). The controller looks again when the
+last object of a kind is gone, and at intervals. The namespace's conditions say what is left.
 """
 
 from collections.abc import Iterable
@@ -23,17 +23,17 @@ from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import Request
 
-# For what the informers had not seen yet when everything was asked to go.
+# For objects that the informers had not seen yet when everything was deleted.
 RECHECK_SECONDS = 5.0
 
 
 class NamespaceController(Reconciler):
-    """Runs under a `Manager`; keys are namespaces."""
+    """The controller of namespaces. Runs under a `Manager`; keys are namespaces."""
 
     name = "namespace-controller"
 
     def __init__(self, manager: Manager, kinds: Iterable[Kind[Any]]) -> None:
-        """`kinds` are those that are always served; others are followed as they come and go."""
+        """Make the controller. `kinds` are those that are always served; others are followed as they come and go."""
         super().__init__(manager, workers=4)
         self._manager = manager
         self._contents: dict[str, Informer[Object]] = {}
@@ -42,30 +42,30 @@ class NamespaceController(Reconciler):
         kinds = [kind.seen_as(Object) for kind in sorted(kinds, key=lambda kind: kind.resource != POD.resource)]
         for kind in kinds:  # pods first: they take longest
             self._follow(kind)
-        follow_custom_kinds(manager, kinds, self._kind_changed)
-        # Every pod names this account, so it comes back if it is deleted.
-        manager.informer(SERVICE_ACCOUNT).on_change(self._account_changed)
+        follow_custom_kinds(manager, kinds, self._on_kind_changed)
+        # Every pod names this account, so it is created again if it is deleted.
+        manager.informer(SERVICE_ACCOUNT).on_change(self._on_account_changed)
 
     def _follow(self, kind: Kind[Object]) -> None:
         if not kind.namespaced:
             return
         informer = self._manager.informer(kind, indexes={BY_NAMESPACE: by_namespace})
         self._contents[kind.resource] = informer
-        informer.on_change(lambda old, new: self._content_changed(informer, old, new))
+        informer.on_change(lambda old, new: self._on_content_changed(informer, old, new))
 
-    def _kind_changed(self, old: Kind[Object] | None, new: Kind[Object] | None) -> None:
+    def _on_kind_changed(self, old: Kind[Object] | None, new: Kind[Object] | None) -> None:
         if old is not None:
             self._manager.forget(old)
             self._contents.pop(old.resource, None)
         if new is not None:
             self._follow(new)
 
-    def _account_changed(self, old: ServiceAccount | None, new: ServiceAccount | None) -> None:
+    def _on_account_changed(self, old: ServiceAccount | None, new: ServiceAccount | None) -> None:
         if new is None and old is not None and old.metadata.name == "default":
             self._controller.queue.add(old.metadata.namespace)
 
-    def _content_changed(self, informer: Informer[Object], old: Object | None, new: Object | None) -> None:
-        """Look again once the last object of a kind has gone from a namespace that is going."""
+    def _on_content_changed(self, informer: Informer[Object], old: Object | None, new: Object | None) -> None:
+        """Look again once the last object of a kind is gone from a terminating namespace."""
         if new is not None or old is None:
             return
         name = old.metadata.namespace
@@ -84,34 +84,34 @@ class NamespaceController(Reconciler):
             return None
         if NAMESPACE_FINALIZER not in namespace.spec.finalizers:
             return None
-        if await self._empty(name):
+        if await self._delete_contents(name):
             await self._finalize(namespace)
             return None
-        await self._say_what_is_left(namespace)
+        await self._write_conditions(namespace)
         return RECHECK_SECONDS
 
     async def _ensure_account(self, namespace: str) -> None:
         with ignoring("AlreadyExists", "Forbidden", "NotFound"):  # or the namespace is going
             await self._client.create(SERVICE_ACCOUNT, ServiceAccount(metadata=ObjectMeta(name="default")), namespace)
 
-    async def _empty(self, namespace: str) -> bool:
-        """Ask for the deletion of what was not asked to go yet; whether nothing is left."""
-        empty = True
+    async def _delete_contents(self, namespace: str) -> bool:
+        """Delete what is not being deleted yet; return whether nothing is left."""
+        is_empty = True
         for informer in list(self._contents.values()):
             kind = informer.kind
-            if not await self._holds(kind, namespace):
+            if not await self._has_any(kind, namespace):
                 continue
             known = informer.by(BY_NAMESPACE, namespace)
             if not known or any(obj.metadata.deletion_timestamp is None for obj in known):
                 await self._client.raw(Request("DELETE", kind.path(namespace)))
-                empty = empty and not await self._holds(kind, namespace)
+                is_empty = is_empty and not await self._has_any(kind, namespace)
             else:
-                empty = False
-            if not empty and kind.resource == POD.resource:
+                is_empty = False
+            if not is_empty and kind.resource == POD.resource:
                 return False
-        return empty
+        return is_empty
 
-    async def _say_what_is_left(self, namespace: Namespace) -> None:
+    async def _write_conditions(self, namespace: Namespace) -> None:
         name, before = namespace.metadata.name, namespace.status.conditions
         left = {resource: informer.by(BY_NAMESPACE, name) for resource, informer in self._contents.items()}
         now = conditions(left, before, self._manager.clock.now())
@@ -120,8 +120,8 @@ class NamespaceController(Reconciler):
         with ignoring("NotFound"):
             await self._client.patch(NAMESPACE, name, {"status": {"conditions": now}}, subresource="status")
 
-    async def _holds(self, kind: Kind[Object], namespace: str) -> bool:
-        """Whether there is any such object. The server knows; informers may be behind."""
+    async def _has_any(self, kind: Kind[Object], namespace: str) -> bool:
+        """Return whether there is any such object. The server is asked, because informers may be behind."""
         return bool((await self._client.page(kind, namespace, limit=1)).items)
 
     async def _finalize(self, namespace: Namespace) -> None:

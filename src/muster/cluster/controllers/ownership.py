@@ -1,7 +1,7 @@
-"""Who owns whom, and what follows when an owner goes: the decisions of the garbage collector. Pure.
+"""Decides for the garbage collector what follows for dependents when an owner is deleted. Pure.
 
-An object is kept as long as one of its owners exists. How the dependents of a deleted owner go is written on the
-owner while it is going, as a finalizer (upstream's garbage collection, KEP-less since 1.8):
+An object is kept as long as one of its owners exists. A finalizer on a deleted owner says how its dependents go
+(upstream's garbage collection, without a KEP since 1.8):
 `orphan`: they stay, without the reference; `foregroundDeletion`: they go first; neither: they go afterwards.
 """
 
@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from muster.api.meta import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, ObjectMeta, OwnerReference
 
-# UIDs are unique in time, so what was seen deleted stays deleted; this many are remembered to save a look each.
+# How many UIDs of deleted objects are remembered, which saves a request each. UIDs are never used again.
 DELETED_REMEMBERED = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What the collector knows of one object."""
+    """The facts that the collector keeps of one object."""
 
     resource: str
     namespace: str
@@ -28,7 +28,7 @@ class Item:
 
     @classmethod
     def of(cls, resource: str, meta: ObjectMeta) -> "Item":
-        """The item for an object's metadata."""
+        """Return the item for an object's metadata."""
         return cls(
             resource=resource,
             namespace=meta.namespace,
@@ -41,13 +41,13 @@ class Item:
 
     @property
     def waits_for_dependents(self) -> bool:
-        """Whether it is being deleted in the foreground: its dependents go first."""
+        """Whether the object is being deleted in the foreground: its dependents go first."""
         return self.deleting and FOREGROUND_FINALIZER in self.finalizers
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an item whose owners are gone (or, in the foreground, going)."""
+    """The action that deletes an item whose owners are gone, or in the foreground going."""
 
     item: Item
     foreground: bool
@@ -55,7 +55,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class DropReferences:
-    """Take references to owners off an item."""
+    """The action that removes references to owners from an item."""
 
     item: Item
     owners: frozenset[str]  # UIDs
@@ -63,7 +63,7 @@ class DropReferences:
 
 @dataclass(frozen=True, slots=True)
 class DropFinalizer:
-    """Take a finalizer off an item: its part is done."""
+    """The action that removes a finalizer from an item, because its part is done."""
 
     item: Item
     finalizer: str
@@ -81,7 +81,7 @@ class Graph:
         self._deleted: dict[str, None] = {}  # in the order of their deletion
 
     def put(self, item: Item) -> None:
-        """An object appeared or changed."""
+        """Add an object, or update a changed one."""
         known = self.items.get(item.uid)
         self.items[item.uid] = item
         if known is None or known.owners != item.owners:
@@ -90,36 +90,42 @@ class Graph:
                 self._dependents.setdefault(owner.uid, {})[item.uid] = None
 
     def remove(self, uid: str) -> None:
-        """An object is gone for good."""
+        """Remove an object that is gone for good."""
         self._unlink(self.items.pop(uid, None))
         self._deleted[uid] = None
         if len(self._deleted) > DELETED_REMEMBERED:
             del self._deleted[next(iter(self._deleted))]
 
     def was_deleted(self, uid: str) -> bool:
-        """Whether this object was seen to go."""
+        """Return whether this object's deletion was seen."""
         return uid in self._deleted
 
     def dependents(self, uid: str) -> Iterator[Item]:
-        """The objects that name this one as an owner, in the order in which they came; there may be very many."""
+        """Yield the objects that name this one as an owner, in the order in which they came.
+
+        There may be very many.
+        """
         return (self.items[dependent] for dependent in self._dependents.get(uid, ()))
 
     def blocking(self, item: Item) -> Iterator[Item]:
-        """The dependents of an item, without those that wait for it themselves: in a circle none can go first."""
+        """Yield the dependents of an item, except those that wait for the item themselves.
+
+        In a circle none could go first.
+        """
         for dependent in self.dependents(item.uid):
             if not (item.waits_for_dependents and self._waits_for(dependent, item.uid)):
                 yield dependent
 
     def _waits_for(self, dependent: Item, uid: str) -> bool:
-        """Whether it cannot go before that item has gone, be it through others."""
-        seen: set[str] = set()
+        """Return whether the dependent cannot go before the other item is gone, directly or through others."""
+        visited: set[str] = set()
         todo = [dependent]
         while todo:
             item = todo.pop()
             if item.uid == uid:
                 return True
-            if item.uid not in seen and item.waits_for_dependents:
-                seen.add(item.uid)
+            if item.uid not in visited and item.waits_for_dependents:
+                visited.add(item.uid)
                 todo.extend(self.dependents(item.uid))
         return False
 
@@ -135,35 +141,35 @@ class Graph:
 
 
 def decide(item: Item, dependents: Iterable[Item], absent: frozenset[str], waiting: frozenset[str]) -> list[Action]:
-    """What to do about one object now.
+    """Return what to do about one object now.
 
-    `absent` are the UIDs of its owners that do not exist, `waiting` those that are being deleted in the foreground.
-    No more of `dependents` is looked at than the answer needs.
+    absent: the UIDs of owners that do not exist. waiting: the UIDs of owners that are being deleted in the foreground.
+    `dependents` is read only as far as the answer needs.
     """
     if item.deleting:
-        return _finish(item, dependents)
+        return _decide_deletion(item, dependents)
     if not item.owners:
         return []
     solid = [owner for owner in item.owners if owner.uid not in absent and owner.uid not in waiting]
     if solid:
         gone = frozenset(owner.uid for owner in item.owners) - {owner.uid for owner in solid}
         return [DropReferences(item, gone)] if gone else []
-    # In the foreground a dependent that has dependents of its own lets them go first, too.
+    # In the foreground a dependent waits for its own dependents, too.
     foreground = bool(waiting) and any(True for _ in dependents)
     return [Delete(item, foreground)]
 
 
-def _finish(item: Item, dependents: Iterable[Item]) -> list[Action]:
-    """The steps of a deletion that depend on dependents; other finalizers are for other programs."""
+def _decide_deletion(item: Item, dependents: Iterable[Item]) -> list[Action]:
+    """Return the steps of a deletion that depend on dependents; other finalizers belong to other programs."""
     if ORPHAN_FINALIZER in item.finalizers:
         own = frozenset([item.uid])
         return [DropReferences(dependent, own) for dependent in dependents] or [DropFinalizer(item, ORPHAN_FINALIZER)]
     if FOREGROUND_FINALIZER in item.finalizers:
-        if any(_blocks(dependent, item.uid) for dependent in dependents):
+        if any(_is_blocking(dependent, item.uid) for dependent in dependents):
             return []
         return [DropFinalizer(item, FOREGROUND_FINALIZER)]
     return []
 
 
-def _blocks(dependent: Item, owner: str) -> bool:
+def _is_blocking(dependent: Item, owner: str) -> bool:
     return any(ref.uid == owner and bool(ref.block_owner_deletion) for ref in dependent.owners)

@@ -1,7 +1,7 @@
 """Writes into each ResourceQuota what is used of it.
 
-The API server keeps the accounts itself (`apiserver.plugins`), because no write may pass them; this tells people and
-controllers. It follows the changes of those resources that some quota limits.
+The API server keeps the accounts itself (`apiserver.plugins`), because no write may bypass them. This controller
+reports them to users and controllers. It follows the changes of those resources that some quota limits.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from muster.runtime.tasks import cancel
 
 
 class QuotaController(Reconciler):
-    """Runs under a `Manager`; keys are quotas."""
+    """The controller of quotas' status. Runs under a `Manager`; keys are quotas."""
 
     name = "resourcequota-controller"
 
@@ -40,7 +40,7 @@ class QuotaController(Reconciler):
             await cancel(self._followers.values())
 
     async def _follow(self, resource: str, watch: Watch) -> None:
-        """Look again at the quotas of every namespace in which something of a resource changes."""
+        """Queue the quotas of every namespace in which something of a resource changes."""
         while True:
             try:
                 changes = await watch.next()
@@ -64,13 +64,13 @@ class QuotaController(Reconciler):
             if resource not in self._followers:
                 following = self._follow(resource, self._store.watch(resource, self._store.revision))
                 self._followers[resource] = asyncio.create_task(following, name=f"quota of {resource}")
-        status = self._status(quota)
+        status = self._make_status(quota)
         if status == {"hard": dict(quota.status.hard), "used": dict(quota.status.used)}:
             return None
         await self._write(quota, status)
         return None
 
-    def _status(self, quota: ResourceQuota) -> dict[str, dict[str, Any]]:
+    def _make_status(self, quota: ResourceQuota) -> dict[str, dict[str, Any]]:
         namespace, scope = _namespace(quota), Scope.of(quota.spec)
         names = quota.spec.hard
         used = {name: self._ledger.used(resource_of(name), namespace, scope)[name] for name in names}
@@ -79,7 +79,7 @@ class QuotaController(Reconciler):
     async def _write(self, quota: ResourceQuota, status: dict[str, dict[str, Any]]) -> None:
         gone = {"hard": quota.status.hard.keys(), "used": quota.status.used.keys()}
         patch = {field: dict.fromkeys(gone[field] - status[field].keys()) | status[field] for field in status}
-        with ignoring("NotFound", "Conflict"):  # gone, or another one by now
+        with ignoring("NotFound", "Conflict"):  # gone, or replaced by now
             await self._client.patch_object(RESOURCE_QUOTA, quota, {"status": patch}, lock=False, subresource="status")
 
 

@@ -1,7 +1,7 @@
-"""Writes down every run once it has ended: what `muster history` tells.
+"""Records every run in the history once it has ended, for `muster history`.
 
-A run is written after its end was acknowledged, many in one write. What a killed server had not written yet it finds at
-its next start: ended jobs are still there, and of deleted ones the store keeps the last state for minutes.
+A run is written after its end was acknowledged, many in one write. A restarted server finds the runs that a killed one
+had not written: ended jobs still exist, and the store keeps the last state of deleted ones for minutes.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from muster.cluster.controllers.runs import Runs, Source
 from muster.cluster.store import Compacted, Store
 from muster.cluster.store.history import HistoryError, Row
 from muster.cluster.store.historyworker import History
-from muster.insight.runs import Run
+from muster.insight.history.runs import Run
 from muster.runtime.manager import Manager
 
 T = TypeVar("T")
 
-# What comes within this time is one write.
+# Runs that come within this time go into one write.
 GATHER_SECONDS = 0.2
-# Runs per write: some 10 ms of the event loop.
+# How many runs go into one write: some 10 ms of the event loop.
 _AT_ONCE = 100
-# After a write that failed.
+# The pause after a write that failed.
 _RETRY_SECONDS = 10.0
-# Who asks hears of all that had ended before; a cluster that is so busy is not waited for.
+# A query includes all runs that had ended before it, unless the cluster is too busy to catch up within this time.
 _PATIENCE_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
 
@@ -44,14 +44,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """For how long runs are kept after their end, and how many at the most, the newest."""
+    """How long runs are kept after their end, and how many at most, the newest."""
 
     age: timedelta
     most: int
 
 
 class Recorder:
-    """Runs under a `Manager`."""
+    """The recorder of runs. Runs under a `Manager`."""
 
     name = "history"
 
@@ -65,20 +65,20 @@ class Recorder:
         self._stopping = asyncio.Event()
         self._newest: dict[str, int] = {}
         for kind in _FOLLOWED:
-            store.listen(kind.resource, lambda change: self._committed(change.entry.key.resource, change.revision))
+            store.listen(kind.resource, lambda change: self._on_committed(change.entry.key.resource, change.revision))
 
-    def _committed(self, resource: str, revision: int) -> None:
+    def _on_committed(self, resource: str, revision: int) -> None:
         self._newest[resource] = revision
 
     async def run(self) -> None:
         """Write until `stop`."""
-        async with self._writing:  # what is known is not written again
-            gone: list[Source] = [*self._deleted(JOB_SET), *self._deleted(JOB), *self._deleted(WORKLOAD)]
-            self._runs.was_there(gone, self._deleted(POD))
+        async with self._writing:  # recorded runs are not written again
+            gone: list[Source] = [*self._list_deleted(JOB_SET), *self._list_deleted(JOB), *self._list_deleted(WORKLOAD)]
+            self._runs.was_there(gone, self._list_deleted(POD))
             self._runs.follow()
             try:
                 self._runs.known(await self._history.known(self._runs.due))
-            except HistoryError as error:  # nothing depends on it
+            except HistoryError as error:  # nothing depends on the history
                 log.warning("%s", error)
         while not self._stopping.is_set():
             await self._wake.wait()
@@ -92,18 +92,18 @@ class Recorder:
                 self._wake.set()
 
     async def _pause(self, seconds: float) -> None:
-        """For so long, or until `stop`."""
+        """Wait for so long, or until `stop`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
 
     async def stop(self) -> None:
-        """Write what there is."""
+        """Stop `run`, after a last write."""
         self._stopping.set()
         self._wake.set()
 
     async def write(self) -> None:
-        """Write down all runs of whose end is known. Raises `HistoryError`."""
+        """Write all runs whose end is known. Raises `HistoryError`."""
         async with self._writing:
             while self._unwritten or self._runs.due:
                 self._unwritten |= {run.uid: run for run in self._runs.take(_AT_ONCE)}
@@ -114,7 +114,7 @@ class Recorder:
                 self._unwritten.clear()
 
     async def caught_up(self) -> None:
-        """Write down all runs that had ended before this call. Raises `HistoryError`."""
+        """Write all runs that had ended before this call. Raises `HistoryError`."""
         wanted = dict(self._newest)
         until = self._clock.monotonic() + _PATIENCE_SECONDS
         while self._is_behind(wanted) and self._clock.monotonic() < until:
@@ -122,27 +122,27 @@ class Recorder:
         await self.write()
 
     def _is_behind(self, wanted: dict[str, int]) -> bool:
-        seen = {kind.resource: self._manager.informer(kind).version for kind in _FOLLOWED}
-        return any(seen[name].isdecimal() and int(seen[name]) < revision for name, revision in wanted.items())
+        versions = {kind.resource: self._manager.informer(kind).version for kind in _FOLLOWED}
+        return any(versions[name].isdecimal() and int(versions[name]) < revision for name, revision in wanted.items())
 
-    def _deleted(self, kind: Kind[T]) -> list[T]:
-        """The last states of objects whose deletion the store still knows of."""
+    def _list_deleted(self, kind: Kind[T]) -> list[T]:
+        """Return the last states of objects whose deletion the store still has."""
         try:
             changes = self._store.watch(kind.resource, self._store.oldest).take()
         except Compacted:
             return []
-        found = []
+        deleted = []
         for change in changes:
             if change.type == "DELETED":
                 try:
-                    found.append(kind.decode(change.entry.body))
+                    deleted.append(kind.decode(change.entry.body))
                 except msgspec.MsgspecError as error:
                     log.warning("%s cannot be read, and leaves no record: %s", change.entry.key, error)
-        return found
+        return deleted
 
 
 def row_of(run: Run) -> Row:
-    """The run as the table keeps it."""
+    """Return the run as a row of the table."""
     submitted, ended = int(run.submitted.timestamp()), int(run.ended.timestamp())
     body = msgspec.json.encode(run)
     return Row(run.uid, run.namespace, run.name, run.owner, run.queue, run.state, submitted, ended, body)

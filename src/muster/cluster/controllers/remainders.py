@@ -1,6 +1,6 @@
-"""What the conditions of a namespace that is being emptied say of what is left in it. Pure.
+"""Computes the conditions that say what is left in a namespace that is being emptied. Pure.
 
-Types, reasons and sentences are those of kube-controller-manager: people look here why a namespace does not go.
+Types, reasons and messages are those of kube-controller-manager: users look here why a namespace does not go.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from datetime import datetime
 from muster.api.core import NamespaceCondition
 from muster.api.meta import Object
 
-# Nothing fails that is not tried again: these say so from the beginning.
+# Every failure is retried, so these conditions always say that there is none.
 _SOUND = (
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -25,16 +25,19 @@ _SOUND = (
 def conditions(
     left: Mapping[str, Sequence[Object]], before: Iterable[NamespaceCondition], now: datetime
 ) -> tuple[NamespaceCondition, ...]:
-    """The conditions, given what is left by resource (`pods`, `jobs.batch`) and the conditions until now."""
+    """Return the new conditions of the namespace.
+
+    left: what is left, by resource (`pods`, `jobs.batch`). before: the present conditions.
+    """
     known = {condition.type: condition for condition in before}
-    found = [NamespaceCondition(type=type_, status="False", reason=why, message=text) for type_, why, text in _SOUND]
-    found += [_content(left), _finalizers(left)]
-    return tuple(_since(condition, known.get(condition.type), now) for condition in found)
+    updated = [NamespaceCondition(type=type_, status="False", reason=why, message=text) for type_, why, text in _SOUND]
+    updated += [_content_condition(left), _finalizers_condition(left)]
+    return tuple(_with_transition_time(condition, known.get(condition.type), now) for condition in updated)
 
 
-def _content(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
+def _content_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
     type_ = "NamespaceContentRemaining"
-    counts = sorted((_full(resource), len(objects)) for resource, objects in left.items() if objects)
+    counts = sorted((_qualify(resource), len(objects)) for resource, objects in left.items() if objects)
     if not counts:
         message = "All content successfully removed"
         return NamespaceCondition(type=type_, status="False", reason="ContentRemoved", message=message)
@@ -43,7 +46,7 @@ def _content(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
     return NamespaceCondition(type=type_, status="True", reason="SomeResourcesRemain", message=message)
 
 
-def _finalizers(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
+def _finalizers_condition(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
     type_ = "NamespaceFinalizersRemaining"
     counts = Counter(name for objects in left.values() for obj in objects for name in obj.metadata.finalizers)
     if not counts:
@@ -54,12 +57,14 @@ def _finalizers(left: Mapping[str, Sequence[Object]]) -> NamespaceCondition:
     return NamespaceCondition(type=type_, status="True", reason="SomeFinalizersRemain", message=message)
 
 
-def _full(resource: str) -> str:
-    """The resource with its group, which of core resources is empty: `pods.`."""
+def _qualify(resource: str) -> str:
+    """Return the resource with its group, which is empty for core resources: `pods.`."""
     return resource if "." in resource else f"{resource}."
 
 
-def _since(condition: NamespaceCondition, before: NamespaceCondition | None, now: datetime) -> NamespaceCondition:
+def _with_transition_time(
+    condition: NamespaceCondition, before: NamespaceCondition | None, now: datetime
+) -> NamespaceCondition:
     same = before is not None and before.status == condition.status
     return NamespaceCondition(
         type=condition.type,

@@ -1,7 +1,7 @@
-"""Which runs are to be written down: those of jobs that have ended, and of those that were taken away before.
+"""Finds the runs to record: those of jobs that have ended, and of jobs that were deleted before.
 
-What goes with its objects is remembered for as long as it is needed: the last state of a job that is gone while pods of
-it are left, and what its pods leave behind. Nothing here waits.
+Facts that go with their objects are remembered for as long as they are needed: the last state of a deleted job while
+pods of it are left, and what its pods leave behind. Nothing here waits.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,12 +15,13 @@ from muster.api.core import POD, Pod
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import FINISHED
+from muster.api.managed.variants import is_variant
 from muster.api.meta import controller_of
 from muster.api.ours.usage import USAGE_ANNOTATION
-from muster.insight.history import NO_TRACE, Trace, amended, run_of, run_of_workload, trace
-from muster.insight.quotastate import owner_uids
+from muster.insight.history.build import NO_TRACE, Trace, amended, run_of, run_of_workload, trace
+from muster.insight.history.runs import Run
+from muster.insight.quota.state import owner_uids
 from muster.insight.record import JobRecord, job_of, record_of
-from muster.insight.runs import Run
 from muster.runtime.manager import Manager
 
 _BY_UID, _BY_OWNER, _BY_JOB = "uid", "history-owner", "history-job"
@@ -30,7 +31,7 @@ Source: TypeAlias = Job | JobSet | Workload
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """A job that was deleted, when, and those of its pods whose deletion was not seen."""
+    """A deleted job, the time of its deletion, and those of its pods whose deletion was not seen."""
 
     subject: JobRecord | Workload
     at: datetime
@@ -38,7 +39,7 @@ class _Gone:
 
 
 class Runs:
-    """Follows jobs and their pods through the informers of a manager; `changed` is called when one is due."""
+    """The jobs and pods of a manager's informers, followed for runs; `changed` is called when a run is due."""
 
     def __init__(self, manager: Manager, changed: Callable[[], None]) -> None:
         self._clock = manager.clock
@@ -48,72 +49,74 @@ class Runs:
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_UID: _uid, _BY_OWNER: owner_uids})
         self._pods = manager.informer(POD, indexes={_BY_UID: _uid, _BY_JOB: _job_uid})
         self._due: set[str] = set()
-        self._known: set[str] = set()  # written down before this start
-        self._told: dict[str, Run] = {}  # what was made of the others, for as long as something of them is there
+        self._known: set[str] = set()  # recorded before this start
+        self._returned: dict[str, Run] = {}  # the other runs that were returned, for as long as objects of them exist
         self._gone: dict[str, _Gone] = {}
         self._traces: dict[str, Trace] = {}  # of pods that are gone
 
     def follow(self) -> None:
-        """Hear of every change from now on, and of all that is there."""
-        self._sets.on_change(self._seen)
-        self._jobs.on_change(self._seen)
-        self._workloads.on_change(self._seen)
-        self._pods.on_change(self._pod_seen)
+        """Follow every change from now on, and all existing objects."""
+        self._sets.on_change(self._on_source_changed)
+        self._jobs.on_change(self._on_source_changed)
+        self._workloads.on_change(self._on_source_changed)
+        self._pods.on_change(self._on_pod_changed)
 
     def was_there(self, sources: Sequence[Source], pods: Sequence[Pod]) -> None:
-        """These were deleted while none of this looked on."""
+        """Take up objects that were deleted while nothing followed them."""
         jobs = [one for one in sources if isinstance(one, Job)]
         for source in sources:
             if not self._is_part(source):
                 subject = source if isinstance(source, Workload) else record_of(source, jobs)
                 at = source.metadata.deletion_timestamp or self._now()
-                self._went(source.metadata.uid, _Gone(subject, at, tuple(pod for pod in pods if _has(subject, pod))))
+                self._record_deletion(
+                    source.metadata.uid, _Gone(subject, at, tuple(pod for pod in pods if _is_pod_of(subject, pod)))
+                )
 
     @property
     def due(self) -> Iterable[str]:
-        """The runs that are to be looked at."""
+        """The UIDs of the runs to examine."""
         return tuple(self._due)
 
     def known(self, uids: Iterable[str]) -> None:
-        """These are written down already, and stay as they are."""
+        """Mark runs that are recorded already and stay as they are."""
         for uid in uids:
             if uid not in self._gone:
                 self._known.add(uid)
             self._forget(uid)
 
     def take(self, at_most: int) -> list[Run]:
-        """Those that are new, or of which more is known now, of so many that are due. Each is given once."""
+        """Return the new or changed runs among at most `at_most` due ones. Each is returned once."""
         due = [self._due.pop() for _ in range(min(at_most, len(self._due)))]
-        return [run for uid in due if (run := self._look_at(uid)) is not None]
+        return [run for uid in due if (run := self._update_run(uid)) is not None]
 
-    def _look_at(self, uid: str) -> Run | None:
-        before, run = self._told.get(uid), self._run(uid)
+    def _update_run(self, uid: str) -> Run | None:
+        before, run = self._returned.get(uid), self._make_run(uid)
         if run is not None:
-            run = self._told[uid] = amended(before, run) if before is not None else run
+            run = self._returned[uid] = amended(before, run) if before is not None else run
         gone = self._gone.get(uid)
-        if gone is not None and not self._pods_of(gone.subject):
+        if gone is not None and not self._find_pods(gone.subject):
             self._forget(uid)
         return run if run != before else None
 
-    def _run(self, uid: str) -> Run | None:
+    def _make_run(self, uid: str) -> Run | None:
         gone = self._gone.get(uid)
-        subject = gone.subject if gone is not None else self._subject(uid)
+        subject = gone.subject if gone is not None else self._find_subject(uid)
         if subject is None:
             return None
         before, deleted = self._traces.get(uid, NO_TRACE), gone.at if gone is not None else None
-        pods = [*self._pods_of(subject), *(gone.pods if gone is not None else ())]
+        pods = [*self._find_pods(subject), *(gone.pods if gone is not None else ())]
         if isinstance(subject, JobRecord):
             return run_of(subject, pods, before, deleted)
         return run_of_workload(subject, pods, before, deleted)
 
     def _forget(self, uid: str) -> None:
         self._due.discard(uid)
-        for kept in (self._told, self._gone, self._traces):
-            kept.pop(uid, None)
+        for by_uid in (self._returned, self._gone, self._traces):
+            by_uid.pop(uid, None)
 
     # -- what is seen
 
-    def _seen(self, old: Source | None, new: Source | None) -> None:
+    def _on_source_changed(self, old: Source | None, new: Source | None) -> None:
         source = new if new is not None else old
         assert source is not None, "one of them is there"
         uid = source.metadata.uid
@@ -123,63 +126,65 @@ class Runs:
         elif self._is_part(source):
             return
         elif new is None:
-            self._went(uid, _Gone(self._record(source), self._now()))
-        elif uid not in self._told and _is_over(new):
-            self._mark(uid)
+            self._record_deletion(uid, _Gone(self._make_record(source), self._now()))
+        elif uid not in self._returned and _is_over(new):
+            self._mark_due(uid)
 
-    def _went(self, uid: str, gone: _Gone) -> None:
+    def _record_deletion(self, uid: str, gone: _Gone) -> None:
         self._gone[uid] = gone
-        self._mark(uid)
+        self._mark_due(uid)
 
-    def _pod_seen(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
         assert pod is not None, "one of them is there"
-        for uid in self._runs_of(pod):
+        for uid in self._find_runs(pod):
             if new is None:
                 self._traces[uid] = self._traces.get(uid, NO_TRACE) + trace([pod])
-                tells = not self._pods.by(_BY_JOB, _job_uid(pod)[0])  # the last one
+                is_news = not self._pods.by(_BY_JOB, _job_uid(pod)[0])  # the last one
             else:
-                tells = _used(new) != (_used(old) if old is not None else "")
-            if tells and (uid in self._told or uid in self._gone):
-                self._mark(uid)
+                is_news = _reported_usage(new) != (_reported_usage(old) if old is not None else "")
+            if is_news and (uid in self._returned or uid in self._gone):
+                self._mark_due(uid)
 
     def _now(self) -> datetime:
-        """In whole seconds, as all times of the API."""
+        """Return the time in whole seconds, like all times of the API."""
         return self._clock.now().replace(microsecond=0)
 
-    def _mark(self, uid: str) -> None:
+    def _mark_due(self, uid: str) -> None:
         self._due.add(uid)
         self._changed()
 
     # -- what belongs together
 
-    def _runs_of(self, pod: Pod) -> list[str]:
-        """The runs that a pod is part of, but for those that stay as they are."""
+    def _find_runs(self, pod: Pod) -> list[str]:
+        """Return the UIDs of the runs that a pod is part of, except those that stay as they are."""
         uid = _job_uid(pod)[0]
         if uid in self._gone or self._sets.by(_BY_UID, uid) or self._jobs.by(_BY_UID, uid):
-            found = [uid]
+            uids = [uid]
         else:
-            found = [one.metadata.uid for one in self._workloads.by(_BY_OWNER, uid) if not self._is_part(one)]
-        return [one for one in found if one not in self._known]
+            uids = [one.metadata.uid for one in self._workloads.by(_BY_OWNER, uid) if not self._is_part(one)]
+        return [one for one in uids if one not in self._known]
 
-    def _subject(self, uid: str) -> JobRecord | Workload | None:
-        found: list[Source] = [*self._sets.by(_BY_UID, uid), *self._jobs.by(_BY_UID, uid)]
-        found += self._workloads.by(_BY_UID, uid)
-        return self._record(found[0]) if found else None
+    def _find_subject(self, uid: str) -> JobRecord | Workload | None:
+        sources: list[Source] = [*self._sets.by(_BY_UID, uid), *self._jobs.by(_BY_UID, uid)]
+        sources += self._workloads.by(_BY_UID, uid)
+        return self._make_record(sources[0]) if sources else None
 
-    def _record(self, source: Source) -> JobRecord | Workload:
+    def _make_record(self, source: Source) -> JobRecord | Workload:
         if isinstance(source, Workload):
             return source
         return record_of(source, self._jobs.by(_BY_OWNER, source.metadata.uid))
 
-    def _pods_of(self, subject: JobRecord | Workload) -> list[Pod]:
+    def _find_pods(self, subject: JobRecord | Workload) -> list[Pod]:
         if isinstance(subject, JobRecord):
             return list(self._pods.by(_BY_JOB, subject.metadata.uid))
         return [pod for uid in sorted(owner_uids(subject)) for pod in self._pods.by(_BY_JOB, uid)]
 
     def _is_part(self, source: Source) -> bool:
-        """Whether it is the Job of a JobSet, or the Workload of either."""
+        """Return whether a source is the Job of a JobSet, the Workload of either, or a variant of a Workload."""
         if isinstance(source, Workload):
+            if is_variant(source):
+                return True
             kinds = any(JOB.is_of(one) or JOB_SET.is_of(one) for one in source.metadata.owner_references)
             return kinds or any(
                 self._jobs.by(_BY_UID, uid) or self._sets.by(_BY_UID, uid) for uid in owner_uids(source)
@@ -188,8 +193,8 @@ class Runs:
         return above is not None and JOB_SET.is_of(above)
 
 
-def _used(pod: Pod) -> str:
-    """What its node has said of it at its end."""
+def _reported_usage(pod: Pod) -> str:
+    """Return the usage that the node reported for a pod at its end."""
     return pod.metadata.annotations.get(USAGE_ANNOTATION, "")
 
 
@@ -200,7 +205,7 @@ def _is_over(source: Source) -> bool:
     return any(one.status == "True" and one.type in ("Complete", "Completed", "Failed") for one in conditions)
 
 
-def _has(subject: JobRecord | Workload, pod: Pod) -> bool:
+def _is_pod_of(subject: JobRecord | Workload, pod: Pod) -> bool:
     uids = {subject.metadata.uid} if isinstance(subject, JobRecord) else owner_uids(subject)
     return _job_uid(pod)[0] in uids
 

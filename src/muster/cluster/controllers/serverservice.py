@@ -1,6 +1,6 @@
-"""Keeps the service `kubernetes`, by which programs look the server up: it says the port, and comes back when deleted.
+"""Keeps the service `kubernetes`, by which programs find the server: sets its port, and creates it again when deleted.
 
-It has no endpoints: the server listens on loopback, which no endpoint may name.
+The service has no endpoints: the server listens on loopback, which no endpoint may name.
 """
 
 from muster.api.core import SERVICE, Service
@@ -15,7 +15,7 @@ _KEY = f"{_NAMESPACE}/{_NAME}"
 
 
 class ServerService(Reconciler):
-    """Runs under a `Manager`; its only key is the service's."""
+    """The controller of the service. Runs under a `Manager`; its only key is the service's."""
 
     name = "kubernetes-service"
 
@@ -23,15 +23,15 @@ class ServerService(Reconciler):
         super().__init__(manager)
         self._port = port
         self._services = manager.informer(SERVICE)
-        self._services.on_change(self._changed)
+        self._services.on_change(self._on_service_changed)
 
     async def run(self) -> None:
         """Work until `stop`."""
         self._controller.queue.add(_KEY)
         await super().run()
 
-    def _changed(self, old: Service | None, new: Service | None) -> None:
-        """As upstream, what is changed in it stays; where the server is, is said again at the next start."""
+    def _on_service_changed(self, old: Service | None, new: Service | None) -> None:
+        """Queue a deleted service. As upstream, users' changes of it stay until the next start."""
         if new is None and old is not None and key_of(old) == _KEY:
             self._controller.queue.add(_KEY)
 

@@ -1,7 +1,7 @@
-"""What service accounts need besides themselves: the authority's certificate, and token Secrets.
+"""Provides what service accounts need: the authority's certificate, and the tokens of token Secrets.
 
-A Secret of type `kubernetes.io/service-account-token` that names an account gets a token of it, which is good while
-both are there. (Pods get better ones, that end: see `apiserver/access`.)
+A Secret of type `kubernetes.io/service-account-token` that names an account gets a token of that account, which is
+valid while both exist. (Pods get better tokens, which expire: see `apiserver/access`.)
 """
 
 import base64
@@ -28,7 +28,7 @@ from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 TOKEN_SECRET = "kubernetes.io/service-account-token"  # noqa: S105  (a type of secrets)
-# What aggregated API servers read: k8s.io/apiserver calls it so.
+# The ConfigMap that aggregated API servers read, by its name in k8s.io/apiserver.
 CLIENT_CA = "extension-apiserver-authentication"
 ACCOUNT_NAME = "kubernetes.io/service-account.name"
 ACCOUNT_UID = "kubernetes.io/service-account.uid"
@@ -41,9 +41,9 @@ _ABOUT = (
 
 
 class CertificatePublisher(Reconciler):
-    """Tells where to find the authority's certificate, in ConfigMaps. Runs under a `Manager`; keys are theirs.
+    """The publisher of the authority's certificate in ConfigMaps. Runs under a `Manager`; keys are the ConfigMaps'.
 
-    Pods find it in their namespace. Servers that let in who is let in here find it in one in `kube-system`.
+    Pods find it in their namespace. Servers that accept this server's clients find it in a ConfigMap in `kube-system`.
     """
 
     name = "root-ca-certificate-publisher-controller"
@@ -52,29 +52,29 @@ class CertificatePublisher(Reconciler):
         super().__init__(manager)
         self._pem = authority_pem.decode()
         self._namespaces = manager.informer(NAMESPACE)
-        # Of others' ConfigMaps and Secrets, which may be big, nothing is held.
+        # The informers hold no other ConfigMaps and Secrets, which may be large.
         names = (ROOT_CA, CLIENT_CA)
         self._maps = {name: manager.informer(CONFIG_MAP, fields=f"metadata.name={name}") for name in names}
-        self._namespaces.on_change(self._namespace_changed)
+        self._namespaces.on_change(self._on_namespace_changed)
         for maps in self._maps.values():
-            maps.on_change(self._map_changed)
+            maps.on_change(self._on_map_changed)
 
-    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+    def _on_namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         if old is None and new is not None:
-            for name in self._wanted(new.metadata.name):
+            for name in self._wanted_maps(new.metadata.name):
                 self._controller.queue.add(f"{new.metadata.name}/{name}")
 
-    def _map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
+    def _on_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         changed = new or old
-        if changed is not None and changed.metadata.name in self._wanted(changed.metadata.namespace):
+        if changed is not None and changed.metadata.name in self._wanted_maps(changed.metadata.namespace):
             self._controller.queue.add(key_of(changed))
 
-    def _wanted(self, namespace: str) -> dict[str, ConfigMap]:
-        """What a namespace has, by name."""
+    def _wanted_maps(self, namespace: str) -> dict[str, ConfigMap]:
+        """Return the ConfigMaps that a namespace should have, by name."""
         root = ConfigMap(
             metadata=ObjectMeta(name=ROOT_CA, annotations={_DESCRIPTION: _ABOUT}), data={"ca.crt": self._pem}
         )
-        # No proxy in front of this server says who asks, so nothing is said of its headers.
+        # No proxy in front of this server authenticates clients, so the map names no headers of one.
         clients = ConfigMap(metadata=ObjectMeta(name=CLIENT_CA), data={"client-ca-file": self._pem})
         return {one.metadata.name: one for one in ((root, clients) if namespace == "kube-system" else (root,))}
 
@@ -83,17 +83,17 @@ class CertificatePublisher(Reconciler):
         namespace = self._namespaces.get(where)
         if namespace is None or namespace.metadata.deletion_timestamp is not None:
             return None
-        found, wanted = self._maps[name].get(key), self._wanted(where)[name]
+        present, wanted = self._maps[name].get(key), self._wanted_maps(where)[name]
         with ignoring("AlreadyExists", "Forbidden", "NotFound"):  # or the namespace is going
-            if found is None:
+            if present is None:
                 await self._client.create(CONFIG_MAP, wanted, where)
-            elif not wanted.data.items() <= found.data.items():
+            elif not wanted.data.items() <= present.data.items():
                 await self._client.patch(CONFIG_MAP, name, {"data": wanted.data}, where)
         return None
 
 
 class TokenSecrets(Reconciler):
-    """Runs under a `Manager`; keys are Secrets of the type."""
+    """The controller of token Secrets. Runs under a `Manager`; keys are Secrets of that type."""
 
     name = "tokens-controller"
 
@@ -103,11 +103,11 @@ class TokenSecrets(Reconciler):
         self._authority_pem = authority_pem
         self._secrets = manager.informer(SECRET, fields=f"type={TOKEN_SECRET}")
         self._accounts = manager.informer(SERVICE_ACCOUNT)
-        self._controller.watch(self._secrets, when=_is_one)
-        self._accounts.on_change(self._account_changed)
+        self._controller.watch(self._secrets, when=_is_token_secret)
+        self._accounts.on_change(self._on_account_changed)
 
-    def _account_changed(self, old: ServiceAccount | None, new: ServiceAccount | None) -> None:
-        """An account has come or gone: so do its secrets."""
+    def _on_account_changed(self, old: ServiceAccount | None, new: ServiceAccount | None) -> None:
+        """Queue the secrets of an account that was created or deleted."""
         account = new or old
         if account is None or (old is not None and new is not None and old.metadata.uid == new.metadata.uid):
             return
@@ -123,17 +123,17 @@ class TokenSecrets(Reconciler):
         meta = secret.metadata
         account = self._accounts.get(f"{meta.namespace}/{_account_of(secret)}")
         wanted_uid = meta.annotations.get(ACCOUNT_UID, "")
-        with ignoring("NotFound", "Conflict"):  # gone, or changed: then we are called again
+        with ignoring("NotFound", "Conflict"):  # gone, or changed, which calls this again
             if account is None or wanted_uid not in ("", account.metadata.uid):
-                if wanted_uid:  # its account was here, and is gone
+                if wanted_uid:  # the secret's account existed, and is gone
                     await self._client.delete_object(SECRET, secret)
                 return None
-            if patch := self._missing(secret, account):
+            if patch := self._missing_patch(secret, account):
                 await self._client.patch_object(SECRET, secret, patch)
         return None
 
-    def _missing(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:
-        """What the secret lacks, as a patch."""
+    def _missing_patch(self, secret: Secret, account: ServiceAccount) -> dict[str, Any]:
+        """Return what the secret lacks, as a patch."""
         meta, data = secret.metadata, secret.data
         wanted = {"ca.crt": self._authority_pem, "namespace": meta.namespace.encode()}
         if not data.get("token"):
@@ -145,11 +145,11 @@ class TokenSecrets(Reconciler):
         return {"metadata": {"annotations": {ACCOUNT_UID: account.metadata.uid}}, "data": lacking}
 
 
-def _is_one(old: Secret | None, new: Secret | None) -> bool:
+def _is_token_secret(old: Secret | None, new: Secret | None) -> bool:
     secret = new or old
     return secret is not None and secret.type == TOKEN_SECRET
 
 
 def _account_of(secret: Secret) -> str:
-    """The name of the account that a secret of the type is for."""
+    """Return the name of the account that a secret of the type is for."""
     return secret.metadata.annotations.get(ACCOUNT_NAME, "") if secret.type == TOKEN_SECRET else ""

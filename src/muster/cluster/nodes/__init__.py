@@ -1,1 +1,4 @@
-"""Nodes of the embedded cluster: `process` nodes run pods on this machine, `simulated` ones play them."""
+"""The nodes of the embedded cluster.
+
+`process` nodes run pods on this machine; `simulated` nodes run nothing and only report pods' lives.
+"""

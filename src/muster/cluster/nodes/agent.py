@@ -1,8 +1,10 @@
-"""A node of kind `process`: runs the pods that are bound to it as processes of this machine.
+"""Runs the pods that are bound to one node of kind `process`, as processes of this machine.
 
-Thin: it follows the pods through an informer, keeps a `PodRunner` for each, writes what they report, and says that the
-node is alive. What a restart needs is on disk (`storage.py`, `shims.py`): a new server finds what the one before it has
-left running, goes on with the pods that still exist, and ends the rest.
+The agent follows the pods through an informer, keeps a `PodRunner` for each, writes the status that the runner reports,
+and keeps the node alive in the API. It decides little itself: see `pod/machine.py` for what happens to a pod.
+
+All that a restart needs is on disk (`storage.py`, `shims.py`). A new server finds what the previous server left
+running, resumes the pods that still exist, and ends the rest.
 """
 
 import asyncio
@@ -12,10 +14,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from muster.api.core import NODE, POD, ObjectReference, Pod
 from muster.api.ours.usage import USAGE_ANNOTATION, Usage
-from muster.api.pods import is_finished
+from muster.api.pods import SHUTDOWN_MESSAGE, is_finished
 from muster.api.status import ApiError
 from muster.api.values.quantity import Quantity, amount
 from muster.cluster.nodes.connection import Connection
@@ -29,6 +32,7 @@ from muster.cluster.nodes.disk.past import Past
 from muster.cluster.nodes.disk.remover import Remover
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage, seed_of
+from muster.cluster.nodes.fence import Fence, can_take_pods, is_to_end
 from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, discover, first_of, played
 from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
 from muster.cluster.nodes.heartbeat import Heartbeat
@@ -36,10 +40,13 @@ from muster.cluster.nodes.machine import cgroups, isolation, machine
 from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.nodes.machine.machine import Machine
 from muster.cluster.nodes.network.network import Network
+from muster.cluster.nodes.node_object import LEASE_SECONDS
 from muster.cluster.nodes.pod import admission, restoring
 from muster.cluster.nodes.pod.facts import Ending
+from muster.cluster.nodes.pod.machine import PodPlan
+from muster.cluster.nodes.pod.rules import FENCED_MESSAGE, NODE_LOST_REASON
 from muster.cluster.nodes.pod.runner import PodRunner
-from muster.cluster.nodes.pod.status import SHUTDOWN_MESSAGE, SHUTDOWN_REASON
+from muster.cluster.nodes.pod.status import SHUTDOWN_REASON, shortened
 from muster.cluster.nodes.shownobjects import AllObjects, NamedObjects, ShownObjects
 from muster.cluster.nodes.wire import pod_status_patch
 from muster.runtime.controller import Result
@@ -52,31 +59,40 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # Pods are cheap here, but each is a process and a shim or more.
 DEFAULT_PODS = 500
-# Of a stop; the manager's own limit is longer.
+# The longest that a stop waits for pods; the manager's own limit is longer.
 SHUTDOWN_SECONDS = 30.0
-# Pods of a group begin together: none of them waits for what is written of the others.
+# Pods of a group start together: none of them waits for writes about the others.
 _WORKERS = 64
 _SWEEP_SECONDS = 10.0
-# The GPUs are looked at this often.
+# Changes of a pod with more containers than this are gathered: for so long for each container.
+_FEW_CONTAINERS, _GATHER_SECONDS_PER_CONTAINER = 8, 0.002
+# How often the node checks its GPUs.
 _GPU_SECONDS = 30.0
+# How long after it held a pod the agent looks at the pod again.
+_HELD_SECONDS = 0.5
+# How many times within a Lease the agent compares the time since the last renewal with what pods tolerate.
+_FENCE_LOOKS = 8
 
 log = logging.getLogger(__name__)
 
 
 class ProcessNode:
-    """One node. Runs under a `Manager`, after the `Network` that it joins.
+    """One node of kind `process`. Runs under a `Manager`, after the `Network` that it joins.
 
-    state: a directory of its own, the same after a restart.
-    resources: what the node offers instead of what the machine has; quantities.
-    share: which of how many equal parts of the machine is this node's.
-    outlive_server: whether pods keep running when the server is killed, to be found by the next one; otherwise they
-        end with it, whatever ends it.
-    defaults: environment variables that pods have unless they say otherwise (PATH, HOME).
+    state: a directory of the node's own, the same after a restart.
+    resources: quantities that the node offers instead of what the machine has.
+    share: the node's index, and the number of equal parts into which the machine is divided.
+    outlive_server: whether pods keep running when the server is killed, so that the next server finds them. Otherwise
+    the
+        pods end with the server, whatever ends it.
+    defaults: environment variables of pods that do not set them (PATH, HOME).
     states: where jobs keep what outlives their pods; None for nowhere.
-    guest: the machine's identity where the cluster is not ours: the node asks for no more than a kubelet may see, and
-        logs go with their pods.
-    port: where the server reaches the node by HTTPS, as a kubelet; 0 for nowhere, None where no server asks.
-    played_gpus: how many GPUs it makes up, instead of those of the machine.
+    guest: the machine's identity if the cluster is not ours. The node then asks for no more than a kubelet may see, and
+        logs go with their pods. The node's fence (`fence.py`) ends pods after too long without the server.
+    holder: the holder identity in the node's Lease; the node's name by default. lease_seconds: how long the Lease
+    lasts.
+    port: the port of the node's HTTPS endpoint; 0 for none, None if no server asks for one.
+    played_gpus: how many GPUs the node makes up instead of those of the machine.
     """
 
     def __init__(
@@ -95,6 +111,8 @@ class ProcessNode:
         host_address: str = "127.0.0.1",
         tried: list[Isolation] | None = None,
         guest: str = "",
+        holder: str = "",
+        lease_seconds: int = LEASE_SECONDS,
         port: int | None = None,
         played_gpus: int = 0,
     ) -> None:
@@ -112,32 +130,35 @@ class ProcessNode:
         self._defaults = defaults or {}
         self._states = states
         self._guest = guest
+        self._holder, self._lease_seconds = holder, lease_seconds
         self._share, self._played_gpus = share, played_gpus
         self._host_address, self._port = host_address, port
         self._tried = tried
         self._storage = Storage(state)
-        self._remover = Remover(manager, self.name, self._stays)
+        self._remover = Remover(manager, self.name, self._on_removal_failed)
         self._kit: Kit | None = None
         self._lifeline: tuple[int, int] | None = None
         self._runners: dict[str, PodRunner] = {}
         past = Past(self._storage)
-        self._keeping = Keeping(manager, name, self._storage, past, self._remover, states, guest=bool(guest))
+        self._log_keeper = Keeping(manager, name, self._storage, past, self._remover, states, guest=bool(guest))
         self.connection = Connection(Logs(self._storage, self._clock), past, self._runners, self._clock)
-        self._gone: dict[str, set[str]] = {}  # uids of pods whose objects are gone, by key
-        self._ended: dict[str, str] = {}  # uids of pods that have ended here, whatever the informer still says, by key
+        self._gone_uids: dict[str, set[str]] = {}  # uids of pods whose objects are gone, by key
+        self._held_keys: set[str] = set()  # keys of pods that came while the server was not reached
+        self._ended_uids: dict[str, str] = {}  # uids of pods that have ended here, by key; the informer may lag behind
         self._draining = False
         self._drained = asyncio.Event()
         self._heartbeat: Heartbeat | None = None
         self.pods = network.pods
         self._controller = manager.controller(self.name, self._reconcile, workers=_WORKERS)
-        self._controller.watch(self.pods, when=self._concerns_us)
-        self._shown: ShownObjects = (NamedObjects if guest else AllObjects)(manager, self._tell)
-        network.join(name)
+        self._controller.watch(self.pods, when=self._is_ours)
+        self._shown_objects: ShownObjects = (NamedObjects if guest else AllObjects)(manager, self._on_objects_changed)
+        self._earlier_records = self._storage.pods()  # of the server before this one
+        network.join(name, {each.uid: each.address for each in self._earlier_records if each.address and not each.gone})
 
     async def run(self) -> None:
         """Run pods until `stop`."""
         processes.adopt_orphans()
-        kit = self._kit = await self._equip()
+        kit = self._kit = await self._prepare_kit()
         await self._take_stock(kit)
         self._heartbeat = Heartbeat(
             self._client,
@@ -150,17 +171,29 @@ class ProcessNode:
             self._port,
             kit.gpus,
             self._guest,
+            self._holder,
+            self._lease_seconds,
+            kit.fence,
         )
         await self._heartbeat.register()
-        for notice in (*self._storage.notices, *map(_not_ours, self._storage.foreign())):
+        for notice in (*self._storage.notices, *map(_describe_foreign, self._storage.foreign())):
             log.warning("%s: %s", self.node_name, notice)
-            self._event("ForeignFiles", notice)
+            self._record_event("ForeignFiles", notice)
         self.ready.set()
         side = [
             asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat"),
-            asyncio.create_task(self._sweep(), name=f"{self.name}-orphans"),
+            asyncio.create_task(self._sweep_orphans(), name=f"{self.name}-orphans"),
             asyncio.create_task(self._remover.run(), name=f"{self.name}-removal"),
-            *([asyncio.create_task(self._watch_gpus(kit.gpus), name=f"{self.name}-gpus")] if kit.gpus.devices else []),
+            *(
+                [asyncio.create_task(self._watch_gpu_health(kit.gpus), name=f"{self.name}-gpus")]
+                if kit.gpus.devices
+                else []
+            ),
+            *(
+                [asyncio.create_task(self._apply_fence(self._heartbeat), name=f"{self.name}-fence")]
+                if kit.fence
+                else []
+            ),
         ]
         try:
             await self._controller.run()
@@ -168,15 +201,17 @@ class ProcessNode:
             await cancel(side)
 
     async def stop(self) -> None:
-        """End the pods (unless they are to be left running) and stop.
+        """End the pods, unless they are to be left running, and stop.
 
-        Pods are told as when a machine is shut down: they fail with reason Terminated and condition DisruptionTarget.
+        Pods end as when a machine is shut down: they fail with reason Terminated and condition DisruptionTarget.
+        The pods of the server's own nodes also report that the whole cluster stops; a guest's cluster goes on.
         """
         self._draining = True
         if self._heartbeat is not None:
             await self._heartbeat.retire()
         if not self.leave_pods_running:
-            ending = Ending("shutdown", self._clock.monotonic(), SHUTDOWN_SECONDS, SHUTDOWN_REASON, SHUTDOWN_MESSAGE)
+            how = (self._clock.monotonic(), SHUTDOWN_SECONDS, SHUTDOWN_REASON, SHUTDOWN_MESSAGE)
+            ending = Ending("left", *how) if self._guest else Ending("shutdown", *how)
             for runner in self._runners.values():
                 runner.end(ending)
             if self._runners:
@@ -185,56 +220,71 @@ class ProcessNode:
         await self._controller.stop()
         for runner in self._runners.values():
             await runner.close()
+        if self._kit is not None and self._kit.fence is not None:
+            self._kit.fence.close()
         if self._lifeline is not None:
             for descriptor in self._lifeline:
                 os.close(descriptor)
             self._lifeline = None
 
-    async def _sweep(self) -> None:
+    async def _sweep_orphans(self) -> None:
         orphans = processes.Orphans()
         while True:
             await self._clock.sleep(_SWEEP_SECONDS)
             orphans.sweep()
 
-    async def _look_around(self) -> Machine:
-        """Find the node's part of the machine; of GPUs whose driver does not answer it has none, which is said."""
+    async def _apply_fence(self, heartbeat: Heartbeat) -> None:
+        """Ask pods to end that the server may soon start elsewhere; the shims kill pods that do not."""
+        while True:
+            await self._clock.sleep(self._lease_seconds / _FENCE_LOOKS)
+            now = self._clock.monotonic()
+            silent = heartbeat.silent_seconds()
+            for key, runner in self._runners.items():
+                if runner.holds and not runner.is_ending and is_to_end(runner.pod, silent, self._lease_seconds):
+                    log.warning(
+                        "%s: the server was not reached for %d s: pod %s is asked to end", self.node_name, silent, key
+                    )
+                    runner.end(Ending("fenced", now, self._lease_seconds / 2, NODE_LOST_REASON, FENCED_MESSAGE))
+
+    async def _find_machine(self) -> Machine:
+        """Find the node's part of the machine; log a warning and offer no GPUs if their driver does not answer."""
         share = self._share
         if self._played_gpus:
-            mine = machine.part(machine.discover(self._state), *share)
-            return replace(mine, gpus=played(self._played_gpus))
+            part = machine.part(machine.discover(self._state), *share)
+            return replace(part, gpus=played(self._played_gpus))
         try:
             gpus = await discover()
         except NoAnswerError as error:
-            log.warning("%s: %s: it offers none", self.node_name, error)
+            log.warning("%s: %s: the node offers no GPUs", self.node_name, error)
             gpus = ()
         return machine.part(machine.discover(self._state, gpus), *share)
 
-    async def _watch_gpus(self, gpus: Gpus) -> None:
-        """Look at the GPUs every so often: one that is ill goes to no pod, and who has it is told."""
+    async def _watch_gpu_health(self, gpus: Gpus) -> None:
+        """Check the GPUs at intervals, keep ill ones from new pods, and wake the pods that hold them."""
         health = Health(list(gpus.devices.values()), self._state)
         while True:
             try:
-                found = await health.problems()
+                problems = await health.problems()
             except (NoAnswerError, OSError) as error:
-                found = dict.fromkeys(gpus.devices, f"how it is cannot be found out: {error}")
-            if found != gpus.ill:
-                for name, trouble in found.items() - gpus.ill.items():
-                    self._event("GPUIll", f"GPU {name}: {trouble}; no pod gets it until it is well")
-                gpus.ill = found
+                problems = dict.fromkeys(gpus.devices, f"how it is cannot be found out: {error}")
+            if problems != gpus.ill:
+                for name, trouble in problems.items() - gpus.ill.items():
+                    self._record_event("GPUIll", f"GPU {name}: {trouble}; no pod gets it until it is healthy")
+                gpus.ill = problems
                 for key in self._runners:
                     self._controller.queue.add(key)
             await self._clock.sleep(_GPU_SECONDS)
 
-    async def _equip(self) -> Kit:
-        """See what the machine has and allows. Raises RuntimeError where nothing can run."""
+    async def _prepare_kit(self) -> Kit:
+        """Find out what the machine has and allows. Raises RuntimeError where nothing can run."""
         processes.check_kernel()
-        self._machine = await self._look_around()
+        self._machine = await self._find_machine()
         offers = {resource: amount(resource, quantity) for resource, quantity in self._offered.items()}
         scratch = self._storage.scratch()
-        found = await isolation.probe(scratch, self._tried)
+        isolated = await isolation.probe(scratch, self._tried)
         self._remover.add([scratch])
-        if not found.complete:
-            log.warning("%s: %s", self.node_name, found.warning())
+        if not isolated.complete:
+            log.warning("%s: %s", self.node_name, isolated.warning())
         groups = cgroups.prepare(f"muster-{self.node_name}-{seed_of(self._state):08x}")
         if not self._outlive_server:
             self._lifeline = os.pipe2(os.O_CLOEXEC)
@@ -247,7 +297,7 @@ class ProcessNode:
             remover=self._remover,
             network=self._network,
             gpus=Gpus(first_of(self._machine.gpus, offers)),
-            isolation=found,
+            isolation=isolated,
             allocatable=offered(self._machine, self._offered),
             host_address=self._host_address,
             cgroups=None if isinstance(groups, str) else groups,
@@ -256,48 +306,49 @@ class ProcessNode:
             defaults=self._defaults,
             states=self._states,
             guest=bool(self._guest),
+            fence=Fence(self._state) if self._guest else None,
         )
 
     async def _take_stock(self, kit: Kit) -> None:
-        """Go on with the pods that were here before, and end what belongs to none."""
+        """Resume the pods that ran here before, and end what belongs to no pod."""
         ours = {pod.metadata.uid: pod for pod in self.pods.all() if pod.spec.node_name == self.node_name}
-        records = [record for record in self._storage.pods() if not self._keeping.recalls(record)]
+        records = [record for record in self._earlier_records if not self._log_keeper.recalls(record)]
+        self._earlier_records.clear()
         running = {uid for uid, pod in ours.items() if not is_finished(pod)}
         orphans = [record for record in records if record.uid not in running]
         await asyncio.gather(*(self._end_orphan(kit, record, forget=record.uid not in ours) for record in orphans))
         for record in records:
             if record.uid in running:
-                self._network.restore(record.uid, record.address or ours[record.uid].status.pod_ip)
                 kit.gpus.restore(record.uid, record.gpus)
         known = {record.uid for record in records}
         for uid in running:
             pod = ours[uid]
-            if uid not in known:
-                self._network.restore(uid, pod.status.pod_ip)
             if uid in known or pod.status.container_statuses:
-                await self._go_on(kit, pod)
+                await self._resume_pod(kit, pod)
         self._remover.add(self._storage.left_over())
-        self._keeping.tidy()
+        self._log_keeper.tidy()
 
-    async def _go_on(self, kit: Kit, pod: Pod) -> None:
-        """Go on with a pod; one of which it cannot be told what has become is ended, and never run again in a doubt."""
+    async def _resume_pod(self, kit: Kit, pod: Pod) -> None:
+        """Resume a pod. End one whose state cannot be determined: it is never run twice in doubt."""
         try:
-            self._take(kit, pod).restore()
+            self._admit_pod(kit, pod).restore()
         except Exception as error:
-            log.exception("%s: pod %s cannot be gone on with", self.node_name, key_of(pod))
+            log.exception("%s: pod %s cannot be resumed", self.node_name, key_of(pod))
             await end_pod(self._storage, pod.metadata.uid)
-            why = f"Cannot go on with the pod after a restart: {error}"
-            runner = self._runners[key_of(pod)] = self._runner(kit, pod)
+            why = f"The node cannot resume the pod after a restart: {error}"
+            runner = self._runners[key_of(pod)] = self._make_runner(kit, pod)
             runner.end(Ending("rejected", self._clock.monotonic(), 0.0, "UnexpectedAdmissionError", why))
 
     async def _end_orphan(self, kit: Kit, record: PodRecord, *, forget: bool) -> None:
-        """Kill what runs of a pod that is no more."""
+        """Kill what runs of a pod that no longer exists."""
         if count := await end_pod(self._storage, record.uid):
             log.info("%s: ended %d containers of pod %s/%s", self.node_name, count, record.namespace, record.name)
         if kit.cgroups is not None:
             kit.cgroups.remove(record.uid)
+        if forget:
+            self._network.forget(record.uid)
         storage = self._storage.of(record.uid)
-        self._remover.add(self._keeping.let_go(record) if forget else storage.remove_volumes())
+        self._remover.add(self._log_keeper.let_go(record) if forget else storage.remove_volumes())
 
     async def _reconcile(self, key: str) -> Result:
         kit = self._kit
@@ -306,27 +357,51 @@ class ProcessNode:
         runner = self._runners.get(key)
         if runner is not None and (pod is None or pod.metadata.uid != runner.uid):
             runner.end(Ending("gone", self._clock.monotonic(), 0.0))
-            return await self._step(key, runner)
-        for uid in self._gone.pop(key, ()):
+            return await self._step_pod(key, runner)
+        for uid in self._gone_uids.pop(key, ()):
             self._network.forget(uid)
-            self._keeping.forget(uid)
+            self._log_keeper.forget(uid)
         if pod is None or pod.spec.node_name != self.node_name:
-            self._ended.pop(key, None)
+            self._ended_uids.pop(key, None)
+            self._held_keys.discard(key)
             return None
         if runner is not None:
             runner.update(pod)
-            return await self._step(key, runner)
-        if is_finished(pod) or self._ended.get(key) == pod.metadata.uid:
+            return await self._step_pod(key, runner)
+        if is_finished(pod) or self._ended_uids.get(key) == pod.metadata.uid:
             if pod.metadata.deletion_timestamp is not None:
-                await self._delete(pod)
+                await self._delete_pod(pod)
             return None
         if self._draining:
             return None
-        return await self._step(key, self._take(kit, pod))
+        if not self._can_take_pods():
+            self._held_keys.add(key)
+            return _HELD_SECONDS
+        if key in self._held_keys and (pod := await self._reread_pod(key, pod)) is None:
+            return None
+        return await self._step_pod(key, self._admit_pod(kit, pod))
 
-    def _take(self, kit: Kit, pod: Pod) -> PodRunner:
-        """Take a pod on; one that does not fit is refused."""
-        runner = self._runner(kit, pod)
+    def _can_take_pods(self) -> bool:
+        """Return whether a pod that comes now is safe from an immediate end by the node's fence."""
+        heartbeat = self._heartbeat
+        if heartbeat is None or not self._guest:
+            return True
+        return can_take_pods(heartbeat.silent_seconds(), self._lease_seconds)
+
+    async def _reread_pod(self, key: str, pod: Pod) -> Pod | None:
+        """Return a held pod as the server has it now; None if the node is not to run it. Raises `ApiError`.
+
+        The server may have given the pod's place away while the node was silent, and the watch may not report that yet.
+        """
+        present = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
+        self._held_keys.discard(key)
+        if present is None or present.metadata.uid != pod.metadata.uid or is_finished(present):
+            return None
+        return present
+
+    def _admit_pod(self, kit: Kit, pod: Pod) -> PodRunner:
+        """Admit a pod, or reject one that does not fit."""
+        runner = self._make_runner(kit, pod)
         others = [other.pod for other in self._runners.values() if other.holds]
         rejection = admission.check(pod, others, kit.allocatable)
         if rejection is None:
@@ -337,97 +412,136 @@ class ProcessNode:
         if rejection is not None:
             runner.end(Ending("rejected", self._clock.monotonic(), 0.0, rejection.reason, rejection.message))
         self._runners[key_of(pod)] = runner
-        self._shown.enter(pod)
+        self._shown_objects.enter(pod)
         return runner
 
-    def _runner(self, kit: Kit, pod: Pod) -> PodRunner:
-        key = key_of(pod)
-        return PodRunner(kit, pod, wake=lambda: self._controller.queue.add(key))
+    def _make_runner(self, kit: Kit, pod: Pod) -> PodRunner:
+        key, gathering = key_of(pod), _gathering_seconds(pod)
+        return PodRunner(kit, pod, wake=lambda: self._controller.queue.add_after(key, gathering))
 
-    async def _step(self, key: str, runner: PodRunner) -> Result:
-        """One look at a pod: act, report, and tidy up once it is over."""
+    async def _step_pod(self, key: str, runner: PodRunner) -> Result:
+        """Look at a pod once: act, report, and clean up once it is over."""
         plan = runner.step()
         if await runner.begun():
             plan = runner.step()
         if plan.over or plan.status.phase in ("Succeeded", "Failed"):
             runner.give_back()
-        patch = pod_status_patch(runner.pod, plan.status)
-        if patch is not None and plan.over and (used := restoring.used(runner.pod, runner.storage)) != Usage():
-            patch["metadata"] = {"annotations": {USAGE_ANNOTATION: str(used)}}
-        gone = False
-        if patch is not None:
-            try:
-                written = await self._client.patch_object(
-                    POD, runner.pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
-                )
-                runner.update(written)
-            except ApiError as error:
-                # A stop does not wait for room on the disk: how the pod ended is in its records.
-                if not (self._draining and plan.over and is_refusal(error, "InsufficientStorage")):
-                    await self._must_be_gone(runner.pod, error)
-                gone = True
+        try:
+            gone = not await self._write_status(runner, plan)
+        except ApiError as error:
+            if not _is_too_large(error):
+                raise
+            if not runner.is_oversized:
+                runner.end_oversized(over=plan.over)
+                return 0.0
+            log.warning("%s: pod %s is deleted: not even its final status fits into its object", self.node_name, key)
+            await self._delete_pod(runner.pod)
+            gone = True
         if plan.remove and not gone:
-            await self._delete(runner.pod)
+            await self._delete_pod(runner.pod)
         if gone and not plan.over:
             runner.end(Ending("gone", self._clock.monotonic(), 0.0))
         if plan.over:
             await runner.clean_up()
             del self._runners[key]
-            self._shown.leave(runner.uid)
-            self._ended[key] = runner.uid
+            self._shown_objects.leave(runner.uid)
+            self._ended_uids[key] = runner.uid
             if self._draining and not self._runners:
                 self._drained.set()
             return 0.0  # there may be a successor of the same name
         return plan.look_again_in
 
-    async def _delete(self, pod: Pod) -> None:
-        """Take away the object of a pod that was asked to end and has ended."""
+    async def _write_status(self, runner: PodRunner, plan: PodPlan) -> bool:
+        """Write the pod's status if it changed; return False if the pod is gone. Raises `ApiError`."""
+        patch = _status_patch(runner, plan)
+        if patch is None:
+            return True
+        if plan.over and not runner.is_oversized and (used := restoring.used(runner.pod, runner.storage)) != Usage():
+            patch["metadata"] = {"annotations": {USAGE_ANNOTATION: str(used)}}
+        try:
+            written = await self._client.patch_object(
+                POD, runner.pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status"
+            )
+        except ApiError as error:
+            # A stop does not wait for room on the server's disk: the pod's records say how it ended.
+            if not (self._draining and plan.over and is_refusal(error, "InsufficientStorage")):
+                await self._raise_unless_gone(runner.pod, error)
+            return False
+        runner.update(written)
+        return True
+
+    async def _delete_pod(self, pod: Pod) -> None:
+        """Delete the object of a pod that was asked to end and has ended."""
         try:
             await self._client.delete_object(POD, pod, grace_period_seconds=0)
         except ApiError as error:
-            await self._must_be_gone(pod, error)
+            await self._raise_unless_gone(pod, error)
 
-    async def _must_be_gone(self, pod: Pod, error: ApiError) -> None:
-        """Raises the error, unless it is because the pod is no more. A conflict may be over anything."""
+    async def _raise_unless_gone(self, pod: Pod, error: ApiError) -> None:
+        """Raise the error unless its cause is that the pod is gone. A conflict may have other causes."""
         if is_refusal(error, "NotFound"):
             return
         if is_refusal(error, "Conflict"):
-            found = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
-            if found is None or found.metadata.uid != pod.metadata.uid:
+            present = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
+            if present is None or present.metadata.uid != pod.metadata.uid:
                 return
         raise error
 
-    def _stays(self, what: str) -> None:
-        self._event("FailedRemoval", what)
+    def _on_removal_failed(self, what: str) -> None:
+        self._record_event("FailedRemoval", what)
 
-    def _event(self, reason: str, message: str) -> None:
-        """Something about the node itself. As with the kubelet, its name stands for the uid too."""
+    def _record_event(self, reason: str, message: str) -> None:
+        """Record an event about the node itself. The node's name stands for its UID, as with the kubelet."""
         node = ObjectReference(kind=NODE.kind, api_version=NODE.api_version, name=self.node_name, uid=self.node_name)
         self._recorder.event(node, "Warning", reason, message)
 
-    def _concerns_us(self, old: Pod | None, new: Pod | None) -> bool:
+    def _is_ours(self, old: Pod | None, new: Pod | None) -> bool:
         ours = [pod for pod in (old, new) if pod is not None and pod.spec.node_name == self.node_name]
         if new is None and old is not None and ours:
-            self._gone.setdefault(key_of(old), set()).add(old.metadata.uid)
+            self._gone_uids.setdefault(key_of(old), set()).add(old.metadata.uid)
         return bool(ours)
 
-    def _tell(self, namespace: str, names: Names) -> None:
+    def _on_objects_changed(self, namespace: str, names: Names) -> None:
         for runner in self._runners.values():
             if runner.pod.metadata.namespace == namespace:
                 runner.objects_changed(names)
 
 
 def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """What the node has for pods."""
-    found: dict[str, Quantity] = {
+    """Return the resources that the node has for pods.
+
+    instead: quantities that replace or extend those of the machine.
+    """
+    resources: dict[str, Quantity] = {
         "cpu": f"{machine.milli_cpus}m" if machine.milli_cpus % 1000 else str(machine.milli_cpus // 1000),
         "memory": f"{machine.memory // 1024}Ki",
         "ephemeral-storage": f"{machine.disk // 1024}Ki",
         "pods": str(DEFAULT_PODS),
     }
     counts = Counter(gpu.family.resource for gpu in machine.gpus)
-    return found | {resource: str(count) for resource, count in counts.items()} | dict(instead)
+    return resources | {resource: str(count) for resource, count in counts.items()} | dict(instead)
 
 
-def _not_ours(path: Path) -> str:
-    return f"{path} is not the node's: it is left as it is".encode(errors="backslashreplace").decode()
+def _status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
+    """Return the patch of the pod's status. A pod whose status does not fit into the object reports only its end."""
+    if not runner.is_oversized:
+        return pod_status_patch(runner.pod, plan.status)
+    return pod_status_patch(runner.pod, shortened(plan.status)) if plan.over else None
+
+
+def _is_too_large(error: ApiError) -> bool:
+    """Return whether the object would be too large, by its server's own limit or by that of etcd behind it."""
+    return is_refusal(error, "RequestEntityTooLarge") or (error.code == 500 and "request is too large" in str(error))
+
+
+def _gathering_seconds(pod: Pod) -> float:
+    """Return for how many seconds changes of a pod are gathered for one look.
+
+    A look costs as much as the pod has containers.
+    """
+    count = len(pod.spec.containers) + len(pod.spec.init_containers)
+    return count * _GATHER_SECONDS_PER_CONTAINER if count > _FEW_CONTAINERS else 0.0
+
+
+def _describe_foreign(path: Path) -> str:
+    return f"{path} does not belong to the node, which leaves it as it is".encode(errors="backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""What the API server asks a process node for: logs, commands in containers, their streams, and their ports."""
+"""Serves what the API server asks a process node for: logs, commands in containers, their streams, and their ports."""
 
 import asyncio
 import socket
@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 from muster.api.core import Pod
 from muster.api.pods import all_containers
 from muster.api.status import bad_request, internal_error
-from muster.cluster.nodeconnection import CommandOptions, Dial, LogOptions, Opening, Program
+from muster.cluster.nodeconnection import CommandOptions, Dial, LogOptions, Opening, Program, Reading
 from muster.cluster.nodes.container.attaching import follow, join
 from muster.cluster.nodes.container.logs import Logs
 from muster.cluster.nodes.container.programs import execute
 from muster.cluster.nodes.disk.past import Past
+from muster.cluster.nodes.machine.consumption import read_usage
 from muster.cluster.nodes.network import localports
 from muster.cluster.nodes.pod.runner import PodRunner
 from muster.cluster.nodes.shims import Shim, ShimError
@@ -21,39 +22,39 @@ from muster.runtime.containerlogs import KeptPod
 from muster.runtime.objects import key_of
 
 DIAL_SECONDS = 10.0
-# A terminal's program must know what it understands; so do the container runtimes tell it.
-_OF_TERMINALS: Mapping[str, str] = {"TERM": "xterm"}
-_OF_PIPES: Mapping[str, str] = {}
+# Tells a program what its terminal understands, as container runtimes do.
+_TERMINAL_DEFAULTS: Mapping[str, str] = {"TERM": "xterm"}
+_PIPE_DEFAULTS: Mapping[str, str] = {}
 
 
 class Connection:
-    """One node, as the server sees it. `runners` are its pods, by key."""
+    """One node as the server sees it. `runners` holds the runners of its pods, by key."""
 
     def __init__(self, logs: Logs, past: Past, runners: Mapping[str, PodRunner], clock: Clock) -> None:
         self._logs = logs
-        self._past = past
+        self._past_pods = past
         self._clock = clock
         self._runners = runners
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """The log of a container, in pieces. Raises `ApiError` before the first piece if there is none."""
+        """Yield the log of a container, in pieces. Raises `ApiError` before the first piece if there is none."""
         return self._logs.logs(pod, options)
 
     def kept(self, job: str) -> Sequence[KeptPod]:
-        """The pods of a Job that are gone and have left their logs."""
-        return self._past.of(job)
+        """Return the pods of a Job that are gone and have left their logs."""
+        return self._past_pods.of(job)
 
     def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """The log of one of them. Raises `ApiError` before the first piece if there is none."""
+        """Yield the log of a pod that is gone. Raises `ApiError` before the first piece if there is none."""
         return self._logs.kept(pod, options)
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Run a command in a container. Raises `ApiError` (400) if that does not run."""
-        runner, shim = self._running(pod, options.container)
+        """Run a command in a container. Raises `ApiError` (400) if the container does not run."""
+        runner, shim = self._find_running(pod, options.container)
 
         @asynccontextmanager
         async def opening() -> AsyncIterator[Program]:
-            defaults = _OF_TERMINALS if options.tty else _OF_PIPES
+            defaults = _TERMINAL_DEFAULTS if options.tty else _PIPE_DEFAULTS
             try:
                 command = await runner.command(options.container, options.command, defaults)
                 async with execute(shim, command, stdin=options.stdin, tty=options.tty) as program:
@@ -64,8 +65,8 @@ class Connection:
         return opening
 
     def attach(self, pod: Pod, options: CommandOptions) -> Opening:
-        """Join the streams of a container's own process. Raises `ApiError` (400) if it does not run."""
-        _, shim = self._running(pod, options.container)
+        """Join the streams of a container's own process. Raises `ApiError` (400) if the container does not run."""
+        _, shim = self._find_running(pod, options.container)
         container = next(each for each in all_containers(pod.spec) if each.name == options.container)
         if container.stdin or container.tty:
             writes, listens = container.stdin and options.stdin, options.stdout or options.stderr
@@ -73,8 +74,8 @@ class Connection:
         return lambda: follow(shim.directory, self._clock)
 
     def dial(self, pod: Pod) -> Dial:
-        """Connect to a pod's ports. Raises `ApiError` (400) if it does not run."""
-        runner = self._runner(pod)
+        """Return a function that connects to ports of a pod. Raises `ApiError` (400) if the pod does not run."""
+        runner = self._find_runner(pod)
         if not runner.running:
             raise bad_request(f"unable to forward port because pod is not running. Current status={pod.status.phase}")
 
@@ -82,7 +83,7 @@ class Connection:
             where = f"error forwarding port {port} to pod {pod.metadata.name}, uid {pod.metadata.uid}"
             try:
                 async with asyncio.timeout(DIAL_SECONDS):
-                    return await _dial(runner, port)
+                    return await _connect_to_pod(runner, port)
             except TimeoutError:
                 raise OSError(f"{where}: dial tcp {runner.address}:{port}: i/o timeout") from None
             except ConnectionRefusedError:
@@ -90,22 +91,27 @@ class Connection:
 
         return dial
 
-    def _runner(self, pod: Pod) -> PodRunner:
+    async def usage(self) -> Mapping[tuple[str, str], Reading]:
+        """Return what the node's containers use, by the pod's UID and the container's name."""
+        running = {(one.uid, name): metered for one in self._runners.values() for name, metered in one.metered()}
+        return await asyncio.to_thread(read_usage, running) if running else {}
+
+    def _find_runner(self, pod: Pod) -> PodRunner:
         runner = self._runners.get(key_of(pod))
         if runner is None or runner.uid != pod.metadata.uid:
             raise bad_request(f'pod "{pod.metadata.name}" does not run on its node')
         return runner
 
-    def _running(self, pod: Pod, container: str) -> tuple[PodRunner, Shim]:
-        runner = self._runner(pod)
+    def _find_running(self, pod: Pod, container: str) -> tuple[PodRunner, Shim]:
+        runner = self._find_runner(pod)
         shim = runner.shim(container)
         if shim is None:
             raise bad_request(f'container "{container}" in pod "{pod.metadata.name}" is not running')
         return runner, shim
 
 
-async def _dial(runner: PodRunner, port: int) -> socket.socket:
-    """Connect to the pod's address, or to what its processes listen to on localhost. Raises OSError."""
+async def _connect_to_pod(runner: PodRunner, port: int) -> socket.socket:
+    """Connect to the pod's address, or to what its processes listen on at localhost. Raises OSError."""
     try:
         return await _connect(runner.address, port)
     except ConnectionRefusedError:

@@ -1,76 +1,115 @@
-"""Registers a process node and says that it is alive: a Lease every ten seconds, its conditions when they change.
+"""Registers a process node and keeps it alive in the API.
 
-A node whose object is deleted while it lives registers again, with all that it had of its own.
+The heartbeat renews the node's Lease, and writes its conditions when they change. A node whose object is deleted while
+the node lives registers again, with everything that it reported before. The server marks a guest as lost when it hears
+nothing of it. So a guest reads its Node at every beat, and corrects at once what the server has written there
+meanwhile. Each renewal moves the guest's fence.
 """
 
+import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from muster.api.core import NAMESPACE, NODE, Namespace, Node, NodeAddress, NodeCondition, NodeStatus, NodeSystemInfo
-from muster.api.groups.coordination import LEASE, micro_time
+from muster.api.groups.coordination import LEASE, Lease, micro_time
 from muster.api.meta import ObjectMeta
-from muster.api.ours.embedded import NODE_IDENTITY, PROCESS
+from muster.api.ours.embedded import NODE_IDENTITY, PROCESS, SERVER_MACHINE
+from muster.api.ours.gpus import GPUS_ANNOTATION
 from muster.api.status import ApiError, conflict, not_found
 from muster.api.values.quantity import Quantity
 from muster.cluster.nodes import node_object
+from muster.cluster.nodes.fence import Fence
 from muster.cluster.nodes.gpus.holding import Gpus
 from muster.cluster.nodes.machine import machine
 from muster.cluster.nodes.machine.machine import Machine
-from muster.cluster.nodes.wire import to_wire
+from muster.cluster.nodes.shim.fence import NANOSECONDS
+from muster.cluster.nodes.wire import node_status_patch
 from muster.cluster.release import GIT_VERSION
 from muster.runtime.client import Client
-from muster.runtime.clock import Clock
+from muster.runtime.clock import Clock, boot_nanoseconds
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
-# Even if nothing changes, the node's status is written after this, as the kubelet does.
+# Even without a change the node writes its status after this time, as the kubelet does.
 REPORT_SECONDS = 300.0
+# How many times a Lease is renewed while it lasts, and by how much sooner it is retried after a failure.
+_RENEWALS, _RETRIES = 4, 5
 _VERSION = version("muster-batch")
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A moment on two clocks: the agent's, in seconds, and the machine's, in nanoseconds since its start."""
+
+    monotonic: float
+    boot: int
+
+    def seconds_since(self, earlier: "Moment") -> float:
+        """Return the time between two moments; only the machine's clock goes on while the machine sleeps."""
+        return max(self.monotonic - earlier.monotonic, (self.boot - earlier.boot) / NANOSECONDS)
+
+
 class Heartbeat:
-    """The node's own object and lease."""
+    """The keeper of a node's own object and Lease."""
 
     def __init__(
         self,
         client: Client,
         clock: Clock,
         name: str,
-        found: Machine,
+        node_machine: Machine,
         resources: Mapping[str, Quantity],
         state: Path,
         address: str,
         port: int | None,
         gpus: Gpus,
         identity: str = "",
+        holder: str = "",
+        lease_seconds: int = node_object.LEASE_SECONDS,
+        fence: Fence | None = None,
     ) -> None:
-        """identity: of a machine that is a guest."""
+        """Make the heartbeat of a node.
+
+        identity: the machine's, if it is a guest. holder: who renews the Lease, by default the node.
+        """
         self._client = client
         self._clock = clock
         self._name = name
-        self._machine = found
+        self._machine = node_machine
         self._resources = resources
         self._state = state
         self._address, self._port, self._identity = address, port, identity
         self._gpus = gpus
-        self._known = NodeStatus()  # as last written
-        self._reported = 0.0
+        self._holder, self._lease_seconds, self._fence = holder or name, lease_seconds, fence
+        self.renewed = self._now()  # when the last renewal that counts was sent
+        self._last_answered = self.renewed  # when the last renewal that succeeded was sent
+        self._is_late = False  # the last renewal that succeeded does not count
+        self._known_status = NodeStatus()  # as last written
+        self._reported_at = 0.0
         self._uid = ""
+        self._term: int | None = None  # the Lease's transitions when it became ours
+        self._trouble = ""  # why the last beat failed
         self._problem = ""  # why the node takes no pods
 
-    async def register(self) -> None:
-        """Make the Node object, or bring the one from before up to date: until the server agrees, or we retire.
+    def silent_seconds(self) -> float:
+        """Return how long ago the last renewal that counts was sent, with the time in which the machine slept."""
+        return self._now().seconds_since(self.renewed)
 
-        A user's webhook may refuse it, and only a server that goes on can be told to forget that webhook.
+    async def register(self) -> None:
+        """Create or update the Node object, and retry until the server accepts it or the node retires.
+
+        A user's webhook may refuse the object, and only a server that runs on lets the user remove that webhook.
         """
         while not self._problem:
             try:
                 await self._register()
+                if self._identity:  # the fence must be set before the node takes pods
+                    await self._renew_lease()
             except (ApiError, TransportError) as error:
                 log.warning("%s: cannot register: %s", self._name, error)
                 await self._clock.sleep(node_object.REGISTER_SECONDS)
@@ -78,120 +117,199 @@ class Heartbeat:
                 return
 
     async def _register(self) -> None:
-        node = self._node()
+        node = self._make_node()
         try:
-            there = await self._client.create(NODE, node)
+            present = await self._client.create(NODE, node)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            await self._require_ours()
+            await self._check_identity()
             patch = {"metadata": {"labels": node.metadata.labels, "annotations": node.metadata.annotations}}
-            there = await self._client.patch(NODE, self._name, patch, type=STRATEGIC_MERGE_PATCH)
-        self._uid = there.metadata.uid
-        self._known = there.status
+            present = await self._client.patch(NODE, self._name, patch, type=STRATEGIC_MERGE_PATCH)
+        self._uid = present.metadata.uid
+        self._known_status = present.status
         await self._write_status()
 
-    async def _require_ours(self) -> None:
-        """Raises `ApiError` (409) where the Node of our name has become another machine's."""
-        if not self._identity:
+    async def _check_identity(self) -> None:
+        """Raise `ApiError` (409) if the Node of this name belongs to another machine."""
+        present = await self._client.get(NODE, self._name)
+        other = present.metadata.annotations.get(NODE_IDENTITY, "")
+        if other == self._identity:
             return
-        there = await self._client.get(NODE, self._name)
-        if there.metadata.annotations.get(NODE_IDENTITY) != self._identity:
-            raise conflict("nodes", self._name, "it is another machine's now")
+        if not self._identity:
+            why = "a joined machine has this name: let it join by another --name, and delete this Node"
+            raise conflict("nodes", self._name, why)
+        raise conflict("nodes", self._name, "it belongs to another machine now")
 
     async def run(self) -> None:
-        """Beat until cancelled. A server that does not answer is asked again at the next beat."""
+        """Beat until cancelled. After a failure the next beat comes sooner."""
         while True:
+            pause = self._lease_seconds / _RENEWALS
             try:
-                await self._beat()
-            except (ApiError, TransportError) as error:
-                log.warning("%s: heartbeat: %s", self._name, error)
-            await self._clock.sleep(node_object.RENEW_SECONDS)
+                async with asyncio.timeout(pause):
+                    await self._beat()
+            except (
+                ApiError,
+                TransportError,
+                OSError,
+            ) as error:  # OSError: no answer in time, or the fence is not written
+                self._log_trouble(str(error) or f"no answer within {pause:g} s")
+                pause /= _RETRIES
+            else:
+                self._log_trouble("")
+                pause /= _RETRIES if self._is_late else 1
+            await self._clock.sleep(pause)
+
+    def _log_trouble(self, trouble: str) -> None:
+        """Log what keeps the node from reaching the server, once for as long as it is the same.
+
+        "" once the server is reached.
+        """
+        if trouble and trouble != self._trouble:
+            log.warning("%s: heartbeat: %s", self._name, trouble)
+        elif self._trouble and not trouble:
+            log.warning("%s: heartbeat: the server is reached again", self._name)
+        self._trouble = trouble
 
     async def retire(self) -> None:
-        """Say that the node takes no more pods."""
+        """Report that the node takes no more pods."""
         self._problem = "node is shutting down"
         try:
             await self._write_status()
         except (ApiError, TransportError) as error:
-            log.warning("%s: cannot say that it is shutting down: %s", self._name, error)
+            log.warning("%s: cannot report that the node is shutting down: %s", self._name, error)
 
     async def _beat(self) -> None:
         try:
-            await self._renew()
-            if self._due():
+            await self._renew_lease()
+            if self._identity:
+                await self._read_node()
+            if self._is_status_due():
                 await self._write_status()
         except ApiError as error:
-            # A Node that is gone takes its Lease with it; one that was made anew has another UID.
+            # A deleted Node takes its Lease with it; a Node that was created again has another UID.
             if self._problem or not (error.reason in ("NotFound", "Conflict") and await self._is_gone()):
                 raise
-            log.warning("%s: its Node object was deleted, and is made again", self._name)
             await self._register()
-            await self._make_lease()
+            log.warning("%s: its Node object was deleted, and is created again", self._name)
+            await self._renew_lease()
+
+    async def _read_node(self) -> None:
+        """Read the Node as the server has it. Raises `ApiError` (404) if it is gone."""
+        present = await self._client.get(NODE, self._name)
+        if present.metadata.uid != self._uid:
+            raise not_found("nodes", self._name)
+        self._known_status = present.status
 
     async def _is_gone(self) -> bool:
-        there = await self._client.find(NODE, self._name)
-        return there is None or there.metadata.uid != self._uid
+        present = await self._client.find(NODE, self._name)
+        return present is None or present.metadata.uid != self._uid
 
-    def _due(self) -> bool:
-        now = self._node().status
-        late = self._clock.monotonic() - self._reported >= REPORT_SECONDS
-        same = node_object.same(now.conditions, self._known.conditions)
-        return late or not same or now.allocatable != self._known.allocatable
+    def _is_status_due(self) -> bool:
+        now = self._make_node().status
+        late = self._clock.monotonic() - self._reported_at >= REPORT_SECONDS
+        same = node_object.same(now.conditions, self._known_status.conditions)
+        return late or not same or now.allocatable != self._known_status.allocatable
 
     async def _write_status(self) -> None:
-        node = self._node()
-        status: dict[str, Any] = to_wire(node.status)
-        for part, had in (("capacity", self._known.capacity), ("allocatable", self._known.allocatable)):
-            status[part] = {name: None for name in had if name not in status[part]} | status[part]
-        patch = {"metadata": {"uid": self._uid, "annotations": self._gpus.annotations()}, "status": status}
+        node = self._make_node()
+        annotations = {GPUS_ANNOTATION: None} | self._gpus.annotations()
+        meta = {"uid": self._uid, "annotations": annotations}
+        patch = {"metadata": meta} | node_status_patch(self._known_status, node.status)
         written = await self._client.patch(NODE, self._name, patch, type=STRATEGIC_MERGE_PATCH, subresource="status")
-        self._known = written.status
-        self._reported = self._clock.monotonic()
+        self._known_status = written.status
+        self._reported_at = self._clock.monotonic()
 
-    async def _renew(self) -> None:
-        moment = micro_time(self._clock.now())
+    async def _renew_lease(self) -> None:
+        """Renew the Lease. Raises `ApiError`.
+
+        404 if the node is gone, 409 if another agent of this name holds the Lease.
+        """
+        moment, sent = micro_time(self._clock.now()), self._now()
+        lease: Lease | None = None
         with ignoring("NotFound"):
-            await self._client.patch(LEASE, self._name, {"spec": {"renewTime": moment}}, node_object.LEASE_NAMESPACE)
+            renewal = {"spec": {"renewTime": moment}}
+            lease = await self._client.patch(LEASE, self._name, renewal, node_object.LEASE_NAMESPACE)
+        if lease is None:
+            if await self._is_gone():
+                raise not_found("nodes", self._name)
+            await self._make_lease()
+        elif (lease.spec.holder_identity, lease.spec.lease_duration_seconds) != (self._holder, self._lease_seconds):
+            await self._take_lease(lease)
+        else:
+            self._term = lease.spec.lease_transitions or 0
+        self._count_renewal(sent)
+
+    def _count_renewal(self, sent: Moment) -> None:
+        """Count a renewal, and move the fence, unless the Lease had run out before. Raises OSError.
+
+        The server may give the pods' places away at the same time as such a late renewal. The node learns of that from
+        its watch before the next renewal, which counts.
+        """
+        self._is_late = sent.seconds_since(self._last_answered) > self._lease_seconds
+        self._last_answered = sent
+        if self._is_late:
             return
-        if await self._is_gone():
-            raise not_found("nodes", self._name)
-        await self._make_lease()
+        if self._fence is not None:
+            self._fence.renewed(sent.boot, self._lease_seconds)
+        self.renewed = sent
+
+    def _now(self) -> Moment:
+        return Moment(self._clock.monotonic(), boot_nanoseconds())
+
+    async def _take_lease(self, lease: Lease) -> None:
+        """Take over the Lease from an earlier agent. Raises `ApiError` (409) if another agent took it later.
+
+        Also takes over a Lease that a restored server remembers.
+        """
+        term = lease.spec.lease_transitions or 0
+        if self._term is not None and term > self._term:
+            raise conflict("leases", self._name, f"another agent of this node holds it: {lease.spec.holder_identity}")
+        term = max(term, self._term or 0) + 1
+        changes = {
+            "holderIdentity": self._holder,
+            "leaseDurationSeconds": self._lease_seconds,
+            "leaseTransitions": term,
+        }
+        await self._client.patch_object(LEASE, lease, {"spec": changes})
+        self._term = term
 
     async def _make_lease(self) -> None:
-        lease = node_object.lease(self._name, self._uid, micro_time(self._clock.now()))
+        moment = micro_time(self._clock.now())
+        lease = node_object.lease(self._name, self._uid, moment, self._holder, self._lease_seconds)
         with ignoring("NotFound"):
             await self._client.create(LEASE, lease)
             return
         await self._client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=node_object.LEASE_NAMESPACE)))
         await self._client.create(LEASE, lease)
 
-    def _conditions(self) -> tuple[NodeCondition, ...]:
+    def _make_conditions(self) -> tuple[NodeCondition, ...]:
         return node_object.conditions(
-            self._known.conditions,
+            self._known_status.conditions,
             self._clock.now(),
             problem=self._problem,
             full_disk=machine.has_full_disk(self._state),
             gpu_problem=self._gpus.problem() if self._gpus.devices else None,
         )
 
-    def _node(self) -> Node:
-        more = self._machine.labels | self._gpus.labels()
+    def _make_node(self) -> Node:
+        local = {} if self._identity else {SERVER_MACHINE: "true"}
+        more = self._machine.labels | self._gpus.labels() | local
         labels = node_object.labels(self._name, PROCESS, self._machine.architecture, more)
         node = node_object.node(
             self._name,
             labels,
             self._resources,
             (NodeAddress(type="InternalIP", address=self._address), NodeAddress(type="Hostname", address=self._name)),
-            self._info(),
-            self._conditions(),
+            self._make_info(),
+            self._make_conditions(),
             port=self._port,
             lacking=self._gpus.lacking(),
             annotations=self._gpus.annotations(),
         )
         return node_object.of_guest(node, self._identity) if self._identity else node
 
-    def _info(self) -> NodeSystemInfo:
+    def _make_info(self) -> NodeSystemInfo:
         return NodeSystemInfo(
             machine_id=self._machine.machine_id,
             system_uuid=self._machine.machine_id,

@@ -1,7 +1,7 @@
 """Starts a shim: `python -I -S launcher.py start FD`.
 
-It is this short because Python does not keep what it compiles of the file that it is told to run; the package `shim`
-next to it is compiled once. Site packages are not on the path: a shim imports nothing that takes long.
+This file is short because Python does not cache the bytecode of the script that it runs; the package `shim` next to it
+is compiled once. Site packages are not on the path: a shim imports nothing that takes long.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""The Node object and its Lease, as a node reports itself. Pure."""
+"""Builds the Node object and the Lease with which a node reports itself. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -20,17 +20,17 @@ from muster.api.core import (
 from muster.api.groups.coordination import Lease, LeaseSpec
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.nodes import DISK_PRESSURE, HOSTNAME_LABEL
-from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
+from muster.api.ours.embedded import FENCED_ANNOTATION, NODE_IDENTITY, NODE_KIND_LABEL, PROCESS
 from muster.api.ours.gpus import GPU_PROBLEM
 from muster.api.values.quantity import Quantity, amount
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 NO_ANNOTATIONS: Mapping[str, str] = MappingProxyType({})
 LEASE_NAMESPACE = "kube-node-lease"
-# The kubelet's: a lease of 40 s, renewed four times in that.
+# The kubelet's values: a Lease of 40 s, renewed four times while it lasts.
 LEASE_SECONDS, RENEW_SECONDS = 40, 10.0
-REGISTER_SECONDS = 2.0  # until a node that was refused registers again
-# Pods of others expect the image that they name: only those come that say that they do without.
+REGISTER_SECONDS = 2.0  # the pause before a refused node retries to register
+# Pods of other users expect the image that they name: only pods that tolerate this taint come here.
 TAINT = Taint(key=NODE_KIND_LABEL, value=PROCESS, effect="NoSchedule")
 _PRESSURES = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -40,7 +40,7 @@ _PRESSURES = (
 
 
 def labels(name: str, kind: str, architecture: str, more: Mapping[str, str]) -> dict[str, str]:
-    """The labels that a node gives itself."""
+    """Return the labels that a node gives itself."""
     return {
         HOSTNAME_LABEL: name,
         "kubernetes.io/os": "linux",
@@ -64,16 +64,17 @@ def node(
     lacking: Mapping[str, int] = NOTHING,
     annotations: Mapping[str, str] = NO_ANNOTATIONS,
 ) -> Node:
-    """The whole object. port: of its HTTPS endpoint, 0 for none; unless it is said, nothing is said of one.
+    """Return the whole Node object.
 
-    lacking: how much of its resources no pod may get for the time being, in whole units.
+    port: of the node's HTTPS endpoint, 0 for none; with None the object has no endpoint.
+    lacking: how much of each resource no pod may get for the time being, in whole units.
     """
     endpoint = None if port is None else DaemonEndpoint(Port=port)
     return Node(
         metadata=ObjectMeta(name=name, labels=dict(labels), annotations=dict(annotations)),
         status=NodeStatus(
             capacity=dict(resources),
-            allocatable={one: _less(one, quantity, lacking.get(one, 0)) for one, quantity in resources.items()},
+            allocatable={one: _subtract(one, quantity, lacking.get(one, 0)) for one, quantity in resources.items()},
             conditions=conditions,
             addresses=addresses,
             daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=endpoint),
@@ -82,15 +83,20 @@ def node(
     )
 
 
-def _less(resource: str, quantity: Quantity, lacking: int) -> Quantity:
+def _subtract(resource: str, quantity: Quantity, lacking: int) -> Quantity:
     return str(max(amount(resource, quantity) - lacking, 0)) if lacking else quantity
 
 
 def of_guest(node: Node, identity: str) -> Node:
-    """The same of a machine in a cluster of others: whose it is, and what keeps the pods of others away."""
+    """Return the Node of a machine that joins a cluster: with its identity, and the taint that keeps other pods away.
+
+    Its annotations say that the machine ends its own pods before the server gives their places away
+    (`muster.cluster.nodes.fence`).
+    """
+    own = {NODE_IDENTITY: identity, FENCED_ANNOTATION: "true"}
     return replace(
         node,
-        metadata=replace(node.metadata, annotations={**node.metadata.annotations, NODE_IDENTITY: identity}),
+        metadata=replace(node.metadata, annotations={**node.metadata.annotations, **own}),
         spec=NodeSpec(taints=(TAINT,)),
     )
 
@@ -103,9 +109,10 @@ def conditions(
     full_disk: bool = False,
     gpu_problem: str | None = None,
 ) -> tuple[NodeCondition, ...]:
-    """The node's conditions; ready unless there is a problem. Times of what has not changed are kept.
+    """Return the node's conditions, with Ready unless there is a problem.
 
-    gpu_problem: what is wrong with its GPUs; None for a node without any.
+    Unchanged conditions keep their transition times.
+    gpu_problem: what is wrong with the node's GPUs; None for a node without any.
     """
     wanted = []
     for type, reason, message in _PRESSURES:
@@ -120,13 +127,13 @@ def conditions(
         wanted.append(("Ready", "False", "KubeletNotReady", problem))
     else:
         wanted.append(("Ready", "True", "KubeletReady", "kubelet is posting ready status"))
-    old = {condition.type: condition for condition in before}
+    known_by_type = {condition.type: condition for condition in before}
     moment = now.replace(microsecond=0)
-    found = []
+    updated = []
     for type, status, reason, message in wanted:
-        known = old.get(type)
+        known = known_by_type.get(type)
         since = known.last_transition_time if known and known.status == status else moment
-        found.append(
+        updated.append(
             NodeCondition(
                 type=type,
                 status=status,
@@ -136,22 +143,22 @@ def conditions(
                 last_transition_time=since,
             )
         )
-    return tuple(found)
+    return tuple(updated)
 
 
-def same(one: tuple[NodeCondition, ...], other: tuple[NodeCondition, ...]) -> bool:
-    """Whether conditions differ in nothing but the heartbeat."""
-
-    def plain(conditions: tuple[NodeCondition, ...]) -> list[NodeCondition]:
-        return [replace(condition, last_heartbeat_time=None) for condition in conditions]
-
-    return plain(one) == plain(other)
+def same(wanted: tuple[NodeCondition, ...], known: tuple[NodeCondition, ...]) -> bool:
+    """Return whether the known conditions equal the wanted ones apart from the heartbeat. Other types do not count."""
+    known_by_type = {condition.type: replace(condition, last_heartbeat_time=None) for condition in known}
+    return all(known_by_type.get(one.type) == replace(one, last_heartbeat_time=None) for one in wanted)
 
 
-def lease(name: str, uid: str, now: datetime) -> Lease:
-    """The node's lease, new; it goes with the node."""
+def lease(name: str, uid: str, now: datetime, holder: str = "", seconds: int = LEASE_SECONDS) -> Lease:
+    """Return a new Lease of the node, which goes with the node.
+
+    holder: the agent that renews the Lease; by default the node's name, as with kubelets.
+    """
     owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=uid)
     return Lease(
         metadata=ObjectMeta(name=name, namespace=LEASE_NAMESPACE, owner_references=(owner,)),
-        spec=LeaseSpec(holder_identity=name, lease_duration_seconds=LEASE_SECONDS, renew_time=now),
+        spec=LeaseSpec(holder_identity=holder or name, lease_duration_seconds=seconds, renew_time=now),
     )

@@ -1,9 +1,15 @@
-"""The server's side of shims: start one, find those that a server before us has started, look at how one ended.
+"""Manages shims from the server's side.
 
-An attempt's directory is all the state there is. `state` in it is locked by the living shim (a record lock, whose
-holder the kernel names) and says when the container was started and how it ended; see `shim/__init__.py`. So at any
-moment an attempt is exactly one of: not begun (no `state`), alive (locked), over (a record with an end), or lost
-(neither locked nor ended: the shim was killed).
+The server starts shims, finds those that an earlier server started, and reads how they ended.
+
+An attempt's directory holds all the state. The living shim locks the file `state` in it (a record lock, whose holder
+the kernel names). The file says when the container was started and how it ended; see `shim/__init__.py`. So at any
+moment an attempt is in exactly one of these states:
+
+- not begun: there is no `state`,
+- alive: `state` is locked,
+- over: `state` is a record with an end,
+- lost: neither locked nor ended, because the shim was killed.
 """
 
 import asyncio
@@ -28,7 +34,7 @@ from muster.cluster.nodes.shim.supervisor import END, STATE
 from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS
 
 LAUNCHER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("launcher.py"))]
-# The environment variable by which the processes of a container are found where no pid namespace holds them together.
+# The environment variable that finds the processes of a container where no pid namespace holds them together.
 MARK = b"MUSTER_CONTAINER"
 
 _NAMESPACES = (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS), ("uts", CLONE_NEWUTS), ("pid", CLONE_NEWPID))
@@ -38,19 +44,19 @@ log = logging.getLogger(__name__)
 
 
 class ShimError(Exception):
-    """A shim could not be started; nothing of the container ran."""
+    """A shim that could not be started; nothing of the container ran."""
 
 
 class ClaimedError(Exception):
-    """Another shim has, or had, this attempt."""
+    """An attempt that another shim has claimed, now or earlier."""
 
 
-# What does not fit is damaged: no clock says so.
+# A number out of this range marks a damaged record: no clock has such a time.
 Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What a shim has written down. Times are nanoseconds since 1970; 0 for what did not happen."""
+    """The record of a shim. Times are nanoseconds since 1970; 0 for what did not happen."""
 
     claimed: Amount = 0
     started: Amount = 0
@@ -59,13 +65,16 @@ class Record(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
     lost: int = 0  # lines of the log that could not be written
-    untold: int = 0  # those at its end, of which it does not tell
+    untold: int = 0  # lost lines at the log's end, which the log does not mention
     cpu_microseconds: Amount = 0
-    memory_bytes: Amount = 0  # at the highest
+    memory_bytes: Amount = 0  # the peak
 
 
 class Shim:
-    """A living shim. `pid` is only for looking at; signals go to the very process, or nowhere once it has ended."""
+    """A living shim. `pid` is only for display.
+
+    Signals go by pidfd to this very process, or nowhere once it has ended.
+    """
 
     def __init__(self, directory: Path, pid: int, pidfd: int) -> None:
         self.directory = directory
@@ -74,13 +83,13 @@ class Shim:
 
     @property
     def pidfd(self) -> int:
-        """The process, for passing on. Raises `ShimError` once it has ended."""
+        """The descriptor of the process, for passing on. Raises `ShimError` once the process has ended."""
         if self._pidfd is None:
             raise ShimError("the container has ended")
         return self._pidfd
 
     def send(self, number: int) -> None:
-        """Pass a signal on to the container's first process."""
+        """Send a signal to the container's first process, by way of the shim."""
         if self._pidfd is not None:
             processes.send(self._pidfd, number)
 
@@ -89,54 +98,57 @@ class Shim:
         self.send(END)
 
     def destroy(self) -> None:
-        """Kill the shim itself, for when it does not answer; the record is lost."""
+        """Kill a shim that does not answer; its record is lost."""
         self.send(signal.SIGKILL)
 
     async def ended(self) -> Record | None:
-        """Wait until the shim has ended; what it wrote down, None if it was killed before it could. Once only."""
+        """Wait until the shim has ended and return its record. Call once only.
+
+        Returns None if the shim was killed before it wrote the record.
+        """
         await processes.ended(self.pidfd)
         self.close()
         record = read_record(self.directory)
         return record if record and record.finished else None
 
     def close(self) -> None:
-        """Let go of the shim, which lives on if it lives."""
+        """Release the shim; a living shim lives on."""
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
 
 
 def read_record(directory: Path) -> Record | None:
-    """What is known of an attempt; None if no shim ever claimed it."""
+    """Return the record of an attempt; None if no shim ever claimed it."""
     try:
         return msgspec.json.decode(plainfiles.read(directory / STATE), type=Record)
     except FileNotFoundError:
         return None
-    except (OddFileError, msgspec.DecodeError, UnicodeDecodeError):  # the machine went down in the middle of a write
+    except (OddFileError, msgspec.DecodeError, UnicodeDecodeError):  # the machine went down during a write
         return Record()
 
 
 def find(directory: Path) -> Shim | None:
-    """The living shim of an attempt."""
-    while pid := _holder(directory):
+    """Return the living shim of an attempt; None if there is none."""
+    while pid := _find_holder(directory):
         try:
             pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
-        # If it still holds the lock then the pidfd, opened meanwhile, is of that process and no other.
-        if _holder(directory) == pid:
+        # If the process still holds the lock, the pidfd that was opened meanwhile means that very process.
+        if _find_holder(directory) == pid:
             return Shim(directory, pid, pidfd)
         os.close(pidfd)
     return None
 
 
 def is_alive(directory: Path) -> bool:
-    """Whether the attempt's shim lives."""
-    return _holder(directory) != 0
+    """Return whether the attempt's shim lives."""
+    return _find_holder(directory) != 0
 
 
-def _holder(directory: Path) -> int:
-    """The process that has the state locked; 0 if none has."""
+def _find_holder(directory: Path) -> int:
+    """Return the pid of the process that has the state locked; 0 if none has."""
     try:
         with plainfiles.opened(directory / STATE) as descriptor:
             query = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -147,13 +159,13 @@ def _holder(directory: Path) -> int:
 
 
 class Reserve:
-    """A shim that waits to be told what to run: what takes long of a start is done before its time has come.
+    """A shim that is started ahead of time and waits for its spec, so that the slow part of a start is done early.
 
-    It has run nothing and claims nothing, and ends by itself when it is closed, or when this process ends.
+    The shim has run nothing and claims nothing. It ends by itself when it is closed, or when this process ends.
     """
 
-    def __init__(self, isolation: str, *, own_pids: bool, lifeline: int) -> None:
-        """Make one; not with bubblewrap, which has to know all before. Raises `ShimError`."""
+    def __init__(self, isolation: str, *, own_pids: bool, lifeline: int, fence: int = -1) -> None:
+        """Start the waiting shim. Not with bubblewrap, which needs the spec from the start. Raises `ShimError`."""
         self._descriptors: list[int] = []
         try:
             self.report, self._reporter = self._pipe()
@@ -167,8 +179,10 @@ class Reserve:
                 "spec": self._spec,
                 "report": self._reporter,
                 "lifeline": lifeline,
+                "fence": fence,
             }
-            processes.reap_later(_launch("reserve", reserved, [reader, self._spec, self._reporter, lifeline]))
+            pass_on = [reader, self._spec, self._reporter, lifeline, fence]
+            processes.reap_later(_launch_shim("reserve", reserved, pass_on))
         except OSError as error:
             self.close()
             raise ShimError(f"cannot start a process: {error.strerror}") from error
@@ -177,13 +191,13 @@ class Reserve:
             os.close(theirs)
 
     def run(self, spec: Spec) -> None:
-        """Have it run this. Raises BrokenPipeError if it has gone."""
+        """Have the shim run this spec. Raises BrokenPipeError if the shim is gone."""
         with open(self._spec, "wb", closefd=False) as file:
-            marshal.dump({**spec, "report": self._reporter}, file)  # under the number that it has there
+            marshal.dump({**spec, "report": self._reporter}, file)  # the descriptor's number in the shim
         os.write(self._word, b"!")
 
     def close(self) -> None:
-        """It is not wanted, or has been told all."""
+        """Close our ends of its pipes: a shim without a spec then ends."""
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
@@ -195,44 +209,45 @@ class Reserve:
 
 
 async def start(spec: Spec, reserve: Reserve | None = None) -> Shim | None:
-    """Start a container; None if it has ended already (or could not be started): look at the record.
+    """Start a container; return None if it has ended already or could not be started: the record says which.
 
-    reserve: the shim to be; it is used up. `report` of the spec is set here. Raises `ShimError`, `ClaimedError`.
+    reserve: the waiting shim to use; it is used up. `report` of the spec is set here. Raises `ShimError`,
+    `ClaimedError`.
     """
     if reserve is not None:
-        verdict = await _told(reserve, spec)
+        verdict = await _start_reserved(reserve, spec)
         if verdict or read_record(Path(spec["directory"])) is not None:
-            return _started(spec, verdict)
-        # It was killed before it ran anything: another is made.
+            return _resolve_start(spec, verdict)
+        # The waiting shim was killed before it ran anything: start another.
     reader, writer = os.pipe2(os.O_CLOEXEC)
     try:
         try:
-            pidfd = _launch("start", {**spec, "report": writer}, [writer, spec["lifeline"]])
+            pidfd = _launch_shim("start", {**spec, "report": writer}, [writer, spec["lifeline"], spec["fence"]])
         finally:
             os.close(writer)
-        processes.reap_later(pidfd)  # it ends at once; with bubblewrap it ends with the container, and reaps the shim
+        processes.reap_later(pidfd)  # the launcher ends at once; bubblewrap ends with the container, and reaps the shim
         own_child = spec["isolation"] != "bubblewrap"
-        verdict = await _verdict(reader, with_pid=own_child)
+        verdict = await _read_verdict(reader, with_pid=own_child)
     except OSError as error:
         raise ShimError(f"cannot start a process: {error.strerror}") from error
     finally:
         os.close(reader)
-    return _started(spec, verdict)
+    return _resolve_start(spec, verdict)
 
 
-async def _told(reserve: Reserve, spec: Spec) -> str:
-    """How a start went of a shim that was there; empty if it says nothing."""
+async def _start_reserved(reserve: Reserve, spec: Spec) -> str:
+    """Give a waiting shim its spec and return its verdict on the start; "" if it says nothing."""
     try:
         reserve.run(spec)
-        return await _verdict(reserve.report, with_pid=True)
+        return await _read_verdict(reserve.report, with_pid=True)
     except OSError:
         return ""
     finally:
         reserve.close()
 
 
-def _started(spec: Spec, verdict: str) -> Shim | None:
-    """What has become of a start."""
+def _resolve_start(spec: Spec, verdict: str) -> Shim | None:
+    """Return the shim of a start, or raise the error that its verdict names."""
     directory = Path(spec["directory"])
     if verdict == "claimed":
         raise ClaimedError(str(directory))
@@ -240,12 +255,15 @@ def _started(spec: Spec, verdict: str) -> Shim | None:
         raise ShimError(verdict.removeprefix("error "))
     shim = find(directory)
     if verdict != "started" and shim is None and read_record(directory) is None:
-        raise ShimError("the shim ended without a word")
+        raise ShimError("the shim ended without a report")
     return shim
 
 
-async def _verdict(report: int, *, with_pid: bool) -> str:
-    """How a start went, as the shim says; empty if it does not. Sees to it that the shim is reaped when it ends."""
+async def _read_verdict(report: int, *, with_pid: bool) -> str:
+    """Return the verdict on a start that the shim writes.
+
+    "" if it writes none. Arrange that the shim is reaped when it ends.
+    """
 
     def enough(lines: list[str]) -> bool:
         return len(lines) > (1 if with_pid else 0)
@@ -253,7 +271,7 @@ async def _verdict(report: int, *, with_pid: bool) -> str:
     verdict = ""
     for line in await processes.read_lines(report, enough):
         if line.startswith("pid "):
-            # It may have ended already: as an orphan of ours it keeps its id until it is reaped.
+            # The shim may have ended already: as an orphan of ours it keeps its pid until it is reaped.
             with contextlib.suppress(ProcessLookupError):
                 processes.reap_later(os.pidfd_open(int(line.removeprefix("pid "))))
         else:
@@ -262,10 +280,11 @@ async def _verdict(report: int, *, with_pid: bool) -> str:
 
 
 def enter(shim: Shim, command: Command, streams: processes.Streams, *, report: int = 2, terminal: bool = False) -> int:
-    """Start a command where the container runs; the pidfd of a child that exits with its exit code.
+    """Start a command where the container runs; return the pidfd of a child that exits with the command's exit code.
 
-    SIGTERM to it ends the command, as does our own end. `report` is told why the command cannot be run. With `terminal`
-    the standard input is one, and the command's to control. Raises `ShimError`.
+    SIGTERM to that child ends the command, and so does the end of this process. The child writes to `report` why the
+    command cannot be run. With `terminal` the standard input is a terminal, and the command controls it.
+    Raises `ShimError`.
     """
     try:
         entry: Entry = {
@@ -275,14 +294,14 @@ def enter(shim: Shim, command: Command, streams: processes.Streams, *, report: i
             "report": report,
             "terminal": terminal,
         }
-        passed_on = [shim.pidfd, *([report] if report > 2 else [])]
-        return _launch("enter", entry, passed_on, streams)
+        pass_on = [shim.pidfd, *([report] if report > 2 else [])]
+        return _launch_shim("enter", entry, pass_on, streams)
     except OSError as error:
         raise ShimError(f"cannot run a command in the container: {error.strerror}") from error
 
 
 async def run_inside(shim: Shim, command: Command, timeout_seconds: float, output_bytes: int) -> tuple[int, bytes]:
-    """Run a command where the container runs: its exit code and the start of its output.
+    """Run a command where the container runs; return its exit code and the start of its output.
 
     Raises TimeoutError (the command is killed), `ShimError`.
     """
@@ -303,16 +322,30 @@ async def run_inside(shim: Shim, command: Command, timeout_seconds: float, outpu
         output.finish()
         raise
     finally:
-        processes.send(pidfd, signal.SIGTERM)  # if it is still there, it ends the command and itself
+        processes.send(pidfd, signal.SIGTERM)  # a child that still runs ends the command and itself
         processes.reap_later(pidfd)
 
 
 def kill_marked(mark: bytes) -> int:
-    """Kill what a lost shim has left behind where there is no pid namespace; returns how many processes."""
-    entry = MARK + b"=" + mark
-    killed = 0
+    """Kill what a lost shim has left behind where there is no pid namespace; return the number of processes.
+
+    A scan of /proc misses a process that is forked behind it, and a process in the middle of an exec shows no
+    environment. So the search ends with two scans in a row that find nothing new.
+    """
+    killed: set[int] = set()
+    quiet = 0
+    while quiet < 2:
+        newly_killed = _kill_once(MARK + b"=" + mark, killed)
+        killed |= newly_killed
+        quiet = 0 if newly_killed else quiet + 1
+    return len(killed)
+
+
+def _kill_once(entry: bytes, killed: set[int]) -> set[int]:
+    """Kill the processes with this entry in their environment, except those killed before; return their pids."""
+    pids = set()
     for directory in Path("/proc").iterdir():
-        if not directory.name.isdigit():
+        if not directory.name.isdigit() or int(directory.name) in killed:
             continue
         try:
             if entry not in (directory / "environ").read_bytes().split(b"\0"):
@@ -321,18 +354,18 @@ def kill_marked(mark: bytes) -> int:
         except OSError:
             continue
         try:
-            # Read again: the pidfd may be of another process that got the number meanwhile.
-            if entry in (directory / "environ").read_bytes().split(b"\0"):
-                killed += processes.send(pidfd, signal.SIGKILL)
+            # Read again: the pidfd may mean another process that got the number meanwhile.
+            if entry in (directory / "environ").read_bytes().split(b"\0") and processes.send(pidfd, signal.SIGKILL):
+                pids.add(int(directory.name))
         except OSError:
             log.debug("process %s went away by itself", directory.name)
         finally:
             os.close(pidfd)
-    return killed
+    return pids
 
 
-def _launch(mode: str, spec: Any, pass_on: list[int], streams: processes.Streams = processes.NO_STREAMS) -> int:
-    """Start the launcher with a spec; returns its pidfd. The spec, with its secrets, is never on disk."""
+def _launch_shim(mode: str, spec: Any, pass_on: list[int], streams: processes.Streams = processes.NO_STREAMS) -> int:
+    """Start the launcher with a spec and return its pidfd. The spec, with its secrets, is never on disk."""
     descriptor = os.memfd_create("muster-spec", os.MFD_CLOEXEC)
     try:
         with open(descriptor, "wb", closefd=False) as file:
@@ -344,7 +377,7 @@ def _launch(mode: str, spec: Any, pass_on: list[int], streams: processes.Streams
 
 
 def _foreign_namespaces(pid: int) -> int:
-    """The namespaces of a process that are not ours, as flags for setns."""
+    """Return the namespaces of a process that are not ours, as flags for setns."""
     flags = 0
     for name, flag in _NAMESPACES:
         if Path(f"/proc/{pid}/ns/{name}").stat().st_ino != Path(f"/proc/self/ns/{name}").stat().st_ino:

@@ -1,7 +1,7 @@
-"""Who tells a node that ConfigMaps and Secrets have changed: what is in them is read when it is needed, and not held.
+"""Reports changes of ConfigMaps and Secrets to a node. A node reads their contents when it needs them, and holds none.
 
-In a cluster that is its own, a node hears of all of them. A guest in a cluster of others hears of those that volumes of
-its pods show, each followed by its name, as a kubelet does: it may see no more.
+In a cluster of its own, a node is told of all of them. A guest in a cluster of others may see no more than a kubelet:
+so it follows only the objects that volumes of its pods show, each by its name.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from muster.cluster.nodes.container.environment import Names
 from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.manager import Manager
 
-# Told the namespace and the names of what has come, changed or gone.
+# A function that takes the namespace and the names of objects that were created, changed or deleted.
 Told: TypeAlias = Callable[[str, Names], None]
 
 _KINDS = (CONFIG_MAP.seen_as(Object), SECRET.seen_as(Object))
@@ -23,38 +23,38 @@ _Key: TypeAlias = tuple[Kind[Object], str, str]  # kind, namespace, name
 
 
 class ShownObjects(Protocol):
-    """Follows objects for the pods of a node."""
+    """A follower of the objects that the pods of a node show."""
 
     def enter(self, pod: Pod) -> None:
-        """The pod is here: changes of what its volumes show are told. Entering twice is fine."""
+        """Begin to report changes of what the pod's volumes show. Entering twice is fine."""
         ...
 
     def leave(self, uid: str) -> None:
-        """The pod is over."""
+        """Stop following for a pod that is over."""
         ...
 
 
 class AllObjects:
-    """All that there are, whatever pods show. Made before the manager runs."""
+    """A follower of all ConfigMaps and Secrets, whatever pods show. Made before the manager runs."""
 
-    def __init__(self, manager: Manager, told: Told) -> None:
+    def __init__(self, manager: Manager, on_change: Told) -> None:
         for kind in _KINDS:
-            manager.informer(kind).on_change(partial(_changed, kind, told))
+            manager.informer(kind).on_change(partial(_report_change, kind, on_change))
 
     def enter(self, pod: Pod) -> None:
-        """Nothing to do."""
+        """Do nothing: all objects are followed already."""
 
     def leave(self, uid: str) -> None:
-        """Nothing to do."""
+        """Do nothing: all objects are followed on."""
 
 
 class NamedObjects:
-    """Those that are shown, by their names. Pods enter once the manager runs."""
+    """A follower of only the objects that pods show, by their names. Pods enter once the manager runs."""
 
-    def __init__(self, manager: Manager, told: Told) -> None:
+    def __init__(self, manager: Manager, on_change: Told) -> None:
         self._manager = manager
-        self._told = told
-        self._users: dict[_Key, set[str]] = {}  # uids of the pods that show it
+        self._on_change = on_change
+        self._users: dict[_Key, set[str]] = {}  # uids of the pods that show the object
 
     def enter(self, pod: Pod) -> None:
         """Follow what the pod's volumes show."""
@@ -64,30 +64,30 @@ class NamedObjects:
                 self._follow((kind, pod.metadata.namespace, name), pod.metadata.uid)
 
     def leave(self, uid: str) -> None:
-        """Follow no more what no other pod shows."""
+        """Stop following what no other pod shows."""
         for key in [key for key, users in self._users.items() if uid in users]:
             self._users[key].discard(uid)
             if not self._users[key]:
                 del self._users[key]
                 kind, namespace, name = key
-                self._manager.forget(kind, namespace=namespace, fields=_selector(name))
+                self._manager.forget(kind, namespace=namespace, fields=_name_selector(name))
 
     def _follow(self, key: _Key, uid: str) -> None:
         users = self._users.setdefault(key, set())
         if not users:
             kind, namespace, name = key
-            informer = self._manager.informer(kind, namespace=namespace, fields=_selector(name))
-            informer.on_change(partial(_changed, kind, self._told))
+            informer = self._manager.informer(kind, namespace=namespace, fields=_name_selector(name))
+            informer.on_change(partial(_report_change, kind, self._on_change))
         users.add(uid)
 
 
-def _selector(name: str) -> str:
+def _name_selector(name: str) -> str:
     return f"metadata.name={name}"
 
 
-def _changed(kind: Kind[Object], told: Told, old: Object | None, new: Object | None) -> None:
+def _report_change(kind: Kind[Object], on_change: Told, old: Object | None, new: Object | None) -> None:
     changed = new or old
     if changed is not None:
         names = frozenset({changed.metadata.name})
-        found = Names(config_maps=names) if kind.plural == CONFIG_MAP.plural else Names(secrets=names)
-        told(changed.metadata.namespace, found)
+        names_by_kind = Names(config_maps=names) if kind.plural == CONFIG_MAP.plural else Names(secrets=names)
+        on_change(changed.metadata.namespace, names_by_kind)

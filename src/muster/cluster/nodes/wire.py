@@ -1,4 +1,4 @@
-"""What a node writes: API objects as plain JSON values, and what has changed between two of them.
+"""Encodes what a node writes: API objects as plain JSON values, and patches of what has changed between two of them.
 
 Structs leave defaults out, but clients insist on fields that the API calls required (`ready`, `restartCount`,
 `exitCode`): those are always written.
@@ -10,20 +10,21 @@ from typing import Any
 
 import msgspec
 
-from muster.api.core import Pod, PodStatus
+from muster.api.core import NodeStatus, Pod, PodStatus
 from muster.api.markers import RequiredField
 from muster.api.meta import Struct
+from muster.api.ours.gpus import GPU_PROBLEM
 
 
 def to_wire(value: Any) -> Any:
-    """The value as JSON would hold it, times aside; required fields are there whatever their value."""
+    """Return the value as plain JSON values, except for times; required fields are always present."""
     if isinstance(value, Struct):
-        found = {}
-        for name, wire, default, required in _fields(type(value)):
+        fields = {}
+        for name, wire, default, required in _list_fields(type(value)):
             item = getattr(value, name)
             if required or item != default:
-                found[wire] = to_wire(item)
-        return found
+                fields[wire] = to_wire(item)
+        return fields
     if isinstance(value, tuple | list):
         return [to_wire(item) for item in value]
     if isinstance(value, dict):
@@ -32,41 +33,70 @@ def to_wire(value: Any) -> Any:
 
 
 def pod_status_patch(pod: Pod, status: PodStatus) -> dict[str, Any] | None:
-    """The strategic merge patch that makes a pod's status this one; None if it is.
+    """Return the strategic merge patch that makes a pod's status this one; None if it already is.
 
-    Only what differs is written, and conditions of others stay as they are.
+    The patch holds only what differs, and leaves conditions of other writers as they are.
     """
     before, after = to_wire(pod.status), to_wire(status)
     known = {condition["type"]: condition for condition in before.pop("conditions", [])}
     conditions = [
-        _emptied(known.get(condition["type"], {}), condition)
+        _null_missing(known.get(condition["type"], {}), condition)
         for condition in after.pop("conditions", [])
         if known.get(condition["type"]) != condition
     ]
     changes: dict[str, Any] = {name: value for name, value in after.items() if before.get(name) != value}
+    changes |= {name: _replace_list(changes[name]) for name in _ADDRESSES if name in before and name in changes}
     changes |= {name: None for name in _OWNED if name in before and name not in after}
     if conditions:
         changes["conditions"] = conditions
     return {"status": changes} if changes else None
 
 
-def _emptied(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """A condition with nulls for what it no longer says: entries of the list are merged, not replaced."""
+def node_status_patch(before: NodeStatus, after: NodeStatus) -> dict[str, Any]:
+    """Return the strategic merge patch that makes a node's status `after`.
+
+    Conditions of other writers stay as they are.
+    """
+    status: dict[str, Any] = to_wire(after)
+    for part, resources in (("capacity", before.capacity), ("allocatable", before.allocatable)):
+        status[part] = {name: None for name in resources if name not in status[part]} | status[part]
+    if before.addresses:
+        status["addresses"] = _replace_list(status.get("addresses", []))
+    present = {condition.type for condition in after.conditions}
+    ended = [{"$patch": "delete", "type": each.type} for each in before.conditions if each.type in _PASSING - present]
+    status["conditions"] = [*status.get("conditions", []), *ended]
+    return {"status": status}
+
+
+def _replace_list(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the patch that makes a list, otherwise merged by key, consist of exactly these items."""
+    return [{"$patch": "replace"}, *items]
+
+
+def _null_missing(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Return the condition with nulls for fields that it no longer has.
+
+    Entries of the list are merged, not replaced.
+    """
     return {name: None for name in ("reason", "message") if name in before and name not in after} | after
 
 
-# Fields of the status that a node takes away again; it never had a say in others.
-_OWNED = ("reason", "message", "podIP", "podIPs")
+# Fields of the status that a node may remove again; other fields are not its own.
+_OWNED = ("reason", "message", "podIP", "podIPs", "containerStatuses", "initContainerStatuses")
+# Lists whose keys are their values: merged, an old address would stay beside the new one.
+_ADDRESSES = ("podIPs", "hostIPs")
+# Conditions that a node has only at times.
+_PASSING = frozenset((GPU_PROBLEM,))
 
 
 @cache
-def _fields(type_: type[Struct]) -> list[tuple[str, str, Any, bool]]:
-    """Name, wire name, default, whether required."""
+def _list_fields(type_: type[Struct]) -> list[tuple[str, str, Any, bool]]:
+    """Return each field's name, wire name, default, and whether it is required."""
     hints = typing.get_type_hints(type_, include_extras=True)
-    found = []
+    fields = []
     for field in msgspec.structs.fields(type_):
         default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
         metadata = getattr(hints[field.name], "__metadata__", ())
         required = any(isinstance(marker, RequiredField) for marker in metadata)
-        found.append((field.name, field.encode_name, default, required))
-    return found
+        fields.append((field.name, field.encode_name, default, required))
+    return fields

@@ -1,4 +1,4 @@
-"""Where the embedded cluster keeps its objects: durable, revisioned, watchable."""
+"""The store of the embedded cluster's objects: durable, revisioned, watchable."""
 
 from muster.cluster.store.changes import Watch
 from muster.cluster.store.errors import (

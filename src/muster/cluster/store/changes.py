@@ -1,7 +1,7 @@
-"""The recent changes of one resource, and the watches that follow them.
+"""Keeps the recent changes of one resource, and the watches that follow them.
 
-A watch is a position in the sequence of changes. However far it is behind, it wakes once and takes everything since;
-a change costs the same with one watch or two hundred until they read it.
+A watch is a position in the sequence of changes. However far it is behind, it wakes once and takes everything since. A
+change costs the same with one watch or two hundred until they read it.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ _revision = attrgetter("entry.revision")
 
 
 class Changes:
-    """A bounded sequence of changes, oldest dropped first.
+    """A bounded sequence of changes, which drops the oldest first.
 
-    Positions count all changes ever appended, so they stay valid while the old ones are dropped.
+    Positions count all changes ever appended, so they stay valid while old changes are dropped.
     """
 
     def __init__(self, oldest: int, limit: int, limit_bytes: int) -> None:
@@ -29,49 +29,49 @@ class Changes:
         self._limit = limit
         self._limit_bytes = limit_bytes
         self._bytes = 0
-        self._kept: list[Change] = []
-        self._dropped = 0  # position of the first one kept
-        self._told = 0  # waiting watches know of the changes before this position
+        self._retained: list[Change] = []
+        self._dropped = 0  # position of the first kept change
+        self._woken_up_to = 0  # waiting watches were woken for the changes before this position
         self._waiting: dict[str, set[asyncio.Future[int]]] = {}  # by namespace; "" waits for any
 
     @property
     def end(self) -> int:
         """The position after the newest change."""
-        return self._dropped + len(self._kept)
+        return self._dropped + len(self._retained)
 
     def append(self, change: Change) -> None:
-        """Add the newest change; `wake` tells the watches."""
-        self._kept.append(change)
+        """Add the newest change; `wake` reports it to the watches."""
+        self._retained.append(change)
         self._bytes += len(change.entry.body)
-        if len(self._kept) > LINES:
-            self._kept[-LINES - 1].forget_line()
+        if len(self._retained) > LINES:
+            self._retained[-LINES - 1].forget_line()
 
     def wake(self) -> None:
-        """Tell the waiting watches what was appended since the last call, then drop what is over the limits."""
-        if self._waiting and self._told < self.end:
-            first = {"": self._told}
-            for position, change in enumerate(self.since(self._told, 0), self._told):
+        """Wake the waiting watches for what was appended since the last call, then drop what is over the limits."""
+        if self._waiting and self._woken_up_to < self.end:
+            first = {"": self._woken_up_to}
+            for position, change in enumerate(self.since(self._woken_up_to, 0), self._woken_up_to):
                 first.setdefault(change.entry.key.namespace, position)
             for namespace, position in first.items():
                 self._resolve(self._waiting.pop(namespace, set()), position)
-        self._told = self.end
+        self._woken_up_to = self.end
         self._trim()
 
     def wait(self, namespace: str) -> asyncio.Future[int]:
-        """A future of the position of the next change in this namespace ("" is any)."""
+        """Return a future of the position of the next change in this namespace ("" is any)."""
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(namespace, set()).add(waiter)
         return waiter
 
     def stop_waiting(self, namespace: str, waiter: asyncio.Future[int]) -> bool:
-        """Resolve a future of `wait` although nothing happened; False if something did."""
+        """Resolve a future of `wait` although nothing happened; return False if something did."""
         waiters = self._waiting.get(namespace, set())
-        waited = waiter in waiters
+        was_waiting = waiter in waiters
         waiters.discard(waiter)
         if not waiters:
             self._waiting.pop(namespace, None)
         self._resolve({waiter}, self.end)
-        return waited
+        return was_waiting
 
     def close(self) -> None:
         """End every wait; there will be no more changes."""
@@ -87,47 +87,50 @@ class Changes:
                 waiter.set_result(position)
 
     def position_after(self, revision: int) -> int:
-        """The position of the first change after this revision."""
+        """Return the position of the first change after this revision. Raises `Compacted`."""
         if revision < self.oldest:
             raise Compacted(revision, self.oldest)
-        return self._dropped + bisect_right(self._kept, revision, key=_revision)
+        return self._dropped + bisect_right(self._retained, revision, key=_revision)
 
     def since(self, position: int, revision: int, at_most: int | None = None) -> list[Change]:
-        """The changes from a position on, which was the one after this revision; only so many if that is said."""
+        """Return the changes from a position on, at most `at_most`. Raises `Compacted`.
+
+        revision: the revision before the position.
+        """
         if position < self._dropped:
             raise Compacted(revision, self.oldest)
         first = position - self._dropped
-        return self._kept[first : None if at_most is None else first + at_most]
+        return self._retained[first : None if at_most is None else first + at_most]
 
     def forget(self, revision: int) -> None:
         """Drop the changes up to this revision."""
-        self._drop(bisect_right(self._kept, revision, key=_revision))
+        self._drop(bisect_right(self._retained, revision, key=_revision))
         self.oldest = max(self.oldest, revision)
 
     def _trim(self) -> None:
-        # By a quarter at a time: dropping from the front of a list moves all the rest.
-        if len(self._kept) <= self._limit * 5 // 4 and self._bytes <= self._limit_bytes * 5 // 4:
+        # Drop a quarter at a time, because dropping from the front of a list moves all the rest.
+        if len(self._retained) <= self._limit * 5 // 4 and self._bytes <= self._limit_bytes * 5 // 4:
             return
-        count = max(len(self._kept) - self._limit, 0)
-        excess = self._bytes - self._limit_bytes - self._size(count)
+        count = max(len(self._retained) - self._limit, 0)
+        excess = self._bytes - self._limit_bytes - self._count_bytes(count)
         while excess > 0:
-            excess -= len(self._kept[count].entry.body)
+            excess -= len(self._retained[count].entry.body)
             count += 1
         self._drop(count)
 
     def _drop(self, count: int) -> None:
         if count:
-            self.oldest = self._kept[count - 1].revision
-            self._bytes -= self._size(count)
+            self.oldest = self._retained[count - 1].revision
+            self._bytes -= self._count_bytes(count)
             self._dropped += count
-            del self._kept[:count]
+            del self._retained[:count]
 
-    def _size(self, count: int) -> int:
-        return sum(len(change.entry.body) for change in self._kept[:count])
+    def _count_bytes(self, count: int) -> int:
+        return sum(len(change.entry.body) for change in self._retained[:count])
 
 
 class Watch:
-    """Follows the committed changes of a resource after a revision. One reader at a time."""
+    """A follower of the committed changes of a resource after a revision. One reader at a time."""
 
     def __init__(self, changes: Changes, since: int, namespace: str, newest: Callable[[], int]) -> None:
         self._changes = changes
@@ -135,24 +138,24 @@ class Watch:
         self._namespace = namespace
         self._newest = newest
         self._position = changes.position_after(since)
-        self._seen = since
+        self._last_revision = since
         self._waiter: asyncio.Future[int] | None = None  # kept when `next` is cancelled, so that nothing is missed
         self._nudged = False
         self._closed = False
 
     @property
     def revision(self) -> int:
-        """Every change up to this revision was given out: what a bookmark may carry."""
+        """The revision up to which every change was given out: what a bookmark may carry."""
         if self._waiter is not None and not self._waiter.done():
-            return max(self._seen, self._newest())
-        return self._seen
+            return max(self._last_revision, self._newest())
+        return self._last_revision
 
     async def next(self, at_most: int | None = None) -> list[Change]:
-        """All committed changes since the last call, at least one; waits if there is none. May be cancelled.
+        """Return all committed changes since the last call, at least one; wait if there is none. May be cancelled.
 
-        Nothing, once after each `nudge`. With `at_most`, no more than so many at once: who is slow then holds few, and
-        the rest is not kept for him.
-        Raises `Compacted` if some of them are no longer kept, `Closed` after `close` and after the store's.
+        Returns nothing once after each `nudge`. `at_most` bounds one result: a slow reader then holds few changes, and
+        the watch keeps no copy of the rest. Raises `Compacted` if some changes are no longer kept, `Closed` after
+        `close` and after the store's.
         """
         while True:
             if self._waiter is not None:
@@ -164,8 +167,8 @@ class Watch:
             if self._nudged:
                 self._nudged = False
                 return []
-            if found := self.take(at_most):
-                return found
+            if changes := self.take(at_most):
+                return changes
             if self._position == self._changes.end:
                 self._waiter = self._changes.wait(self._namespace)
 
@@ -173,29 +176,29 @@ class Watch:
         try:
             return await waiter
         except asyncio.CancelledError:
-            if waiter.cancelled():  # the next call goes on waiting, or begins where this one did
-                waited = self._changes.stop_waiting(self._namespace, waiter)
-                self._waiter = self._changes.wait(self._namespace) if waited else None
+            if waiter.cancelled():  # the next call waits on, or begins where this one did
+                was_waiting = self._changes.stop_waiting(self._namespace, waiter)
+                self._waiter = self._changes.wait(self._namespace) if was_waiting else None
             raise
 
     def nudge(self) -> None:
         """Let `next` return although nothing happened."""
         self._nudged = True
         if self._waiter is not None and not self._waiter.done():
-            self._seen = max(self._seen, self._newest())
+            self._last_revision = max(self._last_revision, self._newest())
             self._changes.stop_waiting(self._namespace, self._waiter)
 
     def take(self, at_most: int | None = None) -> list[Change]:
-        """All committed changes since the last call, without waiting. Raises `Compacted`."""
-        found = self._changes.since(self._position, self._seen, at_most)
-        self._position += len(found)
+        """Return all committed changes since the last call, without waiting. Raises `Compacted`."""
+        changes = self._changes.since(self._position, self._last_revision, at_most)
+        self._position += len(changes)
         is_all = self._position == self._changes.end
-        self._seen = max(self._seen, self._newest() if is_all else found[-1].revision)
-        if found and found[0].revision <= self._since:  # it was asked to begin in the future
-            found = [change for change in found if change.revision > self._since]
+        self._last_revision = max(self._last_revision, self._newest() if is_all else changes[-1].revision)
+        if changes and changes[0].revision <= self._since:  # the watch begins at a future revision
+            changes = [change for change in changes if change.revision > self._since]
         if self._namespace:
-            found = [change for change in found if change.entry.key.namespace == self._namespace]
-        return found
+            changes = [change for change in changes if change.entry.key.namespace == self._namespace]
+        return changes
 
     def close(self) -> None:
         """Stop following; a waiting `next` raises `Closed`."""

@@ -1,4 +1,4 @@
-"""The data directory: private to its user, and to one server at a time."""
+"""Locks the data directory: it is private to its user, and to one server at a time."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ class DataDirectory:
     """
 
     def __init__(self, path: Path) -> None:
-        """Create it if need be, and lock it. Raises `DataDirectoryError`."""
+        """Create the directory if it is missing, and lock it. Raises `DataDirectoryError`."""
         self.path = path
         try:
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -22,15 +22,15 @@ class DataDirectory:
         except OSError as error:
             raise DataDirectoryError(f"cannot use data directory {path}: {error.strerror}") from error
         try:
-            self._take()
+            self._take_lock()
         except BaseException:
             os.close(self._lock)
             raise
 
-    def _take(self) -> None:
+    def _take_lock(self) -> None:
         try:
             filelock.take(self._lock)
-            # Written over in place, at a fixed length: that works on a full disk too.
+            # Overwritten in place, at a fixed length, which works on a full disk too.
             os.pwrite(self._lock, b"%-20d\n" % os.getpid(), 0)
         except BlockingIOError:
             holder = os.pread(self._lock, 20, 0).decode("ascii", "replace").strip()
@@ -40,7 +40,10 @@ class DataDirectory:
             raise DataDirectoryError(f"cannot lock data directory {self.path}: {error.strerror}") from error
 
     def create(self, name: str) -> Path:
-        """The path of a file in it, which is there afterwards, readable by its user only."""
+        """Create a file in the directory if it is missing, readable by its user only; return its path.
+
+        Raises `DataDirectoryError`.
+        """
         path = self.path / name
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -51,12 +54,12 @@ class DataDirectory:
         return path
 
     def release(self) -> None:
-        """Let others have it."""
+        """Release the lock."""
         os.close(self._lock)
 
 
 def sync(path: Path) -> None:
-    """Return once a file, or what a directory lists, is on disk."""
+    """Wait until a file, or a directory's list of entries, is on disk."""
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(opened)

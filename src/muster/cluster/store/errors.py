@@ -1,10 +1,10 @@
-"""How the store says no. What a request may meet is an `ApiError`; what a start may meet is a `DataDirectoryError`."""
+"""Defines the store's errors. A request may raise an `ApiError`; a start may raise a `DataDirectoryError`."""
 
 from muster.api.status import ApiError, Status
 
 
 class Compacted(Exception):  # noqa: N818 - the word of the field
-    """The changes after `since` are no longer all kept: list again and watch from there."""
+    """Raised when the changes after `since` are no longer all kept: list again and watch from there."""
 
     def __init__(self, since: int, oldest: int) -> None:
         super().__init__(f"changes after revision {since} are no longer kept, only those after {oldest}")
@@ -13,19 +13,19 @@ class Compacted(Exception):  # noqa: N818 - the word of the field
 
 
 class Closed(Exception):  # noqa: N818 - the word of the field
-    """The watch was closed, or its store."""
+    """Raised when the watch or its store was closed."""
 
 
 class DataDirectoryError(Exception):
-    """The data directory cannot be used; one line says which, why and what to do."""
+    """A data directory that cannot be used; one line says which, why and what to do."""
 
 
 class WriteRefused(ApiError):  # noqa: N818
-    """A write was not made: nothing of it is in the store."""
+    """A write that was not made: nothing of it is in the store."""
 
 
 class StoreClosed(WriteRefused):
-    """503: the store is not open any more, or not yet."""
+    """503: the store is not open yet, or not any more."""
 
     def __init__(self) -> None:
         message = "the server is starting or stopping: the write was not made"
@@ -41,8 +41,8 @@ class StorageFull(WriteRefused):
 
 
 class StorageFailed(WriteRefused):
-    """503: the disk failed. The store takes no more writes in this process; it is to be started again."""
+    """503: the disk failed. The store takes no more writes in this process: the server must be restarted."""
 
     def __init__(self, where: str, cause: str) -> None:
-        message = f"cannot write to {where}: {cause}; the server takes no more writes until it is started again"
+        message = f"cannot write to {where}: {cause}; the server takes no more writes until it is restarted"
         super().__init__(Status(status="Failure", code=503, reason="ServiceUnavailable", message=message))

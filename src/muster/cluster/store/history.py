@@ -1,7 +1,7 @@
-"""The table of what ran: one row for each run that has ended, in a file of its own beside the store.
+"""Keeps the table of ended runs, one row for each, in a file of its own beside the store.
 
-Apart from the store, because nothing depends on it: a long history slows neither start nor writes, and one that is
-damaged stops no cluster; it is put aside. What a row says of a run is its body; the other columns are to be asked for.
+The table is apart from the store because nothing depends on it: a long history slows neither start nor writes. A
+damaged history stops no cluster; it is set aside. A row's body describes the run; the other columns are for queries.
 """
 
 import os
@@ -36,7 +36,7 @@ _STAMP = "%Y-%m-%dT%H%M%S"
 
 
 class HistoryError(Exception):
-    """The history cannot be read or written; one line says why."""
+    """A history that cannot be read or written; one line says why."""
 
 
 class Row(NamedTuple):
@@ -55,11 +55,11 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which runs are asked for, the newest end first. Empty means any.
+    """A query for runs, the newest end first. Empty fields match any run.
 
-    names: patterns as of a shell, any of which is to match.
-    since, until: runs that had not ended before the one, and were submitted before the other; seconds since 1970.
-    after: of an answer that was cut, where it goes on.
+    names: patterns as of a shell, any of which has to match.
+    since, until: the run ended at or after the first and was submitted before the second; seconds since 1970.
+    after: where a cut answer goes on.
     """
 
     namespace: str = ""
@@ -82,70 +82,73 @@ class Found:
 
 
 class HistoryFile:
-    """The file, for one thread. All methods raise `HistoryError`."""
+    """The history's file, for one thread. All methods raise `HistoryError`."""
 
     def __init__(self, path: Path, now: datetime) -> None:
-        """Open it, or make it. One that cannot be used is put aside; `aside` says so."""
+        """Open the file, or create it. A file that cannot be used is set aside; `aside` says so."""
         self.aside = ""
         self._count: int | None = None  # of rows, once that matters; nothing else writes them
         try:
-            self._connection = _opened(path)
+            self._connection = _open(path)
         except (sqlite3.DatabaseError, _UnknownVersionError) as error:
             if isinstance(error, sqlite3.OperationalError):  # no room, no right: not the file's fault
                 raise HistoryError(f"cannot use {path}: {error}") from error
-            kept = path.with_name(f"{path.name}-{now:{_STAMP}}")
-            self.aside = f"{path} cannot be used ({error}): it is {kept.name} now, and a new history begins"
+            aside_path = path.with_name(f"{path.name}-{now:{_STAMP}}")
+            self.aside = f"{path} cannot be used ({error}): it is {aside_path.name} now, and a new history begins"
             try:
-                path.rename(kept)
+                path.rename(aside_path)
                 for rest in ("-wal", "-shm"):
                     path.with_name(path.name + rest).unlink(missing_ok=True)
-                self._connection = _opened(path)
+                self._connection = _open(path)
             except (sqlite3.Error, OSError) as again:
                 raise HistoryError(f"cannot use {path}: {again}") from again
         except OSError as error:
             raise HistoryError(f"cannot use {path}: {error.strerror}") from error
 
     def put(self, rows: Sequence[Row], *, oldest: int, most: int) -> None:
-        """Keep these, each in place of the one that was known of its run; forget what ended before, or is too many."""
+        """Write these rows, replacing older rows of the same runs.
+
+        Also deletes runs that ended before `oldest`, and the oldest ones beyond `most`.
+        """
         values = [(*row[:-1], crc32(row.body), row.body) for row in rows]
         uids = {row.uid for row in rows}
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                count = self._counted() + len(uids) - len(self._known(uids))
+                count = self._count_rows() + len(uids) - len(self._find_known(uids))
                 self._connection.executemany("INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?)", values)
                 count -= self._connection.execute("DELETE FROM runs WHERE ended < ?", (oldest,)).rowcount
                 if (excess := count - most) > 0:
                     eldest = "SELECT rowid FROM runs ORDER BY ended, uid LIMIT ?"
                     self._connection.execute(f"DELETE FROM runs WHERE rowid IN ({eldest})", (excess,))  # noqa: S608
         except sqlite3.Error as error:
-            raise HistoryError(f"the history is not written: {error}") from error
+            raise HistoryError(f"the history cannot be written: {error}") from error
         self._count = min(count, most)
 
-    def _counted(self) -> int:
+    def _count_rows(self) -> int:
         if self._count is None:
             self._count = int(self._connection.execute("SELECT count(*) FROM runs").fetchone()[0])
         return self._count
 
     def known(self, uids: Iterable[str]) -> set[str]:
-        """Those of these runs that are there."""
+        """Return which of these runs are in the history."""
         try:
-            return self._known(uids)
+            return self._find_known(uids)
         except sqlite3.Error as error:
             raise HistoryError(f"the history cannot be read: {error}") from error
 
-    def _known(self, uids: Iterable[str]) -> set[str]:
-        asked, found = list(uids), set[str]()
-        for at in range(0, len(asked), _KNOWN_AT_ONCE):
-            part = asked[at : at + _KNOWN_AT_ONCE]
+    def _find_known(self, uids: Iterable[str]) -> set[str]:
+        requested, known_uids = list(uids), set[str]()
+        for at in range(0, len(requested), _KNOWN_AT_ONCE):
+            part = requested[at : at + _KNOWN_AT_ONCE]
             marks = ",".join("?" * len(part))
             rows = self._connection.execute(f"SELECT uid FROM runs WHERE uid IN ({marks})", part)  # noqa: S608
-            found |= {uid for (uid,) in rows}
-        return found
+            known_uids |= {uid for (uid,) in rows}
+        return known_uids
 
     def ask(self, question: Question) -> Found:
-        """What matches. A row that is damaged is left out."""
-        where, values = _condition(question)
+        """Return the runs that match. A damaged row is left out."""
+        where, values = _where_clause(question)
         limit = min(max(question.limit, 0), MOST_AT_ONCE)
         query = f"SELECT ended, uid, digest, body FROM runs{where} ORDER BY ended DESC, uid DESC LIMIT ?"  # noqa: S608
         try:
@@ -156,22 +159,22 @@ class HistoryFile:
         return Found(bodies, rows[limit - 1][:2] if limit and len(rows) > limit else None)
 
     def content(self) -> bytes:
-        """All of it, as a file."""
+        """Return the whole history, as a file."""
         try:
             return self._connection.serialize()
         except (sqlite3.Error, MemoryError) as error:
             raise HistoryError(f"the history cannot be copied: {error}") from error
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the file."""
         self._connection.close()
 
 
 class _UnknownVersionError(Exception):
-    """It is of another release."""
+    """A history of another release."""
 
 
-def _opened(path: Path) -> sqlite3.Connection:
+def _open(path: Path) -> sqlite3.Connection:
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     connection = sqlite3.connect(path, timeout=1, isolation_level=None)
     try:
@@ -193,8 +196,8 @@ def _opened(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _condition(question: Question) -> tuple[str, list[object]]:
-    """The WHERE clause, and its values."""
+def _where_clause(question: Question) -> tuple[str, list[object]]:
+    """Return the WHERE clause, and its values."""
     parts: list[str] = []
     values: list[object] = []
 
@@ -203,8 +206,8 @@ def _condition(question: Question) -> tuple[str, list[object]]:
         values.extend(more)
 
     for column in ("namespace", "owner", "queue"):
-        if wanted := getattr(question, column):
-            add(f"{column} = ?", wanted)
+        if value := getattr(question, column):
+            add(f"{column} = ?", value)
     if question.states:
         add(f"state IN ({','.join('?' * len(question.states))})", *question.states)
     if question.names:

@@ -1,4 +1,4 @@
-"""The history in a thread of its own, so that neither the event loop nor the commits of the store wait for it."""
+"""Runs the history in a thread of its own, so that neither the event loop nor the store's commits wait for it."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -9,7 +9,7 @@ from muster.cluster.store.worker import Worker
 
 
 class History:
-    """The file at a path, from `open` to `close`. All methods raise `HistoryError`."""
+    """The history file at a path, from `open` to `close`. All methods raise `HistoryError`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -17,7 +17,7 @@ class History:
         self._file: HistoryFile
 
     async def open(self, now: datetime) -> str:
-        """Take possession; what was found in its place that could not be used, as a sentence."""
+        """Open the file; return a sentence about an unusable file that was set aside, or ""."""
         self._thread = Worker("history")
         try:
             self._file = await self._thread.do(lambda: HistoryFile(self._path, now))
@@ -27,22 +27,22 @@ class History:
         return self._file.aside
 
     async def put(self, rows: Sequence[Row], *, oldest: int, most: int) -> None:
-        """Keep these, and forget what is too old or too many; returns once that is on disk."""
+        """Write these rows, and delete what is too old or too many. Returns once that is on disk."""
         await self._thread.do(lambda: self._file.put(rows, oldest=oldest, most=most))
 
     async def known(self, uids: Iterable[str]) -> set[str]:
-        """Those of these runs that are there."""
+        """Return which of these runs are in the history."""
         return await self._thread.do(lambda: self._file.known(uids))
 
     async def ask(self, question: Question) -> Found:
-        """What matches, the newest end first."""
+        """Return the runs that match, the newest end first."""
         return await self._thread.do(lambda: self._file.ask(question))
 
     async def content(self) -> bytes:
-        """All of it, as a file."""
+        """Return the whole history, as a file."""
         return await self._thread.do(self._file.content)
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Close the file and end the thread."""
         await self._thread.do(self._file.close)
         self._thread.stop()

@@ -1,7 +1,7 @@
-"""The seam below the store: where committed changes are kept beyond the life of the process.
+"""Defines the seam below the store: a journal keeps committed changes beyond the life of the process.
 
-The store decides, orders and serves from memory; a journal only makes batches of records permanent and gives them
-back at the next start. Appends come one at a time; a compaction may go on between them.
+The store decides, orders and serves from memory. A journal only makes batches of records permanent and returns them at
+the next start. Appends come one at a time; a compaction may go on between them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from muster.cluster.store.values import Key
 
 
 class Record(NamedTuple):
-    """One change as it is kept."""
+    """One change as a journal keeps it."""
 
     revision: int
     key: Key
@@ -21,14 +21,14 @@ class Record(NamedTuple):
 
 
 class History(NamedTuple):
-    """What a journal holds: for each object its state at `compacted`, and every change since."""
+    """The contents of a journal: for each object its state at `compacted`, and every change since."""
 
     records: Iterable[Record]  # in the order of revisions
     compacted: int  # the changes up to this revision are no longer all there
 
 
 class Journal(Protocol):
-    """Keeps records. Errors of `append` are `WriteRefused`: after any of them nothing of the batch is kept."""
+    """A keeper of records. Errors of `append` are `WriteRefused`: after any of them nothing of the batch is kept."""
 
     durable: bool  # whether an appended record survives the process
 
@@ -45,21 +45,21 @@ class Journal(Protocol):
         ...
 
     async def reserve(self) -> None:
-        """Have room that a full disk cannot take, as far as there is any now."""
+        """Reserve room that a full disk cannot take, as far as there is any now."""
         ...
 
     async def close(self) -> None:
-        """Let go; nothing may be called afterwards."""
+        """Release everything; nothing may be called afterwards."""
         ...
 
 
 class MemoryJournal:
-    """Keeps nothing: for tests and for clusters that live as long as their process."""
+    """A journal that keeps nothing: for tests and for clusters that live as long as their process."""
 
     durable = False
 
     async def open(self) -> History:
-        """Nothing was kept."""
+        """Return an empty history."""
         return History(records=(), compacted=0)
 
     async def append(self, records: Sequence[Record]) -> None:
@@ -67,10 +67,10 @@ class MemoryJournal:
         del records
 
     async def compact(self, revision: int) -> None:
-        """Nothing to forget."""
+        """Do nothing: there is nothing to forget."""
 
     async def reserve(self) -> None:
-        """Nothing to have room for."""
+        """Do nothing: memory needs no reserve."""
 
     async def close(self) -> None:
-        """Nothing to let go."""
+        """Do nothing: there is nothing to release."""

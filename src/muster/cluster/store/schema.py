@@ -1,9 +1,9 @@
-"""The tables on disk, their version, and the way from each version to the next.
+"""Defines the tables on disk, their version, and the upgrade from each version to the next.
 
-`log` holds one row per change. A row names the row that it replaced, so the current state, the history and what may
-be forgotten all follow from this one table, and a write is one row appended at the end. `meta` says of the whole up to
-which revision history was forgotten (`compacted`), and what the checksums of the rows that went with it add up to
-(`removed`); `digest` is the checksum of these two.
+`log` holds one row per change. A row names the row that it replaced. So the current state, the history and what may be
+forgotten all follow from this one table, and a write is one row appended at the end. `meta` holds the revision up to
+which history was forgotten (`compacted`), and the sum of the checksums of the removed rows (`removed`); `digest` is the
+checksum of these two.
 """
 
 import sqlite3
@@ -14,7 +14,7 @@ from muster.cluster.store.integrity import checksum
 
 
 class ForeignDatabaseError(DataDirectoryError):
-    """It has tables, but not ours."""
+    """A database that has tables, but not ours."""
 
 
 Step = Callable[[sqlite3.Connection], None]
@@ -36,7 +36,7 @@ COLUMNS = "revision, resource, namespace, name, deleted, previous, digest, body"
 
 
 def _add_checksums(connection: sqlite3.Connection) -> None:
-    """Version 2: rows have checksums, and so has what is said of the whole."""
+    """Upgrade to version 2: rows have checksums, and so has `meta`."""
     connection.create_function("digest_of", 7, checksum.of_row, deterministic=True)
     connection.execute("ALTER TABLE log RENAME TO log_1")
     connection.execute(TABLES["log"])
@@ -53,7 +53,7 @@ CURRENT = len(UPGRADES) + 1
 
 
 def nothing(_: sqlite3.Connection) -> None:
-    """What is done besides if there is nothing to be done."""
+    """Do nothing: the default `finish`."""
 
 
 def prepare(
@@ -61,7 +61,7 @@ def prepare(
 ) -> None:
     """Bring the database to the current version: create the tables, or upgrade them. Raises `DataDirectoryError`.
 
-    `finish` comes last before the new version holds.
+    finish: the last step before the new version holds.
     """
     current = len(upgrades) + 1
     version = version_of(connection, where, current)
@@ -85,19 +85,22 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def set_meta(connection: sqlite3.Connection, compacted: int, removed: int) -> None:
-    """Say up to where history was forgotten, and what the checksums of the removed rows add up to."""
+    """Write the revision up to which history was forgotten, and the sum of the removed rows' checksums."""
     values = ("compacted", compacted, "removed", removed, "digest", checksum.of_meta(compacted, removed))
     connection.execute("INSERT OR REPLACE INTO meta VALUES (?, ?), (?, ?), (?, ?)", values)
 
 
 def version_of(connection: sqlite3.Connection, where: str, current: int = CURRENT) -> int:
-    """The version of the tables, 0 if there are none. Raises `DataDirectoryError` if they are not for this release."""
+    """Return the version of the tables, 0 if there are none.
+
+    Raises `DataDirectoryError` if the tables are foreign or of a newer release.
+    """
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not tables:
         return 0
     row = "meta" in tables and connection.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()
     if not row or not isinstance(row[0], int) or row[0] < 1:
-        raise ForeignDatabaseError(f"{where} is a database of something else: use another data directory")
+        raise ForeignDatabaseError(f"{where} is the database of another program: use another data directory")
     if row[0] > current:
         raise DataDirectoryError(
             f"{where} was written by a newer release (its schema version is {row[0]}, this release knows "

@@ -1,6 +1,6 @@
-"""The entries of one resource in the order of their keys, cheap to change and cheap to read whole.
+"""Keeps the entries of one resource in the order of their keys, cheap to change and cheap to read whole.
 
-The entries lie in a list of immutable chunks. A change replaces the one chunk that it falls into; a reader joins the
+The entries lie in a list of immutable chunks. A change replaces the one chunk that it falls into. A reader joins the
 chunks of its range into a tuple, at the price of copying references (5,000 of 100,000: 0.1 ms).
 """
 
@@ -22,12 +22,12 @@ class SortedEntries:
     """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        every = sorted(entries, key=_key)
-        self._chunks = [tuple(every[at : at + CHUNK]) for at in range(0, len(every), CHUNK)]
+        sorted_entries = sorted(entries, key=_key)
+        self._chunks = [tuple(sorted_entries[at : at + CHUNK]) for at in range(0, len(sorted_entries), CHUNK)]
         self._lasts = [chunk[-1].key for chunk in self._chunks]
 
     def put(self, entry: Entry) -> None:
-        """Insert the entry, in place of the one that has its key."""
+        """Insert the entry, replacing an entry with the same key."""
         key = entry.key
         if not self._chunks:
             self._replace(0, (entry,))
@@ -41,7 +41,7 @@ class SortedEntries:
             self._replace(at, (*chunk[:i], entry, *chunk[i:]))
 
     def remove(self, key: Key) -> None:
-        """Take out the entry with this key, which is there."""
+        """Remove the entry with this key, which must exist."""
         at = bisect_left(self._lasts, key)
         chunk = self._chunks[at]
         i = bisect_left(chunk, key, key=_key)
@@ -55,10 +55,10 @@ class SortedEntries:
         self._lasts[at : at + 1] = [part[-1].key for part in parts]
 
     def of(self, resource: str, namespace: str) -> tuple[Entry, ...]:
-        """The entries of one namespace, or all of them if it is empty."""
+        """Return the entries of one namespace, or all entries if the namespace is ""."""
         if not namespace:
             return tuple(chain.from_iterable(self._chunks))
         low, high = Key(resource, namespace, ""), Key(resource, namespace + "\0", "")
         first, last = bisect_left(self._lasts, low), bisect_left(self._lasts, high)
-        found = tuple(chain.from_iterable(self._chunks[first : last + 1]))
-        return found[bisect_left(found, low, key=_key) : bisect_left(found, high, key=_key)]
+        entries = tuple(chain.from_iterable(self._chunks[first : last + 1]))
+        return entries[bisect_left(entries, low, key=_key) : bisect_left(entries, high, key=_key)]

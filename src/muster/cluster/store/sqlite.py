@@ -1,4 +1,4 @@
-"""A journal on disk: a `Database` in a thread of its own, so that the event loop never waits for the disk."""
+"""Keeps a journal on disk: a `Database` in a thread of its own, so that the event loop never waits for the disk."""
 
 import sys
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ from muster.cluster.store.integrity.inspection import Contents, Damage
 from muster.cluster.store.journal import History, Record
 from muster.cluster.store.worker import Worker
 
-# How long a thread waits for Python's lock before it asks for it. Each turn of a busy loop lets go of the lock for an
-# instant, which restarts the wait of the journal's thread: with Python's 5 ms it may never get its turn, and commits
-# stop for as long as the loop is busy.
+# How long a thread waits for Python's lock before it requests the lock. Each iteration of a busy loop releases the lock
+# for an instant, which restarts the wait of the journal's thread. With Python's 5 ms the thread may never get the lock,
+# and commits stop for as long as the loop is busy.
 SWITCH_SECONDS = 0.00001
 
 
 class SqliteJournal:
-    """Keeps records in `directory`, which belongs to it alone from `open` to `close`."""
+    """A journal in `directory`, which belongs to it alone from `open` to `close`."""
 
     durable = True
 
     def __init__(self, directory: Path, *, is_used: bool = False) -> None:
-        """`is_used`: the directory is known to have held objects, so a database that is not there was lost."""
+        """Make the journal. is_used: the directory is known to have held objects, so a missing database was lost."""
         self._path = directory
         self._is_used = is_used
         self._directory: DataDirectory
@@ -39,13 +39,13 @@ class SqliteJournal:
             on_error.callback(self._directory.release)
             self._thread = Worker("store")
             on_error.callback(self._thread.stop)
-            contents = await self._contents()
+            contents = await self._read_contents()
             self._database = await self._thread.do(lambda: Database(self._directory, contents.mark))
             on_error.pop_all()
         return contents.history
 
-    async def _contents(self) -> Contents:
-        """What the files hold once there are some, of this version. What is damaged is not opened for writing."""
+    async def _read_contents(self) -> Contents:
+        """Return the contents of the files, created or upgraded first. Damaged files are not opened for writing."""
         try:
             contents = await self._thread.do(lambda: admit(self._path, self._is_used))
             if contents is None:
@@ -59,7 +59,7 @@ class SqliteJournal:
     async def append(self, records: Sequence[Record]) -> None:
         """Keep all of the records, or none. Returns once they are on the disk."""
         if await self._thread.do(lambda: self._database.append(records)):
-            # Not waited for: these records are safe already, and the next ones queue behind it.
+            # Do not wait for the checkpoint: these records are safe already, and the next ones queue behind it.
             self._thread.do(self._database.checkpoint)
 
     async def compact(self, revision: int) -> None:
@@ -70,7 +70,7 @@ class SqliteJournal:
             pass
 
     async def reserve(self) -> None:
-        """Have free pages and log that a full disk cannot take."""
+        """Reserve free pages and log that a full disk cannot take."""
         await self._thread.do(self._database.reserve)
 
     async def close(self) -> None:

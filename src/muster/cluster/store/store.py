@@ -1,9 +1,9 @@
-"""The store: all objects in memory, every change on disk before any client hears of it.
+"""Runs the store: all objects in memory, every change on disk before any client hears of it.
 
-A write is decided and numbered at once, on the event loop, against the newest state (`latest`, with what is not yet
-on disk). It is committed in a batch with its neighbours, by one journal, one batch at a time; only then do readers
-(`get`, `list`), watches and the writer learn of it. If a batch fails, it and everything decided after it is taken
-back, because it was decided on a state that never came to be.
+A write is decided and numbered at once, on the event loop, against the newest state (`latest`, which includes what is
+not yet on disk). One journal commits it in a batch with its neighbours, one batch at a time. Only then do readers
+(`get`, `list`), watches and the writer learn of it. If a batch fails, it and all later writes are taken back, because
+they were decided on a state that never came to be.
 
 Invariants: revisions strictly increase, over restarts too, and are never used twice; what readers see is always the
 state after a whole number of batches; `_pending` holds the newest uncommitted change of each object that has one.
@@ -31,7 +31,7 @@ HISTORY_BYTES = 64 << 20  # the same limit in bytes of bodies, for big objects
 
 
 class _Collection:
-    """What is committed of one resource."""
+    """The committed objects and changes of one resource."""
 
     def __init__(self, oldest: int, history: int) -> None:
         self.entries = SortedEntries()
@@ -51,7 +51,7 @@ Written = asyncio.Future[list[Entry]]
 
 
 class Store:
-    """Keeps objects by key, each with a revision. Used from one event loop, between `open` and `close`."""
+    """The objects by key, each with a revision. Used from one event loop, between `open` and `close`."""
 
     def __init__(
         self,
@@ -61,7 +61,10 @@ class Store:
         history: int = HISTORY,
         on_failure: Callable[[StorageFailed], None] = lambda _: None,
     ) -> None:
-        """`history` is in changes per resource; `on_failure` is called once if the disk fails for good."""
+        """Make a store.
+
+        history: how many changes per resource are kept. on_failure: called once if the disk fails for good.
+        """
         self.revision = 0  # newest committed
         self.oldest = 0  # watches from before this get `Compacted`
         self.durable = journal.durable
@@ -69,7 +72,7 @@ class Store:
         self._header_of = header_of
         self._history = history
         self._on_failure = on_failure
-        self._assigned = 0
+        self._last_assigned = 0
         self._committed: dict[Key, Entry] = {}
         self._collections: dict[str, _Collection] = {}
         self._pending: dict[Key, Change] = {}
@@ -78,14 +81,14 @@ class Store:
         self._upkeep = asyncio.Lock()
         self._listeners: defaultdict[str, list[Callable[[Change], None]]] = defaultdict(list)
         self._open = False
-        self._refusal: WriteRefused | None = StoreClosed()  # why writes are not taken
+        self._refusal: WriteRefused | None = StoreClosed()  # why writes are refused
 
     async def open(self) -> Self:
         """Read everything. Raises `DataDirectoryError`."""
         with collector_paused():
             history = await self._journal.open()
             try:
-                self._load(history)
+                self._load_history(history)
             except BaseException:
                 await self._journal.close()
                 raise
@@ -93,7 +96,7 @@ class Store:
         return self
 
     async def close(self) -> None:
-        """Commit what is pending, end all watches and let go of the journal."""
+        """Commit what is pending, end all watches and close the journal."""
         if not self._open:
             return
         self._open, self._refusal = False, StoreClosed()
@@ -115,39 +118,39 @@ class Store:
     # -- reading
 
     def get(self, key: Key) -> Entry | None:
-        """The object as committed."""
+        """Return the object as committed."""
         return self._committed.get(key)
 
     def latest(self, key: Key) -> Entry | None:
-        """The object as of the newest write, committed or not: what a new write is to be decided on."""
+        """Return the object as of the newest write, committed or not: the state on which a new write is decided."""
         change = self._pending.get(key)
         if change is None:
             return self._committed.get(key)
         return None if change.type == "DELETED" else change.entry
 
     def list(self, resource: str, namespace: str = "") -> Snapshot:
-        """The objects as committed, of one namespace or of all."""
+        """Return the objects as committed, of one namespace or of all."""
         collection = self._collections.get(resource)
         return Snapshot(self.revision, collection.entries.of(resource, namespace) if collection else ())
 
     def everything(self) -> Snapshot:
-        """All objects as committed, in no order."""
+        """Return all objects as committed, in no order."""
         return Snapshot(self.revision, tuple(self._committed.values()))
 
     def latest_list(self, resource: str, namespace: str = "") -> Snapshot:
-        """The objects as of the newest write, committed or not."""
+        """Return the objects as of the newest write, committed or not."""
         committed = self.list(resource, namespace).entries
         pending = {
             change.entry.key: None if change.type == "DELETED" else change.entry
             for change in self.pending(resource, namespace)
         }
         if not pending:
-            return Snapshot(self._assigned, committed)
+            return Snapshot(self._last_assigned, committed)
         newest = {entry.key: entry for entry in committed} | pending
-        return Snapshot(self._assigned, tuple(entry for key in sorted(newest) if (entry := newest[key])))
+        return Snapshot(self._last_assigned, tuple(entry for key in sorted(newest) if (entry := newest[key])))
 
     def pending(self, resource: str, namespace: str = "") -> _Changes:
-        """The newest change of each object that has one that is not committed yet."""
+        """Return the newest uncommitted change of each object that has one."""
         return [
             change
             for key, change in self._pending.items()
@@ -155,58 +158,58 @@ class Store:
         ]
 
     def changes_of(self, resource: str) -> int:
-        """How many changes of a resource were committed since the start: what is made from it is good until then."""
+        """Return how many changes of a resource were committed since the start: a key for caches."""
         collection = self._collections.get(resource)
         return collection.changes.end if collection else 0
 
     def watch(self, resource: str, since: int, namespace: str = "") -> Watch:
         """Follow the changes after a revision, of one namespace or of all. Raises `Compacted`."""
-        return Watch(self._collection(resource).changes, since, namespace, lambda: self.revision)
+        return Watch(self._find_collection(resource).changes, since, namespace, lambda: self.revision)
 
     def listen(self, resource: str, listener: Callable[[Change], None]) -> None:
-        """Call for every change of a resource when it is committed, before its writer or a watch hears of it.
+        """Call the listener for every committed change of a resource, before its writer or a watch hears of it.
 
-        The listener is quick and does not fail.
+        The listener must be quick and must not fail.
         """
         self._listeners[resource].append(listener)
 
     # -- writing
 
     def write(self, *writes: Put | Delete) -> Written:
-        """Make the writes, all or none: numbered now, in order; the future is done once they are durable.
+        """Make the writes, all or none. They are numbered now, in order; the future is done once they are durable.
 
-        Its result are the new entries (of a deletion, the last state); its error is `WriteRefused`.
+        The future's result are the new entries (of a deletion, the last state); its error is `WriteRefused`.
         A `Delete` is for a key that `latest` knows.
         """
-        done: Written = asyncio.get_running_loop().create_future()
+        durable: Written = asyncio.get_running_loop().create_future()
         if self._refusal is not None:
-            done.set_exception(self._refusal)
-            return done
+            durable.set_exception(self._refusal)
+            return durable
         if not writes:
-            done.set_result([])
-            return done
+            durable.set_result([])
+            return durable
         assert len({write.key for write in writes}) == len(writes), "one write per object"
-        changes = [self._change(write) for write in writes]
+        changes = [self._make_change(write) for write in writes]
         self._pending.update((change.entry.key, change) for change in changes)
-        self._queue.append(_Write(changes, done))
+        self._queue.append(_Write(changes, durable))
         if self._committer is None:
-            # It first runs after everything that is ready now: what they write goes into the same batch.
+            # The committer first runs after all tasks that are ready now, so their writes go into the same batch.
             self._committer = asyncio.get_running_loop().create_task(self._commit(), name="store commit")
-        return done
+        return durable
 
     async def settled(self, key: Key) -> None:
-        """Wait until the newest write of an object is durable. Raises `WriteRefused` if it is taken back."""
+        """Wait until the newest write of an object is durable. Raises `WriteRefused` if the write is taken back."""
         if key in self._pending:
-            done: Written = asyncio.get_running_loop().create_future()
-            self._queue.append(_Write([], done))  # of nothing, behind the write that is meant
-            await done
+            durable: Written = asyncio.get_running_loop().create_future()
+            self._queue.append(_Write([], durable))  # an empty write, queued behind the object's write
+            await durable
 
-    def _change(self, write: Put | Delete) -> Change:
-        "".join(write.key).encode()  # raises here what would otherwise stop the journal
+    def _make_change(self, write: Put | Delete) -> Change:
+        "".join(write.key).encode()  # a key that cannot be encoded must fail here, not in the journal
         previous = self.latest(write.key)
-        self._assigned += 1
-        body = write.encode(self._assigned)
-        entry = Entry(write.key, self._assigned, body, self._header_of(write.key.resource, body))
+        self._last_assigned += 1
+        body = write.encode(self._last_assigned)
+        entry = Entry(write.key, self._last_assigned, body, self._header_of(write.key.resource, body))
         if isinstance(write, Put):
             return Change("MODIFIED" if previous else "ADDED", entry, previous)
         assert previous is not None, f"{write.key} is not there to be deleted"
@@ -217,18 +220,18 @@ class Store:
             changes = [change for write in batch for change in write.changes]
             try:
                 if changes:
-                    await self._journal.append([_record(change) for change in changes])
-                    self._publish(changes)
+                    await self._journal.append([_make_record(change) for change in changes])
+                    self._publish_changes(changes)
             except WriteRefused as refusal:
                 self._take_back(batch, refusal)
             except BaseException as error:
-                # Interrupted or broken: whether the batch is on disk is not known here, only at the next start.
+                # Interrupted or broken: only the next start knows whether the batch is on disk.
                 self._take_back(batch, StorageFailed("the store", repr(error)))
                 self._committer = None
                 raise
             else:
                 for write in batch:
-                    _resolve(write)
+                    _resolve_write(write)
         self._committer = None
 
     def _next_batch(self) -> _Batch:
@@ -241,7 +244,7 @@ class Store:
         batch, self._queue = self._queue[:count], self._queue[count:]
         return batch
 
-    def _publish(self, changes: Sequence[Change]) -> None:
+    def _publish_changes(self, changes: Sequence[Change]) -> None:
         for change in changes:
             assert change.revision > self.revision, "revisions strictly increase"
             self._apply(change)
@@ -264,7 +267,7 @@ class Store:
 
     # -- the state
 
-    def _collection(self, resource: str) -> _Collection:
+    def _find_collection(self, resource: str) -> _Collection:
         collection = self._collections.get(resource)
         if collection is None:
             collection = self._collections[resource] = _Collection(self.oldest, self._history)
@@ -272,7 +275,7 @@ class Store:
 
     def _apply(self, change: Change) -> None:
         key = change.entry.key
-        collection = self._collection(key.resource)
+        collection = self._find_collection(key.resource)
         if change.type == "DELETED":
             del self._committed[key]
             collection.entries.remove(key)
@@ -284,27 +287,27 @@ class Store:
 
     # -- starting
 
-    def _load(self, history: History) -> None:
+    def _load_history(self, history: History) -> None:
         self.oldest = self.revision = history.compacted
         for record in history.records:
-            change = self._restore(record)
+            change = self._restore_change(record)
             if change.type == "DELETED":
                 del self._committed[record.key]
             else:
                 self._committed[record.key] = change.entry
             if record.revision > self.oldest:
-                self._collection(record.key.resource).changes.append(change)
+                self._find_collection(record.key.resource).changes.append(change)
                 self.revision = record.revision
-        self._assigned = self.revision
+        self._last_assigned = self.revision
         for collection in self._collections.values():
             collection.changes.wake()
         entries: defaultdict[str, _Entries] = defaultdict(_Entries)
         for entry in self._committed.values():
             entries[entry.key.resource].append(entry)
-        for resource, found in entries.items():
-            self._collection(resource).entries = SortedEntries(found)
+        for resource, resource_entries in entries.items():
+            self._find_collection(resource).entries = SortedEntries(resource_entries)
 
-    def _restore(self, record: Record) -> Change:
+    def _restore_change(self, record: Record) -> Change:
         previous = self._committed.get(record.key)
         try:
             header = self._header_of(record.key.resource, record.body)
@@ -333,17 +336,17 @@ class Store:
             await self._journal.compact(revision)
 
     async def reserve(self) -> None:
-        """Have room for what must be written on a full disk: what ends jobs may make room there."""
+        """Reserve room for what must be written on a full disk: the writes that end jobs may free space there."""
         async with self._upkeep:
             await self._journal.reserve()
 
 
-def _record(change: Change) -> Record:
+def _make_record(change: Change) -> Record:
     entry, previous = change.entry, change.previous
     deleted = change.type == "DELETED"
     return Record(entry.revision, entry.key, deleted, previous.revision if previous else None, entry.body)
 
 
-def _resolve(write: _Write) -> None:
+def _resolve_write(write: _Write) -> None:
     if not write.done.done():  # the writer may have gone away
         write.done.set_result([change.entry for change in write.changes])

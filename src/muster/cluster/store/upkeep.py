@@ -1,4 +1,4 @@
-"""What a running store needs from time to time."""
+"""Does the periodic upkeep of a running store."""
 
 import logging
 from collections import deque
@@ -13,15 +13,18 @@ _log = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 60.0
 KEEP_INTERVALS = 5
-KEEP_REVISIONS = 100_000  # at most, however young: some 200 MB on disk
+KEEP_REVISIONS = 100_000  # the most that are kept, however young: some 200 MB on disk
 
 
 async def _nothing() -> None:
-    """There is nothing else to see to."""
+    """Do nothing: the default of `then`."""
 
 
 async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitable[None]] = _nothing) -> NoReturn:
-    """Forget changes older than five minutes, for ever, and do what is to be done `then`; have room for a full disk."""
+    """Forget changes older than five minutes, again and again, and call `then` afterwards.
+
+    Also keeps room for a full disk.
+    """
     marks = deque([store.revision], maxlen=KEEP_INTERVALS)
     while True:
         await store.reserve()

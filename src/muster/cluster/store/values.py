@@ -1,20 +1,20 @@
-"""What goes into the store and what comes out: plain values, shared by readers and never changed.
+"""Defines the values that go into the store and come out: plain, shared by readers and never changed.
 
-Entries, changes and headers hold no reference to anything that could refer back to them, so they are kept out of
-the garbage collector's sight: 100,000 of them do not slow the rest of the process.
+Entries, changes and headers hold no reference to anything that could refer back to them, so the garbage collector does
+not track them: 100,000 of them do not slow the rest of the process.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-LONGEST_KEPT = 64 * 1024  # bytes of a watch's line: of a longer one, a copy for each watcher is quick as well
+LONG_BYTES = 64 * 1024  # a longer body is not copied into the lines of watches
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
 class Key(NamedTuple):
-    """Where an object lives. Keys of one resource sort by namespace, then by name."""
+    """The place of an object. Keys of one resource sort by namespace, then by name."""
 
     resource: str  # "pods", "jobs.batch"
     namespace: str  # "" if cluster-wide
@@ -26,9 +26,9 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     uid: unique in time and space.
     labels: what label selectors match.
-    owners: the uids of the objects that this one belongs to.
+    owners: the UIDs of the objects that own this one.
     fields: what field selectors match, by path (`spec.nodeName`).
-    deleting: whether deletion was asked for (`metadata.deletionTimestamp` is set).
+    deleting: whether the object is being deleted (`metadata.deletionTimestamp` is set).
     """
 
     uid: str = ""
@@ -42,7 +42,7 @@ HeaderOf = Callable[[str, bytes], Header]  # (resource, body) -> header
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One object at one revision. Two entries are the same only if they are one."""
+    """One object at one revision. Two entries are equal only if they are the same object in memory."""
 
     key: Key
     revision: int
@@ -50,13 +50,22 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     header: Header
 
 
+Fragments: TypeAlias = tuple[bytes, ...]
+
+
+def watch_line(type_: str, body: bytes) -> Fragments:
+    """Return the line of a watch about an object: whole, or around the body itself if that is long."""
+    head, tail = b'{"type":"%b","object":' % type_.encode(), b"}\n"
+    return (head, body, tail) if len(body) > LONG_BYTES else (b"".join((head, body, tail)),)
+
+
 class Change(msgspec.Struct, gc=False, eq=False):
-    """One step in the life of an object. Immutable, but for the line that it remembers."""
+    """One step in the life of an object. Immutable, except for its cached line."""
 
     type: ChangeType
     entry: Entry  # of a deletion: the last state, with the revision of the deletion
     previous: Entry | None  # what it replaced; None if added
-    _line: bytes | None = None
+    _line: Fragments | None = None
 
     @property
     def revision(self) -> int:
@@ -64,36 +73,36 @@ class Change(msgspec.Struct, gc=False, eq=False):
         return self.entry.revision
 
     @property
-    def line(self) -> bytes:
-        """The change as one line of a watch, encoded once for all watchers unless it is too long to be kept."""
+    def line(self) -> Fragments:
+        """The change as one line of a watch, encoded once for all watchers unless it is long."""
         line = self._line
         if line is None:
-            line = b'{"type":"%b","object":%b}\n' % (self.type.encode(), self.entry.body)
-            if len(line) <= LONGEST_KEPT:
+            line = watch_line(self.type, self.entry.body)
+            if len(line) == 1:
                 self._line = line
         return line
 
     def forget_line(self) -> None:
-        """Free the memory of the line; it is made again if it is asked for again."""
+        """Free the memory of the line; the next read encodes it again."""
         self._line = None
 
 
 class Put(NamedTuple):
-    """Create or replace. `encode` gets the new revision and returns the body that carries it."""
+    """A write that creates or replaces an object. `encode` takes the new revision and returns the body with it."""
 
     key: Key
     encode: Callable[[int], bytes]
 
 
 class Delete(NamedTuple):
-    """Remove. `encode` gets the revision of the deletion and returns the last state that carries it."""
+    """A write that removes an object. `encode` takes the deletion's revision and returns the last state with it."""
 
     key: Key
     encode: Callable[[int], bytes]
 
 
 class Snapshot(NamedTuple):
-    """What the store held at one revision; later writes do not touch it."""
+    """The contents of the store at one revision; later writes do not change it."""
 
     revision: int
     entries: tuple[Entry, ...]  # of a list, sorted by (namespace, name)

@@ -1,1 +1,1 @@
-"""The size of elastic Jobs while they run (KEP-3715): by quota, by room on nodes, and what their workers are told."""
+"""Resizes elastic Jobs while they run (kubernetes KEP-3715): by quota, by room on nodes; and tells their workers."""

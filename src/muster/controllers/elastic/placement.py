@@ -1,13 +1,15 @@
-"""The size of elastic Jobs (KEP-3715): `muster.gang.elastic` decides, here it is observed and written.
+"""Resizes elastic Jobs by the room on nodes (kubernetes KEP-3715).
+
+`muster.gang.elastic` decides, this observes and writes.
 
 A Job with the annotation `muster.dev/elastic: "MIN:MAX"` is shrunk, never below MIN, when the cluster is short, and
-grown, never above MAX, when room is free. To resize it is to patch `completions` and `parallelism` together, on the
-very version that was decided upon; the Job controller then makes and removes pods. MIN and MAX bound what is done
-here. A person may choose any size: above MAX the Job is not grown, below MIN it is left alone, and in between it
-moves on as room allows.
+grown, never above MAX, when room is free. A resize patches `completions` and `parallelism` together, on the very
+version that was decided upon; the Job controller then creates and deletes pods. MIN and MAX bound only this controller.
+A person may choose any size: above MAX the Job is not grown, below MIN it is left alone, and in between it moves on as
+room allows.
 
-No work that is done is lost: a Job is never shrunk below an index that has ended for good, and one with such an index
-is not grown any more. Jobs that are suspended, ending or going are left alone.
+No finished work is lost: a Job is never shrunk below an index that has ended for good, and a Job with such an index
+is not grown any more. Jobs that are suspended, ended or being deleted are left alone.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -20,12 +22,12 @@ from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, Bounds,
 from muster.api.pods import is_active
 from muster.api.status import ApiError
 from muster.api.values.indexes import Indexes
-from muster.controllers.gangs import Gang, created, starts_together
+from muster.controllers.gangs import Gang, created, held_members, note_held_members, starts_together
 from muster.controllers.integrations.job.gang import JobGangs, failed_indexes
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.gang.elastic import Elastic, Resize, Waiting, resize
 from muster.gang.nodes.capacity import Capacity
-from muster.gang.shapes import shape_of
+from muster.gang.shapes import Asking, no_claims_known, shape_of
 from muster.jobs.job.census import NO_INDEX, completion_index
 from muster.jobs.job.conditions import announced, finish
 from muster.jobs.job.quota import is_gated
@@ -34,22 +36,22 @@ from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import reference, split_key
 
-# Elastic are Jobs alone.
+# Only Jobs are elastic.
 _GANGS = JobGangs()
 
 
 class Sizes:
-    """Keeps track of elastic Jobs, by the keys of their gangs. All of it is a cache."""
+    """The elastic Jobs, by the keys of their gangs. All of it is a cache."""
 
     def __init__(self, manager: Manager, recorder: Recorder, names: Collection[str]) -> None:
-        """`names` are the schedulers that we are: Jobs of others are theirs to resize."""
+        """Follow the Jobs. `names` are the schedulers that we are: Jobs of other schedulers are left to those."""
         self._client = manager.client
         self._recorder = recorder
         self._jobs = manager.informer(JOB)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._names = names
         self._bounds: dict[str, Bounds] = {}  # of the Jobs that may be resized
-        self._refused: dict[str, int] = {}  # generations of Jobs that the server let us not resize
+        self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused
 
     @property
     def active(self) -> bool:
@@ -57,7 +59,7 @@ class Sizes:
         return bool(self._bounds)
 
     def on_change(self, handler: Callable[[], None]) -> None:
-        """Call the handler whenever sizes need a look."""
+        """Call the handler whenever sizes need a decision."""
 
         def job_changed(old: Job | None, new: Job | None) -> None:
             job = new if new is not None else old
@@ -68,12 +70,12 @@ class Sizes:
         self._jobs.on_change(job_changed)
 
     def _job_of(self, key: str) -> Job | None:
-        """The Job of a gang, as last seen. An older one than there is costs no more than a conflict."""
+        """Return the Job of a gang, as last seen. A stale one costs no more than a conflict."""
         job = self._jobs.get(split_key(key)[0])
         return job if job is not None and _GANGS.key_of(job) == key else None
 
     def _concerns(self, key: str, old: Job | None, new: Job | None) -> bool:
-        """A Job was seen. Whether sizes need a look."""
+        """Note a change of a Job; return whether sizes need a decision."""
         if new is None:
             self._refused.pop(key, None)
             return self._bounds.pop(key, None) is not None
@@ -98,21 +100,22 @@ class Sizes:
         waiting: Sequence[Waiting],
         *,
         grow: bool,
+        asking: Asking = no_claims_known,
     ) -> bool:
-        """Resize what is to be resized. Whether the server refused a size, so that another look may find others.
+        """Resize Jobs; return whether the server refused a size, so that another decision may find others.
 
-        Raises `ApiError` (Conflict) if a Job is another by now.
+        asking: what the claims of pods request. Raises `ApiError` (Conflict) if a Job has changed meanwhile.
         """
         jobs = {key: job for key in self._bounds if key in gangs and (job := self._job_of(key)) is not None}
-        views = [self._view(key, job, gangs[key], capacity) for key, job in jobs.items()]
+        views = [self._view(key, job, gangs[key], capacity, asking) for key, job in jobs.items()]
         elastic = [view for view in views if view is not None]
         refused = False
         for change in resize(capacity, leaving, waiting, elastic, grow=grow):
             refused |= not await self._write(jobs[change.key], change)
         return refused
 
-    def _view(self, key: str, job: Job, gang: Gang, capacity: Capacity) -> Elastic | None:
-        """What the decision has to know; None if we are not the ones to resize it."""
+    def _view(self, key: str, job: Job, gang: Gang, capacity: Capacity, asking: Asking) -> Elastic | None:
+        """Return what the decision needs to know of a Job; None if it is not ours to resize."""
         if self._refused.get(key) == job.metadata.generation:
             return None
         pods = [pod for pod in gang.pods if completion_index(pod) != NO_INDEX]
@@ -122,7 +125,7 @@ class Sizes:
         cap = cap_of(job.metadata.annotations)
         most = bounds.most if cap is None else min(bounds.most, cap)
         ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, job.metadata.uid))
-        # Pods that wait for quota come first: what was asked for is not granted yet.
+        # Pods that wait for quota count first: the requested size is not granted yet.
         granted = not any(is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, job.metadata.uid) if is_active(pod))
         may_grow = not ended and size >= bounds.least and granted
         return Elastic(
@@ -132,13 +135,16 @@ class Sizes:
             size,
             least=least_size(bounds, ended),
             most=most if may_grow else size,
-            shape=shape_of(pods[-1], capacity.watched),
+            shape=shape_of(pods[-1], capacity.watched, asking),
             bound={completion_index(pod): uid for pod in pods if capacity.assigned(uid := pod.metadata.uid)},
             done=len(ended),
         )
 
     async def _write(self, job: Job, change: Resize) -> bool:
-        """Resize the Job as it was when that was decided. Whether it has its new size, or needs it no more."""
+        """Resize the Job in the version that was decided on.
+
+        Return whether it has its new size, or no longer needs it.
+        """
         meta = job.metadata
         try:
             await self._client.patch_object(JOB, job, resizing(job, change.new))
@@ -155,7 +161,10 @@ class Sizes:
 
 
 def elastic_bounds(job: Job) -> Bounds | None:
-    """Between which sizes a Job may be moved; None if it does not ask for it. Raises `ValueError` that says why not."""
+    """Return the sizes between which a Job may be resized.
+
+    None if it asks for none. Raises `ValueError` with the reason.
+    """
     text = job.metadata.annotations.get(ELASTIC_ANNOTATION)
     if text is None:
         return None
@@ -171,7 +180,7 @@ def elastic_bounds(job: Job) -> Bounds | None:
 
 
 def ended_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
-    """The indexes that have ended for good, also those that the Job's status does not show yet."""
+    """Return the indexes that have ended for good, also those that the Job's status does not show yet."""
     size = job.spec.completions or 0
     succeeded = Indexes.of(
         index for pod in pods if pod.status.phase == "Succeeded" and 0 <= (index := completion_index(pod)) < size
@@ -180,26 +189,28 @@ def ended_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
 
 
 def least_size(bounds: Bounds, ended: Indexes) -> int:
-    """Below which a Job is not shrunk: no work that is done is lost."""
+    """Return the size below which a Job is not shrunk: no finished work is lost."""
     return max(bounds.least, ended.runs[-1][1] + 1 if ended else 0)
 
 
 def resizing(job: Job, size: int) -> dict[str, Any]:
-    """The merge patch that gives the Job, as it is now, another size."""
+    """Return the merge patch that gives the Job, as it is now, another size."""
     meta = job.metadata
-    # The world goes with the size: it need not be written later, in the way of the Job's controller. But a Job that
-    # queues has yet to get quota for more: `jobs.world` waits for that.
+    # The world is written with the size, not later in competition with the Job's controller. But a queued Job that
+    # grows still needs quota: `jobs.world` waits for that.
     said = world_of(meta)
     known = said.size if said is not None else job.spec.completions or 0
     on_credit = size > known and QUEUE_NAME_LABEL in meta.labels
-    # What grew on credit was never announced: back at the size that the workers know, nothing has changed for them.
+    # Growth without quota was never announced: back at the size that the workers know, nothing has changed for them.
     told = on_credit or (said is not None and said.size == size)
     world = {} if told else annotations(World(size, current(job).epoch + 1))
-    return {"metadata": {"annotations": world}, "spec": {"completions": size, "parallelism": size}}
+    # Members that the Job gives up and gets back later are growth. The scheduler would need its own write for that.
+    held = note_held_members(meta, size) if size < (held_members(meta) or 0) else {}
+    return {"metadata": {"annotations": world | held}, "spec": {"completions": size, "parallelism": size}}
 
 
 def _read(job: Job) -> tuple[Bounds | None, str]:
-    """The bounds of a Job that may be resized now, and what is wrong with what it asks for."""
+    """Return the bounds of a Job that may be resized now, and what is wrong with its annotation."""
     if ELASTIC_ANNOTATION not in job.metadata.annotations or not _goes_on(job):
         return None, ""
     try:
@@ -209,7 +220,7 @@ def _read(job: Job) -> tuple[Bounds | None, str]:
 
 
 def _goes_on(job: Job) -> bool:
-    """Whether it runs, or would if it could."""
+    """Return whether the Job runs, or would if it could."""
     over = finish(job) is not None or announced(job) is not None or job.metadata.deletion_timestamp is not None
     return not over and not job.spec.suspend
 

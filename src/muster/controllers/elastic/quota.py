@@ -1,11 +1,11 @@
-"""The size of elastic Jobs when quota is short: `queueing.elastic.sizing` decides, here it is written on the Jobs.
+"""Resizes elastic Jobs when quota is short: `queueing.elastic.sizing` decides, this writes on the Jobs.
 
-The Workloads follow their Jobs, and quota follows the Workloads; so a shrink that is under way is found again, and
-nothing more is asked for. Where nodes, not quota, are short, the scheduler does the same.
+The Workloads follow their Jobs, and quota follows the Workloads; so a shrink that is under way is seen again, and
+no second one is requested. Where nodes, not quota, are short, the scheduler does the same.
 
-It is the scheduler that lets Jobs grow, and it knows nothing of quota. So with each size that quota imposes the Job is
-told that it may not be grown above (`elastic-cap`): one that was grown too far goes back to what there is quota for.
-When there is more, the cap is raised.
+The scheduler lets Jobs grow, and it knows nothing of quota. So each size that quota imposes is also written on the Job
+as a cap (`elastic-cap`): a Job that was grown too far goes back to the size that has quota. When there is more quota,
+the cap is raised.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of, reference
 from muster.runtime.reconciler import Reconciler
 
-# A workload that waits for less is let in by others that end.
+# A shorter wait usually ends as other workloads do.
 GATHER_SECONDS = 0.2
 
 _ELASTIC = "elastic"
@@ -44,7 +44,7 @@ _SHORT = (WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA)
 
 
 class ElasticQuota(Reconciler):
-    """Runs under a `Manager`; `cycled` tells it of each admission cycle."""
+    """A part that runs under a `Manager`; `cycled` reports each admission cycle to it."""
 
     name = "elastic-quota"
 
@@ -56,13 +56,14 @@ class ElasticQuota(Reconciler):
         self._jobs.on_change(self._job_changed)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _is_elastic})
-        self._instead: set[str] = set()  # who waits for others to shrink, where it could have evicted a workload
-        self._refused: dict[str, int] = {}  # generations of Jobs that the server let us not resize, by UID
-        self._changed: set[str] = set()  # ClusterQueues, since caps were looked at; "" is any
+        self._instead: set[str] = set()  # workloads that wait for others to shrink instead of evicting them
+        self._unhelped: set[str] = set()  # workloads that waited so in vain, and evict the next time
+        self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused, by UID
+        self._changed: set[str] = set()  # ClusterQueues whose usage changed since the last pass over caps; "" is any
         cache.on_change(self._usage_changed)
 
     def cycled(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
-        """Those who wait for quota may be helped by elastic ones; so are those for whom the cycle counts on that."""
+        """Queue the pending workloads that elastic ones may help, now or as the cycle counted on."""
         for decision in outcome.spared:
             self._instead.add(decision.workload.key)
             self._controller.queue.add(decision.workload.key)
@@ -73,17 +74,22 @@ class ElasticQuota(Reconciler):
                 self._controller.queue.add_after(pending.workload.key, GATHER_SECONDS)
 
     def instead(self, decision: Preemption) -> bool:
-        """Whether elastic workloads can shrink, so that no workload need be evicted; for `cycle.run`.
+        """Return whether elastic workloads can shrink, so that no workload need be evicted; for `cycle.run`.
 
-        What has begun to be evicted goes anyway.
+        Evictions that have begun go on anyway. A workload is also evicted for one that waited in vain for others to
+        shrink: a
+        cycle counts leaving workloads as gone, so a shrink that suffices in the cycle may not suffice yet.
         """
         if not self._workloads.by(_ELASTIC, ""):
+            return False
+        if decision.workload.key in self._unhelped:
+            self._unhelped.discard(decision.workload.key)
             return False
         holders = [self._cache.tree.holder(victim.workload.key) for victim in decision.victims]
         return all(one is not None and not one.evicted for one in holders) and bool(self._sizes(decision.workload))
 
     def _usage_changed(self, cluster_queue: str, local_queue: str) -> None:  # noqa: ARG002  (a listener's)
-        """There may be quota for more."""
+        """Queue the Jobs for which there may be more quota."""
         if not cluster_queue or self._jobs.by(_CAPPED, ""):
             self._changed.add(cluster_queue)
             self._controller.queue.add_after(_CAPS, GATHER_SECONDS)
@@ -100,7 +106,7 @@ class ElasticQuota(Reconciler):
     # Making room, and starting smaller.
 
     async def _make_room(self, key: str) -> None:
-        """For a workload that waits, and starts once others are smaller or it is itself."""
+        """Shrink Jobs for a pending workload that starts once others, or it itself, are smaller."""
         cache, instead = self._cache, key in self._instead
         waiting = self._waiting(key, instead=instead)
         sizes = self._sizes(waiting) if waiting is not None else {}
@@ -109,12 +115,13 @@ class ElasticQuota(Reconciler):
             why = f"quota for {size} is free" if resized == key else f"to make room for {key}"
             helped |= await self._resize(resized, size, why)
         self._instead.discard(key)
-        if instead and not helped and waiting is not None:  # so a workload has to be evicted
+        if instead and not helped and waiting is not None:  # a workload must be evicted
+            self._unhelped.add(key)
             cache.queues.retry(waiting.queue)
             cache.wake()
 
     def _waiting(self, key: str, *, instead: bool = False) -> Claim | None:
-        """The workload, if it waits for quota; instead: or for others to go."""
+        """Return the workload, if it waits for quota; with `instead`, also if it waits for evictions."""
         cache = self._cache
         position, note = cache.queues.position(key), cache.queues.why(key)
         if position is None or note is None or position.workload.queue not in cache.tree.queues:
@@ -122,10 +129,10 @@ class ElasticQuota(Reconciler):
         return position.workload if note.reason in _SHORT or instead else None
 
     def _sizes(self, waiting: Claim) -> Mapping[str, int]:
-        """Who gets how small, so that it fits."""
+        """Return the smaller sizes of elastic workloads with which the pending one fits."""
         obj = self._workloads.get(waiting.key)
         job = self._job_of(obj) if obj is not None else None
-        least = self._least(job) if job is not None else None
+        least = self._find_least(job) if job is not None else None
         if job is not None and self._is_refused(job):
             least = None
         holders = [one for workload in self._workloads.by(_ELASTIC, "") if (one := self._view(workload)) is not None]
@@ -138,19 +145,19 @@ class ElasticQuota(Reconciler):
     # Growing no further than quota allows.
 
     async def _withdraw(self, growth: Claim) -> None:
-        """A Job that was grown further than quota allows goes back to what it allows."""
+        """Shrink a Job that was grown further than quota allows to what quota allows."""
         workload = self._cache.latest(growth.growth_of)
         if workload is None or len(growth.podsets) != 1 or workload.status.admission is None:
             return
         job = self._job_of(workload)
-        if job is None or self._least(job) is None:
+        if job is None or self._find_least(job) is None:
             return
         with self._kept():
-            size = _granted(workload) + affordable(growth, self._fits)
+            size = _count_granted(workload) + affordable(growth, self._fits)
         await self._resize(key_of(workload), size, f"there is quota for {size}")
 
     async def _raise_caps(self) -> None:
-        """Let those grow for whom there is more quota than they were told."""
+        """Raise the caps of Jobs for which there is more quota than their cap allows."""
         changed, self._changed = self._changed, set()
         queues = self._cache.tree.queues
         names = changed if "" not in changed else queues.keys()
@@ -168,10 +175,10 @@ class ElasticQuota(Reconciler):
         workload = self._cache.latest(claim.key)
         job = self._job_of(workload) if workload is not None else None
         cap = cap_of(job.metadata.annotations) if job is not None else None
-        if workload is None or job is None or cap is None or self._least(job) is None or claim.evicted:
+        if workload is None or job is None or cap is None or self._find_least(job) is None or claim.evicted:
             return
-        bounds, size = elastic_bounds(job), _granted(workload)
-        if bounds is None or not size or (job.spec.completions or 0) > size:  # what it asks for is decided upon first
+        bounds, size = elastic_bounds(job), _count_granted(workload)
+        if bounds is None or not size or (job.spec.completions or 0) > size:  # its own request is decided first
             return
         allowed = size + self._room(claim, workload, bounds.most - size)
         if allowed <= cap:
@@ -185,7 +192,7 @@ class ElasticQuota(Reconciler):
             self._recorder.event(reference(JOB, job), "Warning", "ResizeRefused", f"Still capped at {cap}: {error}")
 
     def _room(self, claim: Claim, workload: Workload, most: int) -> int:
-        """For how many more pods of a workload that holds quota there is some."""
+        """Return for how many more pods of a workload with quota there is quota."""
         admission = workload.status.admission
         if most <= 0 or admission is None or len(claim.podsets) != 1:
             return 0
@@ -196,7 +203,7 @@ class ElasticQuota(Reconciler):
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Count as used what is kept for those who wait at the head of their ClusterQueues."""
+        """Count as used, within the context, what is kept for the heads of the ClusterQueues."""
         tree = self._cache.tree
         kept = [
             (tree.queues[name], head.claim) for name, head in self._cache.queues.parked.items() if name in tree.queues
@@ -212,14 +219,14 @@ class ElasticQuota(Reconciler):
     # Jobs and their Workloads.
 
     def _view(self, workload: Workload) -> Elastic | None:
-        """What the decision has to know of one that holds quota; None if it may not be made smaller."""
+        """Return what the decision needs to know of a workload with quota; None if it may not be shrunk."""
         claim, job = self._cache.tree.holder(key_of(workload)), self._job_of(workload)
         admission = workload.status.admission
         if claim is None or claim.evicted or job is None or admission is None or len(claim.podsets) != 1:
             return None
         if self._is_refused(job):
             return None
-        least, size = self._least(job), admission.pod_set_assignments[0].count or 0
+        least, size = self._find_least(job), admission.pod_set_assignments[0].count or 0
         usage = claim.usage or {}
         if least is None or size <= least or any(amount % size for amount in usage.values()):
             return None
@@ -234,13 +241,13 @@ class ElasticQuota(Reconciler):
                 return job if job is not None and job.metadata.uid == owner.uid else None
         return None
 
-    def _least(self, job: Job) -> int | None:
-        """How small the Job may be made; None if it is not elastic, or ends."""
+    def _find_least(self, job: Job) -> int | None:
+        """Return the smallest size of the Job; None if it is not elastic, or has ended."""
         if finish(job) is not None or announced(job) is not None or job.metadata.deletion_timestamp is not None:
             return None
         try:
             bounds = elastic_bounds(job)
-        except ValueError:  # the scheduler has told the user
+        except ValueError:  # the scheduler records an event about it
             return None
         ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, job.metadata.uid))
         return least_size(bounds, ended) if bounds is not None else None
@@ -250,17 +257,17 @@ class ElasticQuota(Reconciler):
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         if old is None and new is not None and CAP_ANNOTATION in new.metadata.annotations:
-            self._usage_changed("", "")  # what happened before we looked is not known
+            self._usage_changed("", "")  # earlier changes are unknown
         if new is None and old is not None:
             self._refused.pop(old.metadata.uid, None)
 
     async def _resize(self, key: str, size: int, why: str) -> bool:
-        """Make a Job smaller, for as long as quota is short. Whether it is, or is about to be."""
+        """Shrink a Job while quota is short; return whether it is smaller, or is about to be."""
         workload = self._workloads.get(key)
         job = self._job_of(workload) if workload is not None else None
         if job is None or self._is_refused(job):
             return False
-        if (job.spec.completions or 0) <= size:  # it is under way
+        if (job.spec.completions or 0) <= size:  # the resize is under way
             return True
         patch = resizing(job, size)
         patch["metadata"]["annotations"][CAP_ANNOTATION] = str(size)
@@ -277,7 +284,7 @@ class ElasticQuota(Reconciler):
         return True
 
 
-def _granted(workload: Workload) -> int:
+def _count_granted(workload: Workload) -> int:
     return sum(granted(workload).values())
 
 

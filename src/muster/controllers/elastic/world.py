@@ -1,7 +1,8 @@
-"""Keeps the world of each elastic Job, on the Job and on its pods. `muster.jobs.job.world` decides; this writes.
+"""Keeps the world of each elastic Job, on the Job and on its pods: `muster.jobs.job.world` decides, this writes.
 
-The Job is written first, and its pods only when the cache shows that: after a crash there is the same truth
-to spread. Every write names the version that it was decided upon, so it replaces what was seen, and no pod is put back.
+The Job is written first, and its pods only when the cache shows the Job's new world: after a crash there is the same
+truth to spread. Every write names the version that was decided upon, so it replaces only what was seen, and no pod
+goes back to an older world.
 """
 
 import asyncio
@@ -20,12 +21,15 @@ from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS = 5
-# Pods of one Job that are told at once: enough to fill the server's group commits.
+# Pods of one Job that are written at once: enough to fill the server's group commits.
 AT_ONCE = 64
 
 
 class WorldController(Reconciler):
-    """Runs under a `Manager`. One write per change of size for the Job, one for every pod that outlives it."""
+    """A part that runs under a `Manager`.
+
+    A change of size costs one write for the Job and one for every pod that stays.
+    """
 
     name = "elastic-world"
 
@@ -37,11 +41,14 @@ class WorldController(Reconciler):
         self._controller.watch(self._pods, _job_of, when=self._differs)
 
     def _differs(self, _old: Pod | None, new: Pod | None) -> bool:
-        """Whether the pod's Job has something to tell it. One that is not known yet will be looked at when it is."""
+        """Return whether the pod lacks something of its Job's world.
+
+        A pod of an unknown Job waits until the Job is known.
+        """
         if new is None or not is_active(new):
             return False
         return any(
-            (job := self._jobs.get(key)) is not None and has_world(job) and _said(job) != _said(new)
+            (job := self._jobs.get(key)) is not None and has_world(job) and _read_world(job) != _read_world(new)
             for key in _job_of(new)
         )
 
@@ -64,18 +71,18 @@ class WorldController(Reconciler):
         return None
 
     async def _annotate(self, kind: Kind[Any], obj: Job | Pod, said: dict[str, str]) -> None:
-        """Raises `ApiError` (Conflict) if it is another by now."""
+        """Write the annotations. Raises `ApiError` (Conflict) if the object has changed meanwhile."""
         with ignoring("NotFound"):
             await self._client.patch_object(kind, obj, {"metadata": {"annotations": said}})
 
 
 def _job_of(pod: Pod) -> tuple[str, ...]:
-    """The key of the Job that controls the pod."""
+    """Return the key of the Job that controls the pod."""
     owner = job_reference(pod)
     return (f"{pod.metadata.namespace}/{owner.name}",) if owner is not None else ()
 
 
-def _said(obj: Job | Pod) -> str:
+def _read_world(obj: Job | Pod) -> str:
     return obj.metadata.annotations.get(WORLD_ANNOTATION, "")
 
 
@@ -86,4 +93,4 @@ def _concerns(old: Job | None, new: Job | None) -> bool:
 
 
 def _facts(job: Job) -> tuple[Any, ...]:
-    return job.metadata.uid, job.spec.completions, ELASTIC_ANNOTATION in job.metadata.annotations, _said(job)
+    return job.metadata.uid, job.spec.completions, ELASTIC_ANNOTATION in job.metadata.annotations, _read_world(job)

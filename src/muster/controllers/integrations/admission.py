@@ -1,6 +1,6 @@
-"""What a job of an integrated kind gets on its way in, and what is refused. Pure.
+"""Decides what a job of an integrated kind gets when it is created or changed, and what is refused. Pure.
 
-The server, or a webhook beside one, looks at what this needs to know (`Surroundings`) and does what it says.
+The server, or a webhook beside one, gives what this needs to know (`Surroundings`) and applies the result.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,12 +36,12 @@ from muster.runtime.objects import meta_of
 
 T = TypeVar("T")
 
-# The Workload of that name in the namespace of what is written; None if there is none.
+# Returns the Workload of that name in the namespace of the written object, or None.
 FindWorkload = Callable[[str], Workload | None]
 
 
 def readable(document: Mapping[str, Any], kind: Kind[T]) -> T | None:
-    """The object, or None for one that its schema refuses."""
+    """Return the typed object, or None for one that its schema refuses."""
     try:
         return kind.typed(document)
     except msgspec.ValidationError:
@@ -56,7 +56,7 @@ def arrived(
     around: Surroundings,
     settings: Settings,
 ) -> dict[str, Any]:
-    """A new job with all that it gets. Raises `NestingTooDeepError`."""
+    """Return a new job with all its defaults. Raises `NestingTooDeepError`."""
     for patch in completing(integration, job, namespace, around, settings):
         document = merge.apply(document, patch)
     return document
@@ -65,7 +65,7 @@ def arrived(
 def changed(
     integration: Integration[T], document: dict[str, Any], new: T, old: T, find_workload: FindWorkload
 ) -> dict[str, Any]:
-    """A changed job with what was set here or injected, and the change leaves out."""
+    """Return a changed job with what was set or injected here, where the change leaves it out."""
     if left_out := keeping(meta_of(new), meta_of(old)):
         document = merge.apply(document, left_out)
     if integration.lacks_injection(old) or not integration.lacks_injection(new):
@@ -76,14 +76,14 @@ def changed(
 
 
 def name_of_workload(kind: Kind[Any], meta: ObjectMeta) -> str:
-    """Of a job: of the Workload that the engine or another program makes for it."""
+    """Return the name of a job's Workload, which the engine makes or another program has made."""
     return prebuilt_name(meta) or workload_name(kind.kind, kind.group, meta.name, meta.uid)
 
 
 def completing(
     integration: Integration[T], job: T, namespace: str, around: Surroundings, settings: Settings
 ) -> list[dict[str, Any]]:
-    """What a new job gets, as JSON merge patches in their order. Raises `NestingTooDeepError`."""
+    """Return the defaults of a new job, as JSON merge patches in their order. Raises `NestingTooDeepError`."""
     if not integration.is_managed(job):
         return []
     handed_over = integration.hand_over(job)
@@ -97,14 +97,24 @@ def completing(
     return [patch for patch in patches if patch]
 
 
+def queue_of_nobody(kind: str, queue: object, before: object) -> str:
+    """Return the warning for a queue's name on an object of a kind that never waits; "" for none."""
+    if not queue or queue == before:
+        return ""
+    return f"{QUEUE_NAME_LABEL}: no integration for {kind} is enabled, it does not wait in a queue"
+
+
 def keeping(new: ObjectMeta, old: ObjectMeta) -> dict[str, Any]:
-    """What a change leaves out that was set here, as a merge patch: a manifest can be put again as it was."""
+    """Return a merge patch with what was set here and a change leaves out.
+
+    A manifest can be applied again unchanged.
+    """
     left_out = old.annotations.get(ELASTIC_JOB) == "true" and ELASTIC_JOB not in new.annotations
     return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if left_out else {}
 
 
 def errors(integration: Integration[T], job: T, old: T | None, around: Surroundings) -> list[FieldError]:
-    """What is wrong with a job as it is to be stored: a new one, or a change of `old`."""
+    """Return what is wrong with a job to be stored: a new one, or a change of `old`."""
     found = chain(new_rules(meta_of(job), meta_of(old) if old is not None else None), integration.rules(job, old))
     if old is None:
         return list(found)
@@ -117,9 +127,9 @@ def errors(integration: Integration[T], job: T, old: T | None, around: Surroundi
 
 
 def waits_for_quota(pod: Pod, job: Job, workload: Workload | None) -> bool:
-    """Whether a new pod of a Job that queues is gated until the Job is admitted, and started with what that assigns.
+    """Return whether a new pod of a queued Job is gated until the Job is admitted, and started with what that assigns.
 
-    Only then its pods have the label of their podset. Of an elastic Job, as many go as were granted.
+    Only then its pods have the label of their podset. Of an elastic Job, as many pods go as were granted.
     """
     has_label = POD_SET_LABEL in pod.metadata.labels
     if workload is not None and not (has_label and is_true(workload.status.conditions, ADMITTED)):
@@ -129,13 +139,16 @@ def waits_for_quota(pod: Pod, job: Job, workload: Workload | None) -> bool:
 
 
 def role_waits_for_quota(labels: Mapping[str, str], jobset: JobSet, workload: Workload | None) -> bool:
-    """Whether a new pod with these labels, of a JobSet that queues, is gated: its role is to have more than it got.
+    """Return whether a new pod with these labels, of a queued JobSet, is gated.
 
-    That is so while a JobSet that has grown waits for more, where another program resumes what is not admitted, and
-    once the Workload is gone of one that was started with quota.
+    Its role has more pods than were granted.
+
+    That is so while a grown JobSet waits for more quota, where another program resumes a JobSet that is not admitted,
+    and
+    once the Workload of a JobSet that was started with quota is gone.
     """
     role = str(labels.get(REPLICATED_JOB_NAME, ""))
     if workload is None and (POD_SET_LABEL not in labels or controller_of(jobset.metadata) is not None):
-        return False  # it runs without quota of its own: its namespace is not managed, or its owner queues
+        return False  # the job runs without quota of its own: its namespace is not managed, or its owner queues
     size = by_role(jobset, workload, granted(workload)).get(role, 0) if workload is not None else 0
     return must_wait_of_role(jobset, role, size)

@@ -1,6 +1,8 @@
-"""What an admission injects into the pods of a job: its flavors' nodes, and what admission checks ask for. Pure.
+"""Decides what an admission injects into the pods of a job.
 
-Where two say different things about the same key the job can never start: upstream's rule, in its words.
+Its flavors' nodes, and the updates of admission checks. Pure.
+
+Where two values for the same key differ the job can never start: upstream's rule, in its words.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -8,17 +10,28 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from muster.api.core import PodTemplateSpec, Toleration
-from muster.api.kueue import CHECK_READY, PodSet, PodSetAssignment, PodSetUpdate, ResourceFlavor, Workload
+from muster.api.kueue import (
+    CHECK_READY,
+    PodSet,
+    PodSetAssignment,
+    PodSetTopologyRequest,
+    PodSetUpdate,
+    ResourceFlavor,
+    Workload,
+)
 from muster.api.kueue.names import (
     CLUSTER_QUEUE_NAME_LABEL,
+    ELASTIC_JOB,
     LOCAL_QUEUE_NAME_LABEL,
     POD_SET_LABEL,
     POD_SET_UNCONSTRAINED_TOPOLOGY,
     TOPOLOGY_GATE,
     WORKLOAD_ANNOTATION,
+    WORKLOAD_SLICE_NAME,
 )
 from muster.api.status import not_found
 from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.slices import slice_name
 
 _LONGEST_LABEL = 63
 
@@ -26,15 +39,17 @@ FlavorOf = Callable[[str], ResourceFlavor | None]
 
 
 class InjectionError(Exception):
-    """What is to be injected contradicts itself: the job can never start. The text is for the user."""
+    """A contradiction in what is to be injected: the job can never start. The text is for the user."""
 
 
 def infos(
     workload: Workload, podsets: Sequence[PodSet], flavor_of: FlavorOf, *, queue_labels: bool = True
 ) -> tuple[PodSetInfo, ...]:
-    """For each podset of an admitted workload. Raises `InjectionError`, and `ApiError` (404) for an unknown flavor.
+    """Return what to inject into each podset of an admitted workload.
 
-    podsets: as the job has them before anything is injected. flavor_of: the one of a name, if there is one.
+    Raises `InjectionError`, and `ApiError` (404) for an unknown flavor.
+
+    podsets: as the job has them before anything is injected. flavor_of: returns the flavor of a name, if there is one.
     queue_labels: pods carry the names of their queues (upstream gate AssignQueueLabelsForPods).
     """
     admission = workload.status.admission
@@ -42,34 +57,48 @@ def infos(
     queues = {CLUSTER_QUEUE_NAME_LABEL: admission.cluster_queue, LOCAL_QUEUE_NAME_LABEL: workload.spec.queue_name}
     # The name of a queue may be longer than the value of a label.
     labels = {key: name for key, name in queues.items() if queue_labels and len(name) <= _LONGEST_LABEL}
-    # They correspond by position: a Workload that another program has made may call its podsets otherwise.
+    # Podsets correspond by position: a Workload that another program has made may use other names.
     pairs = zip(workload.spec.pod_sets, podsets, strict=True)
     templates = {theirs.name: mine.template for theirs, mine in pairs}
-    asking = {theirs.name for theirs in workload.spec.pod_sets if theirs.topology_request is not None}
+    asking = {theirs.name for theirs in workload.spec.pod_sets if _asks_for_topology(theirs.topology_request)}
     found = []
     for assignment in admission.pod_set_assignments:
         template = templates[assignment.name]
-        info = _of_flavors(assignment, labels, flavor_of)
+        info = replace(info_of_flavors(assignment, labels, flavor_of), annotations=_slice_annotation(workload))
         if assignment.topology_assignment is not None:
-            annotations = {WORKLOAD_ANNOTATION: workload.metadata.name}
+            annotations = {**info.annotations, WORKLOAD_ANNOTATION: workload.metadata.name}
             if assignment.name not in asking:
                 annotations[POD_SET_UNCONSTRAINED_TOPOLOGY] = "true"
             info = replace(info, annotations=annotations, gates=(TOPOLOGY_GATE,))
         for check in workload.status.admission_checks:
             update = next((one for one in check.pod_set_updates if one.name == assignment.name), None)
             if check.state == CHECK_READY and update is not None:
-                info = _updated(info, update, f'in admission check "{check.name}": ')
-        _check(info, template)
+                info = _apply_update(info, update, f'in admission check "{check.name}": ')
+        check_conflicts(info, template)
         found.append(info)
     return tuple(found)
 
 
+def _slice_annotation(workload: Workload) -> dict[str, str]:
+    """Return the annotation by which Kueue finds the pods of an elastic job, should it take over."""
+    is_elastic = workload.metadata.annotations.get(ELASTIC_JOB) == "true"
+    return {WORKLOAD_SLICE_NAME: slice_name(workload)} if is_elastic else {}
+
+
+def _asks_for_topology(request: PodSetTopologyRequest | None) -> bool:
+    """Return whether pods request a topology; a request may hold the labels of ranks alone."""
+    return request is not None and any(
+        way is not None for way in (request.required, request.preferred, request.unconstrained)
+    )
+
+
 def tolerations(old: tuple[Toleration, ...], more: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
-    """Both, each once."""
+    """Return the tolerations of both, each once."""
     return (*old, *dict.fromkeys(one for one in more if one not in old))
 
 
-def _of_flavors(assignment: PodSetAssignment, labels: Mapping[str, str], flavor_of: FlavorOf) -> PodSetInfo:
+def info_of_flavors(assignment: PodSetAssignment, labels: Mapping[str, str], flavor_of: FlavorOf) -> PodSetInfo:
+    """Return what its flavors give a podset. Raises `ApiError` (404) for an unknown flavor."""
     selector: dict[str, str] = {}
     bears: tuple[Toleration, ...] = ()
     for _, name in sorted(assignment.flavors.items()):
@@ -88,24 +117,24 @@ def _of_flavors(assignment: PodSetAssignment, labels: Mapping[str, str], flavor_
     )
 
 
-def _updated(info: PodSetInfo, update: PodSetUpdate, where: str) -> PodSetInfo:
+def _apply_update(info: PodSetInfo, update: PodSetUpdate, where: str) -> PodSetInfo:
     return replace(
         info,
-        annotations=_merged(info.annotations, update.annotations, "annotations", where),
-        labels=_merged(info.labels, update.labels, "labels", where),
-        node_selector=_merged(info.node_selector, update.node_selector, "nodeSelector", where),
+        annotations=_merge_values(info.annotations, update.annotations, "annotations", where),
+        labels=_merge_values(info.labels, update.labels, "labels", where),
+        node_selector=_merge_values(info.node_selector, update.node_selector, "nodeSelector", where),
         tolerations=tolerations(info.tolerations, update.tolerations),
     )
 
 
-def _check(info: PodSetInfo, template: PodTemplateSpec) -> None:
+def check_conflicts(info: PodSetInfo, template: PodTemplateSpec) -> None:
     """Raise `InjectionError` if the pods themselves ask for something else than what is injected."""
-    _merged(template.metadata.annotations, info.annotations, "annotations")
-    _merged(template.metadata.labels, info.labels, "labels")
-    _merged(template.spec.node_selector, info.node_selector, "nodeSelector")
+    _merge_values(template.metadata.annotations, info.annotations, "annotations")
+    _merge_values(template.metadata.labels, info.labels, "labels")
+    _merge_values(template.spec.node_selector, info.node_selector, "nodeSelector")
 
 
-def _merged(old: Mapping[str, str], new: Mapping[str, str], what: str, where: str = "") -> dict[str, str]:
+def _merge_values(old: Mapping[str, str], new: Mapping[str, str], what: str, where: str = "") -> dict[str, str]:
     for key, value in sorted(new.items()):
         if old.get(key, value) != value:
             problem = f"conflict for {what}: conflict for key={key}, value1={old[key]}, value2={value}"

@@ -1,8 +1,9 @@
-"""What a job of any kind says of itself, for the decision."""
+"""Observes a job of any kind for the pairing decision."""
 
 from typing import Generic, TypeVar
 
 from muster.api.config import Configuration
+from muster.api.kueue import PodSet
 from muster.api.kueue.names import (
     ADMISSION_GATED_BY,
     ELASTIC_JOB,
@@ -21,21 +22,25 @@ from muster.runtime.objects import meta_of
 
 T = TypeVar("T")
 
-# Annotations of a job that its Workload has too: they are read there.
+# Annotations of a job that its Workload gets too, to be read there.
 _COPIED = (ADMISSION_GATED_BY, READY_ANNOTATION, ELASTIC_ANNOTATION, ELASTIC_JOB)
 
 
 class Observer(Generic[T]):
-    """Reads jobs of one kind."""
+    """A reader of jobs of one kind."""
 
     def __init__(self, integration: Observable[T], priorities: Priorities, configuration: Configuration) -> None:
         waiting = configuration.wait_for_pods_ready
         self._integration = integration
         self._priorities = priorities
+        self._copied = (*_COPIED, *configuration.annotations_to_copy)
         self._notes_start = waiting is not None and waiting.clock == "JobStart"
 
-    def facts(self, job: T) -> ObservedJob:
-        """What is known of the job."""
+    def facts(self, job: T, podsets: tuple[PodSet, ...] | None = None) -> ObservedJob:
+        """Return what is known of the job. podsets: used where its own cannot be read.
+
+        Raises `UnreadableJobError`.
+        """
         meta, kind = meta_of(job), self._integration
         ref, priority = self._priorities.find(meta.labels.get(PRIORITY_CLASS_LABEL, ""), kind.priority_class(job))
         longest = meta.labels.get(MAX_EXEC_TIME_SECONDS_LABEL, "")
@@ -43,9 +48,9 @@ class Observer(Generic[T]):
             suspended=kind.is_suspended(job),
             active=kind.is_active(job),
             ready=kind.is_ready(job),
-            podsets=tuple(map(sanitized, kind.podsets(job))),
+            podsets=tuple(map(sanitized, kind.podsets(job))) if podsets is None else podsets,
             end=kind.end(job),
-            reclaimable=kind.reclaimable(job),
+            reclaimable=kind.reclaimable(job) if podsets is None else (),
             queue=meta.labels.get(QUEUE_NAME_LABEL, ""),
             priority_class=ref,
             priority=priority,
@@ -53,11 +58,12 @@ class Observer(Generic[T]):
             lacks_injection=kind.lacks_injection(job),
             elastic=is_elastic(meta.annotations),
             prebuilt=bool(prebuilt_name(meta)),
-            annotations={key: meta.annotations[key] for key in _COPIED if key in meta.annotations} | self._start(job),
+            annotations={key: meta.annotations[key] for key in self._copied if key in meta.annotations}
+            | self._start(job),
         )
 
     def _start(self, job: T) -> dict[str, str]:
-        """Where the timeout of KEP-349 counts from the start of the job, the Workload says when that was."""
+        """Return the start for the Workload, where the timeout of Kueue KEP-349 counts from the start of the job."""
         started = self._integration.started_at(job)
         if not self._notes_start or started is None or self._integration.is_suspended(job):
             return {}

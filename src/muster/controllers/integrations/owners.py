@@ -1,4 +1,4 @@
-"""Who belongs to whom: Workloads to jobs, jobs to jobs above them."""
+"""Finds which Workloads belong to a job, and which jobs stand above it."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,7 +10,6 @@ from muster.api.kueue.names import ADMITTED, FINISHED
 from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.jobs import part_of
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
-from muster.api.status import not_found
 from muster.controllers.integrations.framework import Integration
 from muster.runtime.manager import Manager
 from muster.runtime.objects import meta_of
@@ -18,32 +17,48 @@ from muster.runtime.objects import meta_of
 _BY_OWNER = "owner"
 
 
+class UnseenOwnerError(Exception):
+    """An owner that the cache does not have: it is too new for the cache, or gone before its dependents."""
+
+    def __init__(self, kind: Kind[Any], namespace: str, reference: OwnerReference) -> None:
+        super().__init__(f"{kind.resource} {namespace}/{reference.name} is not seen")
+        self.kind, self.namespace, self.reference = kind, namespace, reference
+
+
 class Owners:
-    """Follows Workloads, and the jobs of some kinds."""
+    """The Workloads, and the jobs of some kinds, by their owners."""
 
     def __init__(self, manager: Manager, integrations: Sequence[Integration[Any]], *, without_queue: bool) -> None:
-        """Of the kinds that queue; `without_queue`: also where they name no queue."""
+        """Follow jobs of the kinds that queue; `without_queue`: also where they name no queue."""
+        self._client = manager.client
         self.workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owner})
-        kinds = ((one, one.kind) for one in integrations)
-        self._jobs = {(kind.api_version, kind.kind): (one, manager.informer(kind)) for one, kind in kinds}
+        self._jobs = {
+            (one.kind.api_version, one.kind.kind): (one, manager.informer(one.kind, optional=one.optional))
+            for one in integrations
+        }
         self._without_queue = without_queue
 
     def workloads_of(self, kind: Kind[Any], namespace: str, name: str) -> list[Workload]:
-        """Those that say that they belong to such a job, the oldest first; it may be one that is gone."""
+        """Return the Workloads that name such a job, which may be gone, as their owner; the oldest first."""
         found = self.workloads.by(_BY_OWNER, _tie(kind.api_version, kind.kind, namespace, name))
         return sorted(found, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
 
     def ancestor(self, meta: ObjectMeta) -> tuple[OwnerReference, ObjectMeta] | None:
-        """The topmost job above that queues. Raises `NestingTooDeepError`, and `ApiError` (404) for an unseen owner."""
+        """Return the topmost job above that queues. Raises `NestingTooDeepError`, `UnseenOwnerError`."""
         return managed_ancestor(meta, self._owner_of, without_queue=self._without_queue)
 
+    async def is_there(self, unseen: UnseenOwnerError) -> bool:
+        """Ask the server whether an owner that the cache does not have exists."""
+        owner = await self._client.find(unseen.kind, unseen.reference.name, unseen.namespace)
+        return owner is not None and meta_of(owner).uid == unseen.reference.uid
+
     def is_part(self, meta: ObjectMeta) -> bool:
-        """Whether it is of a job that queues whole or not at all, and never queues by itself."""
+        """Return whether the object is part of a job that queues as a whole, and so never queues by itself."""
         above = part_of(meta)
         return above is not None and (above.api_version, above.kind) in self._jobs
 
     def may_run(self, ancestor: OwnerReference, namespace: str) -> bool:
-        """Whether the Workload of the topmost job is admitted."""
+        """Return whether the Workload of the topmost job is admitted."""
         tie = _tie(ancestor.api_version, ancestor.kind, namespace, ancestor.name)
         return any(
             is_true(workload.status.conditions, ADMITTED) and not is_true(workload.status.conditions, FINISHED)
@@ -57,8 +72,8 @@ class Owners:
             return None
         integration, informer = known
         owner = informer.get(f"{namespace}/{reference.name}")
-        if owner is None:  # it is there, for the collector would have taken its dependents: it is not seen yet
-            raise not_found(integration.kind.resource, reference.name)
+        if owner is None:
+            raise UnseenOwnerError(integration.kind, namespace, reference)
         return meta_of(owner) if integration.is_managed(owner) else None
 
 
@@ -68,5 +83,5 @@ def _owner(workload: Workload) -> Iterable[str]:
 
 
 def _tie(api_version: str, kind: str, namespace: str, name: str) -> str:
-    """Which object, in whatever version of its API. There are Jobs in several groups."""
+    """Return a key of an object, the same in every version of its API. Several groups have Jobs."""
     return f"{api_version.rpartition('/')[0]}/{kind}/{namespace}/{name}"

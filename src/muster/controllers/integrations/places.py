@@ -1,10 +1,11 @@
-"""Where the pods of an admitted workload go, if its admission says so. Pure."""
+"""Decides where the pods of an admitted workload go, if its admission says so. Pure."""
 
 from collections.abc import Callable, Sequence
 
 from muster.api.batch import COMPLETION_INDEX
 from muster.api.core import Pod
 from muster.api.kueue import PodSetAssignment, PodSetTopologyRequest, Workload
+from muster.api.kueue.names import POD_INDEX_OFFSET
 from muster.queueing.topology.ungating import Member, domains_of_waiting, rank_of
 from muster.queueing.topology.written import domains_of
 
@@ -14,7 +15,7 @@ _NO_REQUEST = PodSetTopologyRequest()
 def selectors_of(
     workload: Workload, pods: Sequence[Pod], podset_of: Callable[[Pod], str], waits: Callable[[Pod], bool]
 ) -> dict[str, dict[str, str]]:
-    """By UID, what to add to the node selectors of those pods that wait to be told.
+    """Return, by UID, what to add to the node selectors of those pods that wait for their place.
 
     pods: those that have not ended.
     """
@@ -39,4 +40,7 @@ def _member(pod: Pod, assignment: PodSetAssignment, request: PodSetTopologyReque
         request.sub_group_count,
         assignment.count or 0,
     )
+    offset = pod.metadata.annotations.get(POD_INDEX_OFFSET, "")
+    if rank is not None and offset.isascii() and offset.isdigit():
+        rank = rank - int(offset) if rank >= int(offset) else None
     return Member(pod.metadata.uid, waits, pod.spec.node_selector, rank)

@@ -1,4 +1,4 @@
-"""Which priority a job asks for: by the label of the job, else as its pods have it, else by the cluster's default."""
+"""Finds the priority of a job: by the label of the job, else as its pods have it, else by the cluster's default."""
 
 from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.kueue import (
@@ -11,14 +11,17 @@ from muster.runtime.manager import Manager
 
 
 class Priorities:
-    """Knows the classes."""
+    """The cluster's priority classes."""
 
     def __init__(self, manager: Manager) -> None:
         self.own = manager.informer(WORKLOAD_PRIORITY_CLASS)
         self.of_pods = manager.informer(PRIORITY_CLASS)
 
     def find(self, label: str, pod_class: str) -> tuple[PriorityClassRef | None, int | None]:
-        """The class that the job names and its value; None for the value of a class that does not exist (yet)."""
+        """Return the class that the job names and its value.
+
+        None for the value of a class that does not exist (yet).
+        """
         if label:
             own = self.own.get(label)
             kind = WORKLOAD_PRIORITY_CLASS.kind
@@ -31,7 +34,7 @@ class Priorities:
 
 
 def appeared(old: object | None, new: object | None) -> bool:
-    """Of a change of a class, whether it is new: jobs may have waited for it."""
+    """Return whether a change of a class is its creation: jobs may have waited for it."""
     return old is None and new is not None
 
 

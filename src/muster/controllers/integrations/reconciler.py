@@ -1,8 +1,8 @@
 """Keeps the jobs of one kind in step with their Workloads: objects in, `jobframework.pairing` decides, writes out.
 
-Every write is made only if what it was decided on is still so (resourceVersion), and every decision is made anew from
-what the server has, so it may be cut anywhere and goes on. The order of writes is that of the plan: quota is given back
-only after the job has stopped.
+Every write is made only if the state that it was decided on still holds (resourceVersion), and every decision is made
+again from the server's state, so it may be cut anywhere and goes on. The order of writes is that of the plan: quota is
+released only after the job has stopped.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
+from muster.api.conditions import is_true
 from muster.api.config import Configuration
 from muster.api.core import NAMESPACE
 from muster.api.groups.scheduling import PriorityClass
@@ -19,43 +20,46 @@ from muster.api.kueue import RESOURCE_FLAVOR, Workload, WorkloadPriorityClass
 from muster.api.kueue.names import (
     PRIORITY_CLASS_LABEL,
     QUEUE_NAME_LABEL,
+    QUOTA_RESERVED,
 )
 from muster.api.managed.ancestry import NestingTooDeepError
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 from muster.api.values.quantity import QuantityError
 from muster.api.values.selectors import label_matcher
-from muster.controllers.integrations.framework import Integration, Step
+from muster.controllers.customlabels import labels_of_queues
+from muster.controllers.integrations.framework import Integration, Step, UnreadableJobError
 from muster.controllers.integrations.injection import InjectionError, infos
 from muster.controllers.integrations.observed import Observer
-from muster.controllers.integrations.owners import Owners
+from muster.controllers.integrations.owners import Owners, UnseenOwnerError
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads
 from muster.controllers.waits import CreationWaits
-from muster.queueing.jobframework.matching import injected
+from muster.queueing.jobframework.matching import granted, injected
 from muster.queueing.jobframework.observed import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, decide
-from muster.queueing.jobframework.slices import in_force
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, meta_of, split_key
+from muster.runtime.objects import family_of, key_of, meta_of, split_key
 from muster.runtime.reconciler import Reconciler
 
 T = TypeVar("T")
 
 WORKERS = 16
+# The retry of a job whose owner exists but is not in the cache yet.
+UNSEEN_SECONDS = 1.0
 
-# Jobs, by what they name or belong to: what has to be looked at when that changes.
+# An index of jobs by what they name or belong to: they are reconciled when that changes.
 _BY_TIE = "queueing-tie"
 
-# Jobs that other jobs have made, by the UID of the maker.
+# An index of jobs by the UID of the job that made them.
 _BY_OWNER = "queueing-owner"
 
 
 class JobReconciler(Reconciler, Generic[T]):
-    """Runs under a `Manager`."""
+    """A part that runs under a `Manager`."""
 
     def __init__(
         self,
@@ -66,7 +70,7 @@ class JobReconciler(Reconciler, Generic[T]):
         configuration: Configuration,
     ) -> None:
         self.name = f"{integration.name}-queueing"
-        super().__init__(manager, workers=WORKERS)
+        super().__init__(manager, workers=WORKERS, lane=lambda key: family_of(key, self._jobs.get(key)))
         self._integration = integration
         self._kind = integration.kind
         self._owners = owners
@@ -74,28 +78,34 @@ class JobReconciler(Reconciler, Generic[T]):
         selector = configuration.managed_jobs_namespace_selector
         self._selects = label_matcher(selector) if selector is not None else None
         self._rules = rules(manager, configuration)
-        self._jobs = manager.informer(integration.kind, indexes={_BY_TIE: self._ties})
+        self._jobs = manager.informer(integration.kind, indexes={_BY_TIE: self._ties}, optional=integration.optional)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._namespaces = manager.informer(NAMESPACE)
         priorities = Priorities(manager)
         self._observer = Observer(integration, priorities, configuration)
+        labels = labels_of_queues(manager, configuration)
         self._writer = Workloads(
             manager.client,
             manager.clock,
             recorder,
             integration.kind,
-            configuration.integrations.label_keys_to_copy,
-            CreationWaits(manager.registry, integration.kind.kind, configuration.features),
+            configuration.labels_to_copy,
+            CreationWaits(manager.registry, integration.kind.kind, configuration.features, labels),
         )
-        self._parts = [(one, manager.informer(one.kind, indexes={_BY_OWNER: _owner_uid})) for one in integration.parts]
+        self._parts = [
+            (one, manager.informer(one.kind, indexes={_BY_OWNER: _owner_uid}, optional=integration.optional))
+            for one in integration.parts
+        ]
         self._controller.watch(self._jobs)
         for one, jobs in self._parts:
             self._controller.watch(jobs, self._job_above, when=partial(_has_stopped, one))
+            if integration.is_told_by_parts:
+                self._controller.watch(jobs, self._job_above, when=_is_another)
         self._controller.watch(owners.workloads, self._jobs_of)
         self._controller.watch(priorities.own, self._jobs_of_class, when=appeared)
         self._controller.watch(priorities.of_pods, self._jobs_of_class, when=appeared)
 
-    # Which jobs have to be looked at.
+    # Events to keys.
 
     def _ties(self, job: T) -> Iterable[str]:
         meta = meta_of(job)
@@ -115,7 +125,7 @@ class JobReconciler(Reconciler, Generic[T]):
         return self._tied(f"class/{found.metadata.name}")
 
     def _jobs_of(self, workload: Workload) -> Iterable[str]:
-        """The job that a Workload belongs to, jobs that belong to that job, and one that is to have the Workload."""
+        """Return the job that a Workload belongs to, the parts of that job, and a job that will adopt the Workload."""
         meta, owner = workload.metadata, controller_of(workload.metadata)
         keys = self._tied(f"workload/{meta.namespace}/{meta.name}")
         if owner is not None:
@@ -125,12 +135,12 @@ class JobReconciler(Reconciler, Generic[T]):
         return keys
 
     def _job_above(self, part: Any) -> Iterable[str]:
-        """The job that it is a part of."""
+        """Return the job of which the object is a part."""
         meta = meta_of(part)
         owner = controller_of(meta)
         return (f"{meta.namespace}/{owner.name}",) if owner is not None and self._kind.is_of(owner) else ()
 
-    # One look at one job.
+    # One reconcile of one job.
 
     async def _reconcile(self, key: str) -> Result:
         job = self._jobs.get(key)
@@ -142,7 +152,7 @@ class JobReconciler(Reconciler, Generic[T]):
             owner = controller_of(workload.metadata)
             if owner is not None and owner.uid == meta.uid and not going:
                 mine.append(workload)
-            else:  # of a job that is gone: its quota is free
+            else:  # its job is gone, so its quota is free
                 await self._writer.let_go(workload)
         if job is None or going or not self._is_ours(job):
             return None
@@ -151,6 +161,8 @@ class JobReconciler(Reconciler, Generic[T]):
         except NestingTooDeepError as error:
             self._writer.tell(job, "Warning", "JobNestingTooDeep", str(error))
             return None
+        except UnseenOwnerError as unseen:  # once the owner is gone, the garbage collector deletes the job
+            return UNSEEN_SECONDS if await self._owners.is_there(unseen) else None
         if ancestor is not None:
             await self._follow_ancestor(job, ancestor[0])
             return None
@@ -166,7 +178,7 @@ class JobReconciler(Reconciler, Generic[T]):
         return self._integration.is_managed(job) and (self._selects is None or self._selects.matches(labels))
 
     async def _follow_ancestor(self, job: T, ancestor: OwnerReference) -> None:
-        """The manager of the job starts it; here it is only seen to that it does not run before its time."""
+        """Stop the job while its ancestor may not run; the job's own manager starts it."""
         if self._integration.is_suspended(job) or self._integration.end(job) is not None:
             return
         if not self._owners.may_run(ancestor, meta_of(job).namespace):
@@ -174,21 +186,35 @@ class JobReconciler(Reconciler, Generic[T]):
             self._writer.tell(job, "Normal", "Suspended", "Kueue managed child job suspended")
 
     async def _leave(self, job: T, mine: Sequence[Workload]) -> None:
-        """The job does not queue any more: what waits for it goes."""
+        """Delete the Workloads of a job that does not queue any more."""
         if self._integration.is_suspended(job) and not self._integration.is_active(job):
             for workload in mine:
                 await self._writer.delete(job, workload)
 
     async def _pair(self, job: T, mine: Sequence[Workload]) -> Result:
-        facts, now = self._observer.facts(job), self._clock.now()
+        now, uid = self._clock.now(), meta_of(job).uid
+        if self._integration.is_told_by_parts:
+            job = self._integration.beside(job, [one for _, parts in self._parts for one in parts.by(_BY_OWNER, uid)])
+        is_readable = True
+        try:
+            facts = self._observer.facts(job)
+        except UnreadableJobError as error:
+            self._writer.tell_of_refusal(job, error)
+            if not mine:
+                return None
+            # The job can still end or be evicted: its Workload says which pods it was started with.
+            is_readable, facts = False, self._observer.facts(job, granted(_holder(mine)))
+        if not facts.podsets and facts.end is None and self._integration.is_told_by_parts:
+            return None  # its controller has not made its parts yet
         facts = replace(facts, composed=bool(self._parts))
         if facts.end is not None or (facts.suspended and not facts.active):
             facts = replace(facts, active=self._runs_on(meta_of(job).uid))
         if facts.prebuilt:
             mine = await self._prebuilt_of(job)
-        mine = in_force(mine)
         try:
             plan = decide(facts, mine, now, self._rules)
+            if not is_readable:
+                plan = replace(plan, start=False)
             await self._carry_out(job, facts, plan, now)
         except (QuantityError, WorkloadRefusedError) as error:
             self._writer.tell_of_refusal(job, error)
@@ -196,11 +222,14 @@ class JobReconciler(Reconciler, Generic[T]):
         return None if plan.wake_at is None else (plan.wake_at - now).total_seconds()
 
     def _runs_on(self, uid: str) -> bool:
-        """Whether jobs that it has made still run: they may be asked to stop only later, and its status comes last."""
+        """Return whether parts of the job still run: they may be stopped late, and the job's status comes last."""
         return any(_runs(one, part) for one, parts in self._parts for part in parts.by(_BY_OWNER, uid))
 
     async def _prebuilt_of(self, job: T) -> list[Workload]:
-        """The Workload that was made for the job: one without an owner becomes the job's, another's is left alone."""
+        """Return the Workload made for the job.
+
+        One without an owner becomes the job's, another owner's is left alone.
+        """
         meta = meta_of(job)
         workload = self._owners.workloads.get(f"{meta.namespace}/{prebuilt_name(meta)}")
         owner = controller_of(workload.metadata) if workload is not None else None
@@ -211,15 +240,17 @@ class JobReconciler(Reconciler, Generic[T]):
     # Writing.
 
     async def _carry_out(self, job: T, facts: ObservedJob, plan: PairingPlan, now: datetime) -> None:
-        # The cache may be behind our own writes. What was injected must not become what the job asks for, and no quota
-        # is given back for a job that has begun to run.
+        # The cache may be behind our own writes. Injected values must not count as requests of the job, and a job that
+        # has begun to run must keep its quota.
         if (plan.create or plan.gives_back) and not await self._is_current(job):
             return
         if plan.stop is not None:
-            await self._steps(job, self._integration.stop(job))
+            await self._steps(job, self._integration.stop(job, plan.stop))
             self._writer.tell(job, "Normal", "Stopped", plan.stop)
         if plan.restore is not None:
             await self._steps(job, self._integration.restore(job, plan.restore.spec.pod_sets))
+        for slice_, status in plan.replaced:
+            await self._writer.finish_slice(slice_, status)
         for unfit in plan.delete:
             await self._writer.delete(job, unfit)
         if plan.lacks_priority:
@@ -248,7 +279,7 @@ class JobReconciler(Reconciler, Generic[T]):
         self._writer.tell(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
     async def _is_current(self, job: T) -> bool:
-        """Whether the job still is as the cache has it; if not, we are called again."""
+        """Return whether the server still has the job as in the cache; if not, a reconcile follows."""
         meta = meta_of(job)
         current = await self._client.find(self._kind, meta.name, meta.namespace)
         return current is not None and meta_of(current).resource_version == meta.resource_version
@@ -263,14 +294,24 @@ class JobReconciler(Reconciler, Generic[T]):
         return await self._client.patch_object(self._kind, job, step.patch, subresource=step.subresource)
 
 
+def _holder(workloads: Sequence[Workload]) -> Workload:
+    """Return the youngest Workload that holds quota, else the first."""
+    return next((one for one in reversed(workloads) if is_true(one.status.conditions, QUOTA_RESERVED)), workloads[0])
+
+
 def _owner_uid(job: Any) -> tuple[str, ...]:
     owner = controller_of(meta_of(job))
     return () if owner is None else (owner.uid,)
 
 
 def _runs(integration: Integration[Any], job: Any) -> bool:
-    """Whether it may have pods. One that is being deleted is there for as long as they are."""
+    """Return whether the job may have pods. A job that is being deleted exists for as long as they do."""
     return integration.end(job) is None and (not integration.is_suspended(job) or integration.is_active(job))
+
+
+def _is_another(old: Any | None, new: Any | None) -> bool:
+    """Return whether the job came, went, or has another spec: a change of status alone does not count."""
+    return old is None or new is None or meta_of(old).generation != meta_of(new).generation
 
 
 def _has_stopped(integration: Integration[Any], old: Any | None, new: Any | None) -> bool:

@@ -1,4 +1,4 @@
-"""What the settings, and annotations of queues and flavors, say about jobs and their Workloads."""
+"""Derives the rules for jobs and their Workloads from the settings, and from annotations of queues and flavors."""
 
 from datetime import timedelta
 
@@ -10,13 +10,13 @@ from muster.runtime.manager import Manager
 
 
 def rules(manager: Manager, configuration: Configuration) -> PairingRules:
-    """The rules, which follow the queues and flavors as they change."""
+    """Return the rules, which follow the queues and flavors as they change."""
     queues, flavors = manager.informer(CLUSTER_QUEUE), manager.informer(RESOURCE_FLAVOR)
     base = configuration.wait_for_pods_ready
     kept = configuration.object_retention_policies.workloads.after_deactivated_by_kueue
 
     def watched(workload: Workload) -> bool:
-        """Whether its pods are waited for until they are ready."""
+        """Return whether the Workload must become ready in time."""
         admission = workload.status.admission
         queue = queues.get(admission.cluster_queue) if admission is not None else None
         assigned = admission.pod_set_assignments if admission is not None else ()

@@ -1,5 +1,6 @@
-"""The controllers of the kinds that queue, by the Configuration: one list for every host of the engine."""
+"""Lists the controllers of the kinds that queue, by the Configuration: one list for every host of the engine."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,13 @@ from muster.controllers.integrations.jobset.gates import JobSetGates
 from muster.controllers.integrations.owners import Owners
 from muster.controllers.integrations.pods.reconciler import PodReconciler
 from muster.controllers.integrations.reconciler import JobReconciler
-from muster.controllers.integrations.table import INTEGRATIONS, chosen
+from muster.controllers.integrations.serving.groups import GROUPS, GroupsReconciler
+from muster.controllers.integrations.serving.kinds import select_serving
+from muster.controllers.integrations.table import INTEGRATIONS, chosen, frameworks_without_effect
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager, Runnable
+
+log = logging.getLogger(__name__)
 
 
 def reconcilers(
@@ -23,15 +28,19 @@ def reconcilers(
     configuration: Configuration,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
 ) -> list[Runnable]:
-    """A controller for each kind that the Configuration names, and what elastic Jobs and plain pods need."""
+    """Return a controller for each kind that the Configuration names, and those for elastic Jobs and plain pods."""
+    for name, why in frameworks_without_effect(configuration).items():
+        log.warning("integrations.frameworks names %s: %s, what is of this kind runs without quota", name, why)
     ours = chosen(integrations, configuration)
     kinds = [one.kind for one in ours]
     owners = Owners(manager, ours, without_queue=configuration.manage_jobs_without_queue_name)
     parts: list[Runnable] = [JobReconciler(manager, one, owners, recorder, configuration) for one in ours]
     if JOB in kinds:
-        parts.append(QuotaGates(manager, owners))
+        parts.append(QuotaGates(manager, owners, configuration))
     if JOB_SET in kinds:
-        parts.append(JobSetGates(manager, owners))
+        parts.append(JobSetGates(manager, owners, configuration))
     if "pod" in configuration.integrations.frameworks:
         parts.append(PodReconciler(manager, recorder, configuration))
+    serve = select_serving(configuration)
+    parts += (GroupsReconciler(manager, one, recorder, configuration) for one in GROUPS if one.serving in serve)
     return parts

@@ -1,4 +1,4 @@
-"""The kinds of jobs that queue: one table for the engine, for admission and for the scheduler."""
+"""Lists the kinds of jobs that queue: one table for the engine, for admission and for the scheduler."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -6,17 +6,31 @@ from typing import Any, Final
 from muster.api.batch import JOB
 from muster.api.config import EMBEDDED, Configuration, frameworks
 from muster.api.jobset import JOB_SET
+from muster.api.kinds import Kind
 from muster.controllers.gangs import GangSource
+from muster.controllers.integrations.external.appwrapper import AppWrapperIntegration
+from muster.controllers.integrations.external.integration import ExternalIntegration
+from muster.controllers.integrations.external.kinds import SHAPES
+from muster.controllers.integrations.external.trainjob import TrainJobIntegration
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
 from muster.controllers.integrations.pods.gang import PodGroupGangs
+from muster.controllers.integrations.serving.kinds import SERVING, select_serving
 from muster.controllers.podgroup.gang import PodGroups
 from muster.jobs.podgroup.record import NATIVE
 
-# Those that come with the engine. The first that knows the gang of a pod has it: a kind stands before those whose jobs
-# it makes.
-INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (JobSetIntegration(), JobIntegration())
+# The integrations that come with the engine. The first with a gang for a pod wins, so a kind stands before the kinds
+# of its parts.
+INTEGRATIONS: Final[tuple[Integration[Any], ...]] = (
+    AppWrapperIntegration(),
+    TrainJobIntegration(),
+    *map(ExternalIntegration, SHAPES),
+    JobSetIntegration(),
+    JobIntegration(),
+)
+
+_EXTERNAL: Final = frozenset(one.name for one in INTEGRATIONS if one.optional)
 
 # Kinds whose pods are gangs whether they queue or not.
 _ALWAYS_GANGS: Final = (JOB_SET, JOB)
@@ -25,7 +39,7 @@ _ALWAYS_GANGS: Final = (JOB_SET, JOB)
 def gang_sources(
     integrations: Sequence[Integration[Any]] = INTEGRATIONS, configuration: Configuration = EMBEDDED
 ) -> list[GangSource[Any]]:
-    """Where gangs come from: PodGroups; JobSets and Jobs, queued or not, and kinds that queue; then pods alone.
+    """Return the sources of gangs: PodGroups; JobSets and Jobs, queued or not, and kinds that queue; then pods alone.
 
     A kind that the Configuration does not name need not be served, so it is not followed.
     """
@@ -35,20 +49,23 @@ def gang_sources(
 
 
 def pod_groups(configuration: Configuration) -> PodGroups:
-    """PodGroups, Kubernetes' own among them if the Configuration has them served."""
+    """Return the PodGroups, Kubernetes' own among them if the Configuration has them served."""
     return PodGroups(native=NATIVE.api_version in configuration.muster.apis)
 
 
 def chosen(integrations: Iterable[Integration[Any]], configuration: Configuration) -> list[Integration[Any]]:
-    """Those that the Configuration names: as a framework of the engine's, or by their kind as one from outside.
+    """Return the integrations that the Configuration names: as a framework, or by their kind as one from outside.
 
-    Raises `ValueError` if a kind has two.
+    A kind of another project with a name in Kueue goes by that name alone: a user who names its kind as one from
+    outside
+    has a controller for it elsewhere. Raises `ValueError` if a kind has two integrations.
     """
     named, from_outside = configuration.integrations.frameworks, outside(configuration)
     found = {
         one.kind.resource: one
         for one in integrations
-        if one.name in named or (one.kind.group, one.kind.version, one.kind.kind) in from_outside
+        if one.name in named
+        or (one.name not in _EXTERNAL and (one.kind.group, one.kind.version, one.kind.kind) in from_outside)
     }
     for one in integrations:
         if found.get(one.kind.resource, one) is not one:
@@ -56,7 +73,32 @@ def chosen(integrations: Iterable[Integration[Any]], configuration: Configuratio
     return list(found.values())
 
 
+def frameworks_without_effect(configuration: Configuration) -> dict[str, str]:
+    """Return by name the frameworks that the Configuration names and nothing here acts on, with the reason."""
+    named = configuration.integrations.frameworks
+    pods = {} if "pod" in named else {one.name: "its pods queue, and the framework pod is not named" for one in SERVING}
+    why = dict.fromkeys(frameworks.UNHANDLED, "Muster has no integration for it") | pods
+    return {name: why[name] for name in named if name in why}
+
+
+def kinds_without_effect(configuration: Configuration) -> list[Kind[Any]]:
+    """Return the kinds of Kueue's frameworks whose objects do not wait, whatever queue they name; pods are left out."""
+    elsewhere, followed = outside(configuration), {one.kind.resource for one in chosen(INTEGRATIONS, configuration)}
+    followed |= {one.kind.resource for one in select_serving(configuration)}
+    others = [Kind(*frameworks.FRAMEWORKS[name], _plural(name), dict) for name in sorted(frameworks.UNHANDLED)]
+    known = [*(one.kind for one in INTEGRATIONS), *(one.kind for one in SERVING), *others]
+    return [
+        kind
+        for kind in known
+        if kind.resource not in followed and (kind.group, kind.version, kind.kind) not in elsewhere
+    ]
+
+
+def _plural(name: str) -> str:
+    return f"{frameworks.FRAMEWORKS[name].kind.lower()}s"
+
+
 def outside(configuration: Configuration) -> frozenset[frameworks.GroupVersionKind]:
-    """The kinds from outside that the Configuration names, whether there is an integration here or elsewhere."""
+    """Return the kinds from outside that the Configuration names, whoever integrates them."""
     names = configuration.integrations.external_frameworks
     return frozenset(kind for name in names if (kind := frameworks.parse(name)) is not None)

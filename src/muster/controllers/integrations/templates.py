@@ -1,4 +1,4 @@
-"""Patches of pod templates: what an admission injects, and how it is taken away again. Pure."""
+"""Makes patches of pod templates: with what an admission injects, and without it again. Pure."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from muster.queueing.jobframework.observed import PodSetInfo
 
 
 def injecting(template: PodTemplateSpec, info: PodSetInfo) -> dict[str, Any]:
-    """A merge patch of a template that gives its pods what is injected."""
+    """Return a merge patch of a template that gives its pods what is injected."""
     borne = tolerations(template.spec.tolerations, info.tolerations)
     patch = _patch(info.labels, info.annotations, info.node_selector, list(borne))
     if info.gates:
@@ -20,12 +20,12 @@ def injecting(template: PodTemplateSpec, info: PodSetInfo) -> dict[str, Any]:
 
 
 def restoring(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[str] = ()) -> dict[str, Any]:
-    """A merge patch of a template that takes away what was injected; labels that are to be kept stay as they are."""
+    """Return a merge patch of a template that removes what was injected; the labels in `keep` stay."""
     kept = {key: value for key, value in now.metadata.labels.items() if key in keep}
     patch = _patch(
-        _replaced(now.metadata.labels, before.metadata.labels | kept),
-        _replaced(now.metadata.annotations, before.metadata.annotations),
-        _replaced(now.spec.node_selector, before.spec.node_selector),
+        _make_map_patch(now.metadata.labels, before.metadata.labels | kept),
+        _make_map_patch(now.metadata.annotations, before.metadata.annotations),
+        _make_map_patch(now.spec.node_selector, before.spec.node_selector),
         list(before.spec.tolerations) or None,
     )
     if now.spec.scheduling_gates != before.spec.scheduling_gates:
@@ -34,20 +34,19 @@ def restoring(now: PodTemplateSpec, before: PodTemplateSpec, keep: Collection[st
 
 
 def is_as(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
-    """Whether they are the same in all that may be injected."""
+    """Return whether two templates are the same in everything that may be injected."""
     return restoring(one, other) == restoring(other, other)
 
 
 def operations(path: str, now: PodTemplateSpec, patch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The JSON patch that does to a template at this path what a merge patch of this module does."""
+    """Return as a JSON patch what a merge patch of this module does to a template at this path."""
     if metadata := patch["metadata"]:
-        written = {field: _merged(getattr(now.metadata, field), change) for field, change in metadata.items()}
+        written = {field: _merge_maps(getattr(now.metadata, field), change) for field, change in metadata.items()}
         yield _put(f"{path}/metadata", msgspec.structs.replace(now.metadata, **written))
     have = msgspec.to_builtins(now.spec)
-    for field, value in patch["spec"].items():
-        if isinstance(value, Mapping):
-            yield _put(f"{path}/spec/{field}", _merged(now.spec.node_selector, value))
-        elif value:
+    for field, change in patch["spec"].items():
+        value = _merge_maps(now.spec.node_selector, change) if isinstance(change, Mapping) else change
+        if value:
             yield _put(f"{path}/spec/{field}", value)
         elif field in have:
             yield {"op": "remove", "path": f"{path}/spec/{field}"}
@@ -57,12 +56,12 @@ def _put(path: str, value: Any) -> dict[str, Any]:
     return {"op": "add", "path": path, "value": value}
 
 
-def _merged(now: Mapping[str, str], change: Mapping[str, str | None]) -> dict[str, str]:
+def _merge_maps(now: Mapping[str, str], change: Mapping[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in {**now, **change}.items() if value is not None}
 
 
 def _gated(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodSchedulingGate]:
-    """Its gates, and more; each once."""
+    """Return the template's gates, and more; each once."""
     names = dict.fromkeys((*(gate.name for gate in template.spec.scheduling_gates), *more))
     return [PodSchedulingGate(name=name) for name in names]
 
@@ -70,14 +69,14 @@ def _gated(template: PodTemplateSpec, more: tuple[str, ...]) -> list[PodScheduli
 def _patch(
     labels: Mapping[str, Any], annotations: Mapping[str, Any], node_selector: Mapping[str, Any], borne: Any
 ) -> dict[str, Any]:
-    """Of the parts that may change while a job is suspended; only of those that do."""
+    """Return the patch of those parts that change, of the parts that may change while a job is suspended."""
     metadata = {"labels": labels, "annotations": annotations}
     patch: dict[str, Any] = {"metadata": {part: change for part, change in metadata.items() if change}}
     patch["spec"] = {"tolerations": borne} | ({"nodeSelector": node_selector} if node_selector else {})
     return patch
 
 
-def _replaced(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str | None]:
-    """A merge patch that makes one map the other."""
+def _make_map_patch(now: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str | None]:
+    """Return a merge patch that turns one map into the other."""
     gone: dict[str, str | None] = {key: None for key in now if key not in before}
     return gone | {key: value for key, value in before.items() if now.get(key) != value}

@@ -1,4 +1,4 @@
-"""Writes about the Workloads of jobs, and tells of them; each only if the Workload is as it was decided on."""
+"""Writes the Workloads of jobs, and events about them; each write only if the Workload is as it was decided on."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +25,7 @@ from muster.controllers.integrations.notes import of_checks, of_update
 from muster.controllers.waits import CreationWaits
 from muster.queueing.conditions import put, stamped
 from muster.queueing.convert import CREATED_ANNOTATION
+from muster.queueing.elastic.growth import resizing
 from muster.queueing.jobframework.names import workload_name
 from muster.queueing.jobframework.observed import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan
@@ -38,13 +39,13 @@ _LONGEST_LABEL = 63
 
 
 class WorkloadRefusedError(Exception):
-    """The server takes no such Workload, and will not until the job is another."""
+    """A Workload that the server refuses, as long as the job stays the same."""
 
 
 class Workloads:
-    """Creates, changes and deletes. Raises `ApiError` where a method does not say otherwise.
+    """The writer of jobs' Workloads. Raises `ApiError` where a method does not say otherwise.
 
-    To create a Workload, or change its spec, raises `WorkloadRefusedError` as well.
+    Creating a Workload, or changing its spec, may raise `WorkloadRefusedError` as well.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Workloads:
         self._waits = waits
 
     async def carry_out(self, job: Any, facts: ObservedJob, plan: PairingPlan, workload: Workload) -> Workload:
-        """Make the job's Workload what the plan says: its spec, its status, its end."""
+        """Write the job's Workload as planned: its spec, its status, its end."""
         if plan.update is not None or plan.annotations:
             old, workload = workload, await self._update(workload, plan.update, plan.annotations)
             if note := of_update(old, workload):
@@ -80,9 +81,11 @@ class Workloads:
         return workload
 
     async def create(self, job: Any, facts: ObservedJob, group: str = "", members: Sequence[ObjectMeta] = ()) -> None:
-        """Make a Workload for a job, unless there is one of that name, which the cache will show, or which is going.
+        """Create a Workload for a job, unless one of that name exists.
 
-        group: the name of a job that is several objects, which own the Workload together.
+        An existing one will show in the cache, or is being deleted. group: the name of a job that is several objects,
+        which own
+        the Workload together.
         """
         meta = meta_of(job)
         labels = copied_labels(members if group else (meta,), self._labels_to_copy)
@@ -108,7 +111,7 @@ class Workloads:
         try:
             with ignoring("AlreadyExists"), _refusable():
                 workload = await self._client.create(WORKLOAD, workload)
-                self._waits.created(meta, workload.metadata)
+                self._waits.created(meta, workload)
                 self.tell(job, "Normal", "CreatedWorkload", f"Created Workload: {key_of(workload)}")
         except ApiError as error:
             self.tell_of_refusal(job, error)
@@ -117,7 +120,7 @@ class Workloads:
     async def _update(
         self, workload: Workload, spec: WorkloadSpec | None, annotations: Mapping[str, str | None]
     ) -> Workload:
-        if spec is not None and (sizes := _resizing(workload.spec, spec)):
+        if spec is not None and (sizes := resizing(workload.spec, spec)):
             with _refusable():
                 workload = await self._client.edit_object(WORKLOAD, workload, sizes)
             if not annotations:
@@ -130,37 +133,52 @@ class Workloads:
             return await self._client.patch_object(WORKLOAD, workload, patch)
 
     async def set_status(self, workload: Workload, status: WorkloadStatus) -> Workload:
-        """Make its status this; what is new says for which generation of the Workload it was found."""
+        """Store this status; new conditions get the Workload's generation."""
         conditions = stamped(workload.status.conditions, status.conditions, workload.metadata.generation)
         patch = merge_patch(msgspec.structs.replace(status, conditions=conditions), workload.status)
         return await self._client.patch_object(WORKLOAD, workload, {"status": patch}, subresource="status")
 
     async def fail_to_start(self, workload: Workload, error: InjectionError, now: datetime) -> None:
-        """Nothing can be injected into the job as its Workload says: it ends."""
+        """End a Workload that asks to inject contradicting values into the job."""
         conditions = put(workload.status.conditions, FINISHED, True, FAILED_TO_START, str(error), now)
         await self.set_status(workload, msgspec.structs.replace(workload.status, conditions=conditions))
 
+    async def finish_slice(self, workload: Workload, status: WorkloadStatus) -> None:
+        """Mark a slice as replaced, and remove its finalizer; a slice that is gone is fine."""
+        with ignoring("NotFound"):
+            await self.let_go(await self.set_status(workload, status))
+
     async def adopt(self, workload: Workload, meta: ObjectMeta) -> Workload:
-        """Make a Workload without an owner the job's."""
+        """Make the job the owner of a Workload without one."""
         owners = [*workload.metadata.owner_references, self._reference(meta)]
         patch = {"metadata": {"ownerReferences": owners, "labels": _uid_label(meta)}}
         return await self._client.patch_object(WORKLOAD, workload, patch)
 
     async def join(self, workload: Workload, members: Sequence[ObjectMeta]) -> Workload:
-        """More objects own the Workload of a group."""
+        """Add owners to the Workload of a group."""
         owners = [*workload.metadata.owner_references, *self._members(members)]
         return await self._client.patch_object(WORKLOAD, workload, {"metadata": {"ownerReferences": owners}})
 
     async def delete(self, job: Any, workload: Workload) -> None:
-        """Delete one that does not fit the job, without waiting for us; one that is gone is fine."""
+        """Delete a Workload that does not fit the job, without our finalizer; one that is gone is fine."""
         await self.let_go(workload)
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
                 await self._client.delete_object(WORKLOAD, workload)
         self.tell(job, "Normal", "DeletedWorkload", f"Deleted not matching Workload: {key_of(workload)}")
 
+    async def retire(self, job: Any, workload: Workload) -> None:
+        """Delete a Workload whose pods are to end; it holds its quota until they have."""
+        if workload.metadata.deletion_timestamp is None:
+            with ignoring("NotFound"):
+                await self._client.delete_object(WORKLOAD, workload)
+            self.tell(job, "Normal", "DeletedWorkload", f"Deleted Workload: {key_of(workload)}")
+
     async def let_go(self, workload: Workload) -> None:
-        """Remove our finalizer; one that is gone is fine. What may run in another cluster is removed there first."""
+        """Remove our finalizer, unless copies in other clusters must be removed first.
+
+        A Workload that is gone is fine.
+        """
         finalizers = workload.metadata.finalizers
         if RESOURCE_IN_USE_FINALIZER not in finalizers or home_of(workload.metadata):
             return
@@ -169,57 +187,34 @@ class Workloads:
             await self._client.patch_object(WORKLOAD, workload, {"metadata": {"finalizers": kept or None}})
 
     def tell(self, job: Any, type: EventType, reason: str, message: str) -> None:
-        """An event about the job."""
+        """Record an event about the job."""
         self._recorder.event(reference(self._kind, job), type, reason, message)
 
     def tell_of_refusal(self, job: Any, error: Exception) -> None:
-        """The job has no Workload, or none that says what the job asks for now."""
+        """Record that the job has no Workload, or none that fits what the job asks for now."""
         self.tell(job, "Warning", ERR_WORKLOAD_COMPOSE, str(error))
 
     def tell_of_missing_class(self, job: Any, facts: ObservedJob) -> None:
-        """There is no such priority class as the job names."""
+        """Record that the priority class that the job names does not exist."""
         if (named := facts.priority_class) is not None:
             self.tell(job, "Warning", f"{named.kind}NotFound", f'{named.kind} "{named.name}" not found')
 
     def _members(self, members: Sequence[ObjectMeta]) -> tuple[OwnerReference, ...]:
         kind = self._kind
-        return tuple(
-            OwnerReference(api_version=kind.api_version, kind=kind.kind, name=meta.name, uid=meta.uid)
-            for meta in members
-        )
+        return tuple(kind.refer_to_owner(meta) for meta in members)
 
     def _reference(self, meta: ObjectMeta) -> OwnerReference:
-        return OwnerReference(
-            api_version=self._kind.api_version,
-            kind=self._kind.kind,
-            name=meta.name,
-            uid=meta.uid,
-            controller=True,
-            block_owner_deletion=True,
-        )
+        return self._kind.refer_to_controller(meta)
 
 
 def copied_labels(metas: Sequence[ObjectMeta], keys: Sequence[str]) -> dict[str, str] | None:
-    """The labels with these keys, whichever object has them; None if two of them say different things."""
+    """Return the labels with these keys, whichever object has them; None if two objects have different values."""
     found: dict[str, str] = {}
     for meta in metas:
         for key in keys:
             if key in meta.labels and found.setdefault(key, meta.labels[key]) != meta.labels[key]:
                 return None
     return found
-
-
-def _resizing(old: WorkloadSpec, new: WorkloadSpec) -> list[dict[str, Any]]:
-    """A JSON patch, where podsets differ in their counts alone: what templates have that is not known here stays."""
-    counts = {podset.name: podset.count for podset in new.pod_sets}
-    sized = tuple(msgspec.structs.replace(one, count=counts.get(one.name, one.count)) for one in old.pod_sets)
-    if msgspec.structs.replace(old, pod_sets=sized) != new:
-        return []
-    return [
-        {"op": "add", "path": f"/spec/podSets/{position}/count", "value": now.count}
-        for position, (was, now) in enumerate(zip(old.pod_sets, sized, strict=True))
-        if was.count != now.count
-    ]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The Job controller: makes pods for Jobs and counts them. `muster.jobs` decides; here it is observed and written."""
+"""Runs the Job controller: makes pods for Jobs and counts them; `muster.jobs` decides, this observes and writes."""
 
 from muster.controllers.job.controller import JobController
 

@@ -1,7 +1,7 @@
-"""Which pods are a Job's, by owner reference and selector; and which finalizers no controller will remove any more.
+"""Finds a Job's pods, by owner reference and selector, and the finalizers that no controller will remove any more.
 
 A pod belongs to the Job that its controller reference names by UID. A pod without a controller that matches the
-selector of a living Job is adopted; one that stops matching is let go. A pod that still has the tracking finalizer
+selector of a living Job is adopted; a pod that stops matching is released. A pod that still has the tracking finalizer
 while its Job is gone or has ended is an orphan: the finalizer must go, or the pod could never be deleted.
 """
 
@@ -22,30 +22,30 @@ MANUAL = "job-manual-selector"  # Jobs with a selector of the user's, by namespa
 
 
 def by_controller(pod: Pod) -> tuple[str, ...]:
-    """For the index BY_CONTROLLER."""
+    """Return a pod's values in the index BY_CONTROLLER."""
     owner = job_reference(pod)
     return (owner.uid,) if owner else ()
 
 
 def uncontrolled(pod: Pod) -> tuple[str, ...]:
-    """For the index UNCONTROLLED."""
+    """Return a pod's values in the index UNCONTROLLED."""
     if controller_of(pod.metadata) is not None:
         return ()
     return _namespace(pod), _label(pod.metadata.namespace, pod.metadata.labels.get(CONTROLLER_UID_LABEL, ""))
 
 
 def by_uid(job: Job) -> tuple[str, ...]:
-    """For the index BY_UID."""
+    """Return a Job's values in the index BY_UID."""
     return (job.metadata.uid,)
 
 
 def manual(job: Job) -> tuple[str, ...]:
-    """For the index MANUAL."""
+    """Return a Job's values in the index MANUAL."""
     return (job.metadata.namespace,) if job.spec.manual_selector else ()
 
 
 def matcher(job: Job) -> LabelMatcher | None:
-    """The Job's selector; None if it says nothing that we understand, then no pod changes hands."""
+    """Return the Job's selector; None if it is empty or not understood: then no pod changes owners."""
     try:
         return label_matcher(job.spec.selector) if job.spec.selector is not None else None
     except SelectorError:
@@ -53,7 +53,7 @@ def matcher(job: Job) -> LabelMatcher | None:
 
 
 def strangers(job: Job, pods: Sequence[Pod]) -> list[Pod]:
-    """Those of the Job's pods that no longer match its selector."""
+    """Return the Job's pods that no longer match its selector."""
     selects = matcher(job)
     if selects is None or job.metadata.deletion_timestamp is not None:
         return []
@@ -61,7 +61,7 @@ def strangers(job: Job, pods: Sequence[Pod]) -> list[Pod]:
 
 
 def foundlings(job: Job, pods: Informer[Pod]) -> list[Pod]:
-    """Pods without a controller that the Job may adopt."""
+    """Return the pods without a controller that the Job may adopt."""
     selects = matcher(job)
     if selects is None or job.metadata.deletion_timestamp is not None:
         return []
@@ -75,7 +75,7 @@ def foundlings(job: Job, pods: Informer[Pod]) -> list[Pod]:
 
 
 def adopters(pod: Pod, jobs: Informer[Job]) -> Iterator[Job]:
-    """Jobs whose selector matches a pod without a controller."""
+    """Yield the Jobs whose selector matches a pod without a controller."""
     labels, namespace = pod.metadata.labels, pod.metadata.namespace
     for job in (*jobs.by(BY_UID, labels.get(CONTROLLER_UID_LABEL, "")), *jobs.by(MANUAL, namespace)):
         selects = matcher(job)
@@ -84,7 +84,7 @@ def adopters(pod: Pod, jobs: Informer[Job]) -> Iterator[Job]:
 
 
 def is_tracked(pod: Pod) -> bool:
-    """Whether the pod has the tracking finalizer."""
+    """Return whether the pod has the tracking finalizer."""
     return TRACKING_FINALIZER in pod.metadata.finalizers
 
 

@@ -1,20 +1,20 @@
-"""The shell of the Job algorithm: caches in, `muster.jobs.job.decide`, writes out.
+"""Runs the Job algorithm on a cluster: caches in, `muster.jobs.job.decide`, writes out.
 
-A Job is looked at when it or its pods change, but not before the caches show what we wrote ourselves. Events of a
-big Job are gathered for a moment, so that a look at all its pods is paid for by many of them; a small Job is looked
-at as soon as something ends. All memory here is a cache: a controller that starts anew goes on where the last one
-was killed, between whichever writes that was.
+A Job is reconciled when it or its pods change, but not before the caches show our own writes. Events of a big Job are
+gathered for a moment, so that many of them share one pass over all its pods; a small Job is reconciled as soon as a pod
+ends. All memory here is a cache: a new controller goes on where the last one was killed, between whichever writes.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 from msgspec import Struct, field
 
 from muster.api.batch import JOB, JOB_CONTROLLER_NAME, TRACKING_FINALIZER, UNTRACK, Job, JobStatus
-from muster.api.core import POD, Pod
+from muster.api.core import NAMESPACE, POD, Namespace, Pod
 from muster.api.meta import OwnerReference, controller_of
 from muster.api.pods import is_finished, job_reference
 from muster.api.status import ApiError
@@ -26,12 +26,11 @@ from muster.jobs.job.backoff import Backoff
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.decide import decide
 from muster.jobs.job.plan import JobPlan, Outcome
-from muster.jobs.job.pods import owner_reference
 from muster.jobs.job.terms import managed_by
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, revision_of
+from muster.runtime.objects import BY_NAMESPACE, by_namespace, family_of, key_of, revision_of
 from muster.runtime.ownwrites import Expectations
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import TransportError
@@ -39,9 +38,9 @@ from muster.runtime.writes import Refusal, is_unsure
 
 WORKERS = 16
 
-# How long the events of a Job are gathered: by its number of pods, so that looks cost at most a few percent of the
-# time, and never longer than upstream does. What only shows (running, ready) can wait a little more. Those that have
-# ended cost less to look at, and a long sweep has many of them: the next of its trials is not to wait for that.
+# How long the events of a Job are gathered: by its number of pods, so that reconciles cost at most a few percent of the
+# time, and never longer than upstream does. Mere display (running, ready) can wait a little more. Ended pods cost less
+# to read, and a long sweep has many of them: its next trial must not wait for them.
 GATHER_SECONDS_PER_POD = 0.0002
 GATHER_SECONDS_PER_ENDED = 0.00003
 GATHER_SECONDS_MOST = 1.0
@@ -52,19 +51,22 @@ STALE_SECONDS = 5.0
 
 
 class _Memory(Struct):
-    """What is remembered of a Job between two looks; all of it can be lost."""
+    """The memory of a Job between two reconciles; all of it can be lost."""
 
     uid: str
     gather: float = 0.0  # for how many seconds its events are gathered
     waits: bool = False  # for the caches
-    storing: bool = False  # a status, whose event may come before its answer
-    unsure: bool = False  # whether there are pods of ours that no answer told of
+    storing: bool = False  # a status write is under way, whose event may come before its answer
+    unsure: bool = False  # whether there may be pods of ours whose creation was not answered
     backoff: Backoff | None = None
     expected: Expectations = field(default_factory=Expectations)
 
 
 class JobController(Reconciler):
-    """Runs under a `Manager`. Reconciles the Jobs whose `managedBy` is `manages` (absent names the built-in one)."""
+    """A part that runs under a `Manager` and reconciles the Jobs whose `managedBy` is `manages`.
+
+    By default these are the Jobs of the built-in controller, which an absent `managedBy` names.
+    """
 
     name = "job-controller"
 
@@ -75,18 +77,23 @@ class JobController(Reconciler):
         *,
         manages: str = JOB_CONTROLLER_NAME,
     ) -> None:
-        super().__init__(manager, workers=WORKERS)
+        super().__init__(manager, workers=WORKERS, lane=lambda key: family_of(key, self._jobs.get(key)))
         self._manages = manages
         self._metrics = JobMetrics(manager.registry)
         self._writer = Writer(manager.client, recorder)
         self._memories: dict[str, _Memory] = {}
-        self._jobs = manager.informer(JOB, indexes={claims.BY_UID: claims.by_uid, claims.MANUAL: claims.manual})
+        self._jobs = manager.informer(
+            JOB,
+            indexes={claims.BY_UID: claims.by_uid, claims.MANUAL: claims.manual, BY_NAMESPACE: by_namespace},
+        )
+        self._namespaces = manager.informer(NAMESPACE)
         self._pods = manager.informer(
             POD, indexes={claims.BY_CONTROLLER: claims.by_controller, claims.UNCONTROLLED: claims.uncontrolled}
         )
         self._orphans = Orphans(manager, self._jobs, self._pods, self._writer, f"{self.name}-orphans", manages)
         self._jobs.on_change(self._job_changed)
         self._pods.on_change(self._pod_changed)
+        self._namespaces.on_change(self._namespace_changed)
 
     async def run(self) -> None:
         """Reconcile until `stop`."""
@@ -95,11 +102,11 @@ class JobController(Reconciler):
             group.create_task(self._orphans.controller.run())
 
     async def stop(self) -> None:
-        """Finish what is being written."""
+        """Finish the writes under way."""
         await super().stop()
         await self._orphans.controller.stop()
 
-    # What happens in the cluster.
+    # Events to keys.
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
         job = new if new is not None else old
@@ -117,7 +124,7 @@ class JobController(Reconciler):
             self._wake_if_seen(key, memory, new)
         elif memory is None or not (memory.storing or revision_of(new) == memory.expected.owner):
             self._controller.queue.add_after(key, SHOW_SECONDS)
-        # Else it is the status that we wrote: the decision that it came from has seen to the rest.
+        # Otherwise this is our own status write, whose decision has done the rest.
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         pod = new if new is not None else old
@@ -134,6 +141,12 @@ class JobController(Reconciler):
         before = job_reference(old) if old is not None else None
         if before is not None and (owner is None or before.uid != owner.uid):
             self._controller.queue.add(f"{pod.metadata.namespace}/{before.name}")
+
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        if _is_closing(new) and not _is_closing(old):
+            assert new is not None
+            for job in self._jobs.by(BY_NAMESPACE, new.metadata.name):
+                self._controller.queue.add(key_of(job))
 
     def _pod_of_job_changed(self, owner: OwnerReference, pod: Pod, new: Pod | None) -> None:
         key = f"{pod.metadata.namespace}/{owner.name}"
@@ -185,26 +198,31 @@ class JobController(Reconciler):
                 failed = False
                 return 0.0
             now = self._clock.now()
-            plan = decide(job, pods, now=now, backoff=memory.backoff)
-            await self._perform(job, pods, plan, now, memory)
+            closing = _is_closing(self._namespaces.get(job.metadata.namespace))
+            decision = partial(decide, job, pods, now=now, backoff=memory.backoff, closing=closing)
+            plan = decision()
+            await self._perform(job, plan, decision, memory)
             failed = False
         finally:
             self._metrics.synced(job, plan, failed=failed, seconds=self._clock.monotonic() - started)
         return _look_again(plan, self._clock.now())
 
     async def _ask_for_pods(self, job: Job, memory: _Memory) -> None:
-        """After an answer that was lost: the cache has to show what the server has, or pods would be created twice."""
+        """List the pods after a lost answer.
+
+        The cache must show what the server has, or pods would be created twice.
+        """
         if (selects := claims.matcher(job)) is not None:
             for pod in (await self._client.list(POD, job.metadata.namespace, labels=str(selects))).items:
                 memory.expected.wrote(pod)
         memory.unsure = False
 
     async def _claim(self, job: Job, pods: Sequence[Pod], memory: _Memory) -> bool:
-        """Adopt pods and let pods go; whether there was anything to do."""
+        """Adopt and release pods; return whether there was anything to do."""
         leaving = claims.strangers(job, pods)
         coming = claims.foundlings(job, self._pods)
         if coming:
-            # The cache may not know yet that the Job is going.
+            # The cache may not show the Job's deletion yet.
             fresh = await self._client.get(JOB, job.metadata.name, job.metadata.namespace)
             if fresh.metadata.uid != job.metadata.uid or fresh.metadata.deletion_timestamp is not None:
                 coming = []
@@ -212,7 +230,7 @@ class JobController(Reconciler):
             return False
         let_go = {"ownerReferences": [{"$patch": "delete", "uid": job.metadata.uid}]} | UNTRACK
         adopt = {
-            "ownerReferences": [msgspec.to_builtins(owner_reference(job))],
+            "ownerReferences": [msgspec.to_builtins(JOB.refer_to_controller(job.metadata))],
             "finalizers": [TRACKING_FINALIZER],
         }
         errors = await self._writer.change(leaving, let_go, memory.expected)
@@ -221,13 +239,16 @@ class JobController(Reconciler):
             raise errors[0]
         return True
 
-    async def _perform(self, job: Job, pods: Sequence[Pod], plan: JobPlan, now: datetime, memory: _Memory) -> None:
-        """Write the plan. Raises the first error once all that can be written is."""
+    async def _perform(self, job: Job, plan: JobPlan, decision: Callable[..., JobPlan], memory: _Memory) -> None:
+        """Write the plan. Raises the first error once everything that can be written is.
+
+        decision: decides the same once more, given the `outcome` of the plan's work on pods.
+        """
         errors: list[Refusal] = []
         if plan.delete or plan.create:
             outcome, errors = await self._change_pods(job, plan, memory)
             if outcome != plan.all_done:
-                plan = decide(job, pods, now=now, backoff=memory.backoff, outcome=outcome)
+                plan = decision(outcome=outcome)
         if plan.status != job.status:
             await self._store(job, plan.status, memory)
             self._metrics.stored(job, plan.status)
@@ -246,7 +267,7 @@ class JobController(Reconciler):
             await self._writer.store(job, status, memory.expected)
         except (ApiError, TransportError) as error:
             if is_unsure(error):
-                # The status may hold failures by now that our record has not: they are read anew from the pods.
+                # The status may hold failures that our record lacks: the record is read again from the pods.
                 memory.backoff = None
             raise
         finally:
@@ -267,8 +288,12 @@ class JobController(Reconciler):
 
 
 def _wish(job: Job) -> tuple[int, bool]:
-    """Changes when a user wants something else of the Job."""
+    """Return a value that changes when a user changes what the Job should do."""
     return job.metadata.generation, job.metadata.deletion_timestamp is None
+
+
+def _is_closing(namespace: Namespace | None) -> bool:
+    return namespace is not None and namespace.metadata.deletion_timestamp is not None
 
 
 def _look_again(plan: JobPlan, now: datetime) -> Result:

@@ -1,4 +1,4 @@
-"""The Job controller's numbers, named as upstream names them."""
+"""Counts for the Job controller, under upstream's metric names."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _SYNC_BUCKETS = tuple(0.004 * 2**power for power in range(15))
 
 
 class JobMetrics:
-    """What the controller counts."""
+    """The metrics of the controller."""
 
     def __init__(self, registry: Registry) -> None:
         by_sync = ("completion_mode", "result", "action")
@@ -63,7 +63,7 @@ class JobMetrics:
         )
 
     def synced(self, job: Job, plan: JobPlan | None, *, failed: bool, seconds: float) -> None:
-        """One look at a Job, with what was to be done."""
+        """Count one reconcile of a Job, with its plan."""
         action = "reconciling" if plan is None else "tracking"
         if plan is not None and (plan.create or plan.delete):
             action = "pods_created" if plan.create else "pods_deleted"
@@ -72,7 +72,7 @@ class JobMetrics:
         self._seconds.labels(*labels).observe(seconds)
 
     def stored(self, job: Job, status: JobStatus) -> None:
-        """A new status was stored in place of the Job's."""
+        """Count a new status that replaced the Job's."""
         mode = completion_mode(job)
         self._pods.labels(mode, "failed").inc(max(0, status.failed - job.status.failed))
         if mode != INDEXED:
@@ -84,12 +84,15 @@ class JobMetrics:
                 self._jobs.labels(mode, result, end.reason).inc()
 
     def judged(self, actions: Iterable[str]) -> None:
-        """The podFailurePolicy's actions on failed pods, none of which will be looked at again."""
+        """Count the podFailurePolicy's actions on failed pods, none of which will be judged again."""
         for action, count in Counter(actions).items():
             self._judged.labels(action).inc(count)
 
     def _indexes_finished(self, job: Job, status: JobStatus, mode: str) -> None:
-        """Compared within the present range: an index that left it with a smaller size is no negative success."""
+        """Count finished indexes within the present range.
+
+        An index that a smaller size removed is no negative success.
+        """
         terms = Terms.of(job)
         limit = terms.completions or 0
         new = len(Indexes.parse(status.completed_indexes, limit)) - len(
@@ -104,7 +107,7 @@ class JobMetrics:
         self._indexes.labels("failed", backoff_limit).inc(max(0, failed))
 
     def pods_created(self, job: Job, plan: JobPlan, created: int, refused: int) -> None:
-        """The plan's pods were created, but for those that were refused."""
+        """Count the plan's created pods, and those that the server refused."""
         status, uncounted = plan.status, plan.status.uncounted_terminated_pods
         failed = status.failed or (uncounted and uncounted.failed) or any(pod.failures for pod in plan.create)
         reason = "new"
@@ -117,20 +120,20 @@ class JobMetrics:
                 self._created.labels(reason, result).inc(count)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod changed, of whatever owner."""
+        """Count a change of a pod, of whatever owner."""
         before, after = _is_held(old), _is_held(new)
         if before != after:
             self._tracked.labels("add" if after else "delete").inc()
 
     def managed_elsewhere(self, controller: str) -> None:
-        """A new Job names another controller."""
+        """Count a new Job that names another controller."""
         self._elsewhere.labels(controller).inc()
 
     def put_off(self) -> None:
-        """A Job was not looked at because the caches are behind."""
+        """Count a reconcile that was delayed because the caches are behind."""
         self._stale.inc()
 
 
 def _is_held(pod: Pod | None) -> bool:
-    """Whether it has ended and still waits to be counted, or to be let go."""
+    """Return whether the pod has ended and still waits to be counted, or to be released."""
     return pod is not None and is_tracked(pod) and is_finished(pod)

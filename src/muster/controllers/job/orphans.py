@@ -1,7 +1,8 @@
 """Removes the tracking finalizer from pods that no Job will ever count.
 
 Such a pod could never be deleted. A pod is an orphan when its Job is gone or has ended, or when it lost its owner
-reference and no Job adopts it. A Job that our cache does not know may be too new for it: the server is asked.
+reference and no Job adopts it. A Job that our cache does not have may be too new for it: the controller asks the
+server.
 """
 
 from muster.api.batch import JOB, UNTRACK, Job
@@ -20,15 +21,15 @@ from muster.runtime.ownwrites import Expectations
 
 WORKERS = 16
 
-# UIDs of Jobs that we saw deleted, so that not every pod of theirs asks the server; the oldest are forgotten.
+# The number of remembered UIDs of deleted Jobs, which save a request for each of their pods; the oldest are forgotten.
 _REMEMBERED = 10_000
 
-# When to look again at a pod whose Job exists but is not in the cache yet.
+# The retry of a pod whose Job exists but is not in the cache yet.
 _UNKNOWN_JOB_SECONDS = 1.0
 
 
 class Orphans:
-    """The part of the Job controller that lets orphaned pods go; keys are those of pods."""
+    """The part of the Job controller that releases orphaned pods; keys are those of pods."""
 
     def __init__(
         self, manager: Manager, jobs: Informer[Job], pods: Informer[Pod], writer: Writer, name: str, manages: str
@@ -42,7 +43,7 @@ class Orphans:
         self.controller = Controller(name, self._reconcile, manager.clock, manager.random, workers=WORKERS)
 
     def job_ended(self, job: Job, *, deleted: bool) -> None:
-        """The Job has ended or is gone: none of its pods should still be tracked."""
+        """Queue the pods of a Job that has ended or is gone: none of them should still be tracked."""
         uid = job.metadata.uid
         if deleted:
             self._deleted[uid] = None
@@ -52,7 +53,7 @@ class Orphans:
             self.pod_changed(pod)
 
     def pod_changed(self, pod: Pod) -> None:
-        """Look at the pod later if it might be an orphan."""
+        """Queue the pod for later if it might be an orphan."""
         if not claims.is_tracked(pod):
             return
         job = self._job_of(pod)

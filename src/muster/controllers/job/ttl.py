@@ -12,7 +12,7 @@ WORKERS = 5
 
 
 class TtlController(Reconciler):
-    """Runs under a `Manager`. Whichever controller managed the Job, its owner asked for it to go."""
+    """A part that runs under a `Manager`. It deletes Jobs of every controller, since their owners asked for it."""
 
     name = "ttl-after-finished"
 
@@ -43,7 +43,7 @@ class TtlController(Reconciler):
         return None
 
     def _seconds_left(self, job: Job | None) -> float | None:
-        """How long the Job still stays; None if it does not expire."""
+        """Return how long the Job still stays; None if it does not expire."""
         moment = expiry(job) if job is not None else None
         return None if moment is None else max(0.0, (moment - self._clock.now()).total_seconds())
 

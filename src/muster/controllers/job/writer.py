@@ -1,6 +1,6 @@
-"""Writes a plan: pods first, then the status, then the finalizers. Reports what came true; decides nothing.
+"""Writes a plan: pods first, then the status, then the finalizers. Reports the outcome; decides nothing.
 
-One writer serves all Jobs and bounds what is under way together. Whatever the server answers about one pod, the
+One writer serves all Jobs and limits the writes under way together. Whatever the server answers about one pod, the
 others go on; errors are collected, and the caller fails with the first of them once everything else is written.
 """
 
@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from muster.api.batch import JOB, TRACKING_FINALIZER, UNTRACK, Job, JobStatus
 from muster.api.core import POD, Pod
+from muster.api.ours.interruptions import SUSPENDED_ANNOTATION
 from muster.api.status import ApiError
 from muster.jobs.job.plan import Creation, Deletion, Outcome
 from muster.jobs.job.pods import PodTemplate
@@ -25,19 +26,19 @@ from muster.runtime.writes import Refusal, Writes
 
 # Requests under way together, over all Jobs: enough to fill the server's group commits.
 AT_ONCE = 256
-# Pods of one Job that are told one by one in events; of further ones only the number is said.
+# The number of pods of one Job with an event each; further pods are only counted in one event.
 _TOLD = 10
 
 
 class Report(Struct):
-    """What came of the work on pods."""
+    """The outcome of the work on pods."""
 
     outcome: Outcome
     errors: list[Refusal] = field(default_factory=list)
 
 
 class Writer:
-    """Performs plans."""
+    """The writer of all Jobs' plans."""
 
     def __init__(self, client: Client, recorder: Recorder) -> None:
         self._client = client
@@ -45,7 +46,7 @@ class Writer:
         self._writes = Writes(AT_ONCE)
 
     def note(self, job: Job, type: EventType, reason: str, message: str) -> None:
-        """Tell people about the Job."""
+        """Record an event about the Job."""
         self._recorder.event(reference(JOB, job), type, reason, message)
 
     async def create(self, job: Job, creations: Sequence[Creation], expected: Expectations) -> Report:
@@ -67,7 +68,7 @@ class Writer:
                     errors.append(answer)
             start, size = start + size, size * 2
         self._tell(job, "SuccessfulCreate", "Created", created)
-        # Of a namespace that goes, all pods go: nothing to report, and no use in trying again.
+        # A terminating namespace deletes all pods: there is nothing to report, and a retry is useless.
         errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
         if errors:
             self.note(job, "Warning", "FailedCreate", f"Error creating: {errors[0]}")
@@ -76,13 +77,16 @@ class Writer:
     async def delete(self, job: Job, deletions: Sequence[Deletion], expected: Expectations) -> Report:
         """Delete pods; surplus ones lose their finalizer first, so that they never count.
 
-        Not those that have changed since they were looked at: they may have succeeded.
+        A pod that has changed since the decision is not deleted: it may have succeeded.
         """
 
         async def delete(deletion: Deletion) -> Pod:
             pod = deletion.pod
             if deletion.untrack:
                 await self._untrack(pod, expected, lock=True)
+            elif deletion.suspended:
+                mark = {"annotations": {SUSPENDED_ANNOTATION: pod.metadata.uid}}
+                await self._patch(pod, mark, expected, lock=True)
             await self._delete(pod, expected)
             expected.going.add(pod.metadata.uid)
             return pod
@@ -100,12 +104,12 @@ class Writer:
         return Report(Outcome(0, frozenset(undeleted)), errors)
 
     async def store(self, job: Job, status: JobStatus, expected: Expectations) -> None:
-        """Store the fields of the status that changed. Raises `ApiError` (Conflict) if the Job is another by now."""
+        """Store the changed fields of the status. Raises `ApiError` (Conflict) if the Job has changed meanwhile."""
         patch = {"status": difference(job.status, status)}
         expected.wrote_owner(await self._client.patch_object(JOB, job, patch, subresource="status"))
 
     async def release(self, pods: Iterable[Pod], expected: Expectations) -> list[Refusal]:
-        """Remove the finalizers of pods that the stored status holds."""
+        """Remove the finalizers of pods that the stored status counts."""
 
         async def release(pod: Pod) -> None:
             await self._untrack(pod, expected)
@@ -149,7 +153,7 @@ class Writer:
 
 
 def difference(old: JobStatus, new: JobStatus) -> dict[str, Any]:
-    """The merge patch that makes the one status the other."""
+    """Return the merge patch that turns one status into the other."""
     return _merge_patch(msgspec.to_builtins(old), msgspec.to_builtins(new))
 
 

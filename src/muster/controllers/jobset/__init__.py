@@ -1,4 +1,4 @@
-"""The JobSet controller: makes Jobs for JobSets. `muster.jobs.jobset` decides; here it is observed and written."""
+"""Runs the JobSet controller: makes Jobs for JobSets; `muster.jobs.jobset` decides, this observes and writes."""
 
 from muster.controllers.jobset.controller import JobSetController
 

@@ -1,12 +1,12 @@
-"""The shell of the JobSet algorithm: caches in, `muster.jobs.jobset.decide`, writes out.
+"""Runs the JobSet algorithm on a cluster: caches in, `muster.jobs.jobset.decide`, writes out.
 
-A JobSet is looked at when it or its Jobs change in what it counts, but not before the caches show what we wrote
-ourselves. Events of a big JobSet are gathered for a moment, so that a look at all its Jobs is paid for by many of
-them. All memory here is a cache: a controller that starts anew goes on where the last one was killed, between
-whichever writes that was.
+A JobSet is reconciled when it or its Jobs change in what it counts, but not before the caches show our own writes.
+Events of a big JobSet are gathered for a moment, so that many of them share one pass over all its Jobs. All memory here
+is a cache: a new controller goes on where the last one was killed, between whichever writes.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from muster.api.batch import JOB, Job
 from muster.api.conditions import is_true
 from muster.api.config.types import JOBSET_NAMESPACE, GroupScheduling
-from muster.api.core import PERSISTENT_VOLUME_CLAIM, SERVICE, Service
+from muster.api.core import PERSISTENT_VOLUME_CLAIM, POD, SERVICE, Service
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.notes import Note
@@ -26,12 +26,15 @@ from muster.controllers.jobset.release import Release
 from muster.controllers.jobset.starting import Starting
 from muster.controllers.jobset.upstream import LEASE_NAME, Upstream
 from muster.controllers.jobset.writer import Writer
+from muster.jobs.interruption import count_interruptions
 from muster.jobs.job.conditions import SUSPENDED
 from muster.jobs.job.conditions import finish as job_finish
 from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.plan import JobSetPlan
 from muster.jobs.jobset.start.barrier import DEFAULT
+from muster.jobs.jobset.start.group import is_failing
 from muster.jobs.jobset.status import is_ready, says_it_runs, without_counts
+from muster.jobs.jobset.suspend import without_suspension
 from muster.jobs.jobset.terms import is_suspended, managed_by
 from muster.jobs.jobset.ttl import expiry
 from muster.runtime.controller import Result
@@ -45,12 +48,12 @@ from muster.runtime.writes import Refusal
 
 WORKERS = 8
 
-# How long the events of a JobSet are gathered: by its number of Jobs, so that looks cost a few percent of the time.
+# How long the events of a JobSet are gathered: by its number of Jobs, so that reconciles cost a few percent of time.
 GATHER_SECONDS_PER_JOB = 0.0002
-GATHER_SECONDS_MOST = 1.0
+GATHER_SECONDS_MOST = 10.0
 
-# A JobSet that begins suspended is mostly resumed in a moment, by its queue: so long nothing is made for it, as all of
-# it would have to be changed then.
+# A new suspended JobSet is mostly resumed in a moment, by its queue. For so long the controller creates nothing for it,
+# as all of that would have to change then.
 BEGINNING_SECONDS = 0.25
 
 # A JobSet whose caches are behind is woken by the event that catches up; this is for the event that never comes.
@@ -58,18 +61,21 @@ STALE_SECONDS = 5.0
 
 
 class _Memory(Struct):
-    """What is remembered of a JobSet between two looks; all of it can be lost."""
+    """The memory of a JobSet between two reconciles; all of it can be lost."""
 
     uid: str
-    since: float  # when it was first looked at
+    since: float  # when it was first reconciled
     jobs: int = 0
     waits: bool = False  # for the caches
-    stood_back: bool = False  # people have been told so
+    stood_back: bool = False  # an event has said so
     expected: Expectations = field(default_factory=Expectations)
+    refused: Counter[str] = field(default_factory=Counter)  # how often in a row the server refused a Job, by its name
 
 
 class JobSetController(Reconciler):
-    """Runs under a `Manager`. Reconciles the JobSets whose `managedBy` is `manages` (absent names the usual one).
+    """A part that runs under a `Manager` and reconciles the JobSets whose `managedBy` is `manages` (absent.
+
+    The usual name).
 
     upstream: the namespace of JobSet's own controller.
     """
@@ -98,6 +104,7 @@ class JobSetController(Reconciler):
         self._blocked: dict[str, set[str]] = {}  # by the key of a Job of others, the JobSets that want its name
         self._jobsets = manager.informer(JOB_SET, indexes={owned.BY_SERVICE: owned.by_service}, optional=True)
         self._jobs = manager.informer(JOB, indexes={owned.BY_JOBSET: owned.by_jobset})
+        self._pods = manager.informer(POD, indexes={owned.PODS_BY_JOBSET: owned.pods_by_jobset})
         self._services = manager.informer(SERVICE)
         self._claims = manager.informer(PERSISTENT_VOLUME_CLAIM)
         self._jobsets.on_change(self._jobset_changed)
@@ -110,11 +117,11 @@ class JobSetController(Reconciler):
         await super().run()
 
     async def stop(self) -> None:
-        """Finish what is being written."""
+        """Finish the writes under way."""
         await super().stop()
         self._release.close()
 
-    # What happens in the cluster.
+    # Events to keys.
 
     def _jobset_changed(self, old: JobSet | None, new: JobSet | None) -> None:
         jobset = new if new is not None else old
@@ -126,7 +133,7 @@ class JobSetController(Reconciler):
         elif memory.waits:
             self._wake_if_seen(key, memory, new)
         else:
-            # Our own status, mostly: what it says of more than counts asks for the next step.
+            # Mostly our own status write: a change of more than counts needs the next step.
             self._controller.queue.add_after(key, _gathering(memory) if _only_counts_differ(old, new) else 0.0)
 
     def _job_changed(self, old: Job | None, new: Job | None) -> None:
@@ -134,6 +141,8 @@ class JobSetController(Reconciler):
         assert job is not None
         if new is None:
             for waiting in self._blocked.pop(key_of(job), ()):
+                if waiting in self._memories:
+                    self._memories[waiting].refused.pop(job.metadata.name, None)
                 self._controller.queue.add(waiting)
         owner = owned.jobset_reference(job)
         if owner is None:
@@ -150,7 +159,7 @@ class JobSetController(Reconciler):
             self._controller.queue.add_after(key, _gathering(memory))
 
     def _service_changed(self, old: Service | None, new: Service | None) -> None:
-        """One that is gone is made again."""
+        """Queue the JobSets of a deleted Service, which is created again."""
         if old is not None and new is None:
             for jobset in self._jobsets.by(owned.BY_SERVICE, key_of(old)):
                 self._controller.queue.add(key_of(jobset))
@@ -183,7 +192,7 @@ class JobSetController(Reconciler):
                 self._starting.forget(another.uid)
             memory = self._memories[key] = _Memory(jobset.metadata.uid, self._clock.monotonic())
         if (held := self._upstream.works()) is not None:
-            self._stand_back(jobset, memory, *held)
+            self._yield_to_upstream(jobset, memory, *held)
             return None
         memory.stood_back = False
         jobs = self._jobs.by(owned.BY_JOBSET, jobset.metadata.uid)
@@ -200,7 +209,18 @@ class JobSetController(Reconciler):
             return left
         group = self._starting.standing(jobset)
         pods = self._in_place.standing(jobset, jobs)
-        plan = decide(jobset, jobs, now=self._clock.now(), group=group, start=self._start, pods=pods)
+        failed = any(is_failing(job) for job in jobs)
+        disturbed = self._pods.by(owned.PODS_BY_JOBSET, jobset.metadata.uid) if failed else ()
+        plan = decide(
+            jobset,
+            jobs,
+            now=self._clock.now(),
+            group=group,
+            start=self._start,
+            pods=pods,
+            refused=memory.refused,
+            disturbed=disturbed,
+        )
         await self._perform(jobset, plan, memory)
         if plan.expired:
             return await self._expire(jobset)
@@ -209,53 +229,63 @@ class JobSetController(Reconciler):
         return max(0.0, (plan.wake_at - self._clock.now()).total_seconds()) if plan.wake_at else None
 
     def _look_at_lease(self) -> Result:
-        """One key in the queue stands for the Lease: when that has run out, all JobSets are looked at."""
+        """Queue all JobSets once the Lease has expired; one key in the queue stands for the Lease."""
         if (held := self._upstream.works()) is not None:
             return held[1]
         self._look_at_all()
         return None
 
-    def _stand_back(self, jobset: JobSet, memory: _Memory, why: str, seconds: float) -> None:
+    def _yield_to_upstream(self, jobset: JobSet, memory: _Memory, why: str, seconds: float) -> None:
         if not memory.stood_back:
             memory.stood_back = True
             self._writer.tell(jobset, Note("Normal", "LeftToUpstream", f"JobSet's own controller runs it: {why}"))
         self._controller.queue.add_after(LEASE_NAME, seconds)
 
     async def _perform(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
-        """Write the plan, the status last. Raises the first error once all that can be written is.
+        """Write the plan, the status last. Raises the first error once everything that can be written is.
 
-        That the JobSet runs is said first, and only if it still is as it was looked at: if it is suspended meanwhile,
-        its quota is not given back before its Jobs are suspended.
+        The status first says that the JobSet runs, and only if the JobSet is unchanged since the decision: if it is
+        suspended
+        meanwhile, its quota is not released before its Jobs are suspended.
         """
         begins = not is_suspended(jobset) and not says_it_runs(jobset.status)
         if begins:
             await self._store(jobset, plan, memory)
         async with asyncio.TaskGroup() as group:
+            expected, refused = memory.expected, memory.refused
+            changing = group.create_task(self._writer.change(plan.change, expected, refused))
             tasks = [
-                group.create_task(self._writer.delete(plan.delete, memory.expected)),
+                group.create_task(self._writer.delete(plan.delete, expected, refused)),
                 group.create_task(
-                    self._starting.perform(jobset, plan.start, partial(self._writer.tell, jobset), memory.expected)
+                    self._starting.perform(jobset, plan.start, partial(self._writer.tell, jobset), expected)
                 ),
-                group.create_task(self._surround(jobset, plan)),
-                group.create_task(self._writer.change(plan.change, memory.expected)),
-                group.create_task(self._writer.create(jobset, self._free(jobset, plan.create), memory.expected)),
+                group.create_task(self._create_surroundings(jobset, plan)),
+                changing,
+                group.create_task(
+                    self._writer.create(jobset, self._filter_free(jobset, plan.create, refused), expected, refused)
+                ),
             ]
         errors = [error for task in tasks for error in task.result()]
+        if is_suspended(jobset) and changing.result():
+            plan = without_suspension(plan, jobset)
         if not begins:
             await self._store(jobset, plan, memory)
         if errors:
             raise errors[0]
 
-    async def _surround(self, jobset: JobSet, plan: JobSetPlan) -> list[Refusal]:
-        """What the Jobs need to be there."""
+    async def _create_surroundings(self, jobset: JobSet, plan: JobSetPlan) -> list[Refusal]:
+        """Create the Service and the claims that the Jobs need."""
         errors: list[Refusal] = []
         if plan.service is not None and self._services.get(key_of(plan.service)) is None:
             errors += await self._writer.serve(jobset, plan.service)
         claims = [claim for claim in plan.claims if self._claims.get(key_of(claim)) is None]
         return errors + await self._writer.claim(jobset, claims)
 
-    def _free(self, jobset: JobSet, jobs: Sequence[Job]) -> list[Job]:
-        """The Jobs whose names are free. Who has another is waited for, and told of if it is there to stay."""
+    def _filter_free(self, jobset: JobSet, jobs: Sequence[Job], refused: Counter[str]) -> list[Job]:
+        """Return the Jobs whose names are free, and count the others as refused until the owner of the name is gone.
+
+        An event names an owner that stays.
+        """
         free: list[Job] = []
         for job in jobs:
             key = key_of(job)
@@ -264,13 +294,14 @@ class JobSetController(Reconciler):
                 free.append(job)
                 continue
             self._blocked.setdefault(key, set()).add(key_of(jobset))
+            refused[job.metadata.name] += 1
             if other.metadata.deletion_timestamp is None:
                 text = f'job "{job.metadata.name}" creation failed: another Job, not of this JobSet, has the name'
                 self._writer.tell(jobset, Note("Warning", "JobCreationFailed", text))
         return free
 
     async def _store(self, jobset: JobSet, plan: JobSetPlan, memory: _Memory) -> None:
-        """Store the status if it changes, and tell of it."""
+        """Store the status if it changes, and record its events."""
         if plan.status == jobset.status:
             return
         await self._writer.store(jobset, plan.status, memory.expected)
@@ -279,7 +310,7 @@ class JobSetController(Reconciler):
             self._writer.tell(jobset, note)
 
     async def _ended_elsewhere(self, jobset: JobSet) -> Result:
-        """One that ran in another cluster is deleted here, too, if its owner asked for that."""
+        """Delete a JobSet that ran in another cluster here, too, if its owner asked for that."""
         at = expiry(jobset) if managed_by(jobset) == MULTI_KUEUE_CONTROLLER else None
         if at is None:
             return None
@@ -287,7 +318,10 @@ class JobSetController(Reconciler):
         return left if left > 0 else await self._expire(jobset)
 
     async def _expire(self, jobset: JobSet) -> Result:
-        """Delete it. The cache may be behind: the ttl may have been raised, the JobSet be another."""
+        """Delete the JobSet if it has expired. The cache may be behind.
+
+        Its ttl may be longer now, or it may be another JobSet.
+        """
         meta = jobset.metadata
         with ignoring("NotFound"):
             fresh = await self._client.get(JOB_SET, meta.name, meta.namespace)
@@ -314,19 +348,21 @@ def _only_counts_differ(old: JobSet, new: JobSet) -> bool:
 
 
 def _wish(jobset: JobSet) -> tuple[object, ...]:
-    """Changes when a user wants something else of the JobSet."""
+    """Return a value that changes when a user changes what the JobSet should do."""
     meta = jobset.metadata
     return meta.generation, meta.deletion_timestamp is None, meta.annotations
 
 
 def _counted(job: Job) -> tuple[object, ...]:
-    """What a JobSet counts of a Job, and what it would change: the rest of what happens to it is its own."""
+    """Return what a JobSet counts of a Job, and what it would change: other changes of the Job do not concern it."""
     end = job_finish(job)
     return (
         job.metadata.generation,
         job.metadata.deletion_timestamp is None,
         job.metadata.labels,
         end.type if end is not None else "",
+        is_failing(job),
+        count_interruptions(job.status.conditions),
         is_ready(job),
         job.status.active > 0,
         job.status.start_time is None,

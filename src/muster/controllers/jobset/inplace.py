@@ -1,4 +1,4 @@
-"""Keeps count of how often the pods of JobSets were started again in place."""
+"""Counts how often the pods of JobSets were restarted in place."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -17,14 +17,14 @@ _JobSetKey = tuple[str, str]  # namespace and UID
 
 
 class _Pods(Struct):
-    """Those of one Job, counted: by attempt, and by the restarts of the container that was restarted most."""
+    """The pods of one Job, counted: by attempt, and by the restarts of the container that was restarted most."""
 
     attempts: Counter[int] = field(default_factory=Counter)
     restarts: Counter[int] = field(default_factory=Counter)
 
 
 class _Said(Struct, frozen=True):
-    """What a pod says of itself, and of whom. job: a UID."""
+    """The restarts that a pod reports. job: a UID."""
 
     jobset: _JobSetKey
     job: str
@@ -32,7 +32,7 @@ class _Said(Struct, frozen=True):
 
 
 class InPlaceRestarts:
-    """Part of the JobSet controller. wake: look at a JobSet in so many seconds."""
+    """A part of the JobSet controller. wake: queues a JobSet in so many seconds."""
 
     def __init__(self, manager: Manager, wake: Callable[[str, float], None]) -> None:
         self._wake = wake
@@ -41,7 +41,7 @@ class InPlaceRestarts:
         manager.informer(POD).on_change(self._pod_changed)
 
     def standing(self, jobset: JobSet, jobs: Iterable[Job]) -> InPlaceStanding:
-        """What is known of the pods of a JobSet: of those of its Jobs."""
+        """Return the restarts of the pods of these Jobs of a JobSet."""
         said = self._jobsets.get((jobset.metadata.namespace, jobset.metadata.uid), {})
         counted = [said[job.metadata.uid] for job in jobs if job.metadata.uid in said] if said else []
         attempts = Counter[int]()
@@ -74,7 +74,7 @@ class InPlaceRestarts:
 
 
 def _said(pod: Pod | None) -> _Said | None:
-    """What a pod says; None if there is nothing to count."""
+    """Return the restarts that a pod reports; None if there is nothing to count."""
     uid = pod.metadata.labels.get(names.JOBSET_UID) if pod is not None else None
     job = job_reference(pod) if pod is not None else None
     if pod is None or uid is None or job is None:

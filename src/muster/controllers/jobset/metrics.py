@@ -1,4 +1,4 @@
-"""The JobSet controller's numbers, named as upstream names them where it has them."""
+"""Counts for the JobSet controller, under upstream's metric names where it has them."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ _BUCKETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 
 
 class JobSetMetrics:
-    """What the controller counts."""
+    """The metrics of the controller."""
 
     def __init__(self, registry: Registry) -> None:
         whose = ("jobset_name", "namespace")
@@ -33,7 +33,7 @@ class JobSetMetrics:
         )
 
     def stored(self, jobset: JobSet, status: JobSetStatus, now: datetime) -> None:
-        """A status was stored: an end, and the start of a group, counts once, however many tries it took."""
+        """Count a stored status: an end, and the start of a group, count once, however many tries they took."""
         if status.terminal_state != jobset.status.terminal_state and status.terminal_state in self._ended:
             self._ended[status.terminal_state].labels(jobset.metadata.name, jobset.metadata.namespace).inc()
         before, group = jobset.status.group_scheduling, status.group_scheduling
@@ -45,7 +45,7 @@ class JobSetMetrics:
 
 
 def _wait_began(jobset: JobSet, now: datetime) -> datetime:
-    """When it was made, resumed or restarted, whatever came last."""
+    """Return when the JobSet was last created, resumed or restarted."""
     began = [jobset.metadata.creation_timestamp or now]
     for type, status in ((names.SUSPENDED, "False"), (names.RESTARTING, "True")):
         said = find(jobset.status.conditions, type)

@@ -1,12 +1,15 @@
-"""Where barriers wait for the word that their group may start: it reaches all of them at once.
+"""Releases the barriers of a group that may start: the word reaches all of them at once.
 
-A barrier connects, says its epoch and the secret of its group, which only its ConfigMap has, and reads. It hears
+A barrier connects, sends its epoch and the secret of its group, which only its ConfigMap has, and reads. It receives
 `started UID EPOCH` as soon as that stands in the JobSet's status, at once if it does already. Nothing here decides, and
-nothing is kept: a barrier that hears nothing, for whatever reason, asks again and finds the word in the ConfigMap. So
-any connection may be refused, and is where there are too many: one that does not say what it waits for, or too much, or
-takes too long; one of another epoch than the present one; the oldest of a group that has more than it has pods.
+nothing is lost with a connection: a barrier that receives nothing, for whatever reason, connects again or finds the
+word
+in the ConfigMap. So any connection may be refused. The server refuses:
+- a barrier that does not say what it waits for, or too much, or takes too long;
+- a barrier of another epoch than the present one;
+- the oldest barriers of a group that has more of them than pods.
 
-Secrets outlive the controller that made them: its successor takes them from the ConfigMaps that it finds, as pods have
+Secrets outlive the controller that made them: its successor takes them from the existing ConfigMaps, as pods have
 mounted those.
 """
 
@@ -24,16 +27,16 @@ from muster.api.config.types import GroupScheduling
 from muster.jobs.jobset.start.barrier import STARTED, word
 from muster.runtime.ids import Random
 
-# Connections that may wait: of the files that this process may open no more than half. Half of those need not have said
-# yet for what they wait.
+# Waiting connections take at most half of the files that this process may open. Half of those may not have said yet
+# what they wait for.
 MOST_WAITING = 20_000
-# A pod that is replaced leaves a connection behind for a while.
+# A replaced pod leaves a stale connection for a while.
 CONNECTIONS_PER_POD = 2
-# What a barrier says: an epoch and a secret.
+# The line of a barrier: an epoch and a secret.
 LINE_BYTES = 128
-# How long it may take to say it.
+# The time limit for that line.
 PATIENCE_SECONDS = 5.0
-# A peer whose machine has gone is noticed after two minutes: (idle, between probes, probes).
+# A vanished peer is noticed after two minutes: (idle, between probes, probes).
 KEEPALIVE = (60, 15, 4)
 _BACKLOG = 4096
 _KEY_PARTS = 8
@@ -43,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class _Group(Struct):
-    """What waits for one JobSet, in its present epoch; the oldest connections come first."""
+    """The connections that wait for one JobSet in its present epoch, the oldest first."""
 
     secret: str
     epoch: int = 0
@@ -53,7 +56,7 @@ class _Group(Struct):
 
 
 class Release:
-    """Groups are known by the UIDs of their JobSets, once they have been looked at."""
+    """The server of the barriers. It knows groups by the UIDs of their JobSets, once these were reconciled."""
 
     def __init__(self, settings: GroupScheduling, random: Random) -> None:
         self._settings = settings
@@ -62,10 +65,10 @@ class Release:
         self._most = MOST_WAITING
         self._groups: dict[str, _Group] = {}
         self._connections: set[_Connection] = set()
-        self._unknown: dict[_Connection, asyncio.TimerHandle] = {}  # what has not said yet for what it waits
+        self._unknown: dict[_Connection, asyncio.TimerHandle] = {}  # connections that have not sent their line yet
 
     async def listen(self) -> None:
-        """Begin to answer, if there is an address."""
+        """Begin to serve, if there is an address."""
         if not self._settings.bind_address:
             return
         host, _, port = self._settings.bind_address.rpartition(":")
@@ -79,14 +82,14 @@ class Release:
             log.warning("groups of JobSets start by their ConfigMaps alone: %s", error)
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop serving."""
         if self._server is not None:
             self._server.close()
         for connection in list(self._connections):
             connection.refuse()
 
     def endpoint(self, uid: str, said: str = "") -> str:
-        """Where the barriers of a group connect, and their secret, in one line; "" if nowhere.
+        """Return where the barriers of a group connect, and their secret, in one line; "" if nowhere.
 
         said: the line that they may have already, of this controller or of the one before it.
         """
@@ -101,7 +104,7 @@ class Release:
         return f"{host} {port} {uid}.{group.secret}"
 
     def awaits(self, uid: str, epoch: int, pods: int) -> None:
-        """The group is in that epoch, of so many pods: barriers of earlier ones wait in vain."""
+        """Set the group's epoch and its number of pods: barriers of earlier epochs wait in vain."""
         group = self._groups.get(uid)
         if group is None:
             return
@@ -112,7 +115,7 @@ class Release:
         _trim(group)
 
     def tell(self, uid: str, epoch: int) -> int:
-        """The group may start; how many hear it now."""
+        """Send that the group may start; return how many barriers were connected."""
         group = self._groups.get(uid)
         if group is None:
             return 0
@@ -126,14 +129,14 @@ class Release:
         return len(waiting)
 
     def forget(self, uid: str) -> None:
-        """The group is no more."""
+        """Forget a group that is gone."""
         if (group := self._groups.pop(uid, None)) is not None:
             _refuse_all(group)
 
-    # What barriers do.
+    # Events of connections.
 
     def came(self, connection: "_Connection") -> bool:
-        """There is one more; whether there is room for it."""
+        """Add a connection; return whether there is room for it."""
         if len(self._connections) >= self._most or len(self._unknown) >= self._most // 2:
             return False
         self._connections.add(connection)
@@ -141,7 +144,7 @@ class Release:
         return True
 
     def said(self, connection: "_Connection", line: bytes) -> None:
-        """One says for what it waits."""
+        """Read which group a barrier waits for."""
         self._is_known(connection)
         epoch, _, secret = line.decode(errors="replace").strip().partition(" ")
         uid, _, proof = secret.partition(".")
@@ -156,7 +159,7 @@ class Release:
             _trim(group)
 
     def left(self, connection: "_Connection") -> None:
-        """One has gone."""
+        """Remove a closed connection."""
         self._is_known(connection)
         self._connections.discard(connection)
         if connection.group is not None:
@@ -171,7 +174,7 @@ class Release:
 
 
 def _secret_of(uid: str, said: str) -> str:
-    """The secret in a line for barriers of the group; "" if there is none."""
+    """Return the secret in a line for barriers of the group; "" if there is none."""
     whose, _, secret = said.rpartition(" ")[2].partition(".")
     return secret if whose == uid and _SECRET.fullmatch(secret) else ""
 
@@ -194,13 +197,13 @@ def _trim(group: _Group) -> None:
 
 
 def _files() -> int:
-    """How many files this process may open."""
+    """Return how many files this process may open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MOST_WAITING * 2 if soft == resource.RLIM_INFINITY else soft
 
 
 class _Connection(asyncio.Protocol):
-    """Of one barrier: a line comes in, and at most one goes out."""
+    """The connection of one barrier: a line comes in, and at most one goes out."""
 
     def __init__(self, release: Release) -> None:
         self.group: _Group | None = None
@@ -217,7 +220,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._line.endswith(b"\n") or len(self._line) + len(data) > LINE_BYTES:
-            self.refuse()  # there is no more to say
+            self.refuse()  # the barrier sends more than one short line
             return
         self._line += data
         if self._line.endswith(b"\n"):
@@ -230,13 +233,13 @@ class _Connection(asyncio.Protocol):
         self._release.left(self)
 
     def tell(self, uid: str, epoch: int) -> None:
-        """The barrier may open. The line fits into what the kernel keeps, whether it is read or not."""
+        """Send that the barrier may open. The line fits into the kernel's buffer, whether it is read or not."""
         assert self._transport is not None
         self._transport.write(f"{STARTED} {word(uid, epoch)}\n".encode())
         self._transport.close()
 
     def refuse(self) -> None:
-        """The barrier has to ask again, or to look into the ConfigMap."""
+        """Close: the barrier must connect again, or read the ConfigMap."""
         assert self._transport is not None
         self._transport.abort()
 

@@ -1,8 +1,8 @@
-"""The shell of the start of groups: counts the pods that have started, and does what a `StartPlan` says.
+"""Runs the start of groups: counts the pods that have started, and carries out a `StartPlan`.
 
-Pods are counted as their events come, each in the same time however many there are, and their JobSet is looked at when
+Pods are counted as their events come, each in the same time however many there are. Their JobSet is reconciled when
 the first has started and when all have; in between once in a while, for people. So a group of thousands costs a few
-looks and a few writes.
+reconciles and a few writes.
 """
 
 from collections.abc import Callable
@@ -29,13 +29,13 @@ from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 from muster.runtime.writes import Refusal
 
-# How long people wait for the number of pods that have started.
+# The interval at which the status shows how many pods have started.
 PROGRESS_SECONDS = 1.0
-# The ConfigMap is written so long after those who wait here have heard: nodes then bring the volumes of all pods up to
-# date, which must not hold up the main containers.
+# The ConfigMap is written so long after connected barriers were released: nodes then update the volumes of all pods,
+# which must not delay the main containers.
 AFTER_RELEASE_SECONDS = 0.5
-# A ConfigMap that is not the JobSet's own is asked for again after as long as it has been in the way, as no event tells
-# of one without our label; within these bounds.
+# A foreign ConfigMap is read again after as long as it has been in the way, within these bounds: without our label, no
+# event tells of its deletion.
 FOREIGN_SECONDS = 10.0
 FOREIGN_SECONDS_MOST = 160.0
 
@@ -45,11 +45,11 @@ class _Group(Struct):
 
     jobs: dict[str, dict[str, int]] = field(default_factory=dict)
     count: int = 0  # of indexes
-    expected: int = -1  # as of the last look; -1: there was none
+    expected: int = -1  # as of the last reconcile; -1: there was none
 
 
 class Starting:
-    """Part of the JobSet controller. wake: look at a JobSet in so many seconds."""
+    """A part of the JobSet controller. wake: queues a JobSet in so many seconds."""
 
     def __init__(self, manager: Manager, release: Release, wake: Callable[[str, float], None]) -> None:
         self._client, self._clock = manager.client, manager.clock
@@ -63,7 +63,7 @@ class Starting:
         manager.informer(POD).on_change(self._pod_changed)
 
     def standing(self, jobset: JobSet) -> GroupStanding:
-        """What is known of the present epoch."""
+        """Return what is known of the present epoch."""
         meta = jobset.metadata
         group = self._groups.get((meta.namespace, meta.uid, epoch_of(jobset)))
         seen = {job: frozenset(indexes) for job, indexes in group.jobs.items()} if group is not None else {}
@@ -77,14 +77,14 @@ class Starting:
         return GroupStanding(seen, endpoint, kept=kept, blocked=blocked)
 
     def forget(self, uid: str) -> None:
-        """The JobSet is gone."""
+        """Forget a JobSet that is gone."""
         self._held_up.pop(uid, None)
         self._release.forget(uid)
 
     async def perform(
         self, jobset: JobSet, plan: StartPlan | None, tell: Callable[[Note], None], expected: Expectations
     ) -> list[Refusal]:
-        """Do what the plan says; what was refused."""
+        """Carry out the plan; return what the server refused."""
         if plan is None:
             return []
         meta = jobset.metadata
@@ -144,7 +144,7 @@ class Starting:
     # Writing.
 
     def _config_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
-        """What a user does to it is undone: the JobSet is looked at, unless we know this state as ours."""
+        """Queue the JobSet after a user's change of its ConfigMap, unless this state is ours."""
         found = new if new is not None else old
         assert found is not None
         if self._config_maps.is_news(key_of(found), new):
@@ -152,7 +152,7 @@ class Starting:
             self._wake(f"{found.metadata.namespace}/{jobset}", 0.0)
 
     async def _keep(self, jobset: JobSet, wanted: ConfigMap, tell: Callable[[Note], None]) -> None:
-        """The ConfigMap is there, and as it should be. One that is not the JobSet's stays, and holds the group up."""
+        """Create or correct the ConfigMap. One that is not the JobSet's stays, and holds the group up."""
         meta = jobset.metadata
         known = self._config_maps.get(key_of(wanted))
         if known is None:
@@ -161,7 +161,8 @@ class Starting:
             self._wake(key_of(jobset), 0.0)
         elif not is_of(known, jobset):
             if meta.uid not in self._held_up:
-                message = f'ConfigMap "{wanted.metadata.name}" is not of this JobSet: its main containers do not start'
+                text = f'ConfigMap "{wanted.metadata.name}" does not belong to this JobSet'
+                message = f"{text}: its main containers do not start"
                 tell(Note("Warning", "GroupSchedulingBlocked", message))
                 self._held_up[meta.uid] = self._clock.monotonic()
                 self._wake(key_of(jobset), 0.0)  # to say it in the status
@@ -176,7 +177,10 @@ class Starting:
                 self._config_maps.wrote(await self._client.patch_object(CONFIG_MAP, known, patch))
 
     async def _created_or_found(self, wanted: ConfigMap, *, held_up: bool) -> ConfigMap | None:
-        """The ConfigMap of that name, which may not be ours; None if one is gone again. held_up: there was one."""
+        """Return the ConfigMap of that name, which may not be ours.
+
+        None if it is gone again. held_up: there was one.
+        """
         find = partial(self._client.find, CONFIG_MAP, wanted.metadata.name, wanted.metadata.namespace)
         if held_up and (found := await find()) is not None:
             return found
@@ -185,7 +189,7 @@ class Starting:
         return await find()
 
     async def _fail(self, failure: Failure, expected: Expectations) -> None:
-        """The Job fails as the Job controller would have it: it ends the pods, and then says so."""
+        """Fail the Job as the Job controller would: end the pods first, and then write the condition."""
         patch = {"status": {"conditions": [msgspec.to_builtins(failure.condition)]}}
         with ignoring("NotFound"):
             job = await self._client.patch_object(

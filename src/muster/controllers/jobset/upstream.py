@@ -1,4 +1,4 @@
-"""Whether JobSet's own controller works on this cluster: it holds its Lease, and has renewed it not long ago."""
+"""Finds out whether JobSet's own controller works on this cluster: it holds its Lease, and has renewed it recently."""
 
 import logging
 from collections.abc import Callable
@@ -7,19 +7,19 @@ from muster.api.groups.coordination import LEASE, Lease
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 
-# Of the configuration that it is installed with.
+# The name in the configuration with which JobSet's controller is installed.
 LEASE_NAME = "6d4f6a47.jobset.x-k8s.io"
-# However long a Lease says that it lasts: a controller that works renews it sooner.
+# The limit on a Lease's own duration: a working controller renews it sooner.
 BELIEVED_SECONDS = 60.0
 
 log = logging.getLogger(__name__)
 
 
 class Upstream:
-    """Follows the Lease. How long ago it was renewed is told by our own clock alone.
+    """The Lease of JobSet's own controller. Only our own clock measures the time since its renewal.
 
-    namespace: the one in which it is installed. No other is looked at: there users may write what they like.
-    freed: called when it was given back; that it ran out is seen when `works` is asked again.
+    namespace: the one in which it is installed. Others do not count: there users may write what they like.
+    freed: called when the Lease is released; its expiry is only seen when `works` is called again.
     """
 
     def __init__(self, manager: Manager, namespace: str, freed: Callable[[], None]) -> None:
@@ -33,7 +33,7 @@ class Upstream:
         leases.on_change(self._lease_changed)
 
     def works(self) -> tuple[str, float] | None:
-        """Who holds the Lease, in words, and for how many seconds it lasts if it is not renewed."""
+        """Return who holds the Lease, in words, and for how many seconds it lasts if it is not renewed."""
         if self._held is None:
             return None
         lease, since = self._held

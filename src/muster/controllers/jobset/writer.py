@@ -1,9 +1,10 @@
-"""Writes a plan: what goes, what there has to be, what changes, what is missing, and at last the status.
+"""Writes a plan in order: deletions, what the Jobs need, changes, creations, and at last the status.
 
 Whatever the server answers about one object, the others go on; the caller fails with the first error once everything
-else is written.
+else is written. The writer counts, for each Job, how often in a row the server refused to write it.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
@@ -20,6 +21,7 @@ from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import merge_patch, reference
 from muster.runtime.ownwrites import Expectations
 from muster.runtime.refusals import ignoring, is_refusal
+from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal, Writes
 
 # Requests under way together, over all JobSets.
@@ -31,7 +33,7 @@ T = TypeVar("T")
 
 
 class Writer:
-    """Performs plans."""
+    """The writer of JobSets' plans."""
 
     def __init__(self, client: Client, recorder: Recorder) -> None:
         self._client = client
@@ -39,10 +41,10 @@ class Writer:
         self._writes = Writes(AT_ONCE)
 
     def tell(self, jobset: JobSet, note: Note) -> None:
-        """Tell people about the JobSet."""
+        """Record an event about the JobSet."""
         self._recorder.event(reference(JOB_SET, jobset), note.type, note.reason, note.message)
 
-    async def delete(self, jobs: Sequence[Job], expected: Expectations) -> list[Refusal]:
+    async def delete(self, jobs: Sequence[Job], expected: Expectations, refused: Counter[str]) -> list[Refusal]:
         """Delete Jobs, each with its pods before it."""
 
         async def delete(job: Job) -> None:
@@ -53,41 +55,56 @@ class Writer:
                 return
             expected.gone.add(meta.uid)
 
-        return [answer for answer in await self._writes.each(delete, jobs) if answer is not None]
+        return _count_refusals(jobs, await self._writes.each(delete, jobs), refused)
 
     async def serve(self, jobset: JobSet, service: Service) -> list[Refusal]:
-        """Create the Service; one of that name that is there is used, of whatever origin."""
+        """Create the Service; an existing one of that name is used, of whatever origin."""
         return await self._make(jobset, SERVICE, [service], "HeadlessServiceCreationFailed")
 
     async def claim(self, jobset: JobSet, claims: Sequence[PersistentVolumeClaim]) -> list[Refusal]:
-        """Create claims on storage; those that are there are used."""
+        """Create claims on storage; existing ones are used."""
         return await self._make(jobset, PERSISTENT_VOLUME_CLAIM, claims, "PVCCreationFailed")
 
-    async def change(self, changes: Sequence[Change], expected: Expectations) -> list[Refusal]:
-        """Patch Jobs, as they were looked at."""
+    async def change(self, changes: Sequence[Change], expected: Expectations, refused: Counter[str]) -> list[Refusal]:
+        """Patch Jobs in the versions that were decided on.
+
+        Servers before 1.35 let the template of a suspended Job change only while the Job has no start time, so the
+        writer
+        removes the start time first.
+        """
 
         async def patch(change: Change) -> None:
-            wanted = merge_patch(change.wanted, change.job)
+            wanted, job = merge_patch(change.wanted, change.job), change.job
             with ignoring("NotFound"):
-                expected.wrote(await self._client.patch_object(JOB, change.job, wanted))
+                if "template" in wanted.get("spec", {}) and job.status.start_time is not None:
+                    reset = {"status": {"startTime": None}}
+                    job = await self._client.patch_object(JOB, job, reset, subresource="status")
+                expected.wrote(await self._client.patch_object(JOB, job, wanted))
 
-        return [answer for answer in await self._writes.each(patch, changes) if answer is not None]
+        answers = await self._writes.each(patch, changes)
+        return _count_refusals([change.job for change in changes], answers, refused)
 
-    async def create(self, jobset: JobSet, jobs: Sequence[Job], expected: Expectations) -> list[Refusal]:
+    async def create(
+        self, jobset: JobSet, jobs: Sequence[Job], expected: Expectations, refused: Counter[str]
+    ) -> list[Refusal]:
         """Create Jobs in batches that double in size: where all would be refused, few are tried.
 
-        After a batch with an error the rest is left to the next decision. Of a Job that has the name already, the cache
-        tells at the next look.
+        After a batch of which no Job was created the rest is left to the next decision, which tries as many again. If
+        another
+        Job has the name already, the cache shows it at the next reconcile.
         """
         errors: list[Refusal] = []
-        start, size = 0, FIRST_BATCH
-        while start < len(jobs) and not errors:
+        start, size = 0, max(FIRST_BATCH, len(refused))
+        while start < len(jobs):
             batch = jobs[start : start + size]
-            for answer in await self._writes.each(self._create, batch):
+            answers = await self._writes.each(self._create, batch)
+            for answer in answers:
                 if isinstance(answer, Job):
                     expected.wrote(answer)
-                else:
-                    errors.append(answer)
+            refusals = _count_refusals(batch, answers, refused)
+            errors += refusals
+            if len(refusals) == len(batch):
+                break
             start, size = start + size, size * 2
         errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
         if told := [error for error in errors if not is_refusal(error, "AlreadyExists")]:
@@ -95,12 +112,12 @@ class Writer:
         return errors
 
     async def store(self, jobset: JobSet, status: JobSetStatus, expected: Expectations) -> None:
-        """Store what changed of the status. Raises `ApiError` (Conflict) if the JobSet is another by now."""
+        """Store the changed fields of the status. Raises `ApiError` (Conflict) if the JobSet has changed meanwhile."""
         patch = {"status": merge_patch(status, jobset.status)}
         expected.wrote_owner(await self._client.patch_object(JOB_SET, jobset, patch, subresource="status"))
 
     async def _make(self, jobset: JobSet, kind: Kind[T], things: Iterable[T], reason: str) -> list[Refusal]:
-        """Create what is not there; what is there is used. Tells of a failure, for that reason."""
+        """Create missing things; existing ones are used. Records a failure as an event with that reason."""
 
         async def create(thing: T) -> None:
             with ignoring("AlreadyExists"):
@@ -112,7 +129,7 @@ class Writer:
         return errors
 
     async def _create(self, job: Job) -> Job:
-        """The Job; one that is there already is the same if it is of the same JobSet."""
+        """Return the created Job; an existing one counts as the same if it is of the same JobSet."""
         try:
             return await self._client.create(JOB, job)
         except ApiError as error:
@@ -122,3 +139,18 @@ class Writer:
             if found is None or jobset_reference(found) != jobset_reference(job):
                 raise
             return found
+
+
+def _count_refusals(jobs: Iterable[Job], answers: Iterable[object], refused: Counter[str]) -> list[Refusal]:
+    """Return the refusals among the answers.
+
+    Count them by Job, and forget the counts of the Jobs that were written.
+    """
+    refusals: list[Refusal] = []
+    for job, answer in zip(jobs, answers, strict=True):
+        if isinstance(answer, ApiError | TransportError):
+            refused[job.metadata.name] += 1
+            refusals.append(answer)
+        else:
+            refused.pop(job.metadata.name, None)
+    return refusals

@@ -1,1 +1,1 @@
-"""PodGroups as a cluster has them: the gangs that they are, and what is told of them."""
+"""Handles PodGroups of every dialect: the gangs that they are, their status, budgets and policies."""

@@ -1,4 +1,4 @@
-"""Makes the disruption budgets of PodGroups that ask for one, and keeps them as they should be."""
+"""Keeps the disruption budgets of PodGroups that ask for one."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -19,7 +19,10 @@ from muster.runtime.refusals import ignoring
 
 
 class PodGroupBudgetController(Reconciler):
-    """Runs under a `Manager`; keys are `resource/namespace/name` of groups. A budget has the name of its group."""
+    """A part that runs under a `Manager`.
+
+    Keys are `resource/namespace/name` of groups. A budget has its group's name.
+    """
 
     name = "podgroup-budget"
 
@@ -68,5 +71,5 @@ def _key(resource: str, group: Any) -> tuple[str]:
 
 
 def _was_touched(old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> bool:
-    """Whether it is more than the budget's status that changed."""
+    """Return whether more than the budget's status changed."""
     return old is None or new is None or old.metadata.generation != new.metadata.generation

@@ -1,24 +1,37 @@
-"""The gang of a PodGroup: its minimum starts together, of pods of any owner; what is above it, one by one. Pure."""
+"""Defines the gang of a PodGroup: its minimum starts together, of pods of any owner; further pods one by one. Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from muster.api.core import Pod
 from muster.api.kinds import Kind
+from muster.api.meta import ObjectMeta
 from muster.api.podgroups.names import TASK_SPEC_ANNOTATION
 from muster.api.pods import is_finished
-from muster.controllers.gangs import PATIENCE_SECONDS, Due, GangSource, Members, Turn, by_age, one_by_one
-from muster.gang.quorum import Quorum
+from muster.controllers.gangs import (
+    PATIENCE_SECONDS,
+    Due,
+    GangSource,
+    Members,
+    Turn,
+    by_age,
+    held_members,
+    one_by_one,
+)
+from muster.controllers.intents import find_unfinished_start
+from muster.gang.demands import Demand
+from muster.gang.quorum import Quorum, fewest
 from muster.gang.topology import TopologyConstraint
 from muster.jobs.podgroup.readiness import Tally, still_needed
 from muster.jobs.podgroup.record import KINDS, NATIVE, PodGroup, read
 from muster.jobs.podgroup.reference import By, reference_of
+from muster.runtime.objects import meta_of
 
 
 class PodGroups(GangSource[Any]):
-    """PodGroups of every dialect. A pod that names one is in no other gang.
+    """The gangs of PodGroups of every dialect. A pod that names one is in no other gang.
 
-    native: Kubernetes' own, too; else what pods say of them means nothing, as it does there while the feature is off.
+    native: include Kubernetes' own; else pods that name one have no gang, as there while the feature is off.
     """
 
     counts_others = True
@@ -30,11 +43,11 @@ class PodGroups(GangSource[Any]):
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """All dialects; of one name, the first."""
+        """The kinds of all dialects; of two groups with one name, the first kind wins."""
         return self._kinds
 
     def key(self, pod: Pod) -> str:
-        """`namespace/group/way`: a name means a group of those kinds that are named in that way."""
+        """Return `namespace/group/way`: a name means a group of those kinds that are named in that way."""
         reference = reference_of(pod, self._ways)
         if reference is None:
             return ""
@@ -44,12 +57,12 @@ class PodGroups(GangSource[Any]):
         return f"{meta.namespace}/{reference.name}/{reference.by}"
 
     def key_of(self, carrier: Any) -> str:
-        """`namespace/group/way`."""
+        """Return `namespace/group/way`."""
         group = read(carrier)
         return f"{group.namespace}/{group.name}/{group.by}"
 
     def needs(self, carrier: Any, pods: Collection[Pod]) -> tuple[Quorum, ...]:
-        """Its minimum, and that of each task."""
+        """Return the quorums of its minimum, and of each task."""
         group = read(carrier)
         tasks = [
             _quorum((pod for pod in pods if pod.metadata.annotations.get(TASK_SPEC_ANNOTATION) == task), least)
@@ -58,46 +71,74 @@ class PodGroups(GangSource[Any]):
         return (_quorum(pods, group.min_members), *tasks)
 
     def patience(self, carrier: Any) -> float:
-        """As long as its pods may wait for each other."""
+        """Return the seconds for which its pods may wait for each other."""
         return float(read(carrier).schedule_timeout_seconds or PATIENCE_SECONDS)
 
     def due(self, carrier: Any | None, members: Members) -> Due:
-        """Enough of the pods together; what is there beyond them, or comes later, one by one."""
+        """Return enough of the pods together; further or later ones, one by one."""
         reference = reference_of(members.first, self._ways)
         assert reference is not None, "pods without one have no key here"
         if reference.problem:
             return Due(lacking=reference.problem)
         if carrier is None:
             return Due(lacking=f'PodGroup "{reference.name}" not found')
-        return _due(read(carrier), members)
+        return _due(read(carrier), members, started=_has_started(meta_of(carrier), members))
 
 
-def _due(group: PodGroup, members: Members) -> Due:
+def _has_started(carrier: ObjectMeta, members: Members) -> bool:
+    """Return whether the group ran whole; a group whose binding was cut has still unbound pods of that start."""
+    return held_members(carrier) is not None and not find_unfinished_start(carrier, members.bound, members.unbound)
+
+
+def _due(group: PodGroup, members: Members, *, started: bool) -> Due:
+    """Return what to place.
+
+    started: the group ran whole, so that lost pods return as they come, though more are lacking.
+    """
     if group.failed:
         return Due(lacking=f'PodGroup "{group.name}" has failed: {group.failed}')
+    runs = bool(members.bound)
     waiting = tuple(pod for pod in members.others if _waits(pod))
-    tally = Tally(len(members.bound), len(members.unbound) + len(waiting), len(members.succeeded))
-    needed = still_needed(group.min_members, tally)
-    if needed is None or needed > len(members.unbound):
-        return Due(lacking=_too_few(group, tally, waiting))
+    tally = Tally(len(members.bound), len(members.unbound) + len(waiting), members.count_succeeded())
+    needed, there = still_needed(group.min_members, tally), len(members.unbound)
+    if needed is None or needed > there:
+        if not (runs and started):
+            return Due(lacking=_too_few(group, tally, waiting))
+        needed = there
     quorums = [_quorum(members.unbound, needed)] if needed else []
     for task, least in sorted(group.roles.items()):
         of_task = _of_task(members, task)
-        lacking = still_needed(least, of_task.tally)
-        if lacking is None or lacking > len(of_task.unbound):
-            there = of_task.tally.allocated + of_task.tally.pending + of_task.tally.succeeded
-            needs = f'PodGroup "{group.name}" needs {_pods(least)} of task "{task}"'
-            return Due(lacking=f"{needs}: {_are_there(there)}")
+        lacking, there = still_needed(least, of_task.tally), len(of_task.unbound)
+        if lacking is None or lacking > there:
+            if not (runs and started):
+                return Due(lacking=_task_lacks(group, task, least, of_task.tally))
+            lacking = there
         if lacking:
             quorums.append(_quorum(of_task.unbound, lacking))
+    if runs:
+        return _joining(group, members, quorums)
     if not quorums:
         return one_by_one(members.unbound, surplus=bool(group.min_members), topology=_topology(group))
-    turn = Turn(tuple(by_age(members.unbound)), tuple(quorums), _topology(group), repairs=bool(members.bound))
-    return Due((turn,))
+    return Due((Turn(tuple(by_age(members.unbound)), tuple(quorums), _topology(group)),))
+
+
+def _joining(group: PodGroup, members: Members, quorums: Sequence[Quorum]) -> Due:
+    """Return what joins a running group: first and together what it needs, then what is above its minimum."""
+    pods, topology = by_age(members.unbound), _topology(group)
+    needed = fewest([pod.metadata.uid for pod in pods], quorums)
+    repair = tuple(pod for pod in pods if pod.metadata.uid in needed)
+    more = [pod for pod in pods if pod.metadata.uid not in needed]
+    growth = one_by_one(more, surplus=bool(group.min_members), topology=topology, demand=Demand.GROWTH).turns
+    return Due((Turn(repair, topology=topology, demand=Demand.REPAIR), *growth) if repair else growth)
+
+
+def _task_lacks(group: PodGroup, task: str, least: int, tally: Tally) -> str:
+    needs = f'PodGroup "{group.name}" needs {_pods(least)} of task "{task}"'
+    return f"{needs}: {_are_there(tally.allocated + tally.pending + tally.succeeded)}"
 
 
 def _waits(pod: Pod) -> bool:
-    """Whether it could still get a node: from another scheduler, or once its gates are gone."""
+    """Return whether the pod could still get a node: from another scheduler, or once its gates are gone."""
     return not is_finished(pod) and pod.metadata.deletion_timestamp is None and not pod.spec.node_name
 
 
@@ -127,16 +168,20 @@ class _Task(Members, frozen=True):
 
     @property
     def tally(self) -> Tally:
-        """Their number."""
+        """Their numbers."""
         pending = len(self.unbound) + sum(_waits(pod) for pod in self.others)
-        return Tally(len(self.bound), pending, len(self.succeeded))
+        return Tally(len(self.bound), pending, self.count_succeeded())
 
 
 def _of_task(members: Members, task: str) -> _Task:
-    def of_task(pods: Iterable[Pod]) -> tuple[Pod, ...]:
-        return tuple(pod for pod in pods if pod.metadata.annotations.get(TASK_SPEC_ANNOTATION) == task)
+    def is_of_task(meta: ObjectMeta) -> bool:
+        return meta.annotations.get(TASK_SPEC_ANNOTATION) == task
 
-    return _Task(of_task(members.unbound), of_task(members.bound), of_task(members.others))
+    def of_task(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+        return tuple(pod for pod in pods if is_of_task(pod.metadata))
+
+    jobs = tuple(job for job in members.jobs if is_of_task(job.spec.template.metadata))
+    return _Task(of_task(members.unbound), of_task(members.bound), of_task(members.others), jobs)
 
 
 def _topology(group: PodGroup) -> TopologyConstraint | None:

@@ -1,4 +1,4 @@
-"""Acts on KEP-34's PodGroups that say what is done when fewer pods run than must, and notes when one is complete."""
+"""Acts on scheduler KEP-34's PodGroups with a policy for too few running pods, and notes when a group is complete."""
 
 import asyncio
 from collections.abc import Iterable
@@ -20,15 +20,15 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 _BY_GROUP = "pod-group-of-policy"
 _DELETIONS_AT_ONCE = 20
 
-# A group that restarts changes pod by pod: what comes of them in this time is one look.
+# A restarting group changes pod by pod: the changes within this time cause one reconcile.
 GATHER_SECONDS = 0.1
 
 
 class PodGroupPolicyController(Reconciler):
-    """Runs under a `Manager`; keys are those that the scheduler has for groups.
+    """A part that runs under a `Manager`; keys are those that the scheduler has for groups.
 
-    A group without a policy is managed by the program that made it; if it has quota to give back, that it is complete
-    is noted.
+    A group without a policy is managed by the program that made it; its completion is noted only if it has quota to
+    release.
     """
 
     name = "podgroup-policy"
@@ -64,7 +64,7 @@ class PodGroupPolicyController(Reconciler):
 
     async def _write(self, group: kep.PodGroup, step: Step) -> None:
         patch = {"status": merge_patch(step.status, group.status)}
-        with ignoring("NotFound", "Conflict"):  # gone, or changed: then we are called again
+        with ignoring("NotFound", "Conflict"):  # the group is gone, or changed: then a reconcile follows
             await self._client.patch_object(kep.POD_GROUP, group, patch, subresource="status")
             if step.note is not None:
                 note = step.note
@@ -72,7 +72,7 @@ class PodGroupPolicyController(Reconciler):
 
     async def _end(self, pod: Pod, *, blameless: bool) -> None:
         async with self._limit:
-            with ignoring("NotFound", "Conflict"):  # gone, or another one of that name
+            with ignoring("NotFound", "Conflict"):  # the pod is gone, or another one has the name
                 if blameless and is_active(pod) and TRACKING_FINALIZER in pod.metadata.finalizers:
                     await self._client.patch_object(
                         POD, pod, {"metadata": UNTRACK}, lock=False, type=STRATEGIC_MERGE_PATCH
@@ -81,7 +81,7 @@ class PodGroupPolicyController(Reconciler):
 
 
 def _matters(old: Pod | None, new: Pod | None) -> bool:
-    """Whether a change of a pod changes what a group says."""
+    """Return whether a change of a pod changes the group's status."""
     return old is None or new is None or _counted(old) != _counted(new)
 
 

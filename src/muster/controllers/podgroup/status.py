@@ -1,4 +1,4 @@
-"""Writes down how PodGroups do, each in the words of its dialect."""
+"""Writes the status of PodGroups, each in the words of its dialect."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -30,20 +30,20 @@ _BY_GROUP = "pod-group"
 
 
 class PodGroupStatusController(Reconciler):
-    """Runs under a `Manager`. Groups and pods are looked at as the scheduler does: by the same keys.
+    """A part that runs under a `Manager`. It has the same keys for groups and pods as the scheduler.
 
-    What is said of a group whose pods all go to another scheduler is that one's business.
+    A group whose pods all go to another scheduler is left to that one.
     """
 
     name = "podgroup"
 
     def __init__(self, manager: Manager, recorder: Recorder, groups: PodGroups, names: Collection[str]) -> None:
-        """`names`: the schedulers that we are."""
+        """Follow groups and pods. `names`: the schedulers that we are."""
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
         self._groups = groups
         self._names = names
-        self._told: dict[str, str] = {}  # of groups that are broken: what people were told
+        self._told: dict[str, str] = {}  # the last event about each broken group
         self._pods = manager.informer(POD, indexes={_BY_GROUP: self._group_of})
         self._informers = [(kind, manager.informer(kind, optional=True)) for kind in groups.kinds]
         self._pods.on_change(self._pod_changed)
@@ -86,7 +86,7 @@ class PodGroupStatusController(Reconciler):
         return None
 
     def _find(self, key: str) -> tuple[Kind[Any], Any] | None:
-        """The group of that key: of those of one name that pods name in one way, the first."""
+        """Return the group of that key: the first kind, of groups with one name that pods name in one way."""
         name, _ = split_key(key)
         for kind, informer in self._informers:
             group = informer.get(name)
@@ -95,7 +95,7 @@ class PodGroupStatusController(Reconciler):
         return None
 
     def _tell(self, key: str, kind: Kind[Any], group: Any, now: Standing) -> None:
-        """Tell those who make the pods that there are too few of them."""
+        """Record an event about too few pods, for those who create them."""
         if now.stage is not Stage.BROKEN:
             self._told.pop(key, None)
         elif self._told.get(key) != now.message:

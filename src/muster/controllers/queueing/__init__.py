@@ -1,1 +1,1 @@
-"""The shells of level 1: what queues, quotas and Workloads are told, and what is told about them."""
+"""The controllers of level 1, which read and write queues, quotas and Workloads."""

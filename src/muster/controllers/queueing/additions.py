@@ -1,4 +1,4 @@
-"""Follows LimitRanges and RuntimeClasses: what the pods of workloads will have beyond their templates, and may have."""
+"""Follow LimitRanges and RuntimeClasses, which add to the pods of workloads beyond their templates and limit them."""
 
 from collections.abc import Callable
 
@@ -11,12 +11,15 @@ from muster.queueing.limits import limits_problem
 from muster.runtime.manager import Manager
 from muster.runtime.objects import BY_NAMESPACE, by_namespace
 
-# Whether a workload is concerned by a change.
+# A predicate: whether a change concerns a workload.
 Concerned = Callable[[Workload], bool]
 
 
 class Additions:
-    """As of now; `changed` is told whose pods will be others."""
+    """The present additions of the cluster to pods.
+
+    changed: called with a predicate that selects the workloads whose pods will differ.
+    """
 
     def __init__(self, manager: Manager, changed: Callable[[Concerned], None]) -> None:
         self._changed = changed
@@ -28,12 +31,12 @@ class Additions:
         manager.informer(RUNTIME_CLASS).on_change(self._class_changed)
 
     def complete(self, workload: Workload) -> Workload:
-        """The workload with pods as they will be; itself if nothing is added, which is so for most."""
+        """Return the workload with its pods as they will be; the same object if nothing is added, as for most."""
         defaults = self._defaults.get(workload.metadata.namespace)
         return completed(workload, defaults, self._overheads) if defaults is not None or self._overheads else workload
 
     def problem(self, workload: Workload) -> str:
-        """Why its pods could never be created; "" if they can. Raises `QuantityError`."""
+        """Return why the workload's pods could never be created; "" if they can. Raises `QuantityError`."""
         items = self._items.get(workload.metadata.namespace, ())
         return limits_problem(self.complete(workload).spec.pod_sets, items)
 
@@ -44,24 +47,24 @@ class Additions:
         ranges = sorted(self._ranges.by(BY_NAMESPACE, namespace), key=lambda one: one.metadata.name)
         before = self._items.pop(namespace, ())
         self._defaults.pop(namespace, None)
-        if now := tuple(item for one in ranges for item in one.spec.limits):
-            self._items[namespace] = now
-        if (defaults := defaults_of(now)) is not None:
+        if items := tuple(item for one in ranges for item in one.spec.limits):
+            self._items[namespace] = items
+        if (defaults := defaults_of(items)) is not None:
             self._defaults[namespace] = defaults
-        if now != before:
+        if items != before:
             self._changed(lambda workload: workload.metadata.namespace == namespace)
 
     def _class_changed(self, old: RuntimeClass | None, new: RuntimeClass | None) -> None:
         changed = new if new is not None else old
         assert changed is not None
         name = changed.metadata.name
-        now = new.overhead.pod_fixed if new is not None and new.overhead is not None else {}
+        overhead = new.overhead.pod_fixed if new is not None and new.overhead is not None else {}
         before = self._overheads.pop(name, {})
-        if now:
-            self._overheads[name] = now
-        if now != before:
-            self._changed(lambda workload: _runs_in(workload, name))
+        if overhead:
+            self._overheads[name] = overhead
+        if overhead != before:
+            self._changed(lambda workload: _has_runtime_class(workload, name))
 
 
-def _runs_in(workload: Workload, runtime_class: str) -> bool:
+def _has_runtime_class(workload: Workload, runtime_class: str) -> bool:
     return any(podset.template.spec.runtime_class_name == runtime_class for podset in workload.spec.pod_sets)

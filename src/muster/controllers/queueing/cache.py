@@ -1,8 +1,8 @@
-"""What level 1 knows of the cluster: the quota tree with who holds what, and the queues with who waits for it.
+"""Keep what level 1 knows of the cluster: the quota tree with its holders, and the queues with the waiting workloads.
 
-The one place where both are changed, and all of it a function of what was seen: every object is put where it belongs
-by its own state, whatever came before it. Between a decision and the moment at which its write is seen, the decision
-counts: such a workload is `assumed`, and what is seen of it meanwhile is older.
+Both are changed only here, and both are a function of the observed objects: every object is put where its own state
+says, whatever came before. Between a decision and the moment at which its write is observed, the decision counts. Such
+a workload is `assumed`, and what is observed of it meanwhile is older.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,7 +12,8 @@ from typing import cast
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
-from muster.api.core import NAMESPACE, Namespace
+from muster.api.core import NAMESPACE, NODE, Namespace
+from muster.api.core import Node as ClusterNode
 from muster.api.kueue import (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,
@@ -31,8 +32,10 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
+from muster.api.managed.variants import is_parent, is_variant
 from muster.api.values.quantity import QuantityError
 from muster.controllers.queueing.additions import Additions, Concerned
+from muster.controllers.queueing.devices import ClaimedDevices
 from muster.controllers.queueing.indexes import (
     HOLDERS_BY_CLUSTER_QUEUE,
     WORKLOADS_BY_LOCAL_QUEUE,
@@ -40,6 +43,7 @@ from muster.controllers.queueing.indexes import (
     by_local_queue,
 )
 from muster.controllers.queueing.topology import TopologyNodes
+from muster.gang.nodes.devices import Matcher
 from muster.queueing import model
 from muster.queueing.convert import ConversionSettings as Reading
 from muster.queueing.convert import cohort_spec, flavor_spec, levels_of, queue_spec
@@ -60,30 +64,43 @@ from muster.runtime.ownwrites import MutationCache
 Listener = Callable[[str, str], None]
 
 
-class QueueingCache:
-    """Follows the informers of a manager. Others read; `AdmissionController` tells what it decided."""
+# The problem of a variant, whose parent requests the same pods.
+_VARIANTS_OFF = "a variant of another Workload gets no quota while the feature gate ConcurrentAdmission is off"
 
-    def __init__(self, manager: Manager, configuration: Configuration) -> None:
+
+class QueueingCache:
+    """The state of level 1, kept up to date by the informers of a manager.
+
+    Others read it. `AdmissionController` reports its decisions.
+    """
+
+    def __init__(self, manager: Manager, configuration: Configuration, matches: Matcher | None = None) -> None:
+        """Create the cache.
+
+        matches: whether a device matches an expression; None: devices are ignored.
+        """
         self.tree = Tree()
         self.queues = Queues()
         self.flavors: dict[str, model.FlavorSpec] = {}
         self.checks: dict[str, AdmissionCheck] = {}
-        self.unfit: dict[str, str] = {}  # workloads that nothing can be done for, by key, and why
+        self.unfit: dict[str, str] = {}  # workloads that cannot be queued, by key, and why
         self._base = configuration.wait_for_pods_ready
-        self._by_queue: dict[str, bool] = {}  # whether a ClusterQueue says itself that its workloads block
+        self._by_queue: dict[str, bool] = {}  # the blocking settings of ClusterQueues themselves
         self._by_flavor: dict[str, bool] = {}
-        self._by_workload = False  # whether any workload ever said so
+        self._by_workload = False  # whether any workload ever set blocking
         strategy = self._base.requeuing_strategy.timestamp if self._base is not None else "Eviction"
         self._reading = Reading(
             rules=ResourceRules.of(configuration.resources),
             by_eviction=strategy == "Eviction",
             boost=configuration.features.enabled("PriorityBoost"),
             topology=configuration.features.enabled("TopologyAwareScheduling"),
+            partial=configuration.features.enabled("PartialAdmission"),
+            reclaims=configuration.features.enabled("ReclaimablePods"),
+            variants=configuration.features.enabled("ConcurrentAdmission"),
         )
-        fair = configuration.fair_sharing
-        self._fair = FairSharing(cast("tuple[Strategy, ...]", fair.preemption_strategies)) if fair is not None else None
+        self._fair = _fair_sharing(configuration)
         self._ignore_undeclared = configuration.resources.quota_check_strategy == "IgnoreUndeclared"
-        self._assumed: dict[str, int] = {}  # by key, how many writes of ours are under way
+        self._assumed: dict[str, int] = {}  # the number of our writes under way, by key
         self._active: dict[str, Activity] = {}
         self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
         self._listeners: list[Listener] = []
@@ -104,15 +121,17 @@ class QueueingCache:
         self._resource_flavors.on_change(self._flavor_changed)
         self._topologies = manager.informer(TOPOLOGY)
         self._topologies.on_change(self._topology_changed)
-        self._topology_nodes = TopologyNodes(manager, self.tree.ledger, self._has_room)
+        self._topology_nodes = TopologyNodes(manager, self.tree.ledger, self._flush_places)
+        manager.informer(NODE).on_change(self._node_changed)
         manager.informer(ADMISSION_CHECK).on_change(self._check_changed)
         manager.informer(NAMESPACE).on_change(self._namespace_changed)
         self._additions = Additions(manager, self._read_again)
+        self.devices = ClaimedDevices(manager, configuration, self._read_again, self._place_latest, matches)
 
-    # What others ask.
+    # Queries.
 
     def on_change(self, listener: Listener) -> None:
-        """Call `listener(cluster_queue, local_queue)` when something changed about who waits or holds quota there."""
+        """Call `listener(cluster_queue, local_queue)` when waiting or holding workloads changed there."""
         self._listeners.append(listener)
 
     def on_wake(self, listener: Callable[[], None]) -> None:
@@ -120,26 +139,26 @@ class QueueingCache:
         self._wake_listeners.append(listener)
 
     def on_wait(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(workload)` when a workload waits that may have to be told why."""
+        """Call `listener(workload)` when a workload waits whose status may have to say why."""
         self._wait_listeners.append(listener)
 
     def wake(self) -> None:
-        """There may be something to decide."""
+        """Notify the listeners that there may be something to decide."""
         for listener in self._wake_listeners:
             listener()
 
     def waits(self, key: str) -> None:
-        """A workload waits, and may have to be told why."""
+        """Notify the listeners that a workload waits, and that its status may have to say why."""
         for listener in self._wait_listeners:
             listener(key)
 
     def activity(self, cluster_queue: str) -> Activity | None:
-        """Whether a ClusterQueue admits; None if there is no such queue."""
+        """Return whether a ClusterQueue admits; None if there is no such queue."""
         return self._active.get(cluster_queue)
 
     @property
     def settings(self) -> AdmissionSettings:
-        """How admission decides now."""
+        """The present settings of admission."""
         everything, blocking = self._base is not None and self._base.block_admission, None
         if everything or self._by_queue or self._by_flavor or self._by_workload:
             blocking = Blocking(everything=everything, queues=self._by_queue, flavors=self._by_flavor)
@@ -147,33 +166,33 @@ class QueueingCache:
             fair=self._fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared, past=self.queues.usage
         )
 
-    # What admission tells.
+    # Reports of admission.
 
     def latest(self, key: str) -> Workload | None:
-        """The workload as last seen, or as our own write made it, if that is newer."""
+        """Return the workload as last observed, or as our own write left it, if that is newer."""
         return self._latest.get(key)
 
     def is_still(self, workload: model.WorkloadInfo, obj: Workload) -> bool:
-        """Whether a decision about the workload holds for what it is now."""
+        """Return whether a decision about the workload holds for its present state."""
         if workload.growth_of:
-            now = growth(self._additions.complete(obj), workload.queue, self._reading)
-            return now is not None and now.podsets == workload.podsets
+            current = self._find_growth(obj, workload.queue)
+            return current is not None and current.podsets == workload.podsets
         local = self.local_queues.get(workload.local_queue)
-        now = self._read(obj, workload.queue)
+        current = self._read(obj, workload.queue)
         return (
             isinstance(place_of(obj), Waits)
             and local is not None
             and local.spec.cluster_queue == workload.queue
-            and (now.podsets, now.local_queue, now.priority)
+            and (current.podsets, current.local_queue, current.priority)
             == (workload.podsets, workload.local_queue, workload.priority)
         )
 
     def assume(self, key: str) -> None:
-        """A write about the workload is under way: the tree and the queues have it as it will be."""
+        """Record that a write for the workload is under way: the tree and the queues hold its future state."""
         self._assumed[key] = self._assumed.get(key, 0) + 1
 
     def settle(self, key: str, written: Workload | None) -> None:
-        """The write is done or has failed, and the workload is this now; None if it is gone."""
+        """Record that the write has ended, and the resulting workload; None if it is gone."""
         self._assumed[key] -= 1
         if written is not None:
             self.wrote(written)
@@ -186,22 +205,22 @@ class QueueingCache:
             self._place_latest(key)
 
     def wrote(self, written: Workload) -> None:
-        """A write of ours made the workload this; what is seen meanwhile may be older."""
+        """Record the workload as our own write left it; what is observed meanwhile may be older."""
         self._latest.wrote(written)
 
     def is_assumed(self, key: str) -> bool:
-        """Whether a write about the workload is under way."""
+        """Return whether a write for the workload is under way."""
         return key in self._assumed
 
-    # What admission fair sharing tells.
+    # Reports of admission fair sharing.
 
     def set_usage(self, local_queue: str, usage: float) -> None:
-        """How much a LocalQueue used lately: of those of one ClusterQueue, the one with least comes first."""
+        """Set the past usage of a LocalQueue: of those of one ClusterQueue, the one with the least comes first."""
         if self.queues.usage.get(local_queue, 0.0) != usage:
             self.queues.set_usage(local_queue, usage)
             self.wake()
 
-    # What happens in the cluster.
+    # Changes of the cluster.
 
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> None:
         workload = new if new is not None else old
@@ -210,16 +229,16 @@ class QueueingCache:
         is_news = self._latest.is_news(key, new)
         if new is None:
             self._forget(key)
-            self._tell(workload)
+            self._notify_of(workload)
             return
         if key in self._assumed or not is_news:
             return
         self._place(new)
         if old is not None and old.spec.queue_name != new.spec.queue_name:
-            self._tell(old)
+            self._notify_of(old)
 
     def _place_latest(self, key: str) -> None:
-        """Put a workload where it belongs by what is known of it, unless more is being written."""
+        """Put a workload where its latest state says, unless a write for it is under way."""
         if key in self._assumed:
             return
         workload = self.latest(key)
@@ -229,17 +248,20 @@ class QueueingCache:
             self._place(workload)
 
     def _place(self, obj: Workload) -> None:
-        """Where the workload belongs by its state: in the tree, in a queue, or nowhere."""
+        """Put the workload where its state says: in the tree, in a queue, or nowhere."""
         key = key_of(obj)
         try:
-            self._put(key, obj)
-        except QuantityError as error:  # the server should have refused it
+            self._place_by_state(key, obj)
+        except QuantityError as error:  # the server should have refused the object
             self._forget(key)
             self.unfit[key] = str(error)
             self.waits(key)
-        self._tell(obj)
+        self._notify_of(obj)
 
-    def _put(self, key: str, obj: Workload) -> None:
+    def _place_by_state(self, key: str, obj: Workload) -> None:
+        if self._reading.variants and self._is_parent(obj):
+            self._forget(key)
+            return
         match place_of(obj):
             case None:
                 self._forget(key)
@@ -253,17 +275,29 @@ class QueueingCache:
                 self.queues.remove(growth_key(key))
                 self._queue(key, obj, until)
 
+    def _is_parent(self, obj: Workload) -> bool:
+        """Return whether the workload has variants, or will have some, which hold quota in its place.
+
+        A workload that got quota before its ClusterQueue had variants keeps it, and runs to its end without them.
+        """
+        if is_parent(obj) or is_variant(obj) or isinstance(place_of(obj), Holds):
+            return is_parent(obj)
+        local = self.local_queues.get(f"{obj.metadata.namespace}/{obj.spec.queue_name}")
+        node = self.tree.queues.get(local.spec.cluster_queue) if local is not None else None
+        return node is not None and node.policy.migration is not None
+
     def _read(self, obj: Workload, cluster_queue: str) -> model.WorkloadInfo:
-        workload = read(self._additions.complete(obj), cluster_queue, self._reading)
+        completed = self._additions.complete(obj)
+        workload = read(completed, cluster_queue, self._reading, self.devices.count(completed).by_podset)
         text = obj.metadata.annotations.get(READY_ANNOTATION)
         if text is None:
             return workload
-        blocks = self._blocks(text)
+        blocks = self._parse_blocking(text)
         self._by_workload = self._by_workload or bool(blocks)
         return replace(workload, blocks=blocks)
 
-    def _blocks(self, text: str) -> bool | None:
-        """What an annotation says about blocking; None where it says nothing that is understood."""
+    def _parse_blocking(self, text: str) -> bool | None:
+        """Return what an annotation says about blocking; None if it is malformed."""
         try:
             settings = parse_annotation(text, self._base)
         except ReadyAnnotationError:
@@ -277,37 +311,44 @@ class QueueingCache:
             self._release(key)
             return
         self.tree.hold(workload)
-        if (granted := self.tree.holder(growth_key(key))) is not None:
-            self.tree.release(granted)  # it is part of the whole now, or was refused
-            self._freed(granted, {})
+        if (growth_holder := self.tree.holder(growth_key(key))) is not None:
+            self.tree.release(growth_holder)  # the growth is part of the workload now, or was refused
+            self._flush_freed(growth_holder, {})
         if before is None:
             return
-        self._freed(before, workload.usage or {}, workload.places)
+        self._flush_freed(before, workload.usage or {}, workload.places)
         if before.blocks != workload.blocks:
             self._unblock()
         if (before.evicted and not workload.evicted) or before.priority > workload.priority:
-            self._flush(self.tree.queues[workload.queue])  # others may displace it
+            self._flush(self.tree.queues[workload.queue])  # others may preempt it
         elif before.ready != workload.ready or before.evicted != workload.evicted:
             self.wake()
 
     def _grow(self, key: str, obj: Workload, cluster_queue: str) -> None:
-        more = growth(self._additions.complete(obj), cluster_queue, self._reading)
+        more = self._find_growth(obj, cluster_queue)
         node = self.tree.queues.get(more.queue) if more is not None else None
-        if more is None or node is None or not all(map(self._lets_grow, node.policy.checks)):
+        if more is None or node is None or not all(map(self._can_grow, node.policy.checks)):
             self.queues.remove(growth_key(key))
             return
         self.queues.add(more)
         self.wake()
 
-    def _lets_grow(self, check: str) -> bool:
-        """What a check has not seen is not granted; that of MultiKueue sees it: it asks the worker's quota."""
-        found = self.checks.get(check)
-        return found is not None and found.spec.controller_name == MULTI_KUEUE_CONTROLLER
+    def _find_growth(self, obj: Workload, cluster_queue: str) -> model.WorkloadInfo | None:
+        completed = self._additions.complete(obj)
+        if self.devices.problem(completed):
+            return None  # more pods would take devices that are not counted
+        return growth(completed, cluster_queue, self._reading, self.devices.count(completed).by_podset)
+
+    def _can_grow(self, check: str) -> bool:
+        """Return whether the check covers growth, as only MultiKueue's does: it asks for the worker's quota."""
+        admission_check = self.checks.get(check)
+        return admission_check is not None and admission_check.spec.controller_name == MULTI_KUEUE_CONTROLLER
 
     def _queue(self, key: str, obj: Workload, until: datetime | None) -> None:
         local = self.local_queues.get(f"{obj.metadata.namespace}/{obj.spec.queue_name}")
-        missing = f"LocalQueue {obj.spec.queue_name} doesn't exist" if local is None else ""
-        problem = missing or self._additions.problem(obj)
+        missing_queue = f"LocalQueue {obj.spec.queue_name} doesn't exist" if local is None else ""
+        orphaned = _VARIANTS_OFF if is_variant(obj) and not self._reading.variants else ""
+        problem = orphaned or missing_queue or self.devices.problem(obj) or self._additions.problem(obj)
         self.unfit.pop(key, None)
         if local is None or problem:
             self.unfit[key] = problem
@@ -319,8 +360,11 @@ class QueueingCache:
         self.wake()
 
     def _forget(self, key: str) -> None:
+        if (holder := self.tree.holder(key)) is not None and (node := self.tree.queues.get(holder.queue)) is not None:
+            self.queues.forgive(node)
         self.unfit.pop(key, None)
-        self.queues.remove(key)
+        self.devices.forget(key)
+        self.queues.forget(key)
         self._release(key)
         self.queues.remove(growth_key(key))
         self._release(growth_key(key))
@@ -329,28 +373,39 @@ class QueueingCache:
         before = self.tree.holder(key)
         if before is not None:
             self.tree.release(before)
-            self._freed(before, {})
-            self._say(before.queue, before.local_queue)
+            self._flush_freed(before, {})
+            self._notify(before.queue, before.local_queue)
 
-    def _freed(self, before: model.WorkloadInfo, now: model.Usage, places: tuple[model.Places, ...] = ()) -> None:
-        """Those are looked at again that what became free could help."""
-        freed = [fr for fr, amount in (before.usage or {}).items() if amount > now.get(fr, 0)]
+    def _flush_freed(
+        self, before: model.WorkloadInfo, usage: model.Usage, places: tuple[model.Places, ...] = ()
+    ) -> None:
+        """Wake the workloads that the freed quota could help."""
+        freed = [fr for fr, amount in (before.usage or {}).items() if amount > usage.get(fr, 0)]
         node = self.tree.queues.get(before.queue)
         if freed and node is not None:
             self.queues.flush(node, freed)
             self.wake()
         if before.places != places:
-            self._has_room()
+            self._flush_places()
 
-    def _has_room(self) -> None:
-        """There is room on nodes of flavors with a topology."""
+    def _flush_places(self) -> None:
+        """Wake the workloads that lack places, because nodes with a topology have room."""
         self.queues.flush_places()
         self.wake()
+
+    def _node_changed(self, old: ClusterNode | None, new: ClusterNode | None) -> None:
+        node = new if new is not None else old
+        assert node is not None
+        labels = new.metadata.labels if new is not None else None
+        if self.tree.node_labels.set_node(node.metadata.name, labels):
+            for root in dict.fromkeys(queue.root for queue in self.tree.queues.values()):
+                self.queues.flush(root)
+            self.wake()
 
     def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new if new is not None else old
         assert queue is not None
-        if _only_status(old, new):
+        if _is_only_status(old, new):
             return
         key = key_of(queue)
         if new is not None:
@@ -362,19 +417,19 @@ class QueueingCache:
             if old is None or new is None:
                 self._place_latest(key_of(workload))
             else:
-                self.waits(key_of(workload))  # that it was stopped is a reason, or is none any more
+                self.waits(key_of(workload))  # a stopped queue becomes or stops being the reason
         self.wake()
-        self._say(queue.spec.cluster_queue, key)
+        self._notify(queue.spec.cluster_queue, key)
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         queue = new if new is not None else old
         assert queue is not None
-        if _only_status(old, new):
+        if _is_only_status(old, new):
             return
         name = queue.metadata.name
         for users in self._users.values():
             users.discard(name)
-        said, checked = self._by_queue.pop(name, None), False
+        blocked_before, checked = self._by_queue.pop(name, None), False
         before = self.tree.queues.get(name)
         roots = [before.root] if before is not None else []
         if new is None:
@@ -389,24 +444,33 @@ class QueueingCache:
             for check in spec.checks:
                 self._users.setdefault(f"check/{check}", set()).add(name)
             if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
-                self._by_queue[name] = bool(self._blocks(text))
+                self._by_queue[name] = bool(self._parse_blocking(text))
             checked = before is not None and bool(before.policy.checks) != bool(spec.checks)
             roots.append(self.tree.set_queue(spec).root)
             if old is None or checked:
-                self._take_in(name)
+                self._place_holders(name)
+            if old is None and self._reading.variants and spec.migration is not None:
+                self._replace_parents(name)
             self._review(name)
         for root in dict.fromkeys(roots):
             self._flush(root)
-        if self._by_queue.get(name) != said:
+        if self._by_queue.get(name) != blocked_before:
             self._unblock()
 
-    def _take_in(self, name: str) -> None:
-        """A ClusterQueue appeared: what was seen before it holds its quota from now on."""
+    def _replace_parents(self, name: str) -> None:
+        """Remove the waiting workloads of a new ClusterQueue with variants: only their variants are tried."""
+        for local in self.local_queues.all():
+            if local.spec.cluster_queue == name:
+                for workload in self.workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key_of(local)):
+                    self._place_latest(key_of(workload))
+
+    def _place_holders(self, name: str) -> None:
+        """Count the holders of quota that were observed before their ClusterQueue."""
         for workload in self.workloads.by(HOLDERS_BY_CLUSTER_QUEUE, name):
             self._place_latest(key_of(workload))
 
     def _review(self, name: str) -> None:
-        """Whether the ClusterQueue admits may have changed."""
+        """Decide again whether the ClusterQueue admits."""
         node, queue = self.tree.queues.get(name), self.cluster_queues.get(name)
         if node is None:
             return
@@ -422,39 +486,39 @@ class QueueingCache:
         if before is None or before.active != now.active:
             self._explain_all(name)
         self.wake()
-        self._say(name, "")
+        self._notify(name, "")
 
     def _explain_all(self, name: str) -> None:
-        """Why its workloads wait is another reason now."""
+        """Notify the listeners that the queue's workloads wait for another reason now."""
         for key in self.queues.waiting(name):
             self.waits(key)
 
     def _unblock(self) -> None:
-        """Those who wait for the pods of others may not have to any more."""
+        """Retry the heads that wait for the pods of other workloads."""
         for name, parked in list(self.queues.parked.items()):
             if parked.blocker:
                 self.queues.retry(name)
         self.wake()
 
     def _flush(self, node: Node) -> None:
-        """Everybody in the tree is looked at again."""
+        """Wake all workloads in the tree."""
         self.queues.flush(node)
         self.wake()
 
     def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
         cohort = new if new is not None else old
         assert cohort is not None
-        if _only_status(old, new):
+        if _is_only_status(old, new):
             return
         name = cohort.metadata.name
         before = self.tree.cohorts.get(name)
-        touched = [before.root] if before is not None else []
+        roots = [before.root] if before is not None else []
         if new is not None:
-            touched.append(self.tree.set_cohort(cohort_spec(new)).root)
+            roots.append(self.tree.set_cohort(cohort_spec(new)).root)
         else:
             self.tree.remove_cohort(name)
-            touched += [node.root for node in (self.tree.cohorts.get(name),) if node is not None]
-        for root in dict.fromkeys(touched):
+            roots += [node.root for node in (self.tree.cohorts.get(name),) if node is not None]
+        for root in dict.fromkeys(roots):
             for queue in list(root.queues()):
                 self._review(queue.name)
             self._flush(root)
@@ -463,15 +527,15 @@ class QueueingCache:
         flavor = new if new is not None else old
         assert flavor is not None
         name = flavor.metadata.name
-        said = self._by_flavor.pop(name, None)
+        blocked_before = self._by_flavor.pop(name, None)
         if new is None:
             self.flavors.pop(name, None)
         else:
             self._set_flavor(new)
             if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
-                self._by_flavor[name] = bool(self._blocks(text))
+                self._by_flavor[name] = bool(self._parse_blocking(text))
         self._review_users(name)
-        if self._by_flavor.get(name) != said:
+        if self._by_flavor.get(name) != blocked_before:
             self._unblock()
 
     def _set_flavor(self, flavor: ResourceFlavor) -> None:
@@ -502,10 +566,10 @@ class QueueingCache:
         self._review_users(users := f"check/{check.metadata.name}")
         if (old is None) != (new is None):
             for name in sorted(self._users.get(users, ())):
-                self._take_in(name)
+                self._place_holders(name)
 
-    def _review_users(self, what: str) -> None:
-        for name in sorted(self._users.get(what, ())):
+    def _review_users(self, user_key: str) -> None:
+        for name in sorted(self._users.get(user_key, ())):
             self._review(name)
             if (node := self.tree.queues.get(name)) is not None:
                 self._flush(node)
@@ -518,28 +582,39 @@ class QueueingCache:
         self.wake()
 
     def _read_again(self, concerned: Concerned) -> None:
-        """The pods of some workloads will be others."""
+        """Place the workloads again whose pods will differ."""
         for workload in self.workloads.all():
             if concerned(workload):
                 self._place_latest(key_of(workload))
 
-    def _tell(self, obj: Workload) -> None:
+    def _notify_of(self, obj: Workload) -> None:
         local = f"{obj.metadata.namespace}/{obj.spec.queue_name}"
         queue, admission = self.local_queues.get(local), obj.status.admission
         if admission is not None:
-            self._say(admission.cluster_queue, local)
+            self._notify(admission.cluster_queue, local)
         else:
-            self._say(queue.spec.cluster_queue if queue is not None else "", local)
+            self._notify(queue.spec.cluster_queue if queue is not None else "", local)
 
-    def _say(self, cluster_queue: str, local_queue: str) -> None:
+    def _notify(self, cluster_queue: str, local_queue: str) -> None:
         for listener in self._listeners:
             listener(cluster_queue, local_queue)
 
 
-def _only_status(
+def _fair_sharing(configuration: Configuration) -> FairSharing | None:
+    fair, features = configuration.fair_sharing, configuration.features
+    if fair is None:
+        return None
+    return FairSharing(
+        strategies=cast("tuple[Strategy, ...]", fair.preemption_strategies),
+        within_nominal=features.enabled("FairSharingPreemptWithinNominal"),
+        prefer_nominal=features.enabled("FairSharingPrioritizeNonBorrowing"),
+    )
+
+
+def _is_only_status(
     old: ClusterQueue | LocalQueue | Cohort | None, new: ClusterQueue | LocalQueue | Cohort | None
 ) -> bool:
-    """Whether a change is none that matters here: statuses are written all the time."""
+    """Return whether only the status changed, which happens all the time and does not matter here."""
     if old is None or new is None or old.spec != new.spec:
         return False
     before, after = old.metadata, new.metadata

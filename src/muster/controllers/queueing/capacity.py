@@ -1,4 +1,4 @@
-"""Keeps the quota of ClusterQueues that ask for it at what the nodes have."""
+"""Keep the quota of annotated ClusterQueues equal to what the nodes have."""
 
 from muster.api.core import NODE, Node
 from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue
@@ -9,12 +9,12 @@ from muster.runtime.objects import key_of
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
-# Nodes come and go in gusts; one write for all that came in this time.
+# Nodes come and go in bursts; all changes in this time become one write.
 GATHER_SECONDS = 0.05
 
 
 class NodeQuotaController(Reconciler):
-    """Runs under a `Manager`. Serves ClusterQueues with the annotation `muster.dev/quota-from-nodes: "true"`."""
+    """The reconciler of ClusterQueues with the annotation `muster.dev/quota-from-nodes: "true"`."""
 
     name = "quota-from-nodes"
 
@@ -23,15 +23,15 @@ class NodeQuotaController(Reconciler):
         self._nodes = manager.informer(NODE)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._queues = manager.informer(CLUSTER_QUEUE)
-        self._controller.watch(self._queues, when=_asks_anew)
-        self._flavors.on_change(lambda _old, _new: self._all_soon())
+        self._controller.watch(self._queues, when=_needs_update)
+        self._flavors.on_change(lambda _old, _new: self._queue_all())
         self._nodes.on_change(self._node_changed)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        if old is None or new is None or _gives(old) != _gives(new):
-            self._all_soon()
+        if old is None or new is None or _quota_state(old) != _quota_state(new):
+            self._queue_all()
 
-    def _all_soon(self) -> None:
+    def _queue_all(self) -> None:
         for queue in self._queues.all():
             if follows(queue):
                 self._controller.queue.add_after(key_of(queue), GATHER_SECONDS)
@@ -49,12 +49,12 @@ class NodeQuotaController(Reconciler):
         return None
 
 
-def _asks_anew(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
-    """Whether more than its status changed."""
+def _needs_update(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
+    """Return whether more than the status changed."""
     return old is None or new is None or (old.spec, follows(old)) != (new.spec, follows(new))
 
 
-def _gives(node: Node) -> tuple[object, ...]:
-    """What of a node matters to a quota; heartbeats do not."""
+def _quota_state(node: Node) -> tuple[object, ...]:
+    """Return the parts of a node that matter to quota; heartbeats do not."""
     ready = [condition.status for condition in node.status.conditions if condition.type == "Ready"]
     return node.status.allocatable, node.spec.unschedulable, node.spec.taints, node.metadata.labels, ready

@@ -1,8 +1,8 @@
-"""Admission fair sharing (KEP-4136): keeps account of what LocalQueues used lately, by which they are ordered.
+"""Keep account of the past usage of LocalQueues, which orders them under admission fair sharing (Kueue KEP-4136).
 
-Of all LocalQueues, as upstream; the order is by it only where the ClusterQueue asks for that. The accounts are in
-memory; LocalQueueController writes down what is to be shown of them, and that is where a restart goes on. A LocalQueue
-that has not used anything for so long that nothing is left of it has no account, no timer, and no writes.
+All LocalQueues have an account, as upstream; the order depends on it only where the ClusterQueue says so. The accounts
+are in memory. LocalQueueController writes their status, from which a restart goes on. A LocalQueue whose past usage has
+faded completely has no account, no timer, and no writes.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from muster.runtime.reconciler import Reconciler
 
 
 def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configuration) -> "FairUsageController | None":
-    """The controller, if the configuration asks for one."""
+    """Return the controller, if the Configuration enables admission fair sharing."""
     sharing = configuration.admission_fair_sharing
     if sharing is None or not configuration.features.enabled("AdmissionFairSharing"):
         return None
@@ -41,9 +41,11 @@ def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configurat
 
 
 class FairUsageController(Reconciler):
-    """Runs under a `Manager`, where it is added before admission: at a start the past counts from the first decision.
+    """The reconciler of the accounts.
 
-    Without a half-life the past neither fades nor grows: then there is nothing to sample, and only weights of 0 matter.
+    The manager adds it before admission, so that the past counts from the first decision.
+
+    Without a half-life the past neither fades nor grows. Then there is nothing to sample, and only weights of 0 matter.
     """
 
     name = "admission-fair-sharing"
@@ -65,24 +67,24 @@ class FairUsageController(Reconciler):
             cache.queues.on_charge(self._charge)
 
     def on_sample(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(local_queue)` when something else is to be shown of a LocalQueue."""
+        """Call `listener(local_queue)` when the status of a LocalQueue has to change."""
         self._listeners.append(listener)
 
     def shown(self, local: LocalQueue) -> LocalQueueFairSharingStatus | None:
-        """What the LocalQueue's status is to say."""
-        old, known = local.status.fair_sharing, self._shown.get(key_of(local))
-        if known is None:
+        """Return the past usage to write to the LocalQueue's status."""
+        old, sharing_status = local.status.fair_sharing, self._shown.get(key_of(local))
+        if sharing_status is None:
             return old
         sharing = old if old is not None else LocalQueueFairSharingStatus(weighted_share=0)
-        return msgspec.structs.replace(sharing, admission_fair_sharing_status=known)
+        return msgspec.structs.replace(sharing, admission_fair_sharing_status=sharing_status)
 
     async def run(self) -> None:
         """Keep account until `stop`."""
         for local in self._queues.all():
-            self._look(key_of(local))
+            self._update(key_of(local))
         await super().run()
 
-    # What happens in the cluster.
+    # Changes of the cluster.
 
     def _changed(self, queue: str, local_queue: str) -> None:
         if local_queue and queue in self._cache.tree.queues:
@@ -96,20 +98,20 @@ class FairUsageController(Reconciler):
                 self._controller.queue.add(key_of(local))
 
     def _charge(self, workload: WorkloadInfo, taken: Usage) -> None:
-        """Admission gave quota to a workload: that counts from its next decision."""
+        """Charge a workload that admission gave quota to, before the next decision of the cycle."""
         key, now = workload.local_queue, self._clock.now()
         local = self._queues.get(key)
-        self._open(key, local, now)
+        self._open_account(key, local, now)
         self._accounts.charge(key, workload.key, usagestatus.by_resource(taken), now)
-        self._cache.set_usage(key, self._accounts.score(key, _weight(local)))
+        self._cache.set_usage(key, self._accounts.score(key, _weight_of(local)))
 
-    # Keeping account.
+    # Accounting.
 
     async def _reconcile(self, key: str) -> Result:
-        return self._look(key)
+        return self._update(key)
 
-    def _look(self, key: str) -> Result:
-        """Bring the account of a LocalQueue up to date; when to do so again."""
+    def _update(self, key: str) -> Result:
+        """Update the account of a LocalQueue; return when to do so again."""
         local = self._queues.get(key)
         node = self._cache.tree.queues.get(local.spec.cluster_queue) if local is not None else None
         if local is None or node is None:
@@ -119,35 +121,35 @@ class FairUsageController(Reconciler):
             return None
         after = None
         if self._decay.half_life:
-            after = self._keep(key, local, usagestatus.by_resource(node.tallies.of(key).used))
-        self._cache.set_usage(key, self._accounts.score(key, _weight(local)))
+            after = self._update_account(key, local, usagestatus.by_resource(node.tallies.of(key).used))
+        self._cache.set_usage(key, self._accounts.score(key, _weight_of(local)))
         return after
 
-    def _keep(self, key: str, local: LocalQueue, current: dict[str, float]) -> Result:
+    def _update_account(self, key: str, local: LocalQueue, current: dict[str, float]) -> Result:
         now, sampling = self._clock.now(), self._decay.sampling
-        settled = self._settle(key, self._open(key, local, now), current, now)
-        account = self._open(key, local, now)
+        settled = self._settle(key, self._open_account(key, local, now), current, now)
+        account = self._open_account(key, local, now)
         if settled or now - account.updated >= sampling:
             account = self._accounts.sample(key, current, now)
             self._show(key, local, account, used=settled or bool(current))
-        elif key not in self._shown and _status(local) is None:
+        elif key not in self._shown and _status_of(local) is None:
             self._show(key, local, account, used=False)
         if account.faded and not current:
             self._accounts.forget(key)
             return None
         return min(sampling, sampling - (now - account.updated)).total_seconds()
 
-    def _open(self, key: str, local: LocalQueue | None, now: datetime) -> Account:
-        """The account of a LocalQueue; one that has none goes on from its status."""
-        known = self._accounts.get(key)
-        if known is not None:
-            return known
-        past = usagestatus.account(_status(local), now)
+    def _open_account(self, key: str, local: LocalQueue | None, now: datetime) -> Account:
+        """Return the account of a LocalQueue; a new account goes on from the status."""
+        account = self._accounts.get(key)
+        if account is not None:
+            return account
+        past = usagestatus.account(_status_of(local), now)
         self._accounts.restore(key, past.consumed, past.updated)
         return past
 
     def _settle(self, key: str, account: Account, current: dict[str, float], now: datetime) -> bool:
-        """Penalties become consumption once it is written that the workload has its quota. Whether any did."""
+        """Turn penalties into consumption once the reservations are written; return whether there were any."""
         settled = False
         for workload in account.penalties:
             whole = whole_key(workload)
@@ -161,20 +163,22 @@ class FairUsageController(Reconciler):
         return settled
 
     def _show(self, key: str, local: LocalQueue, account: Account, *, used: bool) -> None:
-        old = self._shown.get(key) or _status(local)
-        new = usagestatus.shown(account, old, used=used, half_life=self._decay.half_life)
+        old = self._shown.get(key) or _status_of(local)
+        node = self._cache.tree.queues.get(local.spec.cluster_queue)
+        covered = [name for group in node.policy.groups for name in group.resources] if node is not None else []
+        new = usagestatus.shown(account, old, used=used, half_life=self._decay.half_life, covered=covered)
         if new is not None and new != old:
             self._shown[key] = new
             for listener in self._listeners:
                 listener(key)
 
 
-def _status(local: LocalQueue | None) -> AdmissionFairSharingStatus | None:
+def _status_of(local: LocalQueue | None) -> AdmissionFairSharingStatus | None:
     sharing = local.status.fair_sharing if local is not None else None
     return sharing.admission_fair_sharing_status if sharing is not None else None
 
 
-def _weight(local: LocalQueue | None) -> float:
-    """Among the LocalQueues of its ClusterQueue."""
+def _weight_of(local: LocalQueue | None) -> float:
+    """Return the weight of a LocalQueue among those of its ClusterQueue."""
     sharing = local.spec.fair_sharing if local is not None else None
     return float(parse(sharing.weight)) if sharing is not None else 1.0

@@ -1,17 +1,19 @@
-"""How queues stand, under Kueue's metric names: read from the tree and the queues at the moment of a scrape.
+"""Report the state of queues under Kueue's metric names, read from the tree and the queues at each scrape.
 
-Resources of queues and Cohorts are shown only where that is asked for (`metrics.enableClusterQueueResources`), and
-LocalQueues where `metrics.localQueueMetrics` selects them. CPUs are whole ones, as everywhere in Prometheus.
+Resources of queues and Cohorts are reported only if `metrics.enableClusterQueueResources` is set, and LocalQueues only
+if `metrics.localQueueMetrics` selects them. CPUs are reported as whole ones, as everywhere in Prometheus.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from math import nan
 
 from muster.api.conditions import find
-from muster.api.config.types import Metrics
+from muster.api.config import Configuration
 from muster.api.kueue.names import ACTIVE, TERMINATING
 from muster.api.values.selectors import label_matcher
+from muster.controllers.customlabels import CustomLabels
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, named
 from muster.queueing.model import FlavorResource, Quota, Usage
@@ -25,8 +27,8 @@ _STATES = ("pending", "active", "terminating")
 _STATUSES = ("True", "False", "Unknown")
 
 _HOLDINGS: tuple[tuple[str, str, Callable[[Tally], Usage]], ...] = (
-    ("resource_reservation", "What workloads hold", lambda tally: tally.reserved),
-    ("resource_usage", "What admitted workloads hold", lambda tally: tally.used),
+    ("resource_reservation", "The quota that workloads hold", lambda tally: tally.reserved),
+    ("resource_usage", "The quota that admitted workloads hold", lambda tally: tally.used),
 )
 _LIMITS: tuple[tuple[str, str, Callable[[Quota], int | None]], ...] = (
     ("nominal_quota", "The nominal quota", lambda quota: quota.nominal),
@@ -38,48 +40,58 @@ _Values = Iterable[tuple[tuple[str, ...], float]]
 
 
 class QueueGauges:
-    """What `Registry.scraped` asks. by_usage: there is admission fair sharing."""
+    """The gauges that `Registry.scraped` calls for.
 
-    def __init__(self, cache: QueueingCache, settings: Metrics, *, by_usage: bool) -> None:
+    by_usage: whether there is admission fair sharing.
+    """
+
+    def __init__(
+        self, cache: QueueingCache, configuration: Configuration, custom: CustomLabels, *, by_usage: bool
+    ) -> None:
+        settings, features = configuration.metrics, configuration.features
         self._cache = cache
+        self._custom = custom
+        self.deleted: set[str] = set()  # deleted Cohorts that queues still name
+        self._of_workloads = custom.names("Workload")
         self._by_usage = by_usage
         self._resources = settings.enable_cluster_queue_resources
         local = settings.local_queue_metrics
-        self._local = local.enable
+        self._local = local.enable and features.enabled("LocalQueueMetrics")
+        self._cohorts = features.enabled("MetricsForCohorts")
         selector = local.local_queue_selector
         self._selects = label_matcher(selector).matches if selector is not None else lambda _labels: True
 
     def is_measured(self, local_queue: str) -> bool:
-        """Whether the LocalQueue (`namespace/name`) has metrics of its own."""
-        found = self._cache.local_queues.get(local_queue)
-        return self._local and found is not None and self._selects(found.metadata.labels)
+        """Return whether the LocalQueue (`namespace/name`) has metrics of its own."""
+        queue = self._cache.local_queues.get(local_queue)
+        return self._local and queue is not None and self._selects(queue.metadata.labels)
 
     def __call__(self) -> Iterator[Gauges]:
-        """All of them."""
+        """Yield all gauges."""
         nodes = list(self._cache.tree.queues.values())
-        cohorts = list(self._cache.tree.cohorts.values())
-        yield from self._of_queues(nodes)
-        yield from self._of_cohorts(cohorts)
+        cohorts = list(self._cache.tree.cohorts.values()) if self._cohorts else []
+        yield from self._measure_queues(nodes)
+        yield from self._measure_cohorts(cohorts)
         if self._local:
-            yield from self._of_local_queues()
+            yield from self._measure_local_queues()
         if self._resources:
-            yield from self._quotas(nodes)
-            yield from self._subtrees(cohorts)
+            yield from self._measure_quotas(nodes)
+            yield from self._measure_subtrees(cohorts)
 
-    def _of_queues(self, nodes: list[Node]) -> Iterator[Gauges]:
+    def _measure_queues(self, nodes: list[Node]) -> Iterator[Gauges]:
         queue = partial(gauges_of, labels=QUEUE_LABELS)
         queues = self._cache.queues
         waiting = {node.name: queues.counts(node.name) for node in nodes}
         yield queue(
             "pending_workloads",
             "The number of pending workloads",
-            (row for name, counts in waiting.items() for row in _pending((name,), counts)),
-            more=("status",),
+            (row for name, counts in waiting.items() for row in self._count_waiting(name, counts)),
+            more=("status", *self._of_workloads),
         )
         yield queue(
             "pending_scheduling_hashes",
-            "The number of kinds of pending workloads",
-            (row for node in nodes for row in _pending((node.name,), queues.classes(node.name))),
+            "The number of equivalence classes of pending workloads",
+            (row for node in nodes for row in _pending_rows((node.name,), queues.classes(node.name))),
             more=("status",),
         )
         yield queue(
@@ -90,42 +102,47 @@ class QueueGauges:
         yield queue(
             "admitted_active_workloads",
             "The number of admitted workloads that are not finished",
-            (((node.name,), node.tallies.total.admitted) for node in nodes),
+            (row for node in nodes for row in self._count_admitted((node.name,), node, node.tallies.total.admitted)),
+            more=self._of_workloads,
         )
         yield queue(
             "cluster_queue_status",
             "1 for the status that the ClusterQueue has",
-            (row for node in nodes for row in _one_of(node.name, _STATES, self._state(node.name))),
+            (row for node in nodes for row in _state_rows(node.name, _STATES, self._state_of(node.name))),
             more=("status",),
         )
         yield queue(
             "cluster_queue_info",
             "1 for the Cohort that the ClusterQueue is in, and the root of its tree",
-            (((node.name, *_lineage(node)), 1) for node in nodes),
+            (((node.name, *_lineage_of(node)), 1) for node in (nodes if self._cohorts else ())),
             more=("parent_cohort", "root_cohort"),
         )
 
-    def _of_cohorts(self, cohorts: list[Node]) -> Iterator[Gauges]:
+    def _measure_cohorts(self, cohorts: list[Node]) -> Iterator[Gauges]:
         cohort = partial(gauges_of, labels=("cohort",))
         yield cohort(
             "cohort_info",
             "1 for the Cohort that the Cohort is in, and the root of its tree",
-            (((node.name, *_lineage(node)), 1) for node in cohorts),
+            (((node.name, *_lineage_of(node)), 1) for node in cohorts),
             more=("parent_cohort", "root_cohort"),
         )
         yield cohort(
             "cohort_subtree_admitted_active_workloads",
             "The number of admitted workloads below the Cohort that are not finished",
-            (((node.name,), sum(one.tallies.total.admitted for one in node.queues())) for node in cohorts),
+            (
+                ((node.name,), sum(one.tallies.total.admitted for one in node.queues()))
+                for node in cohorts
+                if node.name not in self.deleted
+            ),
         )
 
-    def _of_local_queues(self) -> Iterator[Gauges]:
+    def _measure_local_queues(self) -> Iterator[Gauges]:
         local = partial(gauges_of, labels=LOCAL_LABELS)
         tallies = list(self._local_tallies())
         yield local(
             "local_queue_pending_workloads",
             "The number of pending workloads",
-            (row for key, counts in self._local_counts() for row in _pending(_local(key), counts)),
+            (row for key, counts in self._local_counts() for row in _pending_rows(_local(key), counts)),
             more=("status",),
         )
         yield local(
@@ -136,13 +153,14 @@ class QueueGauges:
         yield local(
             "local_queue_admitted_active_workloads",
             "The number of admitted workloads that are not finished",
-            ((_local(key), tally.admitted) for key, tally in tallies),
+            (row for key, tally in tallies for row in self._count_admitted_in(key, tally.admitted)),
+            more=self._of_workloads,
         )
         yield local(
             "local_queue_status",
-            "1 for what the condition Active is",
+            "1 for the status of the condition Active",
             (
-                ((*_local(key), status), float(status == self._active(key)))
+                ((*_local(key), status), float(status == self._active_status(key)))
                 for key, _ in tallies
                 for status in _STATUSES
             ),
@@ -151,37 +169,44 @@ class QueueGauges:
         if self._by_usage:
             yield gauges_of(
                 "local_queue_admission_fair_sharing_usage",
-                "What the LocalQueue used lately and is about to use, by the weights of resources and by its own",
-                [((*_local(key), queue), self._cache.queues.usage.get(key, 0.0)) for key, queue in self._measured()],
+                "Past usage and penalties of the LocalQueue, by the weights of resources and its own weight",
+                [
+                    ((*_local(key), queue), self._cache.queues.usage.get(key, 0.0))
+                    for key, queue in self._list_measured()
+                ],
                 labels=(*LOCAL_LABELS, *QUEUE_LABELS),
             )
-        for name, text, of in _HOLDINGS if self._resources else ():
+        for name, text, usage_of in _HOLDINGS if self._resources else ():
             yield local(
                 f"local_queue_{name}",
                 text,
-                [row for key, tally in tallies for row in _amounts(_local(key), of(tally))],
+                [row for key, tally in tallies for row in _amount_rows(_local(key), usage_of(tally))],
                 more=("flavor", "resource"),
             )
 
-    def _quotas(self, nodes: list[Node]) -> Iterator[Gauges]:
+    def _measure_quotas(self, nodes: list[Node]) -> Iterator[Gauges]:
         resource = partial(gauges_of, labels=("cohort", "cluster_queue", "flavor", "resource"))
-        for name, text, of in _HOLDINGS:
+        for name, text, usage_of in _HOLDINGS:
             yield resource(
                 f"cluster_queue_{name}",
                 text,
-                [row for node in nodes for row in _amounts(_named(node), _covered(node, of(node.tallies.total)))],
+                [
+                    row
+                    for node in nodes
+                    for row in _amount_rows(_labels_of(node), _cover_quotas(node, usage_of(node.tallies.total)))
+                ],
             )
         for name, text, limit in _LIMITS:
             yield resource(
                 f"cluster_queue_{name}",
                 text,
-                [row for node in nodes for row in _amounts(_named(node), _limits(node, limit))],
+                [row for node in nodes for row in _amount_rows(_labels_of(node), _limits_of(node, limit))],
             )
         yield gauges_of(
             "cluster_queue_resource_pending",
-            "What pending workloads ask for",
+            "The total requests of pending workloads",
             [
-                ((node.name, name), _units(name, number))
+                ((node.name, name), _to_units(name, number))
                 for node in nodes
                 for name, number in self._cache.queues.asked(node.name).items()
             ],
@@ -189,54 +214,89 @@ class QueueGauges:
         )
         yield gauges_of(
             "cluster_queue_weighted_share",
-            "The share by which fair sharing goes; NaN without bound",
-            (((node.name, node.policy.cohort), _share(node)) for node in nodes),
+            "The share for fair sharing; NaN if it is infinite",
+            (((node.name, node.policy.cohort), _share_of(node)) for node in nodes),
             labels=(*QUEUE_LABELS, "cohort"),
         )
 
-    def _subtrees(self, cohorts: list[Node]) -> Iterator[Gauges]:
+    def _measure_subtrees(self, cohorts: list[Node]) -> Iterator[Gauges]:
         resource = partial(gauges_of, labels=("cohort", "flavor", "resource"))
         yield gauges_of(
             "cohort_weighted_share",
-            "The share by which fair sharing goes; NaN without bound",
-            (((node.name,), _share(node)) for node in cohorts),
+            "The share for fair sharing; NaN if it is infinite",
+            (((node.name,), _share_of(node)) for node in cohorts),
             labels=("cohort",),
         )
         yield resource(
             "cohort_subtree_quota",
-            "The quota of the Cohort and of all below it that is not kept from it",
-            (row for node in cohorts for row in _amounts((node.name,), node.subtree)),
+            "The quota of the Cohort, and the quota that the nodes below lend to it",
+            (row for node in cohorts for row in _amount_rows((node.name,), node.subtree)),
         )
         yield resource(
             "cohort_subtree_resource_reservations",
-            "What workloads below the Cohort hold",
-            (row for node in cohorts for row in _amounts((node.name,), _held_below(node))),
+            "The quota that workloads below the Cohort hold",
+            (row for node in cohorts for row in _amount_rows((node.name,), _sum_holdings(node))),
         )
 
-    def _state(self, queue: str) -> str:
-        found = self._cache.activity(queue)
-        if found is not None and found.reason == TERMINATING:
-            return "terminating"
-        return "active" if found is not None and found.active else "pending"
+    def _count_waiting(self, queue: str, counts: tuple[int, int]) -> _Values:
+        """Return how many workloads wait, by the labels of workloads; with such labels each workload is visited."""
+        if not self._of_workloads:
+            return _pending_rows((queue,), counts)
+        numbers = Counter(
+            ("active" if active else "inadmissible", *self._label_values(key))
+            for key, active in self._cache.queues.keys_of_pending(queue)
+        )
+        return [((queue, *more), number) for more, number in numbers.items()]
 
-    def _active(self, local_queue: str) -> str:
-        found = self._cache.local_queues.get(local_queue)
-        active = find(found.status.conditions, ACTIVE) if found is not None else None
+    def _count_admitted(self, labels: tuple[str, ...], node: Node, number: int, local_queue: str = "") -> _Values:
+        """Return how many workloads are admitted, by the labels of workloads.
+
+        With such labels each workload is visited.
+
+        local_queue: count only the workloads of this LocalQueue (`namespace/name`).
+        """
+        if not self._of_workloads:
+            return [(labels, number)]
+        numbers = Counter(
+            self._label_values(key)
+            for key, workload in node.workloads.items()
+            if workload.admitted and not workload.growth_of and local_queue in ("", workload.local_queue)
+        )
+        return [((*labels, *values), number) for values, number in numbers.items()]
+
+    def _count_admitted_in(self, local_queue: str, number: int) -> _Values:
+        queue = self._cache.local_queues.get(local_queue)
+        node = self._cache.tree.queues.get(queue.spec.cluster_queue) if queue is not None else None
+        return self._count_admitted(_local(local_queue), node, number, local_queue) if node is not None else ()
+
+    def _label_values(self, workload: str) -> tuple[str, ...]:
+        obj = self._cache.workloads.get(workload)
+        return self._custom.values_of("Workload", obj.metadata if obj is not None else None)
+
+    def _state_of(self, queue: str) -> str:
+        activity = self._cache.activity(queue)
+        if activity is not None and activity.reason == TERMINATING:
+            return "terminating"
+        return "active" if activity is not None and activity.active else "pending"
+
+    def _active_status(self, local_queue: str) -> str:
+        obj = self._cache.local_queues.get(local_queue)
+        active = find(obj.status.conditions, ACTIVE) if obj is not None else None
         return active.status if active is not None else "Unknown"
 
     def _local_tallies(self) -> Iterator[tuple[str, Tally]]:
         nothing = Tally()
-        for key, queue in self._measured():
+        for key, queue in self._list_measured():
             node = self._cache.tree.queues.get(queue)
             yield key, node.tallies.of(key) if node is not None else nothing
 
     def _local_counts(self) -> Iterator[tuple[str, tuple[int, int]]]:
-        found = {name: self._cache.queues.counts_by_local(name) for name in self._cache.tree.queues}
-        for key, queue in self._measured():
-            yield key, found.get(queue, {}).get(key, (0, 0))
+        counts = {name: self._cache.queues.counts_by_local(name) for name in self._cache.tree.queues}
+        for key, queue in self._list_measured():
+            yield key, counts.get(queue, {}).get(key, (0, 0))
 
-    def _measured(self) -> Iterator[tuple[str, str]]:
-        """LocalQueues that have metrics of their own, each with its ClusterQueue."""
+    def _list_measured(self) -> Iterator[tuple[str, str]]:
+        """Yield the LocalQueues that have metrics of their own, each with its ClusterQueue."""
         for queue in self._cache.local_queues.all():
             key = f"{queue.metadata.namespace}/{queue.metadata.name}"
             if self.is_measured(key):
@@ -244,32 +304,32 @@ class QueueGauges:
 
 
 def gauges_of(name: str, text: str, values: _Values, *, labels: tuple[str, ...], more: tuple[str, ...] = ()) -> Gauges:
-    """A gauge by these labels, and by who counts."""
+    """Return a gauge with these labels, and the label of the reporting replica's role."""
     rows = (((*row, *ROLE), value) for row, value in values)
     return Gauges(named(name), text, (*labels, *more, *ROLE_LABEL), rows)
 
 
-def _pending(of: tuple[str, ...], counts: tuple[int, int]) -> _Values:
+def _pending_rows(labels: tuple[str, ...], counts: tuple[int, int]) -> _Values:
     active, inadmissible = counts
-    return (((*of, "active"), active), ((*of, "inadmissible"), inadmissible))
+    return (((*labels, "active"), active), ((*labels, "inadmissible"), inadmissible))
 
 
-def _one_of(name: str, states: tuple[str, ...], which: str) -> _Values:
+def _state_rows(name: str, states: tuple[str, ...], which: str) -> _Values:
     return (((name, state), float(state == which)) for state in states)
 
 
-def _amounts(of: tuple[str, ...], usage: Usage) -> _Values:
-    return (((*of, fr.flavor, fr.resource), _units(fr.resource, number)) for fr, number in usage.items())
+def _amount_rows(labels: tuple[str, ...], usage: Usage) -> _Values:
+    return (((*labels, fr.flavor, fr.resource), _to_units(fr.resource, number)) for fr, number in usage.items())
 
 
-def _units(resource: str, number: int) -> float:
-    """Whole CPUs, which are kept in thousandths."""
+def _to_units(resource: str, number: int) -> float:
+    """Return the amount in whole CPUs, which are counted in thousandths, or in units of other resources."""
     return number / 1000 if resource == "cpu" else number
 
 
-def _share(node: Node) -> float:
-    found = share(node)
-    return nan if found.infinite else float(found.value)
+def _share_of(node: Node) -> float:
+    node_share = share(node)
+    return nan if node_share.infinite else float(node_share.value)
 
 
 def _local(key: str) -> tuple[str, str]:
@@ -277,27 +337,27 @@ def _local(key: str) -> tuple[str, str]:
     return name, namespace
 
 
-def _named(node: Node) -> tuple[str, str]:
+def _labels_of(node: Node) -> tuple[str, str]:
     return node.policy.cohort, node.name
 
 
-def _lineage(node: Node) -> tuple[str, str]:
-    """The Cohort above, and the root; a Cohort that is in none is a root itself."""
+def _lineage_of(node: Node) -> tuple[str, str]:
+    """Return the Cohort above, and the root; a Cohort without a parent is a root itself."""
     root = node.root.name if node.parent is not None or not node.is_queue else ""
     return node.parent.name if node.parent is not None else "", root
 
 
-def _covered(node: Node, usage: Usage) -> Usage:
-    """What is used of everything that the ClusterQueue has quota for."""
+def _cover_quotas(node: Node, usage: Usage) -> Usage:
+    """Return the usage of everything that the ClusterQueue has quota for."""
     return {fr: usage.get(fr, 0) for fr in node.quotas}
 
 
-def _limits(node: Node, of: Callable[[Quota], int | None]) -> Usage:
-    limits = {fr: of(quota) for fr, quota in node.quotas.items()}
+def _limits_of(node: Node, limit_of: Callable[[Quota], int | None]) -> Usage:
+    limits = {fr: limit_of(quota) for fr, quota in node.quotas.items()}
     return {fr: limit for fr, limit in limits.items() if limit is not None}
 
 
-def _held_below(node: Node) -> dict[FlavorResource, int]:
+def _sum_holdings(node: Node) -> dict[FlavorResource, int]:
     total: dict[FlavorResource, int] = {}
     for queue in node.queues():
         for fr, number in queue.tallies.total.reserved.items():

@@ -1,4 +1,4 @@
-"""How queueing controllers look objects up."""
+"""Index functions by which the queueing controllers look objects up."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -14,21 +14,21 @@ PODS_BY_WORKLOAD: Final = "topology-workload"
 
 
 def by_local_queue(workload: Workload) -> Iterable[str]:
-    """The key of the LocalQueue in which it is or was queued."""
+    """Return the key of the LocalQueue in which the workload is or was queued."""
     return [f"{workload.metadata.namespace}/{workload.spec.queue_name}"]
 
 
 def by_holding(workload: Workload) -> Iterable[str]:
-    """The ClusterQueue whose quota it holds."""
+    """Return the ClusterQueue whose quota the workload holds."""
     return [workload.status.admission.cluster_queue] if workload.status.admission is not None else []
 
 
 def by_cluster_queue(queue: LocalQueue) -> Iterable[str]:
-    """The ClusterQueue behind it."""
+    """Return the ClusterQueue behind the LocalQueue."""
     return [queue.spec.cluster_queue]
 
 
 def by_workload(pod: Pod) -> Iterable[str]:
-    """The key of the Workload that says where it goes."""
+    """Return the key of the Workload that places the pod."""
     name = pod.metadata.annotations.get(WORKLOAD_ANNOTATION)
     return [f"{pod.metadata.namespace}/{name}"] if name else []

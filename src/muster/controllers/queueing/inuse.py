@@ -1,4 +1,4 @@
-"""Keeps ResourceFlavors and AdmissionChecks while ClusterQueues name them, and Topologies while ResourceFlavors do."""
+"""Keep ResourceFlavors and AdmissionChecks while ClusterQueues name them, and Topologies while ResourceFlavors do."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
@@ -26,12 +26,16 @@ U = TypeVar("U")
 
 
 class InUseController(Reconciler, Generic[T, U]):
-    """Runs under a `Manager`. Objects of a kind are held while objects of another kind name them."""
+    """The reconciler that keeps objects of a kind while objects of another kind name them."""
 
     def __init__(
         self, manager: Manager, kind: Kind[T], by: Kind[U], names: Callable[[U], Iterable[str]], name: str
     ) -> None:
-        """names: the objects that a user names. name: the controller's."""
+        """Create the controller.
+
+        names: the objects that a user names.
+        name: the name of the controller.
+        """
         self.name = name
         super().__init__(manager)
         self._kind = kind
@@ -53,27 +57,27 @@ class InUseController(Reconciler, Generic[T, U]):
 
 
 def flavors_in_use(manager: Manager) -> InUseController[ResourceFlavor, ClusterQueue]:
-    """Holds ResourceFlavors."""
-    return InUseController(manager, RESOURCE_FLAVOR, CLUSTER_QUEUE, _flavors, "resourceflavor")
+    """Return the controller that keeps ResourceFlavors."""
+    return InUseController(manager, RESOURCE_FLAVOR, CLUSTER_QUEUE, _flavors_of, "resourceflavor")
 
 
 def checks_in_use(manager: Manager) -> InUseController[AdmissionCheck, ClusterQueue]:
-    """Holds AdmissionChecks."""
-    return InUseController(manager, ADMISSION_CHECK, CLUSTER_QUEUE, _checks, "admissioncheck")
+    """Return the controller that keeps AdmissionChecks."""
+    return InUseController(manager, ADMISSION_CHECK, CLUSTER_QUEUE, _checks_of, "admissioncheck")
 
 
 def topologies_in_use(manager: Manager) -> InUseController[Topology, ResourceFlavor]:
-    """Holds Topologies."""
-    return InUseController(manager, TOPOLOGY, RESOURCE_FLAVOR, _topology, "topology")
+    """Return the controller that keeps Topologies."""
+    return InUseController(manager, TOPOLOGY, RESOURCE_FLAVOR, _topology_of, "topology")
 
 
-def _flavors(queue: ClusterQueue) -> list[str]:
+def _flavors_of(queue: ClusterQueue) -> list[str]:
     return [flavor.name for group in queue.spec.resource_groups for flavor in group.flavors]
 
 
-def _checks(queue: ClusterQueue) -> list[str]:
+def _checks_of(queue: ClusterQueue) -> list[str]:
     return sorted(of_queue(queue.spec))
 
 
-def _topology(flavor: ResourceFlavor) -> list[str]:
+def _topology_of(flavor: ResourceFlavor) -> list[str]:
     return [flavor.spec.topology_name] if flavor.spec.topology_name else []

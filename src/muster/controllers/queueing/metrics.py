@@ -1,8 +1,8 @@
-"""What happens in queues, counted under Kueue's metric names.
+"""Count the events in queues under Kueue's metric names.
 
-Everything about a Workload is read off its changes as they are seen, of any origin; each is one step in the life of
-one workload, so a change costs a few additions. Only what is in no object is told: `cycled`. How things stand is not
-counted but asked for at a scrape (`gauges`).
+All numbers about a Workload come from its observed changes, whoever made them. Each change is one step in the life of
+one workload, so it costs a few additions. Only what no object contains is reported by a call: `cycled`. The present
+state is not counted but read at each scrape (`gauges`).
 """
 
 import platform
@@ -18,8 +18,8 @@ import prometheus_client
 from prometheus_client.metrics import MetricWrapperBase
 
 from muster.api.conditions import find, find_true, is_true
-from muster.api.config.types import Metrics
-from muster.api.kueue import ClusterQueue, LocalQueue, Workload
+from muster.api.config import Configuration
+from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from muster.api.kueue.names import (
     ADMITTED,
     EVICTED,
@@ -31,7 +31,9 @@ from muster.api.kueue.names import (
     RECOVERED,
     REQUEUED,
 )
-from muster.api.meta import Condition
+from muster.api.managed.variants import is_variant
+from muster.api.meta import Condition, ObjectMeta
+from muster.controllers.customlabels import CustomLabels, Kind
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.gauges import QueueGauges, gauges_of
 from muster.controllers.series import LOCAL_LABELS, QUEUE_LABELS, ROLE, ROLE_LABEL, named
@@ -42,10 +44,10 @@ from muster.runtime.metrics import Gauges, Registry
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
-# Upstream's: 1 s, then 2.5 s doubled up to some five hours.
+# Upstream's buckets: 1 s, then 2.5 s doubled up to some three hours.
 _BUCKETS = (1.0, *(2.5 * 2**power for power in range(13)))
 
-# Upstream's; dashboards know these labels. What has not been recorded is unknown.
+# Upstream's labels, which dashboards know. Values that are not recorded are "unknown".
 _BUILD = {
     "git_version": f"v{version('muster-batch')}",
     "git_commit": "unknown",
@@ -57,109 +59,137 @@ _BUILD = {
 
 _EVICTION = ("reason", "underlying_cause")
 _PRIORITY = "priority_class"
+# The metrics of LocalQueues that have labels from workloads, as upstream.
+_BY_WORKLOAD = ("admitted_workloads_total", "admission_wait_time_seconds")
 
 
-class _Where(NamedTuple):
-    """Whose numbers change.
+class _SeriesKey(NamedTuple):
+    """The series that a change counts in.
 
-    local: name and namespace of the LocalQueue, if it has numbers of its own.
-    priority_class: of the workload; "" if it has none.
+    local: name and namespace of the LocalQueue, if it has metrics of its own.
+    priority_class: the priority class of the workload; "" if it has none.
+    workload: further labels of the workload in some metrics.
     """
 
     queue: str
     local: tuple[str, str] | None
     priority_class: str
+    workload: tuple[str, ...] = ()
 
 
-class _Mirrored(Generic[M]):
-    """A metric of ClusterQueues, and the same of LocalQueues."""
+class _MirroredMetric(Generic[M]):
+    """A metric of ClusterQueues, and the same of LocalQueues.
 
-    def __init__(self, make: Callable[[str, str, tuple[str, ...]], M], name: str, text: str, *more: str) -> None:
+    by_workload: whether that of LocalQueues also has the labels that come from workloads.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[str, str, tuple[str, ...]], M],
+        custom: CustomLabels,
+        name: str,
+        text: str,
+        *more: str,
+        by_workload: bool = False,
+    ) -> None:
         self._by_priority = _PRIORITY in more
-        self._queues = make(named(name), text, (*QUEUE_LABELS, *more, *ROLE_LABEL))
-        self._local = make(named(f"local_queue_{name}"), text, (*LOCAL_LABELS, *more, *ROLE_LABEL))
+        self._custom = custom
+        self._by_workload = by_workload
+        kinds: tuple[Kind, ...] = ("LocalQueue", "Workload") if by_workload else ("LocalQueue",)
+        self._queues = make(named(name), text, (*QUEUE_LABELS, *more, *ROLE_LABEL, *custom.names("ClusterQueue")))
+        self._local = make(
+            named(f"local_queue_{name}"), text, (*LOCAL_LABELS, *more, *ROLE_LABEL, *custom.names(*kinds))
+        )
         # Looking a series up by its labels costs more than counting.
-        self._series: dict[tuple[_Where, tuple[str, ...]], tuple[M, ...]] = {}
+        self._series: dict[tuple[_SeriesKey, tuple[str, ...]], tuple[M, ...]] = {}
 
-    def of(self, where: _Where, *more: str) -> tuple[M, ...]:
-        """Both, for these labels."""
-        found = self._series.get((where, more))
-        if found is None:
-            values = (*more, where.priority_class, *ROLE) if self._by_priority else (*more, *ROLE)
-            found = (self._queues.labels(where.queue, *values),)
-            if where.local is not None:
-                found = (*found, self._local.labels(*where.local, *values))
-            self._series[where, more] = found
-        return found
+    def of(self, key: _SeriesKey, *more: str) -> tuple[M, ...]:
+        """Return both series for these labels."""
+        series = self._series.get((key, more))
+        if series is None:
+            values = (*more, key.priority_class, *ROLE) if self._by_priority else (*more, *ROLE)
+            series = (self._queues.labels(key.queue, *values, *self._custom.values("ClusterQueue", key.queue)),)
+            if key.local is not None:
+                name, namespace = key.local
+                custom = self._custom.values("LocalQueue", f"{namespace}/{name}")
+                workload = key.workload if self._by_workload else ()
+                series = (*series, self._local.labels(name, namespace, *values, *custom, *workload))
+            self._series[key, more] = series
+        return series
 
     def forget_queue(self, name: str) -> None:
-        """The ClusterQueue is gone."""
+        """Remove the series of a ClusterQueue."""
         self._series.clear()
         self._queues.remove_by_labels(dict(zip(QUEUE_LABELS, (name,), strict=True)))
 
     def forget_local(self, local: tuple[str, str]) -> None:
-        """The LocalQueue is gone."""
+        """Remove the series of a LocalQueue."""
         self._series.clear()
         self._local.remove_by_labels(dict(zip(LOCAL_LABELS, local, strict=True)))
 
 
-_Counts = _Mirrored[prometheus_client.Counter]
-_Times = _Mirrored[prometheus_client.Histogram]
+_Counts = _MirroredMetric[prometheus_client.Counter]
+_Times = _MirroredMetric[prometheus_client.Histogram]
 
 
 class QueueingMetrics:
-    """Counts from the moment it is made; what happened before was counted by its predecessor.
+    """The counters of queueing since their creation; earlier events were counted by the previous leader.
 
-    by_usage: there is admission fair sharing.
+    by_usage: whether there is admission fair sharing.
     """
 
-    def __init__(self, registry: Registry, cache: QueueingCache, settings: Metrics, *, by_usage: bool) -> None:
+    def __init__(
+        self, registry: Registry, cache: QueueingCache, configuration: Configuration, *, by_usage: bool
+    ) -> None:
         self._cache = cache
-        self._gauges = QueueGauges(cache, settings, by_usage=by_usage)
+        self._custom = custom = CustomLabels(configuration.custom_labels, self._find_meta)
+        self._gauges = QueueGauges(cache, configuration, custom, by_usage=by_usage)
+        self._counts_cohorts = configuration.features.enabled("MetricsForCohorts")
         self._skips: dict[str, int] = {}
         self._finished: Counter[str] = Counter()  # by LocalQueue
         self._unadmitted: Counter[tuple[str, str, str]] = Counter()  # by LocalQueue, reason and cause
         self._attempts = registry.counter(
             named("admission_attempts_total"),
-            "Cycles that admitted a workload (success), or none",
+            "Admission cycles, by result: success if a workload was admitted, else inadmissible",
             ("result", *ROLE_LABEL),
         )
         self._attempt_seconds = registry.histogram(
-            named("admission_attempt_duration_seconds"), "How long such a cycle takes", ("result", *ROLE_LABEL)
+            named("admission_attempt_duration_seconds"), "The duration of an admission cycle", ("result", *ROLE_LABEL)
         )
         self._preempted = registry.counter(
             named("preempted_workloads_total"),
-            "Workloads preempted, by the ClusterQueue that they made room in",
-            ("preempting_cluster_queue", "reason", *ROLE_LABEL),
+            "Workloads preempted, by the ClusterQueue of the preemptor",
+            ("preempting_cluster_queue", "reason", *ROLE_LABEL, *custom.names("ClusterQueue")),
         )
         self._recomputed = registry.counter(
             named("preemption_target_recomputations_total"),
-            "Searches for other workloads to preempt, because those found go for another already, by what came of it",
-            (*QUEUE_LABELS, "result", *ROLE_LABEL),
+            "New searches for workloads to preempt, because another workload preempted the first ones, by result",
+            (*QUEUE_LABELS, "result", *ROLE_LABEL, *custom.names("ClusterQueue")),
         )
         self._grown = registry.counter(
             named("replaced_workload_slices_total"),
-            "Elastic workloads that were given more while they run, as upstream does by a slice that replaces another",
-            (*QUEUE_LABELS, *ROLE_LABEL),
+            "Running elastic workloads that grew, which upstream does by a slice that replaces another",
+            (*QUEUE_LABELS, *ROLE_LABEL, *custom.names("ClusterQueue")),
         )
-        self._gates = gate_seconds(registry)
+        self._gates = gate_seconds(registry, custom)
         self._below = registry.counter(
             named("cohort_subtree_admitted_workloads_total"),
             "Workloads admitted below the Cohort",
-            ("cohort", _PRIORITY, *ROLE_LABEL),
+            ("cohort", _PRIORITY, *ROLE_LABEL, *custom.names("Cohort")),
         )
         self._below_known: set[str] = set()
         self._mirrored: list[_Counts | _Times] = []
 
         def counts(name: str, text: str, *more: str) -> _Counts:
-            made = _Counts(registry.counter, name, text, *more)
-            self._mirrored.append(made)
-            return made
+            metric = _Counts(registry.counter, custom, name, text, *more, by_workload=name in _BY_WORKLOAD)
+            self._mirrored.append(metric)
+            return metric
 
         def times(name: str, text: str, *more: str) -> _Times:
-            made = _Times(partial(registry.histogram, buckets=_BUCKETS), name, text, *more)
-            self._mirrored.append(made)
-            return made
+            make = partial(registry.histogram, buckets=_BUCKETS)
+            metric = _Times(make, custom, name, text, *more, by_workload=name in _BY_WORKLOAD)
+            self._mirrored.append(metric)
+            return metric
 
         self._reserved = counts("quota_reserved_workloads_total", "Workloads that got quota", _PRIORITY)
         self._admitted = counts("admitted_workloads_total", "Workloads that were admitted", _PRIORITY)
@@ -188,107 +218,140 @@ class QueueingMetrics:
         self._execution = times("execution_time_seconds", "From admission to the end of a finished workload", _PRIORITY)
         cache.workloads.on_change(self._changed)
         cache.cluster_queues.on_change(self._queue_changed)
-        cache.cohorts.on_change(self._tree_changed)
+        cache.cohorts.on_change(self._cohort_changed)
         cache.local_queues.on_change(self._local_queue_changed)
-        registry.scraped(self._scrape)
+        registry.scraped(lambda: map(custom.extend, self._scrape()))
 
     def cycled(self, outcome: Outcome, seconds: float) -> None:
-        """Admission has looked at some workloads; so long it took."""
+        """Count an admission cycle that took so long."""
         if not outcome.looks:
             return
         result = "success" if outcome.admitted else "inadmissible"
         self._attempts.labels(result, *ROLE).inc()
         self._attempt_seconds.labels(result, *ROLE).observe(seconds)
         self._skips = outcome.skips
-        for queue, what in outcome.recomputed:
-            self._recomputed.labels(queue, what, *ROLE).inc()
+        for queue, recomputation in outcome.recomputed:
+            self._recomputed.labels(queue, recomputation, *ROLE, *self._custom.values("ClusterQueue", queue)).inc()
         for decision in outcome.preemptions:
             for victim in decision.victims:
-                if not victim.workload.evicted:
-                    self._preempted.labels(decision.workload.queue, victim.reason, *ROLE).inc()
+                if not (victim.workload.evicted or victim.migrates):
+                    queue = decision.workload.queue
+                    custom = self._custom.values("ClusterQueue", queue)
+                    self._preempted.labels(queue, victim.reason, *ROLE, *custom).inc()
 
-    # What is seen.
+    # Observed changes.
 
     def _changed(self, old: Workload | None, new: Workload | None) -> None:
+        latest = new if new is not None else old
+        if latest is not None and is_variant(latest):
+            return  # the parent is counted
         self._count(old, -1)
         self._count(new, 1)
         if old is None or new is None:
             return
         if new.status.admission is not None and grew(old, new):
-            self._grown.labels(new.status.admission.cluster_queue, *ROLE).inc()
+            queue = new.status.admission.cluster_queue
+            self._grown.labels(queue, *ROLE, *self._custom.values("ClusterQueue", queue)).inc()
         if old.status.conditions == new.status.conditions:
             return
         admission = new.status.admission or old.status.admission
         if admission is None:
             return
         ref = new.spec.priority_class_ref
-        where = _Where(admission.cluster_queue, self._local(new), ref.name if ref is not None else "")
-        self._got(old, new, where)
-        self._ran(old, new, where)
-        self._lost(old, new, where)
+        workload = self._custom.values_of("Workload", new.metadata)
+        key = _SeriesKey(admission.cluster_queue, self._local(new), ref.name if ref is not None else "", workload)
+        self._count_gains(old, new, key)
+        self._count_run(old, new, key)
+        self._count_losses(old, new, key)
 
-    def _count(self, workload: Workload | None, one: int) -> None:
-        """What stands still is counted as it comes and goes, too: there may be many of them."""
+    def _count(self, workload: Workload | None, sign: int) -> None:
+        """Update the numbers of finished and unadmitted workloads, which may be too many to count at each scrape."""
         if workload is None:
             return
         local = f"{workload.metadata.namespace}/{workload.spec.queue_name}"
         if is_true(workload.status.conditions, FINISHED):
-            _add(self._finished, local, one)
-        elif (why := _why_not_admitted(workload)) is not None:
-            _add(self._unadmitted, (local, *why), one)
+            _add(self._finished, local, sign)
+        elif (why := _explain_unadmitted(workload)) is not None:
+            _add(self._unadmitted, (local, *why), sign)
 
-    def _got(self, old: Workload, new: Workload, where: _Where) -> None:
-        """Quota, admission."""
-        if (reserved := _turned(old, new, QUOTA_RESERVED)) is not None:
-            _inc(self._reserved, where)
-            _took(self._reservation_wait, where, _queued(new), reserved)
-        if (admitted := _turned(old, new, ADMITTED)) is not None:
-            _inc(self._admitted, where)
-            _took(self._admission_wait, where, _queued(new), admitted)
-            _took(self._checks_wait, where, _since(new, QUOTA_RESERVED), admitted)
-            node = self._cache.tree.queues.get(where.queue)
-            for above in node.ancestors() if node is not None else ():
+    def _count_gains(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
+        """Count a reservation and an admission."""
+        if (reserved := _find_turned(old, new, QUOTA_RESERVED)) is not None:
+            _inc(self._reserved, key)
+            _observe(self._reservation_wait, key, _find_queued(new), reserved)
+        if (admitted := _find_turned(old, new, ADMITTED)) is not None:
+            _inc(self._admitted, key)
+            _observe(self._admission_wait, key, _find_queued(new), admitted)
+            _observe(self._checks_wait, key, _find_start(new, QUOTA_RESERVED), admitted)
+            node = self._cache.tree.queues.get(key.queue)
+            for above in node.ancestors() if node is not None and self._counts_cohorts else ():
                 self._below_known.add(above.name)
-                self._below.labels(above.name, where.priority_class, *ROLE).inc()
+                custom = self._custom.values("Cohort", above.name)
+                self._below.labels(above.name, key.priority_class, *ROLE, *custom).inc()
 
-    def _ran(self, old: Workload, new: Workload, where: _Where) -> None:
-        """Pods that are ready, a job that has ended."""
-        ready = _turned(old, new, PODS_READY)
+    def _count_run(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
+        """Count pods that became ready and a job that ended."""
+        ready = _find_turned(old, new, PODS_READY)
         if ready is not None and ready.reason != RECOVERED:
-            _took(self._ready_wait, where, _queued(new), ready)
-            _took(self._start_wait, where, _since(new, ADMITTED), ready)
-        if (finished := _turned(old, new, FINISHED)) is not None:
-            _inc(self._ended, where)
-            _took(self._execution, where, _since(new, ADMITTED), finished)
+            _observe(self._ready_wait, key, _find_queued(new), ready)
+            _observe(self._start_wait, key, _find_start(new, ADMITTED), ready)
+        if (finished := _find_turned(old, new, FINISHED)) is not None:
+            _inc(self._ended, key)
+            _observe(self._execution, key, _find_start(new, ADMITTED), finished)
 
-    def _lost(self, old: Workload, new: Workload, where: _Where) -> None:
-        """An eviction, and its end."""
+    def _count_losses(self, old: Workload, new: Workload, key: _SeriesKey) -> None:
+        """Count an eviction and its end."""
         evicted = find_true(new.status.conditions, EVICTED)
         if evicted is None:
             return
-        for (reason, cause), times in _evictions(new).items():
-            if times > _evictions(old).get((reason, cause), 0):
-                _inc(self._evicted, where, reason, cause)
-                _took(self._ready_evicted, where, _since(old, PODS_READY), evicted, reason, cause)
+        for (reason, cause), times in _count_evictions(new).items():
+            if times > _count_evictions(old).get((reason, cause), 0):
+                _inc(self._evicted, key, reason, cause)
+                _observe(self._ready_evicted, key, _find_start(old, PODS_READY), evicted, reason, cause)
                 if times == 1:
-                    _inc(self._evicted_once, where, reason, cause)
+                    _inc(self._evicted_once, key, reason, cause)
         released = find(new.status.conditions, QUOTA_RESERVED)
         if released is not None and released.status == "False" and is_true(old.status.conditions, QUOTA_RESERVED):
-            _took(self._latency, where, evicted.last_transition_time, released, evicted.reason)
+            _observe(self._latency, key, evicted.last_transition_time, released, evicted.reason)
 
     def _local(self, workload: Workload) -> tuple[str, str] | None:
         name, namespace = workload.spec.queue_name, workload.metadata.namespace
         return (name, namespace) if self._gauges.is_measured(f"{namespace}/{name}") else None
 
+    def _find_meta(self, kind: Kind, name: str) -> ObjectMeta | None:
+        """Return the metadata of an object that metrics are about."""
+        if kind == "Workload":
+            obj: ClusterQueue | LocalQueue | Cohort | Workload | None = self._cache.workloads.get(name)
+        elif kind == "LocalQueue":
+            obj = self._cache.local_queues.get(name)
+        else:
+            obj = (self._cache.cluster_queues if kind == "ClusterQueue" else self._cache.cohorts).get(name)
+        return obj.metadata if obj is not None else None
+
+    def _is_relabelled(self, kind: Kind, old: ObjectMeta | None, new: ObjectMeta | None) -> bool:
+        """Return whether the metric labels of an object changed, so that its series start again, as upstream."""
+        return old is not None and self._custom.values_of(kind, old) != self._custom.values_of(kind, new)
+
+    def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
+        """Remove the series of a deleted Cohort, even if queues still name it; another of its name starts again."""
+        if new is not None:
+            self._gauges.deleted.discard(new.metadata.name)
+        elif old is not None:
+            self._gauges.deleted.add(old.metadata.name)
+        if old is not None and (new is None or self._is_relabelled("Cohort", old.metadata, new.metadata)):
+            self._below.remove_by_labels({"cohort": old.metadata.name})
+        self._tree_changed(old, new)
+
     def _tree_changed(self, _old: object, _new: object) -> None:
-        """Series go with their Cohort, also with one that only its members named."""
-        for gone in self._below_known - self._cache.tree.cohorts.keys():
-            self._below_known.discard(gone)
-            self._below.remove_by_labels({"cohort": gone})
+        """Remove the series of a Cohort that only its members named, once none does."""
+        self._gauges.deleted &= self._cache.tree.cohorts.keys()
+        for name in self._below_known - self._cache.tree.cohorts.keys():
+            self._below_known.discard(name)
+            self._below.remove_by_labels({"cohort": name})
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         self._tree_changed(old, new)
-        if old is not None and new is None:
+        if old is not None and (new is None or self._is_relabelled("ClusterQueue", old.metadata, new.metadata)):
             self._preempted.remove_by_labels({"preempting_cluster_queue": old.metadata.name})
             for series in (self._recomputed, self._grown, self._gates):
                 series.remove_by_labels({"cluster_queue": old.metadata.name})
@@ -296,37 +359,40 @@ class QueueingMetrics:
                 metric.forget_queue(old.metadata.name)
 
     def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
-        if old is not None and new is None:
+        if old is not None and (new is None or self._is_relabelled("LocalQueue", old.metadata, new.metadata)):
             for metric in self._mirrored:
                 metric.forget_local((old.metadata.name, old.metadata.namespace))
 
-    # What stands still.
+    # State at a scrape.
 
     def _scrape(self) -> Iterator[Gauges]:
-        yield Gauges(named("build_info"), "Which build this is", tuple(_BUILD), ((tuple(_BUILD.values()), 1.0),))
+        yield Gauges(named("build_info"), "The build of Muster", tuple(_BUILD), ((tuple(_BUILD.values()), 1.0),))
         yield from self._gauges()
         yield gauges_of(
             "admission_cycle_preemption_skips",
-            "Workloads that could have preempted in the last cycle if others had not come first",
+            "Workloads that did not preempt in the last cycle only because others came first",
             (((name,), self._skips.get(name, 0)) for name in self._cache.tree.queues),
             labels=QUEUE_LABELS,
         )
         yield gauges_of(
             "finished_workloads",
             "Workloads that have finished and are kept",
-            self._by_queue(((local,), number) for local, number in self._finished.items()),
+            self._sum_by_queue(((local,), number) for local, number in self._finished.items()),
             labels=QUEUE_LABELS,
         )
         yield gauges_of(
             "unadmitted_workloads",
             "Workloads that are not admitted, and why",
-            self._by_queue(self._unadmitted.items()),
+            self._sum_by_queue(self._unadmitted.items()),
             labels=(*QUEUE_LABELS, *_EVICTION),
         )
         yield gauges_of(
             "local_queue_finished_workloads",
             "Workloads that have finished and are kept",
-            (((queue.metadata.name, queue.metadata.namespace), self._finished[key]) for key, queue in self._measured()),
+            (
+                ((queue.metadata.name, queue.metadata.namespace), self._finished[key])
+                for key, queue in self._list_measured()
+            ),
             labels=LOCAL_LABELS,
         )
         yield gauges_of(
@@ -340,13 +406,13 @@ class QueueingMetrics:
             labels=(*LOCAL_LABELS, *QUEUE_LABELS, *_EVICTION),
         )
 
-    def _measured(self) -> Iterator[tuple[str, LocalQueue]]:
+    def _list_measured(self) -> Iterator[tuple[str, LocalQueue]]:
         for queue in self._cache.local_queues.all():
             if self._gauges.is_measured(key := f"{queue.metadata.namespace}/{queue.metadata.name}"):
                 yield key, queue
 
-    def _by_queue(self, counts: Iterable[tuple[tuple[str, ...], int]]) -> Iterable[tuple[tuple[str, ...], float]]:
-        """Counts of LocalQueues, summed up by their ClusterQueues; those that lead nowhere do not count."""
+    def _sum_by_queue(self, counts: Iterable[tuple[tuple[str, ...], int]]) -> Iterable[tuple[tuple[str, ...], float]]:
+        """Sum up counts of LocalQueues by their ClusterQueues; LocalQueues without one do not count."""
         total: Counter[tuple[str, ...]] = Counter()
         for (local, *more), number in counts:
             if (queue := self._cache.local_queues.get(local)) is not None:
@@ -354,41 +420,41 @@ class QueueingMetrics:
         return total.items()
 
 
-def _inc(counts: _Counts, where: _Where, *more: str) -> None:
-    for counter in counts.of(where, *more):
+def _inc(counts: _Counts, key: _SeriesKey, *more: str) -> None:
+    for counter in counts.of(key, *more):
         counter.inc()
 
 
-def _took(times: _Times, where: _Where, start: datetime | None, end: Condition, *more: str) -> None:
-    """Nothing if one of the moments is unknown."""
+def _observe(times: _Times, key: _SeriesKey, start: datetime | None, end: Condition, *more: str) -> None:
+    """Observe the time between two moments, if both are known."""
     if start is not None and end.last_transition_time is not None:
-        for histogram in times.of(where, *more):
+        for histogram in times.of(key, *more):
             histogram.observe(max(0.0, (end.last_transition_time - start).total_seconds()))
 
 
-def _turned(old: Workload, new: Workload, type: str) -> Condition | None:
-    """The condition, if it is True now and was not."""
+def _find_turned(old: Workload, new: Workload, type: str) -> Condition | None:
+    """Return the condition if it became True."""
     return None if is_true(old.status.conditions, type) else find_true(new.status.conditions, type)
 
 
-def _since(workload: Workload, type: str) -> datetime | None:
-    """When the condition became True, if it is."""
+def _find_start(workload: Workload, type: str) -> datetime | None:
+    """Return when the condition became True, if it is."""
     condition = find_true(workload.status.conditions, type)
     return condition.last_transition_time if condition is not None else None
 
 
-def _queued(workload: Workload) -> datetime | None:
-    """When it came to its queue, or came back."""
-    return _since(workload, REQUEUED) or workload.metadata.creation_timestamp
+def _find_queued(workload: Workload) -> datetime | None:
+    """Return when the workload was queued or requeued."""
+    return _find_start(workload, REQUEUED) or workload.metadata.creation_timestamp
 
 
-def _evictions(workload: Workload) -> dict[tuple[str, str], int]:
+def _count_evictions(workload: Workload) -> dict[tuple[str, str], int]:
     stats = workload.status.scheduling_stats
     return {(one.reason, one.underlying_cause): one.count for one in stats.evictions} if stats is not None else {}
 
 
-def _why_not_admitted(workload: Workload) -> tuple[str, str] | None:
-    """The reasons of Admitted and QuotaReserved ("" if it has quota); None if it is admitted."""
+def _explain_unadmitted(workload: Workload) -> tuple[str, str] | None:
+    """Return the reasons of Admitted and QuotaReserved ("" if it has quota); None if it is admitted."""
     conditions = workload.status.conditions
     if is_true(conditions, ADMITTED) or workload.metadata.deletion_timestamp is not None:
         return None

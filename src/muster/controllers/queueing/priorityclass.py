@@ -1,4 +1,4 @@
-"""Workloads follow the value of their WorkloadPriorityClass, also of one that is made anew."""
+"""Update Workloads to the value of their WorkloadPriorityClass, also of a recreated one."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ _BY_CLASS = "priority-class"
 
 
 class PriorityClassController(Reconciler):
-    """Runs under a `Manager`. The priority of a Workload that was changed by hand stands until its class changes."""
+    """The reconciler of priorities. A priority that was changed by hand stays until its class changes."""
 
     name = "workloadpriorityclass"
 
@@ -22,19 +22,19 @@ class PriorityClassController(Reconciler):
         super().__init__(manager)
         self._classes = manager.informer(WORKLOAD_PRIORITY_CLASS)
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_CLASS: _class_of})
-        self._controller.watch(self._classes, when=_differs)
+        self._controller.watch(self._classes, when=_has_new_value)
 
     async def _reconcile(self, key: str) -> Result:
-        found = self._classes.get(key)
-        if found is None:
+        priority_class = self._classes.get(key)
+        if priority_class is None:
             return None
         for workload in list(self._workloads.by(_BY_CLASS, key)):
-            if workload.spec.priority != found.value and not is_true(workload.status.conditions, FINISHED):
-                await self._write(workload, found.value)
+            if workload.spec.priority != priority_class.value and not is_true(workload.status.conditions, FINISHED):
+                await self._write(workload, priority_class.value)
         return None
 
     async def _write(self, workload: Workload, priority: int) -> None:
-        with ignoring("NotFound", "Conflict"):  # gone, or another of that name
+        with ignoring("NotFound", "Conflict"):  # the workload is gone, or another has its name
             await self._client.patch_object(WORKLOAD, workload, {"spec": {"priority": priority}}, lock=False)
 
 
@@ -44,5 +44,5 @@ def _class_of(workload: Workload) -> Iterable[str]:
     return (ref.name,) if ref is not None and (ref.kind, ref.group) == (kind.kind, kind.group) else ()
 
 
-def _differs(old: WorkloadPriorityClass | None, new: WorkloadPriorityClass | None) -> bool:
+def _has_new_value(old: WorkloadPriorityClass | None, new: WorkloadPriorityClass | None) -> bool:
     return new is not None and (old is None or old.value != new.value)

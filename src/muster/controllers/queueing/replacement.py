@@ -1,126 +1,191 @@
-"""Gives workloads another node for one that is lost, or has them start anew where there is none.
+"""Give workloads another node for a lost one, or restart them if there is none.
 
-A node is lost when it is gone, or not ready for a while and no pod of the workload runs there any more. The new place
-counts at once, in the ledger; its write follows. Of several lost nodes the whole workload starts anew, as upstream.
+A node is lost to a workload when it is gone, or when it is not ready for a while, cordoned or tainted, and no pod of
+the workload runs there any more. First the Workload names the node (`status.unhealthyNodes`), which stops sending its
+pods there. A second later it gets another node. The new place counts at once, in the ledger; its write follows. If
+several nodes are lost, the whole workload restarts, as upstream. A node that recovers before that is removed from the
+status.
 
-Pods that were sent to such a node and had not come to it cannot be sent elsewhere. Where no pod of the workload runs,
-it starts anew: that counts as no failure of its job. Where others run, they fail, as upstream has it, and their
-controller makes others.
+A pod that was sent to a lost node and has not reached it cannot be sent elsewhere:
+- If no pod of the workload runs, the workload restarts, which does not count as a failure of its job.
+- If others run, such pods fail, as upstream, and their controller recreates them.
+- Late pods fail as well: those sent to a node that the workload has left, and those without any admission.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from muster.api.conditions import find, is_true
-from muster.api.core import NODE, POD, Node, Pod
-from muster.api.kueue import WORKLOAD, Workload, WorkloadStatus
-from muster.api.kueue.names import ADMITTED, EVICTED, EVICTED_DUE_TO, FINISHED, NODE_FAILURES, POD_SET_LABEL
+from muster.api.config.features import FeatureGates
+from muster.api.core import NODE, POD, Node, Pod, Taint, Toleration
+from muster.api.kueue import WORKLOAD, UnhealthyNode, Workload, WorkloadStatus
+from muster.api.kueue.names import (
+    ADMITTED,
+    EVICTED,
+    EVICTED_DUE_TO,
+    FINISHED,
+    NODE_FAILURES,
+    POD_SET_LABEL,
+    WORKLOAD_ANNOTATION,
+)
 from muster.api.meta import controller_of
-from muster.api.nodes import HOSTNAME_LABEL, is_ready
+from muster.api.nodes import HOSTNAME_LABEL, is_ready, taints_of
 from muster.api.pods import is_active
+from muster.api.values.taints import untolerated
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
 from muster.controllers.queueing.ungater import waits
-from muster.queueing.model import Places, WorkloadInfo
-from muster.queueing.topology.replacement import replaced
-from muster.queueing.topology.written import assignment_of
+from muster.queueing.model import FlavorSpec, Places, WorkloadInfo
+from muster.queueing.topology.replacement import lost_of, replaced
+from muster.queueing.topology.written import assignment_of, domains_of
 from muster.queueing.workload.eviction import evict
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import merge_patch, reference
+from muster.runtime.objects import key_of, merge_patch, reference
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
-# For so long a node may be not ready before its pods are looked for elsewhere (upstream NodeFailureDelay).
+# The time after which a node that is not ready is lost (upstream NodeFailureDelay).
 DELAY_SECONDS = 30.0
 
-# After a replacement the ungater may still send a pod where the workload was, for as long as it has not heard of it.
+# Until the ungater learns of a replacement it may still send pods to the former place. A workload also has a lost node
+# in its status for so long before it gets another (upstream: its second pass).
 AGAIN_SECONDS = 1.0
 
-# As upstream tells people why a pod failed that never ran.
+# The condition with which upstream explains why a pod failed that never ran.
 _UNSCHEDULABLE = {
     "type": "TerminatedByKueue",
     "status": "True",
     "reason": "UnschedulableOnAssignedNode",
-    "message": "The pod had not come to its node when that was lost; its workload has another now",
+    "message": "The pod had not reached its node when the node was lost; its workload has another node now",
 }
 
+# The taint that kube-controller-manager puts on a cordoned node.
+_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+
 _BY_HOST = "topology-host"
+_BY_PLACE = "topology-place"
 _SINGLE_NODES = (HOSTNAME_LABEL,)
 
 
 class NodeReplacement(Reconciler):
-    """Runs under a `Manager`."""
+    """The reconciler that replaces lost nodes."""
 
     name = "topology-node-replacement"
 
-    def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder) -> None:
+    def __init__(self, manager: Manager, cache: QueueingCache, recorder: Recorder, features: FeatureGates) -> None:
         super().__init__(manager)
         self._cache = cache
+        self._is_on = features.enabled("TASFailedNodeReplacement")
+        self._fails_fast = features.enabled("TASFailedNodeReplacementFailFast")
+        self._waits_for_pods = features.enabled("TASReplaceNodeOnPodTermination")
+        self._heeds_taints = features.enabled("TASReplaceNodeOnNodeTaints")
+        self._named_until: dict[str, float] = {}  # the earliest time to replace a workload's lost node
         self._recorder = recorder
         self._nodes = manager.informer(NODE, indexes={_BY_HOST: _host_of})
         self._pods = manager.informer(POD, indexes={PODS_BY_WORKLOAD: by_workload})
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_PLACE: _assigned_hosts})
         self._nodes.on_change(self._node_changed)
         self._pods.on_change(self._pod_changed)
         self._controller.watch(cache.workloads, when=_has_hosts)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
-        if old is None or (new is not None and is_ready(old) == is_ready(new)):
+        if old is not None and new is not None and _health_of(old) == _health_of(new):
             return
-        hosts = set(_host_of(old))
-        for queue in self._cache.tree.queues.values():
-            for holder in queue.workloads.values():
-                if not hosts.isdisjoint(_hosts(holder.places)):
-                    self._controller.queue.add(holder.key)
+        node = new if new is not None else old
+        assert node is not None
+        for host in _host_of(node):
+            for workload in self._workloads.by(_BY_PLACE, host):
+                self._controller.queue.add(key_of(workload))
 
     def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         if old is not None and is_active(old) and (new is None or not is_active(new)):
             for key in by_workload(old):
                 self._controller.queue.add(key)
+        elif old is None and new is not None and _was_sent(new):
+            for key in by_workload(new):
+                self._controller.queue.add_after(key, AGAIN_SECONDS)
 
     async def _reconcile(self, key: str) -> Result:
         workload, holder = self._cache.latest(key), self._cache.tree.holder(key)
-        if workload is None or holder is None or self._cache.is_assumed(key) or not _runs(workload):
+        if holder is None:
+            self._named_until.pop(key, None)
+        if workload is None or not self._is_on or self._cache.is_assumed(key) or _is_of_one_pod(workload):
             return None
-        left = {host: self._until_lost(key, host) for host in sorted(_hosts(holder.places))}
-        said = {node.name for node in workload.status.unhealthy_nodes}
-        lost = [host for host, seconds in left.items() if seconds == 0 or host in said]
-        stuck = self._stuck(key, holder, lost)
+        if _is_awaiting_admission(workload):
+            pods = self._pods.by(PODS_BY_WORKLOAD, key)
+            await self._fail(pod for pod in pods if WORKLOAD_ANNOTATION in pod.metadata.annotations and _is_stray(pod))
+            return None
+        if holder is None or not _is_running(workload):
+            return None
+        seconds_left = {host: self._seconds_until_lost(key, host, holder) for host in sorted(_hosts_of(holder.places))}
+        unhealthy = {node.name for node in workload.status.unhealthy_nodes}
+        lost_hosts = [host for host, seconds in seconds_left.items() if seconds == 0]
+        stuck = self._find_stuck_pods(key, holder, lost_hosts)
         if stuck and not any(pod.spec.node_name and is_active(pod) for pod in self._pods.by(PODS_BY_WORKLOAD, key)):
             hosts = ", ".join(sorted({pod.spec.node_selector[HOSTNAME_LABEL] for pod in stuck}))
             await self._evict(
                 workload, f"Workload was evicted as its pods had not started when their node failed: {hosts}"
             )
-        elif lost:
-            await self._replace(workload, holder, lost)
+        elif len(lost_hosts) == 1 and unhealthy != {*lost_hosts}:
+            await self._mark(workload, lost_hosts)
             return AGAIN_SECONDS
+        elif lost_hosts:
+            wait = self._named_until.get(key, 0.0) - self._clock.monotonic()
+            if wait > 0:
+                return wait
+            self._named_until.pop(key, None)
+            return await self._replace(workload, holder, lost_hosts)
         else:
+            if unhealthy:
+                await self._mark(workload, ())
+                self._named_until.pop(key, None)
             await self._fail(stuck)
-        return min((seconds for seconds in left.values() if seconds is not None), default=None)
+        return min((seconds for seconds in seconds_left.values() if seconds is not None), default=None)
 
-    def _stuck(self, key: str, holder: WorkloadInfo, lost: Collection[str]) -> list[Pod]:
-        """The pods that were sent to a node that is lost, or where the workload is no longer and that does not work.
+    def _find_stuck_pods(self, key: str, holder: WorkloadInfo, lost_hosts: Collection[str]) -> list[Pod]:
+        """Return the pods that were sent to a lost node, or to an unusable node that the workload has left.
 
-        Only those were sent whose podset has places by node: others may have chosen one themselves.
+        Only pods of podsets with places by node were sent: others may have chosen a node themselves.
         """
-        hosts = {places.podset: _hosts([places]) for places in holder.places if places.levels == _SINGLE_NODES}
+        hosts = {places.podset: _hosts_of([places]) for places in holder.places if places.levels == _SINGLE_NODES}
         return [
             pod
             for pod in self._pods.by(PODS_BY_WORKLOAD, key)
             if (podset := pod.metadata.labels.get(POD_SET_LABEL, "")) in hosts
             and (host := pod.spec.node_selector.get(HOSTNAME_LABEL, ""))
-            and (host in lost or not (host in hosts[podset] or any(map(is_ready, self._nodes.by(_BY_HOST, host)))))
-            and not (pod.spec.node_name or waits(pod))
-            and is_active(pod)
-            and controller_of(pod.metadata) is not None
+            and (host in lost_hosts or not (host in hosts[podset] or self._can_take(host, pod.spec.tolerations)))
+            and _is_stray(pod)
         ]
 
+    def _can_take(self, host: str, tolerations: Iterable[Toleration]) -> bool:
+        """Return whether pods with these tolerations may run on a node."""
+        return any(is_ready(node) and not self._is_closed(node, tolerations) for node in self._nodes.by(_BY_HOST, host))
+
+    def _is_closed(self, node: Node, tolerations: Iterable[Toleration]) -> bool:
+        """Return whether a node is cordoned, or has a taint that such pods do not tolerate for good."""
+        lasting = tuple(one for one in tolerations if one.toleration_seconds is None)
+        cordon = (_CORDON,) if node.spec.unschedulable else ()
+        return self._heeds_taints and untolerated((*taints_of(node), *cordon), lasting) is not None
+
+    def _is_closed_to_podset(self, node: Node, host: str, holder: WorkloadInfo) -> bool:
+        """Return whether a podset that has places on a node may send no more pods there."""
+        flavors, specs = self._cache.flavors, {podset.name: podset for podset in holder.podsets}
+        return any(
+            self._is_closed(node, (*specs[one.podset].tolerations, *_tolerations_of(one, flavors)))
+            for one in holder.places
+            if host in _hosts_of([one])
+        )
+
     async def _fail(self, pods: Iterable[Pod]) -> None:
-        """End pods that cannot come to their node. Raises `ApiError` (Conflict: one may have a node after all)."""
+        """Fail pods that cannot reach their node.
+
+        Raises `ApiError` (Conflict: a pod may have reached a node after all).
+        """
         now = self._clock.now().replace(microsecond=0)
         status = {"phase": "Failed", "conditions": [_UNSCHEDULABLE | {"lastTransitionTime": now}]}
         for pod in pods:
@@ -129,56 +194,79 @@ class NodeReplacement(Reconciler):
                     POD, pod, {"status": status}, type=STRATEGIC_MERGE_PATCH, subresource="status"
                 )
 
-    def _until_lost(self, key: str, host: str) -> float | None:
-        """How long until the pods of a workload on a node are looked for elsewhere; None: as things are, never."""
+    def _seconds_until_lost(self, key: str, host: str, holder: WorkloadInfo) -> float | None:
+        """Return the seconds until a node counts as lost to a workload; None: in the present state never."""
         node = next(iter(self._nodes.by(_BY_HOST, host)), None)
         if node is None:
             return 0.0
         ready = find(node.status.conditions, "Ready")
-        if is_ready(node) or ready is None or ready.last_transition_time is None:
+        if is_ready(node):
+            if not self._is_closed_to_podset(node, host, holder):
+                return None
+        elif ready is None or ready.last_transition_time is None:
             return None
-        left = DELAY_SECONDS - (self._clock.now() - ready.last_transition_time).total_seconds()
-        if left > 0:
-            return left
-        there = (pod for pod in self._pods.by(PODS_BY_WORKLOAD, key) if pod.spec.node_name == node.metadata.name)
-        return None if any(map(is_active, there)) else 0.0
+        else:
+            seconds_left = DELAY_SECONDS - (self._clock.now() - ready.last_transition_time).total_seconds()
+            if seconds_left > 0:
+                return seconds_left
+        pods = [pod for pod in self._pods.by(PODS_BY_WORKLOAD, key) if pod.spec.node_name == node.metadata.name]
+        if self._waits_for_pods and any(map(is_active, pods)):
+            return None
+        succeeded = sum(pod.status.phase == "Succeeded" for pod in pods)
+        return None if succeeded and succeeded >= sum(lost_of(one, host) for one in holder.places) else 0.0
 
-    async def _replace(self, workload: Workload, holder: WorkloadInfo, lost: Sequence[str]) -> None:
-        found = self._elsewhere(holder, lost[0]) if len(lost) == 1 else ""
-        if isinstance(found, str):
+    async def _mark(self, workload: Workload, lost_hosts: Sequence[str]) -> None:
+        """Name the lost nodes in the status of the Workload."""
+        self._named_until[key_of(workload)] = self._clock.monotonic() + AGAIN_SECONDS
+        status = msgspec.structs.replace(
+            workload.status, unhealthy_nodes=tuple(UnhealthyNode(name=one) for one in lost_hosts)
+        )
+        patch = {"status": merge_patch(status, workload.status)}
+        self._cache.wrote(await self._client.patch_object(WORKLOAD, workload, patch, subresource="status"))
+
+    async def _replace(self, workload: Workload, holder: WorkloadInfo, lost_hosts: Sequence[str]) -> float:
+        """Give the workload another node, or evict it; return when to look again, in seconds."""
+        places = self._find_places(holder, lost_hosts[0]) if len(lost_hosts) == 1 else ""
+        if isinstance(places, str):
+            if places and not self._fails_fast:
+                return DELAY_SECONDS
             several = "Workload eviction triggered due to multiple TAS assigned node failures, including: "
-            none = f"Workload was evicted as there was no replacement for a failed node: {lost[0]} ({found})"
-            await self._evict(workload, none if found else several + ", ".join(lost))
-            return
-        self._cache.tree.hold(replace(holder, places=found))
+            none = f"Workload was evicted as there was no replacement for a failed node: {lost_hosts[0]} ({places})"
+            await self._evict(workload, none if places else several + ", ".join(lost_hosts))
+            return AGAIN_SECONDS
+        self._cache.tree.hold(replace(holder, places=places))
         self._cache.assume(holder.key)
-        written = workload
+        result = workload
         try:
-            status = with_places(workload.status, found)
+            status = with_places(workload.status, places)
             patch = {"status": merge_patch(status, workload.status)}
-            written = await self._client.patch_object(WORKLOAD, workload, patch, subresource="status")
+            result = await self._client.patch_object(WORKLOAD, workload, patch, subresource="status")
         finally:
-            self._cache.settle(holder.key, written)
+            self._cache.settle(holder.key, result)
+        return AGAIN_SECONDS
 
-    def _elsewhere(self, holder: WorkloadInfo, lost: str) -> tuple[Places, ...] | str:
-        """All places of a workload, with another node for the lost one; podsets beside those before them."""
+    def _find_places(self, holder: WorkloadInfo, lost_host: str) -> tuple[Places, ...] | str:
+        """Return all places of a workload, with another node for the lost one, or why there is none.
+
+        Each podset is placed beside those before it.
+        """
         ledger, flavors = self._cache.tree.ledger, self._cache.flavors
         specs = {podset.name: podset for podset in holder.podsets}
-        found: list[Places] = []
+        replaced_places: list[Places] = []
         try:
             for places in holder.places:
                 outcome: Places | str = places
-                if lost in _hosts([places]):
-                    outcome = replaced(places, specs[places.podset], flavors, ledger, lost)
+                if lost_host in _hosts_of([places]):
+                    outcome = replaced(places, specs[places.podset], flavors, ledger, lost_host)
                 if isinstance(outcome, str):
                     return outcome
                 ledger.give([places])
                 ledger.take([outcome])
-                found.append(outcome)
+                replaced_places.append(outcome)
         finally:
-            ledger.give(found)
-            ledger.take(holder.places[: len(found)])
-        return tuple(found)
+            ledger.give(replaced_places)
+            ledger.take(holder.places[: len(replaced_places)])
+        return tuple(replaced_places)
 
     async def _evict(self, workload: Workload, message: str) -> None:
         status = evict(workload.status, NODE_FAILURES, message, self._clock.now())
@@ -188,10 +276,10 @@ class NodeReplacement(Reconciler):
         self._recorder.event(about, "Normal", f"{EVICTED_DUE_TO}{NODE_FAILURES}", message)
 
 
-def with_places(status: WorkloadStatus, found: Sequence[Places]) -> WorkloadStatus:
-    """The status of a workload whose pods are elsewhere now."""
+def with_places(status: WorkloadStatus, new_places: Sequence[Places]) -> WorkloadStatus:
+    """Return the status of a workload whose pods have new places."""
     assert status.admission is not None, "it has places"
-    by_name = {places.podset: assignment_of(places) for places in found}
+    by_name = {places.podset: assignment_of(places) for places in new_places}
     podsets = tuple(
         msgspec.structs.replace(one, topology_assignment=by_name.get(one.name, one.topology_assignment))
         for one in status.admission.pod_set_assignments
@@ -200,9 +288,21 @@ def with_places(status: WorkloadStatus, found: Sequence[Places]) -> WorkloadStat
     return msgspec.structs.replace(status, admission=admission, unhealthy_nodes=())
 
 
-def _hosts(places: Iterable[Places]) -> set[str]:
-    """The nodes that pods were given, where it is nodes that they were given."""
+def _hosts_of(places: Iterable[Places]) -> set[str]:
+    """Return the nodes of the places, if they are places on single nodes."""
     return {values[-1] for one in places if one.levels == _SINGLE_NODES for values, _ in one.domains}
+
+
+def _assigned_hosts(workload: Workload) -> Iterable[str]:
+    """Return the nodes assigned to an admitted workload's pods."""
+    admission = workload.status.admission
+    assignments = [one.topology_assignment for one in admission.pod_set_assignments] if admission is not None else []
+    return {
+        values[-1]
+        for one in assignments
+        if one is not None and one.levels == _SINGLE_NODES
+        for values, _ in domains_of(one)
+    }
 
 
 def _host_of(node: Node) -> Iterable[str]:
@@ -210,13 +310,50 @@ def _host_of(node: Node) -> Iterable[str]:
     return [host] if host else []
 
 
-def _has_hosts(old: Workload | None, new: Workload | None) -> bool:  # noqa: ARG001  (what it was does not matter)
+def _has_hosts(old: Workload | None, new: Workload | None) -> bool:  # noqa: ARG001  (the old state does not matter)
     admission = new.status.admission if new is not None else None
     assignments = admission.pod_set_assignments if admission is not None else ()
     return any(one.topology_assignment is not None for one in assignments)
 
 
-def _runs(workload: Workload) -> bool:
+def _health_of(node: Node) -> tuple[bool, bool, tuple[Taint, ...]]:
+    return is_ready(node), bool(node.spec.unschedulable), taints_of(node)
+
+
+def _tolerations_of(places: Places, flavors: Mapping[str, FlavorSpec]) -> Iterator[Toleration]:
+    """Yield the tolerations that pods get from their flavors."""
+    for name in places.flavors:
+        if (flavor := flavors.get(name)) is not None:
+            yield from flavor.tolerations
+
+
+def _was_sent(pod: Pod) -> bool:
+    """Return whether a pod has to go to one node, has not reached it, and has no gate."""
+    is_sent = bool(pod.spec.node_selector.get(HOSTNAME_LABEL)) and not waits(pod)
+    return is_sent and not pod.spec.node_name and is_active(pod)
+
+
+def _is_stray(pod: Pod) -> bool:
+    """Return whether a pod was sent to a node, and is recreated elsewhere if it fails."""
+    return _was_sent(pod) and controller_of(pod.metadata) is not None
+
+
+def _is_of_one_pod(workload: Workload) -> bool:
+    """Return whether the workload is one pod, which cannot go elsewhere.
+
+    The rule is upstream's SkipReassignmentForPodOwnedWorkloads.
+    """
+    return [owner.kind for owner in workload.metadata.owner_references] == [POD.kind]
+
+
+def _is_awaiting_admission(workload: Workload) -> bool:
+    """Return whether the workload waits for its first admission."""
+    conditions = workload.status.conditions
+    ended = is_true(conditions, EVICTED) or is_true(conditions, FINISHED)
+    return workload.status.admission is None and not ended
+
+
+def _is_running(workload: Workload) -> bool:
     conditions = workload.status.conditions
     ended = is_true(conditions, EVICTED) or is_true(conditions, FINISHED)
     return is_true(conditions, ADMITTED) and workload.status.admission is not None and not ended

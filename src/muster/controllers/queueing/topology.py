@@ -1,4 +1,4 @@
-"""Tells the ledger of places what nodes there are, and which pods on them no workload with places has.
+"""Report nodes to the ledger of places, and the pods on them that belong to no workload with places.
 
 As long as no flavor has a topology nothing is counted, so that queues without one pay nothing for it.
 """
@@ -12,12 +12,15 @@ from muster.runtime.manager import Manager
 
 
 class TopologyNodes:
-    """Follows nodes and pods of a manager from when it is told to."""
+    """The nodes and pods of a manager, which the ledger counts once `follow` is called."""
 
     def __init__(self, manager: Manager, ledger: Ledger, helped: Callable[[], None]) -> None:
-        """helped: called when something changed that could help a workload that waits for places."""
+        """Watch nodes and pods.
+
+        helped: called when a change could help a workload that waits for places.
+        """
         self._ledger = ledger
-        self._helped = helped
+        self._notify = helped
         self._following = False
         self._nodes = manager.informer(NODE)
         self._pods = manager.informer(POD)
@@ -25,7 +28,7 @@ class TopologyNodes:
         self._pods.on_change(self._pod_changed)
 
     def follow(self) -> None:
-        """From now on nodes and pods count, those that are there already too."""
+        """Count nodes and pods from now on, including the existing ones."""
         if self._following:
             return
         self._following = self._ledger.in_use = True
@@ -39,7 +42,7 @@ class TopologyNodes:
             return
         if new is not None:
             if self._ledger.set_node(new):
-                self._helped()
+                self._notify()
         elif old is not None:
             self._ledger.remove_node(old.metadata.name)
 
@@ -51,4 +54,4 @@ class TopologyNodes:
             return
         pod = new if new is not None else old
         if pod is not None and self._ledger.leave(pod.metadata.uid):
-            self._helped()
+            self._notify()

@@ -1,7 +1,11 @@
-"""The life of Workloads beside admission: `queueing.workload.lifecycle` decides, this reads and writes.
+"""Run the lifecycle of Workloads beside admission.
 
-A workload is looked at when it changes, when a queue on its way changes in what matters to it, and when its time comes.
-Every write is made only if the workload still is what the decision saw; it may be cut anywhere, the next look goes on.
+`queueing.workload.lifecycle` decides, this module reads and writes.
+
+A workload is reconciled when it changes, when one of its queues changes in a way that matters, and when its time comes.
+
+Every write is made only if the workload is still as the decision saw it. A crash between two writes is safe: the next
+reconciliation continues.
 """
 
 from collections.abc import Iterable
@@ -21,6 +25,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import QUOTA_RESERVED, RESOURCE_IN_USE_FINALIZER
 from muster.api.kueue.readiness import READY_ANNOTATION
+from muster.api.managed.variants import role_of
 from muster.controllers.queueing.indexes import (
     HOLDERS_BY_CLUSTER_QUEUE,
     LOCAL_QUEUES_BY_CLUSTER_QUEUE,
@@ -45,7 +50,7 @@ WORKERS: Final = 16
 
 
 class WorkloadController(Reconciler):
-    """Runs under a `Manager`."""
+    """The reconciler of Workloads."""
 
     name = "workload"
 
@@ -54,6 +59,7 @@ class WorkloadController(Reconciler):
         self._recorder = recorder
         self._waiting = configuration.wait_for_pods_ready
         self._kept = configuration.object_retention_policies.workloads.after_finished
+        self._has_variants = configuration.features.enabled("ConcurrentAdmission")
         self._workloads = manager.informer(
             WORKLOAD, indexes={WORKLOADS_BY_LOCAL_QUEUE: by_local_queue, HOLDERS_BY_CLUSTER_QUEUE: by_holding}
         )
@@ -64,39 +70,39 @@ class WorkloadController(Reconciler):
         self._queues = manager.informer(CLUSTER_QUEUE)
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._controller.watch(self._workloads)
-        self._controller.watch(self._local_queues, self._queued_in, when=_local_queue_differs)
-        self._controller.watch(self._queues, self._concerned_by, when=_queue_differs)
-        self._controller.watch(self._flavors, self._users_of, when=_flavor_differs)
+        self._controller.watch(self._local_queues, self._find_queued, when=_local_queue_differs)
+        self._controller.watch(self._queues, self._find_concerned, when=_queue_differs)
+        self._controller.watch(self._flavors, self._find_users, when=_flavor_differs)
 
-    # Whom a change concerns.
+    # The workloads that a change concerns.
 
-    def _queued_in(self, queue: LocalQueue) -> Iterable[str]:
+    def _find_queued(self, queue: LocalQueue) -> Iterable[str]:
         return map(key_of, self._workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key_of(queue)))
 
-    def _concerned_by(self, queue: ClusterQueue) -> Iterable[str]:
+    def _find_concerned(self, queue: ClusterQueue) -> Iterable[str]:
         name = queue.metadata.name
         for local in self._local_queues.by(LOCAL_QUEUES_BY_CLUSTER_QUEUE, name):
-            yield from self._queued_in(local)
+            yield from self._find_queued(local)
         yield from map(key_of, self._workloads.by(HOLDERS_BY_CLUSTER_QUEUE, name))
 
-    def _users_of(self, flavor: ResourceFlavor) -> Iterable[str]:
+    def _find_users(self, flavor: ResourceFlavor) -> Iterable[str]:
         for queue in self._queues.all():
             if any(one.name == flavor.metadata.name for group in queue.spec.resource_groups for one in group.flavors):
                 yield from map(key_of, self._workloads.by(HOLDERS_BY_CLUSTER_QUEUE, queue.metadata.name))
 
-    # One look at one workload.
+    # Reconciliation of one workload.
 
     async def _reconcile(self, key: str) -> Result:
         workload = self._workloads.get(key)
         if workload is None:
             return None
-        plan = decide(workload, self._around(workload), self._clock.now())
+        plan = decide(workload, self._make_context(workload), self._clock.now())
         with ignoring("NotFound"):
             await self._write(workload, plan)
             return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
         return None
 
-    def _around(self, workload: Workload) -> QueueingContext:
+    def _make_context(self, workload: Workload) -> QueueingContext:
         meta, spec, admission = workload.metadata, workload.spec, workload.status.admission
         local = self._local_queues.get(f"{meta.namespace}/{spec.queue_name}")
         name = local.spec.cluster_queue if local is not None else ""
@@ -104,8 +110,8 @@ class WorkloadController(Reconciler):
             name = admission.cluster_queue
         queue = self._queues.get(name)
         return QueueingContext(
-            local=_state(spec.queue_name, local),
-            queue=_state(name, queue),
+            local=_state_of(spec.queue_name, local),
+            queue=_state_of(name, queue),
             checks=checks.of_queue(queue.spec) if queue is not None else {},
             waiting=settings_for(
                 self._waiting,
@@ -114,6 +120,7 @@ class WorkloadController(Reconciler):
                 [flavor.metadata.annotations for flavor in self._flavors_of(workload)],
             ),
             kept=self._kept,
+            role=role_of(workload) if self._has_variants else "",
         )
 
     def _flavors_of(self, workload: Workload) -> Iterable[ResourceFlavor]:
@@ -129,8 +136,8 @@ class WorkloadController(Reconciler):
         if plan.deactivate:
             workload = await self._client.patch_object(WORKLOAD, workload, {"spec": {"active": False}})
         if plan.finalize:
-            kept = [name for name in workload.metadata.finalizers if name != RESOURCE_IN_USE_FINALIZER]
-            patch = {"metadata": {"finalizers": kept or None}}
+            finalizers = [name for name in workload.metadata.finalizers if name != RESOURCE_IN_USE_FINALIZER]
+            patch = {"metadata": {"finalizers": finalizers or None}}
             workload = await self._client.patch_object(WORKLOAD, workload, patch)
         if plan.delete:
             await self._client.delete_object(WORKLOAD, workload)
@@ -138,7 +145,7 @@ class WorkloadController(Reconciler):
             self._recorder.event(reference(WORKLOAD, workload), note.type, note.reason, note.message)
 
 
-def _state(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
+def _state_of(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
     if queue is None:
         return QueueState(name)
     return QueueState(
@@ -148,19 +155,19 @@ def _state(name: str, queue: LocalQueue | ClusterQueue | None) -> QueueState:
     )
 
 
-# What of a change matters to workloads; most are of counts and usage.
+# Changes that matter to workloads; most others are of counts and usage.
 
 
 def _local_queue_differs(old: LocalQueue | None, new: LocalQueue | None) -> bool:
-    return old is None or new is None or _state("", old) != _state("", new)
+    return old is None or new is None or _state_of("", old) != _state_of("", new)
 
 
 def _queue_differs(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
-    return old is None or new is None or _seen_of(old) != _seen_of(new)
+    return old is None or new is None or _relevant_state_of(old) != _relevant_state_of(new)
 
 
-def _seen_of(queue: ClusterQueue) -> tuple[object, ...]:
-    return _state("", queue), checks.of_queue(queue.spec), queue.metadata.annotations.get(READY_ANNOTATION)
+def _relevant_state_of(queue: ClusterQueue) -> tuple[object, ...]:
+    return _state_of("", queue), checks.of_queue(queue.spec), queue.metadata.annotations.get(READY_ANNOTATION)
 
 
 def _flavor_differs(old: ResourceFlavor | None, new: ResourceFlavor | None) -> bool:

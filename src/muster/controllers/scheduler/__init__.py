@@ -1,1 +1,1 @@
-"""Level 3, placement. `muster.gang` decides; here it is observed and written."""
+"""Level 3, placement: observes the cluster and writes what `muster.gang` decides."""

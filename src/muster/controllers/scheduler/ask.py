@@ -1,32 +1,46 @@
-"""What a turn of a gang asks of the cluster, and where it goes: pure."""
+"""Computes what a turn of a gang requests of the cluster, and where it is placed: pure."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import Self
+from typing import Any, Self
 
-import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from muster.api.core import Pod
-from muster.controllers.gangs import Gang, Turn, created
+from muster.controllers.gangs import (
+    Gang,
+    GangSource,
+    Turn,
+    created,
+    is_preempted,
+    made_by,
+)
+from muster.controllers.intents import Intent, find_unfinished_start, read_intent
 from muster.controllers.scheduler.carrier import Carrier
 from muster.controllers.scheduler.pending import Standing
 from muster.controllers.scheduler.roster import tenant_of
-from muster.gang.nodes.capacity import Capacity, Ints
+from muster.gang import arrays as np
+from muster.gang.arrays import Ints
+from muster.gang.demands import Demand
+from muster.gang.fit.packing import Effort
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End, expected_end
 from muster.gang.placement import Placement, Refusal, place
 from muster.gang.quorum import Chosen, fewest, place_enough
-from muster.gang.shapes import Shape, shapes_of
+from muster.gang.shapes import Asking, Shape, no_claims_known, shapes_of
 from muster.gang.topology import place_near
 
 
 class Ask(Struct, frozen=True, eq=False):
-    """A turn, and all that decides about it.
+    """A turn of a gang, with everything that decides about it.
 
-    shapes: of its pods, by UID. alike: what other gangs have to ask for to be refused as this one is.
-    closed: nodes that its pods may not go to, as the server would not have them there.
-    running: the nodes of those members that run, one for each, if it matters.
+    shapes: the shapes of its pods, by UID.
+    alike: the key of its equivalence class: gangs with the same key are refused alike.
+    closed: nodes that are closed to its pods, because the server refused to bind pods there.
+    running: the node of each running member, if it matters.
     """
 
     key: str
@@ -41,10 +55,17 @@ class Ask(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(
-        cls, key: str, gang: Gang, turn: Turn, carrier: Carrier | None, capacity: Capacity, closed: frozenset[str]
+        cls,
+        key: str,
+        gang: Gang,
+        turn: Turn,
+        carrier: Carrier | None,
+        capacity: Capacity,
+        closed: frozenset[str],
+        asking: Asking = no_claims_known,
     ) -> Self:
-        """What the turn asks for now."""
-        shapes = shapes_of(turn.pods, capacity.watched)
+        """Return the request of a turn now. asking: returns what the claims of its pods request."""
+        shapes = shapes_of(turn.pods, capacity.watched, asking)
         oldest = min(turn.pods, key=lambda pod: created(pod.metadata))
         standing = Standing(turn.repairs, gang.priority, tenant_of(oldest), created(oldest.metadata))
         running: tuple[str, ...] = ()
@@ -56,45 +77,109 @@ class Ask(Struct, frozen=True, eq=False):
             (frozenset(Counter(shapes[uid] for uid in quorum.pods if uid in shapes).items()), quorum.least)
             for quorum in turn.quorums
         )
-        lasts = _end(gang, carrier, (oldest,), 0.0)
+        lasts = _find_end(gang, carrier, (oldest,), 0.0)
         alike = (frozenset(counts.items()), quorums, turn.topology, running, closed, lasts)
         return cls(key, gang, turn, carrier, shapes, standing, alike, closed, running)
 
     @property
+    def is_first(self) -> bool:
+        """Whether no member of the gang runs yet, except members that are about to go."""
+        return self.turn.demand is Demand.START and not self._running_members()
+
+    def intent(self, pods: Sequence[Pod], others: Iterable[Pod]) -> Intent | None:
+        """Return the intent to bind these pods together; None if it does not matter.
+
+        others: the pods that could not be bound.
+
+        The time is that of the server's clock, which stamped the pods, because the scheduler's clock may be wrong.
+        Replacements and growth need no intent, as they are not all or nothing; the rest of a half-bound gang needs it.
+        """
+        if self.turn.demand is Demand.START and len(pods) > 1:
+            since = max(created(pod.metadata) for pod in pods)
+            return Intent(since, self._leaves_behind(pods, since, others))
+        carrier = self.carrier.meta if self.carrier is not None else None
+        half = find_unfinished_start(carrier, self.gang.bound.values(), pods) if self.turn.repairs else []
+        return read_intent(half[0].metadata) if half else None
+
+    def _leaves_behind(self, pods: Sequence[Pod], since: datetime, others: Iterable[Pod]) -> bool:
+        """Return whether these pods start without members that are no younger, which only a carrier can record."""
+        if self.gang.source is None or self.carrier is None:
+            return False
+        going = {pod.metadata.uid for pod in pods}
+        gated = [pod for pod in others if pod.spec.scheduling_gates]
+        left = [pod for pod in (*self.gang.unbound.values(), *gated) if pod.metadata.uid not in going]
+        members = self.gang.source.members(self.carrier.object, (*pods, *left)) if left else []
+        return any(made_by(pod, since) for pod in members if pod.metadata.uid not in going)
+
+    def held(self, pods: Sequence[Pod]) -> int:
+        """Return how many members the gang has once these pods run too."""
+        source, carrier = self._find_carrier()
+        pods_by_uid = {pod.metadata.uid: pod for pod in (*self._running_members(), *pods)}
+        return source.held(carrier.object, list(pods_by_uid.values()))
+
+    def _running_members(self) -> list[Pod]:
+        """Return the members of the gang that run and stay."""
+        if not self.gang.bound:
+            return []
+        source, carrier = self._find_carrier()
+        staying = {uid: pod for uid, pod in self.gang.bound.items() if not is_preempted(pod)}
+        members = source.members(carrier.object, (*staying.values(), *self.turn.pods))
+        return [pod for pod in members if pod.metadata.uid in staying]
+
+    def _find_carrier(self) -> tuple[GangSource[Any], Carrier]:
+        assert self.gang.source is not None, "only a gang of a source is carried"
+        assert self.carrier is not None, "only a carrier tells how many they are"
+        return self.gang.source, self.carrier
+
+    @property
     def fewest(self) -> Mapping[Shape, int]:
-        """What has to be placed at least."""
+        """The fewest pods that have to be placed, by shape."""
         pods = fewest(self.shapes, self.turn.quorums) if self.turn.quorums else self.shapes
         return Counter(self.shapes[uid] for uid in pods)
 
-    def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
-        """Which of the pods go, and where, beside what is taken; or why none does."""
+    def place(self, capacity: Capacity, taken: Ints | None = None, effort: Effort | None = None) -> Chosen | Refusal:
+        """Return the pods to place and their nodes, beside what is taken.
+
+        Or why none is placed. effort: see `placement.place`.
+        """
+        effort = effort if effort is not None else Effort()
         within = np.array([name not in self.closed for name in capacity.names], np.bool_) if self.closed else None
         if self.turn.topology is None:
-            return place_enough(partial(place, capacity, within=within, taken=taken), self.shapes, self.turn.quorums)
-        near = partial(place_near, capacity, constraint=self.turn.topology, within=within, taken=taken)
+            anywhere = partial(place, capacity, within=within, taken=taken, effort=effort)
+            return place_enough(anywhere, self.shapes, self.turn.quorums)
+        near = partial(place_near, capacity, constraint=self.turn.topology, within=within, taken=taken, effort=effort)
         return place_enough(partial(near, running=self.running), self.shapes, self.turn.quorums)
 
-    def placing(self, capacity: Capacity, taken: Ints, gone: frozenset[str] = frozenset()) -> Placement | Refusal:
-        """Where they go, beside what is taken. gone: pods that are as if they had gone; `taken` has their room."""
+    def placing(
+        self, capacity: Capacity, taken: Ints, gone: frozenset[str] = frozenset(), effort: Effort | None = None
+    ) -> Placement | Refusal:
+        """Return where the pods are placed, beside what is taken.
+
+        gone: pods that are treated as gone; `taken` counts their room as free.
+        """
         looking = gone and any(shape.meets_others for shape in self.shapes.values())
         with capacity.guests.without(gone if looking else ()):
-            outcome = self.place(capacity, taken)
+            outcome = self.place(capacity, taken, effort)
         return outcome.placement if isinstance(outcome, Chosen) else outcome
 
     def bindings(self, chosen: Chosen) -> list[tuple[Pod, str]]:
-        """The node of each pod that goes."""
+        """Return the chosen pods with their nodes."""
         nodes = {shape: chosen.placement.expand(shape) for shape in chosen.placement.nodes}
         going = frozenset(chosen.pods)
         pods = [pod for pod in self.turn.pods if pod.metadata.uid in going]
         return [(pod, next(nodes[self.shapes[pod.metadata.uid]])) for pod in pods]
 
+    def without_node(self, node: str) -> Self:
+        """Return a copy that is closed to one more node."""
+        return replace(self, closed=self.closed | {node})
+
     def end(self, now: float) -> End | None:
-        """When it ends if it starts now; None if that is not known."""
-        return _end(self.gang, self.carrier, self.turn.pods, now)
+        """Return when the turn's pods end if they start now; None if that is unknown."""
+        return _find_end(self.gang, self.carrier, self.turn.pods, now)
 
 
-def _end(gang: Gang, carrier: Carrier | None, pods: Iterable[Pod], started: float) -> End | None:
-    """When the last of the pods ends; None if that is not known."""
+def _find_end(gang: Gang, carrier: Carrier | None, pods: Iterable[Pod], started: float) -> End | None:
+    """Return when the last of the pods ends; None if that is unknown."""
     source = gang.source
     carried = source.end(carrier.object, started) if source is not None and carrier is not None else None
     ends = [expected_end(pod, started, carried) for pod in pods]

@@ -1,70 +1,99 @@
-"""Writes bindings so that another scheduler can go on from any of them.
+"""Writes bindings so that another scheduler can continue after any of them.
 
-Before the first of several, the intent is recorded on the gang's carrier. A binding whose answer is lost may have
-happened: its pod is read again before anything new is decided for it. One that the server will not have is no reason
-to stop: the others are written, and the caller decides anew for it.
+Each of several bindings records the intent on its pod. A scheduler that finds the pod bound learns from it which other
+pods were to be bound too, even if the carrier is gone. A binding whose response is lost may have succeeded, so its pod
+is read again before anything new is decided for it. If the server refuses one binding, the others are still written,
+and the caller decides again for that pod.
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from muster.api.batch import TRACKING_FINALIZER
 from muster.api.core import POD, Pod
 from muster.api.meta import controller_of
+from muster.api.ours.elastic import BINDING_ANNOTATION
 from muster.api.podgroups.names import TAKEN_BACK_ANNOTATION
 from muster.api.status import ApiError
-from muster.controllers.gangs import BINDING_ANNOTATION
+from muster.controllers.gangs import made_by, note_held_members
+from muster.controllers.intents import Intent, note_intent
 from muster.controllers.scheduler.carrier import Carrier
+from muster.controllers.scheduler.deviceclaims import DeviceClaims
 from muster.controllers.scheduler.roster import Roster
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.refusals import ignoring
 
-# Bindings under way for each gang: enough to fill the server's group commits.
+# The most concurrent bindings for each gang: enough to fill the server's group commits.
 BINDINGS_AT_ONCE = 64
 
-# What the server says of a binding that will not do, however often it is asked.
+# The server's errors that no retry of a binding solves.
 _FOR_GOOD = (400, 403, 422)
 
-# For each pod, by its UID, the node to which it was not bound, and why.
+# By pod UID, the node that refused the pod, and why.
 Refusals = dict[str, tuple[str, str]]
 
 
 class Binder:
-    """Binds pods, and takes back what is half bound.
+    """A writer of bindings, which also deletes the bound pods of half-bound gangs.
 
-    roster: hears of each pod that has got its node, and says whether a node is still as it was when it was chosen.
+    roster: is updated with each bound pod, and tells whether a node is still as it was when it was chosen.
     """
 
     def __init__(self, client: Client, clock: Clock, roster: Roster) -> None:
         self._client = client
-        self._clock = clock
         self._roster = roster
-        self._unknown: set[str] = set()  # pods whose bindings may have happened, by UID
+        self._claims = DeviceClaims(client, clock, roster)
+        self._unknown: set[str] = set()  # UIDs of pods whose bindings may have happened
 
-    async def record_intent(self, carrier: Carrier) -> None:
-        """Say on the carrier that its gang is being bound from now on."""
-        since = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        await self._annotate(carrier, {BINDING_ANNOTATION: since, TAKEN_BACK_ANNOTATION: None})
+    async def record_start(self, carrier: Carrier, held: int | None, intent: Intent | None) -> None:
+        """Record on the carrier what the pods that are about to be bound do not.
+
+        held: how many members the gang has once it has started; None if some of it runs already.
+        intent: the intent of a start that leaves pods behind.
+        """
+        said: dict[str, str | None] = {}
+        if held is not None:
+            said |= {BINDING_ANNOTATION: None, TAKEN_BACK_ANNOTATION: None}
+            said |= note_held_members(carrier.meta, held)
+        if intent is not None:
+            said |= note_intent(carrier.meta, intent)
+        if said:
+            await self._annotate(carrier, said)
+
+    async def record_held(self, carrier: Carrier, held: int) -> None:
+        """Record on the carrier how many members its gang has since it grew or shrank."""
+        with ignoring("NotFound"):
+            await self._annotate(carrier, note_held_members(carrier.meta, held))
 
     async def forget_intent(self, carrier: Carrier) -> None:
-        """Its gang is bound but for its surplus: should one go that runs, that is no half bound gang."""
+        """Remove the intent from a carrier whose start is over: the pods that wait now were not meant."""
         with ignoring("NotFound"):
             await self._annotate(carrier, {BINDING_ANNOTATION: None})
 
+    async def read(self, carrier: Carrier) -> Carrier | None:
+        """Return the carrier as the server has it now, or None if it is gone."""
+        found = await self._client.find(carrier.kind, carrier.meta.name, carrier.meta.namespace)
+        return Carrier(carrier.kind, found) if found is not None else None
+
     async def record_loss(self, carrier: Carrier, message: str) -> None:
-        """Say on the carrier which of its pods are deleted, that are not made anew."""
+        """Record on the carrier which of its pods are deleted and not recreated."""
         with ignoring("NotFound"):
             await self._annotate(carrier, {TAKEN_BACK_ANNOTATION: message})
 
-    async def _annotate(self, carrier: Carrier, annotations: dict[str, str | None]) -> None:
+    async def _annotate(self, carrier: Carrier, annotations: Mapping[str, str | None]) -> None:
         patch = {"metadata": {"annotations": annotations}}
         await self._client.patch(carrier.kind, carrier.meta.name, patch, carrier.meta.namespace)
 
-    async def bind(self, bindings: Sequence[tuple[Pod, str]]) -> Refusals:
-        """Write the bindings. Returns those refused for good, by UID; what may go well later is raised.
+    async def bind(self, bindings: Sequence[tuple[Pod, str]], intent: Intent | None = None) -> Refusals:
+        """Write the bindings; return those refused for good, by UID, and raise errors that a retry may solve.
 
-        If a pod is gone or bound already, its own event tells.
+        A pod that is gone or bound already has an event of its own.
+
+        intent: pods of the gang that are not younger are to be bound together, which these pods record.
         """
         limit = asyncio.Semaphore(BINDINGS_AT_ONCE)
         refusals: Refusals = {}
@@ -76,7 +105,8 @@ class Binder:
                     refusals[pod.metadata.uid] = (node, "the node is no longer open to it")
                     return
                 try:
-                    await self._post(pod, node)
+                    await self._claims.allocate(pod, node)
+                    await self._post_binding(pod, node, intent)
                 except ApiError as error:
                     if error.code not in _FOR_GOOD:
                         raise
@@ -89,34 +119,43 @@ class Binder:
         return refusals
 
     async def settle(self, pods: Mapping[str, Pod]) -> None:
-        """Read those pods again, given by UID, whose bindings may have happened."""
+        """Read those of the pods again, given by UID, whose bindings may have happened.
+
+        Deallocate the claims of the others.
+        """
         for pod in [pods[uid] for uid in self._unknown & pods.keys()]:
             uid = pod.metadata.uid
             found = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
             if found is not None and found.metadata.uid == uid and found.spec.node_name:
-                self._roster.is_bound(pod, found.spec.node_name)
+                self._roster.is_bound(found, found.spec.node_name)
             self._unknown.discard(uid)
+        await self._claims.give_back(pods)
 
     def may_be_bound(self, uid: str) -> bool:
-        """Whether a pod's binding may have happened though no answer came."""
+        """Return whether a pod's binding may have happened although no response came."""
         return uid in self._unknown
 
     def forget(self, uid: str) -> None:
-        """A pod is gone."""
+        """Forget a pod that is gone."""
         self._unknown.discard(uid)
 
     async def take_back(self, pods: Iterable[Pod]) -> None:
         """Delete the bound pods of a gang."""
         for pod in pods:
-            # Without its finalizer a pod goes uncounted: this is no failure of the Job's.
-            kept = [finalizer for finalizer in pod.metadata.finalizers if finalizer != TRACKING_FINALIZER]
-            # A pod that has ended meanwhile counts: then this is a conflict, and all is looked at again.
+            # A pod without its finalizer is not counted, because this is no failure of the Job.
+            finalizers = [finalizer for finalizer in pod.metadata.finalizers if finalizer != TRACKING_FINALIZER]
+            # A pod that ended meanwhile counts; the write then conflicts, and the gang is reconciled again.
             with ignoring("NotFound"):
-                await self._client.patch_object(POD, pod, {"metadata": {"finalizers": kept}})
+                await self._client.patch_object(POD, pod, {"metadata": {"finalizers": finalizers}})
                 await self._client.delete_object(POD, pod)
 
-    async def _post(self, pod: Pod, node: str) -> None:
-        meta = {"name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid}
+    async def _post_binding(self, pod: Pod, node: str, intent: Intent | None) -> None:
+        meta: dict[str, Any] = {
+            "name": pod.metadata.name, "namespace": pod.metadata.namespace, "uid": pod.metadata.uid
+        }  # fmt: skip
+        if intent is not None and made_by(pod, intent.since):
+            said = meta["annotations"] = note_intent(pod.metadata, intent)
+            pod = replace(pod, metadata=replace(pod.metadata, annotations=pod.metadata.annotations | said))
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
         self._unknown.add(pod.metadata.uid)
@@ -132,5 +171,5 @@ class Binder:
 
 
 def come_again(pods: Iterable[Pod]) -> bool:
-    """Whether each of them has a controller, which makes it anew when it is gone."""
+    """Return whether each of the pods has a controller, which recreates it once it is gone."""
     return all(controller_of(pod.metadata) is not None for pod in pods)

@@ -1,7 +1,7 @@
-"""Asks an autoscaler for all the room that a gang lacks: by a ProvisioningRequest, which says how many of which pods.
+"""Asks an autoscaler for the room that a gang lacks, by a ProvisioningRequest that counts pods of each template.
 
-One is made once a gang has lacked room for a moment, and deleted when the gang starts or is gone. Its spec cannot be
-changed: when the need is another, the old one goes first, with its templates.
+A request is created once a gang has lacked room for a moment, and deleted when the gang starts or is gone. Its spec
+cannot be changed: when the need changes, the old request is deleted first, with its templates.
 """
 
 from collections import Counter
@@ -33,12 +33,12 @@ from muster.runtime.objects import key_of
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring, is_refusal
 
-# On a request: the gang that it was made for.
+# On a request: the gang for which it was created.
 GANG_KEY_ANNOTATION = "muster.dev/requested-for"
 
-# Room that comes so soon is not asked for; a gang whose pods come one by one is asked for once.
+# The seconds before a request is created, in which room may come free and all pods of a gang arrive.
 ASK_SECONDS = 2.0
-# A server that does not serve the kind, or would not have the request, may be another by then.
+# The seconds before a retry, if the server does not serve the kind or refuses the request.
 AGAIN_SECONDS = 300.0
 
 _BY_GANG = "gang"
@@ -52,14 +52,14 @@ _PLACED = (
 
 
 class Need(Struct, frozen=True):
-    """What is asked for a gang: a request, and what its pods are like. carrier: is told if it cannot be asked."""
+    """The need of a gang: its request and pod templates. carrier: gets an event if the request cannot be created."""
 
     carrier: Carrier
     request: ProvisioningRequest
     templates: tuple[PodTemplate, ...]
 
     def is_met_by(self, request: ProvisioningRequest) -> bool:
-        """Whether a request that there is asks for just this."""
+        """Return whether an existing request asks for exactly this need."""
         meta, owners = request.metadata, self.request.metadata.owner_references
         same = (meta.name, request.spec, meta.owner_references) == (
             self.request.metadata.name,
@@ -70,12 +70,14 @@ class Need(Struct, frozen=True):
 
 
 def need_of(ask: Ask, provisioning_class: str) -> Need | None:
-    """What to ask for a gang: all that it needs to start.
+    """Return the need of a gang: everything that it needs to start.
 
-    None for one pod, which autoscalers see by itself, and for pods that no node would do for.
+    None for a single pod, which autoscalers handle themselves, and for pods that no node fits or that claim devices.
     """
     least = ask.fewest
     if sum(least.values()) < 2 or any(shape.unable for shape in least):
+        return None
+    if any(pod.spec.resource_claims for pod in ask.turn.pods):
         return None
     carrier = ask.carrier or Carrier(POD, ask.turn.pods[0])
     name, namespace = carrier.meta.name, carrier.meta.namespace
@@ -84,8 +86,8 @@ def need_of(ask: Ask, provisioning_class: str) -> Need | None:
         first.setdefault(ask.shapes[pod.metadata.uid], pod)
     counts, templates = Counter[str](), dict[str, PodTemplate]()
     for shape, count in least.items():
-        template = _template(first[shape], shape)
-        called = _name(name, template)
+        template = _make_template(first[shape], shape)
+        called = _make_name(name, template)
         counts[called] += count
         templates[called] = PodTemplate(metadata=ObjectMeta(name=called, namespace=namespace), template=template)
     sets = [ProvisionedPodSet(pod_template_ref=PodTemplateReference(name=one), count=counts[one]) for one in counts]
@@ -93,7 +95,7 @@ def need_of(ask: Ask, provisioning_class: str) -> Need | None:
         name=name,
         namespace=namespace,
         annotations={GANG_KEY_ANNOTATION: ask.key},
-        owner_references=(_owner(carrier.kind, carrier.meta),),
+        owner_references=(_make_owner(carrier.kind, carrier.meta),),
     )
     spec = ProvisioningRequestSpec(
         provisioning_class_name=provisioning_class,
@@ -102,8 +104,11 @@ def need_of(ask: Ask, provisioning_class: str) -> Need | None:
     return Need(carrier, ProvisioningRequest(metadata=meta, spec=spec), tuple(templates.values()))
 
 
-def _template(pod: Pod, shape: Shape) -> PodTemplateSpec:
-    """What nodes are chosen by, and what the server wants besides; its labels as far as others look at them."""
+def _make_template(pod: Pod, shape: Shape) -> PodTemplateSpec:
+    """Return the template of a pod.
+
+    The fields that select nodes or that the server requires, and the labels others select by.
+    """
     spec = pod.spec
     claims = [one for one in spec.volumes if one.persistent_volume_claim is not None or one.ephemeral is not None]
     return PodTemplateSpec(
@@ -111,25 +116,25 @@ def _template(pod: Pod, shape: Shape) -> PodTemplateSpec:
         spec=PodSpec(
             **{field: getattr(spec, field) for field in _PLACED},
             volumes=tuple(claims),
-            init_containers=tuple(map(_container, spec.init_containers)),
-            containers=tuple(map(_container, spec.containers)),
+            init_containers=tuple(map(_make_container, spec.init_containers)),
+            containers=tuple(map(_make_container, spec.containers)),
         ),
     )
 
 
-def _container(of: Container) -> Container:
+def _make_container(of: Container) -> Container:
     return Container(
         name=of.name, image=of.image, resources=of.resources, ports=of.ports, restart_policy=of.restart_policy
     )
 
 
-def _name(carrier: str, template: PodTemplateSpec) -> str:
-    """That of a template: another for another content, so that what is left of an older request is never taken."""
+def _make_name(carrier: str, template: PodTemplateSpec) -> str:
+    """Return the name of a template, which differs by content: leftovers of an older request are never used."""
     digest = sha256(msgspec.json.encode(template, order="deterministic")).hexdigest()[:8]
     return f"{carrier[: _NAME_LENGTH - 9].rstrip('-.')}-{digest}"
 
 
-def _owner(kind: Kind[Any], meta: ObjectMeta, *, blocks: bool = False) -> OwnerReference:
+def _make_owner(kind: Kind[Any], meta: ObjectMeta, *, blocks: bool = False) -> OwnerReference:
     return OwnerReference(
         api_version=kind.api_version,
         kind=kind.kind,
@@ -141,7 +146,7 @@ def _owner(kind: Kind[Any], meta: ObjectMeta, *, blocks: bool = False) -> OwnerR
 
 
 class CapacityRequests(Reconciler):
-    """Runs under a `Manager`; keys are those of gangs. waits: whether a gang has pods without a node."""
+    """The controller of ProvisioningRequests, with gangs as keys. waits: whether a gang has pods without a node."""
 
     name = "capacity-request"
 
@@ -152,15 +157,15 @@ class CapacityRequests(Reconciler):
         self._recorder = recorder
         self._class = provisioning_class
         self._waits = waits
-        self._needs: dict[str, Need | None] = {}  # of gangs that were looked at; None: they need nothing
-        self._done: dict[str, Need] = {}  # what was asked for
+        self._needs: dict[str, Need | None] = {}  # by reconciled gang; None: the gang needs nothing
+        self._done: dict[str, Need] = {}  # the needs that were requested
         self._told: set[str] = set()
-        self._requests = manager.informer(PROVISIONING_REQUEST, indexes={_BY_GANG: _gang}, optional=True)
-        # What becomes of a request is between the autoscaler and the nodes.
-        self._controller.watch(self._requests, _gang, when=lambda old, new: old is None or new is None)
+        self._requests = manager.informer(PROVISIONING_REQUEST, indexes={_BY_GANG: _find_gang}, optional=True)
+        # The status of a request concerns only the autoscaler and the nodes.
+        self._controller.watch(self._requests, _find_gang, when=lambda old, new: old is None or new is None)
 
     def lacks(self, ask: Ask) -> None:
-        """There is no room for a gang."""
+        """Record that a gang lacks room."""
         need = need_of(ask, self._class)
         if need is None:
             self.forget(ask.key)
@@ -169,35 +174,37 @@ class CapacityRequests(Reconciler):
             self._controller.queue.add_after(ask.key, ASK_SECONDS)
 
     def forget(self, key: str) -> None:
-        """A gang has started, or is gone."""
+        """Record that a gang has started, or is gone."""
         if key in self._needs or self._requests.by(_BY_GANG, key):
             self._needs[key] = None
             self._controller.queue.add(key)
 
     async def _reconcile(self, key: str) -> Result:
         if key not in self._needs and self._waits(key):
-            return None  # made before we started, and its gang has yet to be looked at
+            return None  # the request is of an earlier scheduler, and its gang is not reconciled yet
         need, there = self._needs.get(key), self._requests.by(_BY_GANG, key)
         stale = [request for request in there if need is None or not need.is_met_by(request)]
         for request in stale:
-            await self._delete(request)
+            await self._delete_request(request)
         if need is None:
             self._done.pop(key, None)
             self._told.discard(key)
             if not self._waits(key):
                 self._needs.pop(key, None)
             return None
-        # A request that was deleted from outside is not made again: the need is the same.
+        # A request that a user deleted is not created again while the need is the same.
         return None if stale or self._done.get(key) == need else await self._ask(key, need)
 
     async def _ask(self, key: str, need: Need) -> Result:
         try:
-            made = self._requests.get(key_of(need.request))
-            if made is None:
-                made = await self._client.create(PROVISIONING_REQUEST, need.request)
-            elif not need.is_met_by(made):
-                return self._cannot(key, need, "a ProvisioningRequest of that name is there, and not of this gang")
-            owner = _owner(PROVISIONING_REQUEST, made.metadata, blocks=True)
+            request = self._requests.get(key_of(need.request))
+            if request is None:
+                request = await self._client.create(PROVISIONING_REQUEST, need.request)
+            elif not need.is_met_by(request):
+                return self._report_failure(
+                    key, need, "a ProvisioningRequest of that name exists and does not belong to this gang"
+                )
+            owner = _make_owner(PROVISIONING_REQUEST, request.metadata, blocks=True)
             for template in need.templates:
                 meta = msgspec.structs.replace(template.metadata, owner_references=(owner,))
                 with ignoring("AlreadyExists"):
@@ -207,20 +214,20 @@ class CapacityRequests(Reconciler):
                 raise
             unserved = is_refusal(error, "NotFound") and not self._requests.version
             why = "the server does not serve ProvisioningRequests" if unserved else str(error)
-            return self._cannot(key, need, why)
+            return self._report_failure(key, need, why)
         self._done[key] = need
         return None
 
-    def _cannot(self, key: str, need: Need, why: str) -> Result:
-        """Say so once, and look again much later."""
+    def _report_failure(self, key: str, need: Need, why: str) -> Result:
+        """Report once that the request cannot be created, and retry much later."""
         if key not in self._told:
             self._told.add(key)
-            sentence = f"No room could be asked for: {why}"
+            sentence = f"The scheduler could not request capacity: {why}"
             self._recorder.event(need.carrier.reference, "Warning", "CapacityNotRequested", sentence)
         return AGAIN_SECONDS
 
-    async def _delete(self, request: ProvisioningRequest) -> None:
-        """Its templates go before it, so that none of them is taken for one of the next."""
+    async def _delete_request(self, request: ProvisioningRequest) -> None:
+        """Delete a request, its templates first, so that none of them is mistaken for one of the next request."""
         meta = request.metadata
         if meta.deletion_timestamp is None:
             with ignoring("NotFound", "Conflict"):
@@ -229,7 +236,7 @@ class CapacityRequests(Reconciler):
                 )
 
 
-def _gang(request: ProvisioningRequest) -> tuple[str, ...]:
-    """None for those that others made."""
+def _find_gang(request: ProvisioningRequest) -> tuple[str, ...]:
+    """Return the gang of a request; none for requests of other programs."""
     key = request.metadata.annotations.get(GANG_KEY_ANNOTATION)
     return (key,) if key else ()

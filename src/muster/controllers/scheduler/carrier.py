@@ -1,9 +1,10 @@
-"""The objects of gangs, and what they say of them: pure but for how one is found."""
+"""Reads the objects that carry gangs: pure but for how one is found."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from muster.api.batch import Job
 from muster.api.core import ObjectReference, Pod
 from muster.api.kinds import Kind
 from muster.api.meta import ObjectMeta
@@ -13,11 +14,10 @@ from muster.controllers.gangs import (
     Gang,
     GangSource,
     Members,
-    binding_since,
-    bound_since,
-    made_by,
+    is_preempted,
     one_by_one,
 )
+from muster.controllers.intents import find_unfinished_start
 from muster.controllers.scheduler.roster import Roster
 from muster.gang.order.ends import End
 from muster.gang.quorum import Quorum
@@ -26,77 +26,83 @@ from muster.runtime.objects import meta_of, reference
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """The object on which the intent to bind a gang is recorded, and that is told why it waits: a Job, a PodGroup."""
+    """The object on which the size of a gang is recorded, and which gets its events: a Job, a PodGroup."""
 
     kind: Kind[Any]
     object: Any
 
     @property
     def meta(self) -> ObjectMeta:
-        """Its metadata."""
+        """The object's metadata."""
         return meta_of(self.object)
 
     @property
     def reference(self) -> ObjectReference:
-        """Names it, for events."""
+        """The reference to the object, for events."""
         return reference(self.kind, self.object)
 
 
 class Carriers:
-    """What the carriers of gangs say. find: that of a key from a source, as last seen; None if there is none.
+    """A reader of gangs' carriers.
 
-    An older one than there is costs no more than a conflict.
+    find: returns the carrier of a key from a source, as last observed; None if there is none. An outdated one costs no
+        more than a conflict.
+    jobs: returns the `Members.jobs` of a key.
     """
 
-    def __init__(self, find: Callable[[GangSource[Any], str], Carrier | None]) -> None:
+    def __init__(
+        self, find: Callable[[GangSource[Any], str], Carrier | None], jobs: Callable[[str], Collection[Job]]
+    ) -> None:
         self._find = find
+        self._jobs = jobs
 
     def of(self, key: str, gang: Gang) -> Carrier | None:
-        """The carrier of a gang."""
+        """Return the carrier of a gang."""
         return self._find(gang.source, key) if gang.source is not None else None
 
     def due(self, key: str, roster: Roster) -> tuple[Carrier | None, Due]:
-        """What of a gang is to be placed now, and its carrier."""
+        """Return the carrier of a gang, and what of the gang is to be placed now."""
         gang = roster.gangs.get(key)
         if gang is None or not gang.unbound:
             return None, Due()
         if gang.source is None:
             return None, one_by_one(gang.unbound.values())
         carrier = self.of(key, gang)
-        members = Members(gang.unbound.values(), gang.bound.values(), roster.others(key))
+        bound = [pod for pod in gang.bound.values() if not is_preempted(pod)]
+        members = Members(gang.unbound.values(), bound, roster.others(key), self._jobs(key))
         return carrier, gang.source.due(carrier.object if carrier is not None else None, members)
 
     def needs(self, key: str, gang: Gang) -> tuple[Quorum, ...]:
-        """What a gang needs to go on; none: all its pods."""
+        """Return the quorums that a gang needs to keep running; none: all its pods."""
         carrier = self.of(key, gang)
         if gang.source is None or carrier is None:
             return ()
         return gang.source.needs(carrier.object, gang.bound.values())
 
     def end(self, key: str, gang: Gang, started: float) -> End | None:
-        """When a gang that started then ends, as far as its carrier says."""
+        """Return when a gang that started then ends, as far as its carrier says."""
         carrier = self.of(key, gang)
         return gang.source.end(carrier.object, started) if gang.source is not None and carrier is not None else None
 
     def patience(self, key: str, gang: Gang) -> float:
-        """For how many seconds a gang that is half bound may wait for room for its rest."""
+        """Return for how many seconds a half-bound gang may wait for room for its rest."""
         carrier = self.of(key, gang)
         if gang.source is None or carrier is None:
             return PATIENCE_SECONDS
         return gang.source.patience(carrier.object)
 
-    def half_bound(self, key: str, gang: Gang) -> list[Pod]:
-        """The bound pods of a gang that cannot go on without others, which were meant to be bound with them."""
+    def half_bound(self, key: str, gang: Gang, carrier: Carrier | None = None) -> list[Pod]:
+        """Return the bound pods of a gang that cannot run without others, which were meant to be bound with them.
+
+        carrier: as the server has it, where the server was asked.
+        """
         if gang.source is None or not gang.bound or not gang.unbound:
             return []
-        # What no object carries shows by its pods alone that it was meant to be bound together.
-        carrier = self.of(key, gang)
-        since = binding_since(carrier.meta) if carrier is not None else None
-        if not gang.source.kinds:
-            since = bound_since(gang.bound.values())
         needed = self.needs(key, gang)
         if needed and all(len(quorum.pods) >= quorum.least for quorum in needed):
             return []
-        if since is None or not any(made_by(pod, since) for pod in gang.unbound.values()):
-            return []
-        return [pod for pod in gang.bound.values() if made_by(pod, since)]
+        carrier = carrier or self.of(key, gang)
+        members = gang.source.members(carrier.object, gang.pods) if carrier is not None else gang.pods
+        bound = [pod for pod in members if pod.metadata.uid in gang.bound]
+        unbound = [pod for pod in members if pod.metadata.uid in gang.unbound]
+        return find_unfinished_start(carrier.meta if carrier is not None else None, bound, unbound)

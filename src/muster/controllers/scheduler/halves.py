@@ -1,9 +1,8 @@
-"""Gangs that are half there: what the server will not have on one node goes to another, or their bound pods are taken
-back.
+"""Handles half-bound gangs: pods that the server refuses on one node get another, or the bound pods are deleted.
 
-Pods that a controller makes anew are deleted as soon as the rest of their gang no longer fits. Others would be lost:
-first the rest, which goes before all other gangs, is given a while to find room. What was lost is then said on the
-carrier, so that its status tells for as long as that is true, and in events on the pods.
+Bound pods that a controller recreates are deleted as soon as the rest of their gang no longer fits. Other pods would be
+lost, so their rest, which is placed before all other gangs, first gets a while to find room. A loss is then recorded on
+the carrier, whose status tells it for as long as it holds, and in events on the pods.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,13 +17,16 @@ from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.telling import Teller
 from muster.runtime.clock import Clock
 
-# Nodes to which the server would not have a pod bound, before its gang is given back.
+# The number of nodes that the server may refuse a pod before its gang starts over.
 MOST_REFUSED = 3
 REST_SECONDS = 60.0
 
 
 class Halves:
-    """Knows which nodes are closed to which pods, which gangs rest, and since when the rest of others lacks room."""
+    """The state of half-bound gangs.
+
+    Nodes closed to pods, gangs that rest, and since when the rest of others lacks room.
+    """
 
     def __init__(
         self,
@@ -43,36 +45,37 @@ class Halves:
         self._binder = binder
         self._teller = teller
         self._clock = clock
-        self._closed: dict[str, dict[str, float]] = {}  # nodes to which a pod was not bound, by its UID: until when
-        self._resting: dict[str, float] = {}  # gangs that were given back, and until when they are left alone
-        self._since: dict[str, float] = {}  # gangs whose bound pods would be lost: since when their rest lacks room
+        # By pod UID, nodes that refused the pod, and until when they stay closed.
+        self._closed: dict[str, dict[str, float]] = {}
+        self._resting: dict[str, float] = {}  # gangs that started over, and until when they rest
+        self._since: dict[str, float] = {}  # gangs whose bound pods would be lost, and since when their rest lacks room
 
     def forget(self, key: str) -> None:
-        """A gang waits no more."""
+        """Forget a gang that no longer waits."""
         self._resting.pop(key, None)
         self._since.pop(key, None)
 
     def forget_pod(self, uid: str) -> None:
-        """A pod is gone."""
+        """Forget a pod that is gone."""
         self._closed.pop(uid, None)
 
     def node_changed(self, name: str) -> None:
-        """A node is another: it may have a pod now that it would not have before."""
+        """Open a changed node again to pods that were refused there."""
         for nodes in self._closed.values():
             nodes.pop(name, None)
 
     def rest(self, key: str) -> float:
-        """For how long a gang is still left alone."""
+        """Return for how many seconds a gang still rests."""
         return self._resting.get(key, 0.0) - self._clock.monotonic()
 
     def closed(self, pods: Iterable[Pod]) -> frozenset[str]:
-        """The nodes to which some of the pods were not bound a short while ago."""
+        """Return the nodes to which the server recently refused to bind some of the pods."""
         now = self._clock.monotonic()
         nodes = (self._closed.get(pod.metadata.uid, {}).items() for pod in pods)
         return frozenset(node for closed in nodes for node, until in closed if until > now)
 
     async def replan(self, ask: Ask, refusals: Refusals) -> None:
-        """The server will not have some pods where they were to go: they go elsewhere, or their gang starts over."""
+        """Place pods elsewhere that the server refused on their nodes, or let their gang start over."""
         for uid, (node, _) in refusals.items():
             self._roster.unassume(uid)
             self._closed.setdefault(uid, {})[node] = self._clock.monotonic() + REST_SECONDS
@@ -92,9 +95,9 @@ class Halves:
         await self.look_at(ask.key, ask.carrier, sentence)
 
     async def look_at(self, key: str, carrier: Carrier | None, why: str, *, may_change: bool = False) -> None:
-        """The rest of a gang does not go now: if it is half bound it is taken back, at once or after a while.
+        """Delete the bound pods of a half-bound gang whose rest cannot be placed now, at once or after a while.
 
-        may_change: pods may come that it lacks.
+        may_change: pods that the gang lacks may still come.
         """
         gang = self._roster.gangs.get(key)
         half = self._said.half_bound(key, gang) if gang is not None else []
@@ -108,15 +111,20 @@ class Halves:
             if left > 0:
                 self._agenda.gang_after(key, left)
                 return
+        # That a start is over is seen on its carrier only after that was written.
+        if carrier is not None and not self._said.half_bound(key, gang, await self._binder.read(carrier)):
+            return
         await self._take_back(half, carrier, message, again=again)
 
     async def _take_back(self, pods: Sequence[Pod], carrier: Carrier | None, message: str, *, again: bool) -> None:
-        """Delete the bound pods of a gang. again: they are made anew."""
+        """Delete the bound pods of a gang. again: their controllers recreate them."""
         if again:
             if carrier is not None:
                 self._teller.say("GangTakenBack", carrier, f"{message}: starting over")
         else:
-            message = f"{message}: they were deleted, as no half of a gang stays; nothing makes them anew"
+            message = (
+                f"{message}: they were deleted, as a gang is bound whole or not at all; no controller recreates them"
+            )
             if carrier is not None:
                 await self._binder.record_loss(carrier, message)
                 self._teller.say("GangTakenBack", carrier, message)

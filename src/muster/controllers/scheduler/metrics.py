@@ -1,4 +1,4 @@
-"""The scheduler's numbers, named as kube-scheduler names them; what only gangs have, by our name."""
+"""Defines the scheduler's metrics, named as in kube-scheduler, and with Muster's names where only gangs have them."""
 
 from collections.abc import Callable, Iterator
 from typing import Literal
@@ -12,7 +12,7 @@ _VICTIMS = tuple(2.0**power for power in range(11))
 
 
 class SchedulerMetrics:
-    """What the scheduler counts. waiting: how many gangs wait for room now."""
+    """The scheduler's metrics. waiting: how many gangs wait for room now."""
 
     def __init__(self, registry: Registry, waiting: Callable[[], int]) -> None:
         self._pods = registry.counter(
@@ -27,28 +27,28 @@ class SchedulerMetrics:
             "scheduler_scheduling_algorithm_duration_seconds", "Time to decide where pods go", (), _SECONDS
         )
         self._preemptions = registry.counter(
-            "scheduler_preemption_attempts_total", "Number of times that pods were told to go for others"
+            "scheduler_preemption_attempts_total", "Number of times that pods were evicted for others"
         )
         self._victims = registry.histogram(
-            "scheduler_preemption_victims", "Number of pods that were told to go at once", (), _VICTIMS
+            "scheduler_preemption_victims", "Number of pods that were evicted together", (), _VICTIMS
         )
         self._waiting = waiting
-        registry.scraped(self._scraped)
+        registry.scraped(self._list_gauges)
 
     def attempted(self, result: Result, pods: int) -> None:
-        """So many pods were placed together, or found no room, or the server would not have them there."""
+        """Count pods that were placed together, found no room, or were refused by the server."""
         self._pods.labels(result).inc(pods)
         if pods > 1:
             self._gangs.labels(result).inc()
 
     def decided(self, seconds: float) -> None:
-        """A decision took so long."""
+        """Record the duration of a decision."""
         self._seconds.observe(seconds)
 
     def preempted(self, victims: int) -> None:
-        """So many pods were told to go for one gang."""
+        """Count the victims that are evicted for one gang."""
         self._preemptions.inc()
         self._victims.observe(victims)
 
-    def _scraped(self) -> Iterator[Gauges]:
+    def _list_gauges(self) -> Iterator[Gauges]:
         yield Gauges("muster_scheduler_waiting_gangs", "Gangs that wait for room", (), [((), self._waiting())])

@@ -1,37 +1,40 @@
-"""Which pods belong together and what the nodes have free, followed from events and from what was written here."""
+"""Tracks which pods belong together and what the nodes have free, from events and from the scheduler's own writes."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from muster.api.groups.resource import DeviceClass, ResourceClaim, ResourceSlice
 from muster.api.kueue.names import CLUSTER_QUEUE_NAME_LABEL, LOCAL_QUEUE_NAME_LABEL, QUEUE_NAME_LABEL
 from muster.api.podgroups.names import QUEUE_ANNOTATIONS
 from muster.api.pods import is_finished
-from muster.controllers.gangs import Gang, GangSource, gang_of
+from muster.controllers.gangs import Gang, GangSource, gang_of, is_preempted
 from muster.gang.nodes.capacity import Capacity, Strategy
+from muster.gang.nodes.devices import Devices, Matcher, match_nothing
 from muster.gang.order.ends import End, expected_end
 from muster.gang.order.ledger import Ledger, Running
 from muster.gang.order.shares import Shares
 from muster.gang.shapes import Guest, guest_of, shape_of
 from muster.runtime.objects import key_of, meta_of
 
-# A pod that is being deleted has so long, besides its grace, to be gone.
+# The seconds beyond its grace period after which a deleted pod is overdue.
 LATE_SECONDS = 60.0
 
-# What the carrier of a gang that started then says of its end.
+# Returns when a gang that started then ends, by its carrier.
 Carried: TypeAlias = Callable[[str, Gang, float], End | None]
 
 
 class Change(Struct, frozen=True):
-    """What a pod's event means for the gangs.
+    """The meaning of a pod's event for the gangs.
 
-    key: the pod's gang.
-    before: the gang that it was in until now.
-    due: its gang has one more that waits for a node, or one fewer; where others count, one more or fewer of those.
+    key: the pod's gang. before: the pod's gang until now.
+    due: the gang has one more or one fewer pod that waits for a node, or another pod of those that its source counts;
+        or the pod learns which resource claims were made for it.
     freed: room came free.
-    moved: a pod came to a node, or is another to those around it.
+    moved: a pod came to a node, or changed for the pods around it.
     """
 
     key: str
@@ -42,51 +45,108 @@ class Change(Struct, frozen=True):
 
 
 class Roster:
-    """The gangs with unfinished pods, by key, and the capacity of the nodes. All of it is a cache, and nothing waits.
+    """The gangs with unfinished pods, by key, and the capacity of the nodes.
 
-    names: the schedulers that we are; the pods of others take room and count as members, and are never placed.
+    All of it is a cache, and no method waits.
+
+    names: the names of this scheduler; pods of other schedulers use room and count as members, and are never placed.
+    matches: whether a device matches an expression.
     """
 
-    def __init__(self, sources: Sequence[GangSource[Any]], names: Collection[str], strategy: Strategy) -> None:
+    def __init__(
+        self,
+        sources: Sequence[GangSource[Any]],
+        names: Collection[str],
+        strategy: Strategy,
+        matches: Matcher = match_nothing,
+    ) -> None:
         self.capacity = Capacity(strategy)
+        self.devices = Devices(matches)
+        self._nodes: dict[str, Node] = {}
         self.gangs: dict[str, Gang] = {}
-        self.leaving: dict[str, float] = {}  # pods that are being deleted and still hold room: when they are to be gone
+        self.leaving: dict[str, float] = {}  # pods being deleted that still use room, and their deadlines
         self._sources = sources
-        self._others: dict[str, dict[str, Pod]] = {}  # by gang of a source that counts them, by UID
+        self._others: dict[str, dict[str, Pod]] = {}  # by gang and UID: pods that only their source counts
         self._names = names
         self.shares = Shares()
-        self._running = Ledger()  # brought up to date by need
-        self._stale: set[str] = set()  # gangs of which the ledger does not know what became
+        self._running = Ledger()  # updated on demand
+        self._stale: set[str] = set()  # gangs to be updated in the ledger
         self._nodes_version = 0
-        self._assumed: set[str] = set()  # pods that hold room from the decision on, and are not known to be bound
-        self._sent: dict[str, str] = {}  # nodes of pods that we have bound and not yet seen bound, by UID
+        self._assumed: set[str] = set()  # pods that use room since their decision, and are not known to be bound
+        self._sent: dict[str, str] = {}  # by UID, the nodes of pods whose binding is written and not yet observed
 
     def node_changed(self, old: Node | None, new: Node | None) -> bool:
-        """A node came, changed or went. Whether that could help a waiting pod."""
+        """Update a node that came, changed or went; return whether that could help a waiting pod."""
         if new is not None:
-            changed = self.capacity.set_node(new)
+            self._nodes[new.metadata.name] = new
+            changed = self.capacity.set_node(self.equipped(new))
             self._nodes_version += changed
             return changed
         assert old is not None
+        self._nodes.pop(old.metadata.name, None)
         self.capacity.remove_node(old.metadata.name)
         self._nodes_version += 1
         return False
 
     def namespace_changed(self, old: Namespace | None, new: Namespace | None) -> bool:
-        """A namespace came, changed or went. Whether that may matter to a pod."""
+        """Update a namespace that came, changed or went; return whether that may matter to a pod."""
         labels = new.metadata.labels if new is not None else None
         return self.capacity.set_namespace(meta_of(new if new is not None else old).name, labels)
 
     def claim_changed(self, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim | None) -> bool:
-        """A claim came, changed or went. Whether that may matter to a pod."""
+        """Update a volume claim that came, changed or went; return whether that may matter to a pod."""
         return self.capacity.set_claim(key_of(new if new is not None else old), new)
 
     def volume_changed(self, old: PersistentVolume | None, new: PersistentVolume | None) -> bool:
-        """A volume came, changed or went. Whether that may matter to a pod."""
+        """Update a volume that came, changed or went; return whether that may matter to a pod."""
         return self.capacity.set_volume(meta_of(new if new is not None else old).name, new)
 
+    def slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> bool:
+        """Update devices that came, changed or went; return whether that may matter to a pod."""
+        return self._equip_again(self.devices.set_slice(meta_of(new if new is not None else old).name, new))
+
+    def device_class_changed(self, old: DeviceClass | None, new: DeviceClass | None) -> bool:
+        """Update a device class that came, changed or went; return that it may matter to a pod."""
+        self._equip_again(self.devices.set_class(meta_of(new if new is not None else old).name, new))
+        return True
+
+    def resource_claim_changed(self, old: ResourceClaim | None, new: ResourceClaim | None) -> bool:
+        """Update a resource claim that came, changed or went.
+
+        Return whether that may matter to a pod, such as one that awaits it.
+        """
+        changed = self._equip_again(self.devices.set_claim(key_of(new if new is not None else old), new))
+        self.capacity.retire(self.devices.take_forgotten())
+        return changed or (old is None and new is not None and self.devices.is_awaited(new))
+
+    def equipped(self, node: Node) -> Node:
+        """Return the node with the devices that it offers to pods, as resources."""
+        devices = self.devices.equipment(node.metadata.name)
+        if not devices:
+            return node
+        allocatable = node.status.allocatable | {resource: str(number) for resource, number in devices.items()}
+        return msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=allocatable))
+
+    def _equip_again(self, names: Iterable[str]) -> bool:
+        """Update nodes whose devices, or the users of those, changed; return whether that may matter to a pod."""
+        names, changed = frozenset(names), False
+        for pod, name in self.devices.seated_on(names):
+            if self.capacity.assigned(pod.metadata.uid) is not None:
+                self.capacity.assign(pod.metadata.uid, name, self._make_guest(pod))
+        for name in sorted(names & self._nodes.keys()):
+            changed |= self.capacity.set_node(self.equipped(self._nodes[name]))
+        return changed
+
+    def _make_guest(self, pod: Pod) -> Guest:
+        return guest_of(pod, self.devices.held_by(pod.metadata.uid) if pod.spec.resource_claims else ())
+
+    def _seat(self, pod: Pod, node: str) -> None:
+        """Record that a pod with claims uses its devices together with its node."""
+        if pod.spec.resource_claims:
+            self._equip_again(self.devices.seat(pod, node))
+
     def pod_changed(self, old: Pod | None, new: Pod | None) -> Change:
-        """A pod came, changed or went."""
+        """Update a pod that came, changed or went; return what that means for the gangs."""
         pod = new if new is not None else old
         assert pod is not None
         uid, (key, source) = pod.metadata.uid, gang_of(pod, self._sources)
@@ -98,13 +158,14 @@ class Roster:
         gang.bound.pop(uid, None)
         self.leaving.pop(uid, None)
         holds = new is not None and not is_finished(new)
-        # What we see may be older than what we have written: a pod that we have bound is bound.
+        # An event may be older than this scheduler's binding, so a pod that was bound here stays bound.
         node = pod.spec.node_name or self._sent.get(uid, "")
         if pod.spec.node_name or not holds:
             self._sent.pop(uid, None)
         moved = False
         if holds and node:
-            guest = guest_of(pod)
+            self._seat(pod, node)
+            guest = self._make_guest(pod)
             self._assumed.discard(uid)
             moved = self.capacity.assign(uid, node, guest)
             self.shares.hold(uid, tenant_of(pod), guest.requests)
@@ -116,7 +177,7 @@ class Roster:
             gang.unbound[uid] = pod
         if uid in gang.unbound or uid in gang.bound:
             gang.priority = max(gang.priority, pod.spec.priority or 0)
-        freed = not holds and self.capacity.release(uid)
+        freed = not holds and self._release(uid)
         if not holds:
             self.shares.release(uid)
             self._assumed.discard(uid)
@@ -124,48 +185,55 @@ class Roster:
         gang.version += 1
         if not gang.unbound and not gang.bound:
             del self.gangs[key]
-        due = was_unbound != (uid in gang.unbound)
+        due = was_unbound != (uid in gang.unbound) or _learns_claims(old, new)
+        due |= old is not None and is_preempted(old) != is_preempted(pod)
         if source is not None and source.counts_others:
-            self._count(key, uid, new if uid not in gang.unbound and uid not in gang.bound else None)
-            due |= _standing(old) != _standing(new)
+            self._update_other(key, uid, new if uid not in gang.unbound and uid not in gang.bound else None)
+            due |= _summarise(old) != _summarise(new)
+        elif pod.spec.scheduling_gates or (old is not None and old.spec.scheduling_gates):
+            self._update_other(key, uid, new if holds and pod.spec.scheduling_gates else None)
         return Change(key, before, due=due, freed=freed, moved=moved)
 
-    def seat(self, pod: Pod) -> tuple[str, Guest] | None:
-        """The node that a pod is on, and what it is to others there; None if it holds none."""
-        return (pod.spec.node_name, guest_of(pod)) if pod.spec.node_name and not is_finished(pod) else None
+    def _release(self, uid: str) -> bool:
+        """Release the room and devices of a pod; return whether it had room."""
+        released = self.capacity.release(uid)
+        if nodes := self.devices.unseat(uid):
+            self._equip_again(nodes)
+        return released
 
-    def is_assumed(self, pod: Pod) -> bool:
-        """Whether, if it has a node, that is known by what was written here alone."""
-        return not pod.spec.node_name and not is_finished(pod)
+    def seat(self, pod: Pod) -> tuple[str, Guest] | None:
+        """Return the node that a pod is on, and the pod as others see it; None if it uses none."""
+        return (pod.spec.node_name, self._make_guest(pod)) if pod.spec.node_name and not is_finished(pod) else None
 
     def carrier_changed(self, key: str) -> None:
-        """What the carrier of a gang says may be another: of its end, and of what it needs."""
+        """Note that the carrier of a gang may state another end or other needs."""
         self._stale.add(key)
         if (gang := self.gangs.get(key)) is not None:
             gang.version += 1
 
     @property
     def nodes_version(self) -> int:
-        """Another whenever a node is another."""
+        """A number that changes with every change of a node."""
         return self._nodes_version
 
     def is_open(self, pod: Pod, node: str) -> bool:
-        """Whether a pod may go to a node by what is known of the node now, whatever is free there."""
+        """Return whether a pod may run on a node as the node is known now, whatever is free there."""
         index = self.capacity.index_of(node)
-        return index is not None and bool(self.capacity.eligible(shape_of(pod))[index])
+        return index is not None and bool(self.capacity.eligible(shape_of(pod, asking=self.devices.ask))[index])
 
     def assume(self, pod: Pod, node: str) -> None:
-        """A pod holds room from now on, as it is about to be bound."""
-        self.capacity.assign(pod.metadata.uid, node, guest_of(pod))
+        """Record that a pod uses room from now on, as it is about to be bound."""
+        self._seat(pod, node)
+        self.capacity.assign(pod.metadata.uid, node, self._make_guest(pod))
         self._assumed.add(pod.metadata.uid)
 
     def unassume(self, uid: str) -> bool:
-        """A pod holds no room after all. Whether it did."""
+        """Undo `assume`; return whether the pod used room."""
         self._assumed.discard(uid)
-        return self.capacity.release(uid)
+        return self._release(uid)
 
     def is_bound(self, pod: Pod, node: str) -> None:
-        """Count a pod as bound from now on, not only once that is seen."""
+        """Count a pod as bound from now on, before its event arrives."""
         key, uid = gang_of(pod, self._sources)[0], pod.metadata.uid
         self._assumed.discard(uid)
         if (gang := self.gangs.get(key)) is not None and gang.unbound.pop(uid, None) is not None:
@@ -173,10 +241,10 @@ class Roster:
             self._stale.add(key)
             gang.version += 1
             self._sent[uid] = node
-            self.shares.hold(uid, tenant_of(pod), guest_of(pod).requests)
+            self.shares.hold(uid, tenant_of(pod), self._make_guest(pod).requests)
 
     def running(self, now: float, carried: Carried) -> Ledger:
-        """What holds room, since when, and when it is expected to end. now: seconds since the epoch."""
+        """Return what uses room, since when, and when it is expected to end. now: seconds since the epoch."""
         for key in self._stale:
             gang = self.gangs.get(key)
             if gang is not None and gang.bound:
@@ -190,24 +258,23 @@ class Roster:
             "going": Running(tuple(going), 0.0, End(now, sure=True)),
             "late": Running(tuple(self.leaving.keys() - going), 0.0),
         }
-        for name, running in others.items():  # no gang has such a key: theirs have a slash
+        for name, running in others.items():  # keys of gangs contain a slash, so these differ
             self._running.set(name, running, self.capacity)
         return self._running
 
-    def renew(self) -> None:
-        """What was recorded of pods was wrong: what is known of all that runs is made anew."""
-        self._running, self._stale = Ledger(), set(self.gangs)
-
     def going(self, now: float) -> frozenset[str]:
-        """Pods that will soon be gone. Of those that should have gone long since it is not known when they will."""
+        """Return the pods that will soon be gone. Overdue pods are left out, as their end is unknown."""
         return frozenset(uid for uid, deadline in self.leaving.items() if now < deadline + LATE_SECONDS)
 
     def others(self, key: str) -> Collection[Pod]:
-        """Of a gang whose source counts them, the pods that are neither bound nor could be."""
+        """Return the pods of a gang that are neither bound nor could be.
+
+        Only gated pods if its source counts no others.
+        """
         return self._others.get(key, {}).values()
 
-    def _count(self, key: str, uid: str, pod: Pod | None) -> None:
-        """One of the others is like this now; None: it is none of them."""
+    def _update_other(self, key: str, uid: str, pod: Pod | None) -> None:
+        """Update one of those other pods; None: it is none of them any more."""
         if pod is not None:
             self._others.setdefault(key, {})[uid] = pod
         elif others := self._others.get(key):
@@ -216,8 +283,8 @@ class Roster:
                 del self._others[key]
 
     def _leave(self, key: str, uid: str) -> None:
-        """A pod that lives on is of another gang now."""
-        self._count(key, uid, None)
+        """Remove a pod from the gang that it left for another one."""
+        self._update_other(key, uid, None)
         if (gang := self.gangs.get(key)) is None:
             return
         gang.unbound.pop(uid, None)
@@ -236,7 +303,10 @@ class Roster:
 
 
 def tenant_of(pod: Pod) -> str:
-    """For whom a pod runs: its ClusterQueue, or Volcano's queue; else its LocalQueue, or none, of its namespace."""
+    """Return the tenant of a pod.
+
+    Its ClusterQueue, or Volcano's queue; else its namespace with its LocalQueue, if any.
+    """
     labels, annotations = pod.metadata.labels, pod.metadata.annotations
     if queue := labels.get(CLUSTER_QUEUE_NAME_LABEL):
         return queue
@@ -246,7 +316,7 @@ def tenant_of(pod: Pod) -> str:
 
 
 def started_at(pod: Pod, now: float) -> float:
-    """When a pod was taken by its node; one that is just bound is about to be."""
+    """Return when a pod was taken by its node; now if it is just bound."""
     return pod.status.start_time.timestamp() if pod.status.start_time is not None else now
 
 
@@ -258,8 +328,14 @@ def _running(key: str, gang: Gang, now: float, carried: Carried) -> Running:
     return Running(tuple(gang.bound), started, last)
 
 
-def _standing(pod: Pod | None) -> tuple[bool, ...]:
-    """What those who count a gang's pods see of one."""
+def _learns_claims(old: Pod | None, new: Pod | None) -> bool:
+    if old is None or new is None or not new.spec.resource_claims:
+        return False
+    return old.status.resource_claim_statuses != new.status.resource_claim_statuses
+
+
+def _summarise(pod: Pod | None) -> tuple[bool, ...]:
+    """Return the state of a pod as far as counts of a gang's pods depend on it."""
     if pod is None:
         return ()
     leaving, gated = pod.metadata.deletion_timestamp is not None, bool(pod.spec.scheduling_gates)

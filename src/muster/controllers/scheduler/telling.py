@@ -1,4 +1,4 @@
-"""What people are told of placement: events, and a condition on each pod that waits."""
+"""Publishes placement results: events, and a condition on each pod that waits."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from muster.runtime.objects import key_of, reference
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
-# Conditions written at once.
+# The most conditions to write concurrently.
 AT_ONCE = 64
 
-# Of nodes that are named in an event.
+# The most nodes to name in an event.
 _NAMED = 5
 
 
 class Teller:
-    """Says why a gang waits, and where it went."""
+    """A publisher of why gangs wait, and of where they are bound."""
 
     def __init__(self, client: Client, recorder: Recorder, clock: Clock) -> None:
         self._client = client
@@ -31,10 +31,12 @@ class Teller:
         self._clock = clock
 
     async def waits(self, pods: Sequence[Pod], carrier: Carrier | None, sentence: str) -> None:
-        """There is no room for these pods: an event on the gang and its first pod, a condition on each.
+        """Publish that there is no room for these pods.
 
-        When the reason becomes another, the condition of the first alone follows. Autoscalers add nodes for the
-        condition, so it says of nothing but room.
+        An event on the gang and its first pod, and a condition on each pod.
+
+        When the reason changes, only the first pod's condition follows. Autoscalers add nodes for the condition, so it
+        tells of nothing but room.
         """
         self.warn("FailedScheduling", pods[0], carrier, sentence)
         now = self._clock.now().replace(microsecond=0)
@@ -50,13 +52,13 @@ class Teller:
         await asyncio.gather(*marks)
 
     def warn(self, reason: str, pod: Pod, carrier: Carrier | None, sentence: str) -> None:
-        """A warning on the gang and one of its pods."""
+        """Record a warning event on the gang and one of its pods."""
         if carrier is not None:
             self._recorder.event(carrier.reference, "Warning", reason, sentence)
         self._recorder.event(reference(POD, pod), "Warning", reason, sentence)
 
     def bound(self, bindings: Sequence[tuple[Pod, str]], carrier: Carrier | None) -> None:
-        """Where pods went: one event for a gang."""
+        """Record where pods were bound: one event for a gang."""
         if carrier is not None and len(bindings) > 1:
             nodes = sorted({node for _, node in bindings})
             shown = ", ".join(nodes[:_NAMED]) + (", ..." if len(nodes) > _NAMED else "")
@@ -68,12 +70,11 @@ class Teller:
             self._recorder.event(reference(POD, pod), "Normal", "Scheduled", message)
 
     def say(self, reason: str, carrier: Carrier, message: str, type: Literal["Normal", "Warning"] = "Warning") -> None:
-        """Something about a gang."""
+        """Record an event on a gang."""
         self._recorder.event(carrier.reference, type, reason, message)
 
     async def _mark(self, pod: Pod, sentence: str, **time: datetime) -> None:
-        said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": sentence}
-        condition = said | time
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": sentence} | time
         patch = {"status": {"conditions": [condition]}}
         with ignoring("NotFound", "Conflict"):
             await self._client.patch_object(

@@ -1,4 +1,4 @@
-"""Who could go for a gang that finds no room, as far as the roster knows. Nothing is written here."""
+"""Chooses victims for a gang that finds no room, from what the roster knows. It writes nothing."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
@@ -10,7 +10,8 @@ from muster.api.values.selectors import label_matcher
 from muster.controllers.gangs import Gang, created
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.roster import LATE_SECONDS, Roster, started_at
-from muster.gang.nodes.capacity import Ints
+from muster.gang.arrays import Ints
+from muster.gang.fit.packing import Effort
 from muster.gang.order.preemption import (
     Budget,
     Candidate,
@@ -21,84 +22,95 @@ from muster.gang.order.preemption import (
     resistance,
     strength,
 )
+from muster.gang.order.recovery import rivals
 from muster.gang.placement import Refusal
 from muster.gang.quorum import Quorum
 from muster.runtime.objects import key_of
 
 _USUAL_GRACE = 30
 
-# What the carrier of a gang says that it needs to go on; none: all its pods.
+# Returns the quorums that a gang needs to keep running; none: all its pods.
 Needs: TypeAlias = Callable[[str, Gang], Sequence[Quorum]]
 
 
 class Victims:
-    """The gangs that run, as candidates; what is known of one is kept until something of its pods changes."""
+    """The running gangs as candidates, each cached until something of its pods changes."""
 
     def __init__(self, roster: Roster, needs: Needs, least: float = 0.0) -> None:
-        """`least`: for so many seconds all that has started is left alone."""
+        """Start with an empty cache. `least`: the seconds for which everything that has started is protected."""
         self._roster = roster
         self._needs = needs
         self._least = least
-        self._candidates: dict[str, tuple[int, Candidate | None]] = {}  # by gang, and the version of it that was seen
+        # By gang, with the version of the gang that was read.
+        self._candidates: dict[str, tuple[int, Candidate | None]] = {}
 
     def decide(
-        self, ask: Ask, budgets: Iterable[PodDisruptionBudget], taken: Ints, now: float
+        self,
+        ask: Ask,
+        budgets: Iterable[PodDisruptionBudget],
+        taken: Ints,
+        now: float,
+        broken: Sequence[str] = (),
     ) -> Preemption | Protected | Refusal | None:
-        """Who has to go so that these pods can start; None if they displace none.
+        """Return the victims that let these pods start; None if the pods displace none.
 
-        taken: what is kept for others, less what those hold that are leaving already.
+        taken: what is kept for others, less what the pods use that are already leaving.
+        broken: gangs that are not whole and are displaced first, whatever their priority, the last of them before the
+        others.
         """
         strong = strength(ask.turn.pods)
         if strong is None:
             return None
-        weaker = [one for one in self._all(now) if one.resistance < strong]
+        running = {one.key: one for one in self._list_candidates(now)}
+        rivalling = rivals(running.pop(key) for key in broken if key in running)
+        weaker = [*(one for one in running.values() if one.resistance < strong), *rivalling]
         going = self._roster.going(now)
         if not weaker and not going:
             return None
-        capacity, placing = self._roster.capacity, ask.placing
-        protecting = list(self._protecting(budgets, weaker))
+        capacity, placing, effort = self._roster.capacity, ask.placing, Effort()
+        protecting = list(self._find_budgets(budgets, weaker))
         return preempt(
-            capacity, ask.fewest, lambda used, gone: placing(capacity, used, gone), strong, weaker, now,
+            capacity, ask.fewest, lambda used, gone: placing(capacity, used, gone, effort), strong, weaker, now,
             taken=taken, leaving=going, budgets=protecting,
         )  # fmt: skip
 
-    def with_rest(self, key: str, gang: Gang, told: Sequence[Pod]) -> Sequence[Pod]:
-        """Those of a gang that have to go once some were told to: the others too, if they cannot go on alone."""
-        uids = {pod.metadata.uid for pod in told}
+    def with_rest(self, key: str, gang: Gang, chosen: Sequence[Pod]) -> Sequence[Pod]:
+        """Return the pods of a gang to evict with some victims: also the others, if those cannot run alone."""
+        uids = {pod.metadata.uid for pod in chosen}
         needs = self._needs(key, gang)
         enough = bool(needs) and all(len(quorum.pods - uids) >= quorum.least for quorum in needs)
-        return told if enough else list(gang.bound.values())
+        return chosen if enough else list(gang.bound.values())
 
     def gone_by(self, plan: Preemption, now: float) -> float:
-        """When all that a gang waits for should be gone: its victims, and those that are leaving already."""
+        """Return when all that a gang waits for should be gone: its victims, and the pods that are leaving already."""
         uids = {uid for pods in plan.victims.values() for uid in pods}
         bound = (pod for key in plan.victims for pod in self._roster.gangs[key].bound.values())
-        graces = [_grace(pod) for pod in bound if pod.metadata.uid in uids]
+        graces = [_find_grace(pod) for pod in bound if pod.metadata.uid in uids]
         going = [self._roster.leaving[uid] for uid in self._roster.going(now)]
         return max([*going, now + max(graces, default=0.0)]) + LATE_SECONDS
 
     def protected_until(self, ask: Ask, now: float) -> float | None:
-        """When the first of the weaker may be told to go, of those that have yet to run for a while."""
+        """Return when the first weaker gang loses its protection; None if none is protected."""
         strong = strength(ask.turn.pods)
         if strong is None:
             return None
-        times = (one.protected for one in self._all(now) if one.resistance < strong and one.protected > now)
+        times = (one.protected for one in self._list_candidates(now) if one.resistance < strong and one.protected > now)
         return min(times, default=None)
 
-    def _all(self, now: float) -> Iterator[Candidate]:
+    def _list_candidates(self, now: float) -> Iterator[Candidate]:
         for key, gang in self._roster.gangs.items():
             if not gang.bound:
                 continue
-            version, known = self._candidates.get(key, (-1, None))
+            version, candidate = self._candidates.get(key, (-1, None))
             if version != gang.version:
-                known = self._candidate(key, gang, now)
-                self._candidates[key] = gang.version, known
-            if known is not None:
-                yield known
+                candidate = self._make_candidate(key, gang, now)
+                self._candidates[key] = gang.version, candidate
+            if candidate is not None:
+                yield candidate
         for key in self._candidates.keys() - self._roster.gangs.keys():
             del self._candidates[key]
 
-    def _candidate(self, key: str, gang: Gang, now: float) -> Candidate | None:
+    def _make_candidate(self, key: str, gang: Gang, now: float) -> Candidate | None:
         pods = sorted(gang.bound.values(), key=lambda pod: (-priority(pod), created(pod.metadata), pod.metadata.name))
         resists = resistance(pods)
         if resists is None:
@@ -108,25 +120,27 @@ class Victims:
         uids = tuple(pod.metadata.uid for pod in pods)
         return Candidate(key, uids, resists, started, self._needs(key, gang), protected)
 
-    def _protecting(self, budgets: Iterable[PodDisruptionBudget], candidates: Iterable[Candidate]) -> Iterator[Budget]:
-        """The budgets that some of their pods count against."""
+    def _find_budgets(
+        self, budgets: Iterable[PodDisruptionBudget], candidates: Iterable[Candidate]
+    ) -> Iterator[Budget]:
+        """Yield the budgets that count pods of the candidates."""
         pods: dict[str, list[Pod]] = {}
         for candidate in candidates:
             for pod in self._roster.gangs[candidate.key].bound.values():
                 pods.setdefault(pod.metadata.namespace, []).append(pod)
         for budget in budgets:
-            if covered := _covered(budget, pods.get(budget.metadata.namespace, ())):
+            if covered := _find_covered(budget, pods.get(budget.metadata.namespace, ())):
                 yield Budget(key_of(budget), budget.status.disruptions_allowed, covered)
 
 
-def _grace(pod: Pod) -> float:
-    """How long it may take to end once it is told to, in seconds."""
+def _find_grace(pod: Pod) -> float:
+    """Return how many seconds a pod may take to end once it is deleted."""
     grace = pod.spec.termination_grace_period_seconds
     return float(grace if grace is not None else _USUAL_GRACE)
 
 
-def _covered(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> frozenset[str]:
-    """The pods that count against a budget when they go; what has not started disrupts nothing."""
+def _find_covered(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> frozenset[str]:
+    """Return the pods that count against a budget when they go; pods that have not started disrupt nothing."""
     matcher = label_matcher(budget.spec.selector)
     return frozenset(
         pod.metadata.uid for pod in pods if pod.status.phase != "Pending" and matcher.matches(pod.metadata.labels)

@@ -1,1 +1,1 @@
-"""How pods of one shape fit on the nodes, beside the pods that are there and each other. Pure."""
+"""Decides how pods of one shape fit on the nodes, beside the pods there and beside each other. Pure."""

@@ -1,31 +1,32 @@
-"""How many pods of one shape go to each node, so that all go or as many as can.
+"""Decides how many pods of one shape each node gets, so that all pods are placed or as many as possible.
 
-Without rules between the pods, or with one, the answer is exact. With several the pods are placed one after the other,
-as a scheduler of single pods would: what is found is right, but not to find a way is no proof that there is none.
+With at most one rule between the pods the answer is exact. With several rules the pods are placed one after the other,
+as kube-scheduler places single pods: a placement is valid, but finding none does not prove that there is none.
 """
 
-import numpy as np
 from msgspec import Struct
 
+from muster.gang import arrays as np
+from muster.gang.arrays import Floats, Ints
 from muster.gang.fit.around import Around
 from muster.gang.fit.rules import Even, Limits, Rule, limits_of
-from muster.gang.fit.scoring import Floats, welcome, worths
-from muster.gang.nodes.capacity import Capacity, Ints, Strategy
+from muster.gang.fit.scoring import welcome, worths
+from muster.gang.nodes.capacity import Capacity, Strategy
 from muster.gang.shapes import Shape
 
-# No more pods than that, over all nodes, are weighed one by one: beyond, they are packed tightly.
+# The most pods, over all nodes, whose worth is computed one by one; more pods are packed tightly.
 _WORTHS = 4_000_000
 
-# So many pods times nodes are looked at one after the other, in a second or two: more would hold up all others.
+# The most pods times nodes to place one by one, in a second or two; more would delay all other gangs.
 MOST_TURNS = 10_000_000
 
-_HUGE, _SHORT = int(np.iinfo(np.int64).max), int(np.iinfo(np.int16).max)
+_HUGE, _SHORT = 2**63 - 1, 2**15 - 1  # limits of array element types
 
 
 class Filled(Struct, frozen=True):
-    """How many pods each node gets, by node index.
+    """The number of pods that each node gets, by node index.
 
-    exact: if they are fewer than wanted, more do not fit. one: the node that gets all, if that is known.
+    exact: if fewer pods than wanted are placed, no more fit. one: the node that gets all pods, if that is known.
     """
 
     counts: Ints
@@ -34,82 +35,90 @@ class Filled(Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """How many pods have a node."""
+        """The number of pods that get a node."""
         return int(self.counts.sum() if self.one is None else self.counts[self.one])
 
     @property
     def nodes(self) -> Ints:
-        """Those with pods."""
+        """The nodes that get pods, by index."""
         return np.flatnonzero(self.counts) if self.one is None else np.array([self.one], np.int64)
 
 
-def fill(around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, taken: Ints | None) -> Filled:
-    """Where so many pods go; of nodes that are as good as each other, the first by name. `fits` is changed."""
+def fill(
+    around: Around, shape: Shape, fits: Ints, limits: Limits, wanted: int, taken: Ints | None, *, wishes: bool = False
+) -> Filled:
+    """Place so many pods; among equal nodes, the first by name is preferred. The function changes `fits`.
+
+    wishes: `limits` treat the shape's preferences about its own pods as required.
+    """
     if len(limits.rules) > 1:
-        if (few := _few_by_one_rule(limits, fits, wanted)) is not None:
+        if (few := _place_by_limiting_rule(limits, fits, wanted)) is not None:
             return Filled(few)
         if wanted * len(fits) > MOST_TURNS:
             return Filled(np.zeros_like(fits), exact=False)
-        return _one_by_one(around, shape, fits, wanted, taken)
+        return _place_one_by_one(around, shape, fits, wanted, taken, wishes=wishes)
     roomiest = int(fits.max(initial=0))
     if not limits.rules and roomiest < wanted and int(np.minimum(fits, wanted).sum()) < wanted:
         return Filled(fits)
     capacity, liked = around.capacity, welcome(around, shape)
     if not limits.rules and liked is None and capacity.strategy is Strategy.TIGHT and 0 < wanted <= roomiest:
-        return _on_one(capacity, fits, wanted)
+        return _fill_one(capacity, fits, wanted)
     order = capacity.by_name
     liked = liked[order] if liked is not None else None
     rule = limits.rules[0] if limits.rules else None
     if rule is not None and not isinstance(rule, Even):
         fits[rule.closed()] = 0
     counts, ordered = np.zeros_like(fits), fits[order]
-    most = min(int(fits.max(initial=0)), wanted)  # once the rule has closed some
+    most = min(int(fits.max(initial=0)), wanted)  # computed after the rule has closed nodes
     tight = capacity.strategy is Strategy.TIGHT or most * len(fits) > _WORTHS
     if rule is None and tight:
         counts[order] = _pack(ordered, wanted, liked)
         return Filled(counts)
-    np.minimum(ordered, wanted, out=ordered)  # so that sums stay numbers
+    np.minimum(ordered, wanted, out=ordered)  # avoids integer overflow in sums
     places, quotas = np.zeros_like(fits), np.array([wanted])
     if rule is not None:
-        places, quotas = _quotas(rule, rule.places[order], ordered, wanted)
+        places, quotas = _split_quotas(rule, rule.places[order], ordered, wanted)
     if tight:
         counts[order] = _pack_by_place(ordered, places, quotas, liked)
     else:
         worth = worths(capacity, shape, taken, most)[order]
-        counts[order] = _best_by_place(worth, ordered, places, quotas, liked)
+        counts[order] = _pack_best_by_place(worth, ordered, places, quotas, liked)
     return Filled(counts)
 
 
-def _few_by_one_rule(limits: Limits, fits: Ints, wanted: int) -> Ints | None:
-    """Where pods can go by one of the rules alone, if by that alone not all can."""
+def _place_by_limiting_rule(limits: Limits, fits: Ints, wanted: int) -> Ints | None:
+    """Return the pods that can be placed under the first rule that alone stops some of them; None if no rule does."""
     for rule in limits.rules:
         room = np.minimum(fits, wanted)
         if not isinstance(rule, Even):
             room[rule.closed()] = 0
-        places, quotas = _quotas(rule, rule.places, room, wanted)
+        places, quotas = _split_quotas(rule, rule.places, room, wanted)
         if int(quotas.sum()) < wanted:
             return _pack_by_place(room, places, quotas, None)
     return None
 
 
-def _on_one(capacity: Capacity, fits: Ints, wanted: int) -> Filled:
-    """All on the node that it leaves the least room of those that take all: as `_pack` has it, without sorting."""
-    left = (fits - wanted).view(np.uint64)  # what is too little is then more than any
+def _fill_one(capacity: Capacity, fits: Ints, wanted: int) -> Filled:
+    """Place all pods on the node that is left with the least room, of the nodes that take all.
+
+    As `_pack`, without sorting.
+    """
+    left = (fits - wanted).view(np.uint64)  # as unsigned, negative numbers are the greatest
     order, counts = capacity.by_name, np.zeros_like(fits)
-    one = int(order[left[order].argmin()])
-    counts[one] = wanted
-    return Filled(counts, one=one)
+    node = int(order[left[order].argmin()])
+    counts[node] = wanted
+    return Filled(counts, one=node)
 
 
 def _pack(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
-    """The most welcome and roomiest are filled up, and the rest goes where it leaves the least room."""
+    """Fill the most welcome and roomiest nodes, and place the rest on the node that is left with the least room."""
     if liked is None:
-        small = int(fits.max(initial=0)) <= _SHORT  # as most are: these are sorted in one pass
+        small = int(fits.max(initial=0)) <= _SHORT  # the usual case; numpy sorts int16 in one pass
         order = np.argsort(-fits.astype(np.int16) if small else -fits, kind="stable")
     else:
         order = np.lexsort((-fits, -liked))
     room = np.cumsum(np.minimum(fits[order], wanted))
-    full = int(np.searchsorted(room, wanted, side="left"))  # as many nodes as the gang needs, less one
+    full = int(np.searchsorted(room, wanted, side="left"))  # the number of nodes that are filled up
     counts = np.zeros_like(fits)
     counts[order[:full]] = fits[order[:full]]
     rest = wanted - int(counts.sum())
@@ -121,8 +130,11 @@ def _pack(fits: Ints, wanted: int, liked: Ints | None) -> Ints:
     return counts
 
 
-def _quotas(rule: Rule, places: Ints, fits: Ints, wanted: int) -> tuple[Ints, Ints]:
-    """A place for every node, and how many pods each place gets; nodes in no place are one, and go first."""
+def _split_quotas(rule: Rule, places: Ints, fits: Ints, wanted: int) -> tuple[Ints, Ints]:
+    """Return the place of every node, and how many pods each place gets.
+
+    Nodes in no place form one place, which gets pods first.
+    """
     size = int(places.max(initial=-1)) + 1
     places = np.where(places < 0, size, places)
     room = np.bincount(places, fits, size + 1).astype(np.int64)
@@ -131,36 +143,38 @@ def _quotas(rule: Rule, places: Ints, fits: Ints, wanted: int) -> tuple[Ints, In
 
 
 def _pack_by_place(fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
-    """In each place the most welcome and roomiest nodes."""
+    """Fill each place's quota on its most welcome and roomiest nodes."""
     order = np.lexsort((-fits, places) if liked is None else (-fits, -liked, places))
     counts = np.zeros_like(fits)
-    counts[order] = np.clip(quotas[places[order]] - _before(fits[order], places[order]), 0, fits[order])
+    counts[order] = np.clip(quotas[places[order]] - _sum_before(fits[order], places[order]), 0, fits[order])
     return counts
 
 
-def _best_by_place(worth: Floats, fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
-    """In each place, pod by pod, the most welcome node and the one where the pod is worth most."""
+def _pack_best_by_place(worth: Floats, fits: Ints, places: Ints, quotas: Ints, liked: Ints | None) -> Ints:
+    """Fill each place's quota pod by pod, on the most welcome node and there where the pod is worth most."""
     nodes, turns = np.nonzero(np.arange(worth.shape[1]) < fits[:, None])
     worth = worth[nodes, turns]
     order = np.lexsort((-worth, places[nodes]) if liked is None else (-worth, -liked[nodes], places[nodes]))
     nodes = nodes[order]
-    goes = _before(np.ones_like(nodes), places[nodes]) < quotas[places[nodes]]
+    goes = _sum_before(np.ones_like(nodes), places[nodes]) < quotas[places[nodes]]
     return np.bincount(nodes[goes], minlength=len(fits)).astype(np.int64)
 
 
-def _before(amounts: Ints, places: Ints) -> Ints:
-    """What those before have of the same place, of which all are side by side."""
+def _sum_before(amounts: Ints, places: Ints) -> Ints:
+    """Return for each entry the sum of the earlier amounts of its place; entries of one place are adjacent."""
     before = np.cumsum(amounts) - amounts
-    found: Ints = before - before[np.searchsorted(places, places, side="left")]
-    return found
+    sums: Ints = before - before[np.searchsorted(places, places, side="left")]
+    return sums
 
 
-def _one_by_one(around: Around, shape: Shape, fits: Ints, wanted: int, taken: Ints | None) -> Filled:
-    """Each where it leaves the others most ways: in the emptiest place, and there on the best node."""
+def _place_one_by_one(
+    around: Around, shape: Shape, fits: Ints, wanted: int, taken: Ints | None, *, wishes: bool
+) -> Filled:
+    """Place each pod so that the others keep most choices: in the emptiest place, and there on the best node."""
     capacity, counts = around.capacity, np.zeros_like(fits)
     for _ in range(wanted):
         now = around.with_placed(shape, counts)
-        limits = limits_of(now, shape)
+        limits = limits_of(now, shape, wishes=wishes)
         left = fits - counts
         limits.apply_to_next(left)
         nodes = capacity.by_name
@@ -172,7 +186,9 @@ def _one_by_one(around: Around, shape: Shape, fits: Ints, wanted: int, taken: In
             if isinstance(rule, Even):
                 crowd += rule.counts[rule.places[nodes]]
         liked = welcome(now, shape)
-        keys = [left[nodes] if capacity.strategy is Strategy.TIGHT else -_worth(now, shape, counts, taken)[nodes]]
+        keys = [
+            left[nodes] if capacity.strategy is Strategy.TIGHT else -_compute_worth(now, shape, counts, taken)[nodes]
+        ]
         keys += [-liked[nodes]] if liked is not None else []
         best = np.arange(len(nodes))
         for key in (crowd, *reversed(keys)):
@@ -182,7 +198,7 @@ def _one_by_one(around: Around, shape: Shape, fits: Ints, wanted: int, taken: In
     return Filled(counts)
 
 
-def _worth(around: Around, shape: Shape, counts: Ints, taken: Ints | None) -> Floats:
+def _compute_worth(around: Around, shape: Shape, counts: Ints, taken: Ints | None) -> Floats:
     used = around.capacity.taking(shape, counts)
-    found: Floats = worths(around.capacity, shape, used if taken is None else taken + used, 1)[:, 0]
-    return found
+    worth: Floats = worths(around.capacity, shape, used if taken is None else taken + used, 1)[:, 0]
+    return worth

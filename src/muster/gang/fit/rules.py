@@ -1,18 +1,22 @@
-"""What the pods around it allow a pod: which nodes are closed to it, and what a pod placed does to the next like it.
+"""Decides what the pods around a pod allow.
 
-A rule that closes nodes whatever becomes of the gang is a mask. The others say what a pod of a shape does to the next
-one of the same shape: it takes its node, or its place, for itself (`single`, `Apart`); it draws the rest after it
-(`Together`); it may only be so far ahead of the places that have the fewest (`Even`).
+Which nodes are closed to it, and how each placed pod limits the next like it.
+
+A rule that closes nodes whatever happens to the gang is a mask. The other rules say how a pod of a shape limits the
+next pod of the same shape:
+- `single` and `Apart`: the pod takes its node, or its place, for itself.
+- `Together`: the pod draws the rest into its place.
+- `Even`: the pod's place may only be so far ahead of the places with the fewest pods.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-import numpy as np
 from msgspec import Struct
 
+from muster.gang import arrays as np
+from muster.gang.arrays import Ints, Mask
 from muster.gang.fit.around import Around
-from muster.gang.nodes.capacity import Ints, Mask
 from muster.gang.shapes import Shape
 from muster.gang.terms import Spread
 
@@ -29,7 +33,10 @@ EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 
 
 class Rule(Protocol):
-    """What a pod of a shape does to the next, by place; the places are numbers, negative where a node is in none."""
+    """A limit that each pod of a shape puts on the next.
+
+    Places are numbers by node, negative where a node is in no place.
+    """
 
     @property
     def places(self) -> Ints:
@@ -38,30 +45,33 @@ class Rule(Protocol):
 
     @property
     def reason(self) -> str:
-        """Why a node is closed, in the scheduler's words."""
+        """The reason why a node is closed, in kube-scheduler's words."""
         ...
 
     def closed(self) -> Mask:
-        """The nodes that are closed to the very next pod."""
+        """Return the nodes that are closed to the very next pod."""
         ...
 
     def quotas(self, room: Ints, wanted: int) -> Ints:
-        """How many of the wanted pods go to each place, if so many have room there; fewer if not all can go."""
+        """Return how many of the wanted pods each place gets, given the room of each place.
+
+        Fewer if not all can be placed.
+        """
         ...
 
 
 class Apart(Struct, frozen=True):
-    """One pod in each place; as many as fit on nodes that are in none."""
+    """A rule of one pod in each place; nodes in no place take as many as fit."""
 
     places: Ints
     reason: str = ANTI_AFFINITY
 
     def closed(self) -> Mask:
-        """None: those near pods that are there already are closed by themselves."""
+        """Return no node: places with earlier pods are closed by `Limits.closed` already."""
         return np.zeros(len(self.places), np.bool_)
 
     def quotas(self, room: Ints, wanted: int) -> Ints:
-        """The places with the least room first."""
+        """Give one pod to each place, the places with the least room first."""
         quotas = np.zeros_like(room)
         usable = np.flatnonzero(room)
         quotas[usable[np.argsort(room[usable], kind="stable")][:wanted]] = 1
@@ -69,17 +79,17 @@ class Apart(Struct, frozen=True):
 
 
 class Together(Struct, frozen=True):
-    """All pods in the place of the first."""
+    """A rule that all pods go to the place of the first."""
 
     places: Ints
     reason: str = AFFINITY
 
     def closed(self) -> Mask:
-        """Nodes that are in no place."""
+        """Return the nodes that are in no place."""
         return self.places < 0
 
     def quotas(self, room: Ints, wanted: int) -> Ints:
-        """The place with the least room that is enough, or else with the most."""
+        """Give all pods to the place with the least sufficient room, or else to the roomiest."""
         quotas = np.zeros_like(room)
         if len(room):
             enough = np.where(room >= wanted, room, np.iinfo(np.int64).max)
@@ -89,9 +99,9 @@ class Together(Struct, frozen=True):
 
 
 class Even(Struct, frozen=True):
-    """No place is further ahead of the place with the fewest than allowed.
+    """A rule that no place is further ahead of the place with the fewest pods than allowed.
 
-    counts: the pods in each place; eligible: whether it is one of those with the fewest, if it has the fewest.
+    counts: the pods in each place. eligible: whether the place counts when the fewest pods are determined.
     """
 
     places: Ints
@@ -99,24 +109,25 @@ class Even(Struct, frozen=True):
     eligible: Mask
     max_skew: int
     least_places: int
-    own: int = 1  # whether the next pod is counted
+    own: int = 1  # 1 if the next pod counts, else 0
     reason: str = SPREAD
 
     def closed(self) -> Mask:
-        """Nodes of places that are as far ahead as is allowed."""
-        full = self.counts + self.own - self._fewest(self.counts) > self.max_skew
+        """Return the nodes of places that are already as far ahead as allowed."""
+        full = self.counts + self.own - self._find_fewest(self.counts) > self.max_skew
         closed = np.ones(len(self.places), np.bool_)
         inside = self.places >= 0
         closed[inside] = full[self.places[inside]]
         return closed
 
     def quotas(self, room: Ints, wanted: int) -> Ints:
-        """Those with the fewest first. What has no room any more holds up the others."""
-        highest = self._fewest(self.counts + room) + self.max_skew
+        """Give pods to the places with the fewest first. A place without room left holds up the others."""
+        highest = self._find_fewest(self.counts + room) + self.max_skew
         most = np.clip(highest - self.counts, 0, room)
         if int(most.sum()) <= wanted:
             return most
-        low, high = int(self.counts.min()), highest  # the level to which all are filled: too low, high enough
+        # Bisects the level to which places are filled: `low` is too low, `high` is enough.
+        low, high = int(self.counts.min()), highest
         while high - low > 1:
             middle = (low + high) // 2
             if int(np.clip(middle - self.counts, 0, most).sum()) >= wanted:
@@ -128,15 +139,15 @@ class Even(Struct, frozen=True):
         quotas[last[: wanted - int(quotas.sum())]] += 1
         return quotas
 
-    def _fewest(self, counts: Ints) -> int:
-        found = counts[self.eligible]
-        return 0 if len(found) < self.least_places or not len(found) else int(found.min())
+    def _find_fewest(self, counts: Ints) -> int:
+        eligible = counts[self.eligible]
+        return 0 if len(eligible) < self.least_places or not len(eligible) else int(eligible.min())
 
 
 class Limits(Struct, frozen=True):
-    """What the pods around allow a shape.
+    """The limits that the pods around put on a shape.
 
-    closed: nodes that no pod of the gang opens any more, by reason, in the order in which they are looked at.
+    closed: nodes that no pod of the gang can open, by reason, in the order in which the reasons are checked.
     single: nodes that take one pod of the shape.
     """
 
@@ -145,14 +156,14 @@ class Limits(Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
 
     def apply(self, fits: Ints) -> None:
-        """Lower how many pods each node can take, by all but the rules."""
+        """Lower how many pods each node can take, by all limits but the rules."""
         for _, closed in self.closed:
             fits[closed] = 0
         if self.single is not None:
             np.minimum(fits, 1, out=fits, where=self.single)
 
     def apply_to_next(self, fits: Ints) -> None:
-        """Lower how many pods each node can take, as if no pod came before."""
+        """Lower how many pods each node can take, for the very next pod."""
         self.apply(fits)
         for rule in self.rules:
             fits[rule.closed()] = 0
@@ -164,37 +175,38 @@ NO_LIMITS = Limits()
 
 
 def limits_of(around: Around, shape: Shape, *, mates: bool = False, wishes: bool = False) -> Limits:
-    """What the pods around allow a shape.
+    """Return the limits that the pods around put on a shape.
 
-    mates: leave out what others of the gang could yet open. wishes: as if what it wishes for of its own were required.
+    mates: leave out limits that other pods of the gang may still open.
+    wishes: treat the shape's preferences about its own pods as required.
     """
     if not shape.meets_others:
-        return NO_LIMITS  # as for most
-    apart = [*_apart(around, shape, wishes=wishes)]
+        return NO_LIMITS  # the usual case
+    apart = [*_list_apart_rules(around, shape, wishes=wishes)]
     alone = [rule for rule in apart if _is_node_by_node(rule)]
     single = np.logical_or.reduce([rule.places >= 0 for rule in alone]) if alone else None
     if any(hold.conflicts(other) for hold in shape.holds for other in shape.holds):
         single = np.ones(len(around.capacity.names), np.bool_)
-    closed = [*_held(around, shape)]
+    closed = [*_list_held(around, shape)]
     rules: list[Rule] = [rule for rule in apart if not _is_node_by_node(rule)]
     if not mates:
         _add_spread(around, shape, [one for one in shape.terms.spread if one.required], closed, rules)
         _add_affinity(around, shape, closed, rules)
-    closed += _anti_affinity(around, shape)
+    closed += _list_anti_affinity(around, shape)
     if wishes:
         _add_spread(around, shape, [one for one in shape.terms.spread if not one.required], closed, rules)
-        rules += _drawn(around, shape)
+        rules += _list_together_rules(around, shape)
     return Limits(tuple(closed), single, tuple(rules))
 
 
 def has_own_wishes(around: Around, shape: Shape) -> bool:
-    """Whether it wishes for something that its own pods do to each other."""
+    """Return whether the shape has preferences about its own pods."""
     if any(not spread.required for spread in shape.terms.spread):
         return True
     return any(around.means((wish.term,), shape) for wish in shape.terms.wishes)
 
 
-def _held(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
+def _list_held(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
     for hold in shape.holds:
         yield PORTS if hold.is_port else DISKS, around.holding(hold)
     for claim in shape.claims:
@@ -202,8 +214,8 @@ def _held(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
             yield CLAIM_IN_USE, np.ones(len(around.capacity.names), np.bool_)
 
 
-def _apart(around: Around, shape: Shape, *, wishes: bool) -> Iterator[Apart]:
-    """What a pod of the shape closes to others of it."""
+def _list_apart_rules(around: Around, shape: Shape, *, wishes: bool) -> Iterator[Apart]:
+    """Yield the rules by which a pod of the shape closes places to others of the same shape."""
     unliked = [wish.term for wish in shape.terms.wishes if wish.weight < 0] if wishes else []
     for term in (*shape.terms.anti_affinity, *unliked):
         if around.means((term,), shape):
@@ -212,7 +224,7 @@ def _apart(around: Around, shape: Shape, *, wishes: bool) -> Iterator[Apart]:
         yield Apart(np.zeros(len(around.capacity.names), np.int64), reason=CLAIM_IN_USE)
 
 
-def _anti_affinity(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
+def _list_anti_affinity(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
     for term in shape.terms.anti_affinity:
         yield ANTI_AFFINITY, around.capacity.in_places(term.topology_key, around.meant((term,)) > 0)
     yield EXISTING, around.repelling(shape)
@@ -224,17 +236,20 @@ def _add_affinity(around: Around, shape: Shape, closed: list[tuple[str, Mask]], 
         return
     capacity = around.capacity
     meant = around.meant(terms)
-    found = [capacity.in_places(term.topology_key, meant > 0) for term in terms]
-    if any(mask.any() for mask in found):
-        closed.append((AFFINITY, ~np.logical_and.reduce(found)))
-    elif around.means(terms, shape):  # the first of a group that is to be with itself
+    masks = [capacity.in_places(term.topology_key, meant > 0) for term in terms]
+    if any(mask.any() for mask in masks):
+        closed.append((AFFINITY, ~np.logical_and.reduce(masks)))
+    elif around.means(terms, shape):  # the first pod of a group with affinity to itself
         rules.append(Together(capacity.places(*(term.topology_key for term in terms))))
     else:
         closed.append((AFFINITY, np.ones(len(capacity.names), np.bool_)))
 
 
-def _drawn(around: Around, shape: Shape) -> Iterator[Together]:
-    """Where it would rather be with itself; where others are whom it likes, it is drawn there anyway."""
+def _list_together_rules(around: Around, shape: Shape) -> Iterator[Together]:
+    """Yield the rules by which a shape prefers its own pods nearby.
+
+    Where other pods that it prefers run already, scores draw the shape there anyway, so that no rule is needed.
+    """
     for wish in shape.terms.wishes:
         if wish.weight > 0 and around.means((wish.term,), shape) and not around.meant((wish.term,)).any():
             yield Together(around.capacity.places(wish.term.topology_key))
@@ -257,7 +272,7 @@ def _add_even(
     rules: list[Rule],
 ) -> None:
     places = around.capacity.places(spread.topology_key)
-    counting = around.known(("counting", shape, spread), lambda: _counting(around, shape, spread, spreads))
+    counting = around.known(("counting", shape, spread), lambda: _find_counting_nodes(around, shape, spread, spreads))
     size, inside = int(places.max(initial=-1)) + 1, places[counting]
     counts = np.bincount(inside, around.counted(spread, shape.namespace)[counting], size).astype(np.int64)
     eligible = around.known(("eligible", shape, spread), lambda: np.bincount(inside, minlength=size)) > 0
@@ -265,12 +280,12 @@ def _add_even(
     rule = Even(places, counts, eligible, spread.max_skew, spread.least_places, own)
     if spread.counts(shape.namespace, shape.namespace, dict(shape.labels)):
         rules.append(rule)
-    else:  # the shape's own pods change nothing
+    else:  # the shape's own pods do not count
         closed.append((SPREAD, rule.closed()))
 
 
-def _counting(around: Around, shape: Shape, spread: Spread, spreads: Sequence[Spread]) -> Ints:
-    """The nodes that count for an even spread, by index."""
+def _find_counting_nodes(around: Around, shape: Shape, spread: Spread, spreads: Sequence[Spread]) -> Ints:
+    """Return the indexes of the nodes that count for an even spread."""
     capacity = around.capacity
     counting = np.logical_and.reduce([capacity.places(one.topology_key) >= 0 for one in spreads])
     if spread.honours_affinity:

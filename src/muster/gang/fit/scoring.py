@@ -1,41 +1,38 @@
-"""Which nodes are better than others, by what pods wish for and by how full the nodes are.
+"""Scores nodes by the preferences of pods and by how full the nodes are.
 
-What is wished for goes first: nodes that a pod prefers, taints that it would rather not bear, pods that it likes to be
-near. Each kind of wish counts from 0 to 100, with the weights of kube-scheduler's plugins. Among nodes that are as
-welcome as each other the strategy decides.
+Preferences come first: preferred nodes, taints that the pod prefers to avoid, pods that it prefers to be near. Each
+kind counts from 0 to 100, with the weights of kube-scheduler's plugins. Among equally welcome nodes the strategy
+decides.
 """
 
-import numpy as np
-import numpy.typing as npt
-
+from muster.gang import arrays as np
+from muster.gang.arrays import Floats, Ints
 from muster.gang.fit.around import Around
-from muster.gang.nodes.capacity import Capacity, Ints, Strategy
+from muster.gang.nodes.capacity import Capacity, Strategy
 from muster.gang.shapes import Shape
 
-Floats = npt.NDArray[np.float64]
-
-# The weights of the plugins TaintToleration, NodeAffinity and InterPodAffinity.
+# The weights of kube-scheduler's plugins TaintToleration, NodeAffinity and InterPodAffinity.
 _TAINTS, _NODES, _PODS = 3, 2, 2
 
 
 def welcome(around: Around, shape: Shape) -> Ints | None:
-    """How welcome each node is to a shape, by node index; None if all are as welcome as each other."""
+    """Return the score of each node for a shape by its preferences, by node index; None if all nodes are equal."""
     capacity = around.capacity
     kinds = []
     if (unwelcome := capacity.unwelcome(shape)).any():
         kinds.append((_TAINTS, -unwelcome))
     if shape.node_wishes:
-        kinds.append((_NODES, _by_nodes(capacity, shape)))
+        kinds.append((_NODES, _score_nodes(capacity, shape)))
     if shape.terms.wishes:
-        kinds.append((_PODS, _by_pods(around, shape)))
-    scores = [weight * _normal(score) for weight, score in kinds if score.any()]
+        kinds.append((_PODS, _score_pods(around, shape)))
+    scores = [weight * _scale(score) for weight, score in kinds if score.any()]
     return np.sum(scores, axis=0, dtype=np.int64) if scores else None
 
 
 def worths(capacity: Capacity, shape: Shape, taken: Ints | None, most: int) -> Floats:
-    """What the first, second, ... pod of a shape is worth on each node, by node index; `most` at most.
+    """Return the worth of the first, second, ... pod of a shape on each node, by node index and up to `most` pods.
 
-    A pod is worth no more than those that have to come before it on its node: so the best of all come in turn.
+    A pod is worth no more than the pods before it on its node, so that the best pods of all nodes come in turn.
     """
     shares = []
     for resource, wanted in shape.requests:
@@ -49,29 +46,29 @@ def worths(capacity: Capacity, shape: Shape, taken: Ints | None, most: int) -> F
         worth = -full.std(axis=0)
     else:
         worth = full.mean(axis=0) * (1 if strategy is Strategy.MOST else -1)
-    found: Floats = np.minimum.accumulate(worth, axis=1)
-    return found
+    running_worth: Floats = np.minimum.accumulate(worth, axis=1)
+    return running_worth
 
 
-def _normal(score: Ints) -> Ints:
-    """From 0 to 100."""
+def _scale(score: Ints) -> Ints:
+    """Return the scores scaled to 0 to 100."""
     least, spread = score.min(), score.max() - score.min()
-    found: Ints = (score - least) * 100 // spread if spread else np.zeros_like(score)
-    return found
+    scaled: Ints = (score - least) * 100 // spread if spread else np.zeros_like(score)
+    return scaled
 
 
-def _by_nodes(capacity: Capacity, shape: Shape) -> Ints:
-    found = np.zeros(len(capacity.names), np.int64)
+def _score_nodes(capacity: Capacity, shape: Shape) -> Ints:
+    scores = np.zeros(len(capacity.names), np.int64)
     for wish in shape.node_wishes:
-        found += wish.weight * capacity.matching(wish.preference)
-    return found
+        scores += wish.weight * capacity.matching(wish.preference)
+    return scores
 
 
-def _by_pods(around: Around, shape: Shape) -> Ints:
-    found = np.zeros(len(around.capacity.names), np.int64)
+def _score_pods(around: Around, shape: Shape) -> Ints:
+    scores = np.zeros(len(around.capacity.names), np.int64)
     for wish in shape.terms.wishes:
         places = around.capacity.places(wish.term.topology_key)
         inside = places >= 0
         meant = np.bincount(places[inside], around.meant((wish.term,))[inside]).astype(np.int64)
-        found[inside] += wish.weight * meant[places[inside]]
-    return found
+        scores[inside] += wish.weight * meant[places[inside]]
+    return scores

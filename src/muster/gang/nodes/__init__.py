@@ -1,1 +1,4 @@
-"""What the nodes have and what is on them: arrays and indexes, kept up to date change by change. Deterministic."""
+"""Tracks what the nodes have and which pods are on them, as arrays and indexes updated change by change.
+
+Deterministic.
+"""

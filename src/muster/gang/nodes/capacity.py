@@ -1,16 +1,18 @@
-"""What every node has free, as resource-major integer arrays, kept up to date change by change.
+"""Tracks what every node has free, as resource-major integer arrays, updated change by change.
 
-Invariants: `free = allocatable - the sum over assigned pods`, exactly, in integers; a pod is assigned to at most one
-node; a node index is reused only after the node is gone; a resource has a row once a node has had it. Mutable, but
-pure: no I/O, no clock.
+Invariants:
+- `free = allocatable - the sum over assigned pods`, exactly, in integers.
+- A pod is assigned to at most one node.
+- A node index is reused only after the node is gone.
+- A resource has a row once a node has had it.
+
+Mutable, but pure: no I/O, no clock.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from muster.api.core import Node, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim, Taint
@@ -18,24 +20,24 @@ from muster.api.nodes import is_ready, taints_of
 from muster.api.values.nodeaffinity import matches_any
 from muster.api.values.quantity import amount
 from muster.api.values.taints import untolerated, unwelcome
+from muster.gang import arrays as np
+from muster.gang.arrays import Ints, Mask
 from muster.gang.nodes.domains import Level, domains
 from muster.gang.nodes.guests import Guests
 from muster.gang.nodes.volumes import Volumes
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
 
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
-# More distinct selectors and tolerations than this at once are recomputed instead of remembered.
+# The most entries of each cache; a full cache is emptied.
 _MASKS_KEPT = 1000
 
 
 class Strategy(Enum):
-    """How a gang uses nodes that are as welcome to it as each other.
+    """The way in which a gang uses nodes that are equally welcome to it.
 
-    TIGHT: as few nodes as can be, and for the pods that are left over the node that they leave with the least room.
-    MOST: the fullest nodes first. LEAST: the emptiest first, pod by pod. BALANCED: those whose resources are then used
-    in the most equal shares, pod by pod.
+    TIGHT: as few nodes as possible; the last pods share the node that they leave with the least room.
+    MOST: the fullest nodes first.
+    LEAST: the emptiest nodes first, pod by pod.
+    BALANCED: the nodes whose resources are then used in the most equal shares, pod by pod.
     """
 
     TIGHT = "Tight"
@@ -45,7 +47,7 @@ class Strategy(Enum):
 
 
 class NodeTraits(Struct, frozen=True):
-    """What decides whether a pod may go to a node at all."""
+    """The properties of a node that decide whether a pod may run there at all."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
@@ -59,31 +61,32 @@ class Capacity:
 
     def __init__(self, strategy: Strategy = Strategy.TIGHT) -> None:
         self.strategy = strategy
-        self.names: list[str | None] = []  # by index; None where no node is
+        self.names: list[str | None] = []  # by index; None where there is no node
         self.traits: list[NodeTraits | None] = []
         self._index: dict[str, int] = {}
         self._vacant: list[int] = []
         self._row: dict[str, int] = {}
+        self._retired: set[str] = set()  # resources whose rows other resources may reuse
         self._allocatable: Ints = np.zeros((0, 0), np.int64)
         self._used: Ints = np.zeros((0, 0), np.int64)
-        self.guests = Guests()  # also those on nodes not (yet) known
+        self.guests = Guests()  # including pods on nodes that are not known (yet)
         self.volumes = Volumes()
         self._by_name: Ints | None = None
-        self._rank: Ints = np.zeros(0, np.int64)  # the place of each node in that
+        self._rank: Ints = np.zeros(0, np.int64)  # the position of each node in `_by_name`
         self._opennesses: dict[tuple[object, ...], tuple[Mask, Counter[str]]] = {}
         self._known: dict[tuple[object, ...], Ints] = {}
-        # How many pods of a shape fit, and how many of the changed nodes were known then.
+        # For each shape, how many pods fit, and the length of `_changed` when that was computed.
         self._fits: dict[Shape, tuple[int, Ints]] = {}
-        self._changed: list[int] = []  # nodes whose use has changed, one after the other
+        self._changed: list[int] = []  # the indexes of nodes whose use has changed, in order
         self._domains: dict[tuple[str, ...], tuple[Level, ...]] = {}  # by the labels of a topology
 
     def __len__(self) -> int:
         return len(self._index)
 
     def set_node(self, node: Node) -> bool:
-        """Add or update a node. Returns whether something changed that could help a waiting pod."""
+        """Add or update a node; return whether the change could help a waiting pod."""
         name = node.metadata.name
-        traits = _traits(node)
+        traits = _read_traits(node)
         self._make_rows(node.status.allocatable)
         amounts = {self._row[r]: min(amount(r, q), MOST) for r, q in node.status.allocatable.items()}
         new = name not in self._index
@@ -100,8 +103,12 @@ class Capacity:
             self._forget()
         return new or grew or changed
 
+    def retire(self, resources: Iterable[str]) -> None:
+        """Let other resources reuse the rows of these, which are requested no more, once no node has any of them."""
+        self._retired.update(self._row.keys() & resources)
+
     def remove_node(self, name: str) -> None:
-        """Forget a node. Pods assigned to it stay on record, in case it comes back."""
+        """Remove a node. Pods assigned to it stay on record, in case it comes back."""
         index = self._index.pop(name, None)
         if index is None:
             return
@@ -113,7 +120,7 @@ class Capacity:
         self._forget()
 
     def assign(self, uid: str, node: str, guest: Guest) -> bool:
-        """Record that a pod is on a node; another node or size moves it. Returns whether that is news."""
+        """Record that a pod is on a node; another node or size moves it. Return whether anything changed."""
         if self.guests.get(uid) == (node, guest):
             return False
         self.release(uid)
@@ -123,7 +130,7 @@ class Capacity:
         return True
 
     def release(self, uid: str) -> bool:
-        """Record that a pod is on its node no longer. Returns whether it was."""
+        """Record that a pod has left its node; return whether the pod was on a node."""
         if self.guests.get(uid) is None:
             return False
         node, guest = self.guests.remove(uid)
@@ -132,20 +139,20 @@ class Capacity:
         return True
 
     def assigned(self, uid: str) -> tuple[str, Guest] | None:
-        """The node that a pod is on, and what it is to others there; None if it is assigned to none."""
+        """Return the node that a pod is on, and the pod as others see it; None if the pod is assigned to no node."""
         return self.guests.get(uid)
 
     @property
     def watched(self) -> frozenset[str] | None:
-        """The labels of waiting pods that pods on nodes look at; None if they look at none."""
+        """The labels by which pods on nodes select waiting pods; None if they select none."""
         return self.guests.watched
 
     def index_of(self, node: str) -> int | None:
-        """The index of a node by its name; None if there is no such node."""
+        """Return the index of a node by its name; None if there is no such node."""
         return self._index.get(node)
 
     def held(self, uids: Iterable[str]) -> Iterator[tuple[int, Amounts]]:
-        """The node index, and how much of it is used, of those of the pods that use a node which is there."""
+        """Yield the node index and the requests of each pod whose node exists."""
         assigned, index_of = self.guests.get, self._index.get
         for uid in uids:
             known = assigned(uid)
@@ -153,16 +160,16 @@ class Capacity:
                 yield index, known[1].requests
 
     def fitting(self, shape: Shape, taken: Ints | None = None) -> Ints:
-        """How many pods of a shape each node can take, by node index, on top of what `taken` already takes."""
+        """Return for each node how many pods of a shape it can take, on top of what `taken` already takes."""
         if taken is not None:
-            return self._room(shape, self._allocatable - self._used - taken, self.eligible(shape))
+            return self._count_fitting(shape, self._allocatable - self._used - taken, self.eligible(shape))
         seen, fits = self._fits.get(shape, (-1, None))
         changed = self._changed[seen:] if fits is not None else ()
         if fits is None or len(changed) * 8 > len(fits):
-            fits = self._room(shape, self.free(), self.eligible(shape))
+            fits = self._count_fitting(shape, self.free(), self.eligible(shape))
         elif changed:
             nodes = np.array(changed, np.int64)
-            fits[nodes] = self._room(
+            fits[nodes] = self._count_fitting(
                 shape, self._allocatable[:, nodes] - self._used[:, nodes], self.eligible(shape)[nodes]
             )
         if len(self._fits) >= _MASKS_KEPT:
@@ -170,13 +177,8 @@ class Capacity:
         self._fits[shape] = len(self._changed), fits
         return fits.copy()
 
-    @property
-    def remembered(self) -> tuple[Shape, ...]:
-        """The shapes of which it is kept how many fit."""
-        return tuple(self._fits)
-
-    def _room(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
-        """How many pods of a shape fit into what is free on some nodes."""
+    def _count_fitting(self, shape: Shape, free: Ints, eligible: Mask) -> Ints:
+        """Return for each of some nodes how many pods of a shape fit into what is free."""
         fits: Ints | None = None
         for resource, wanted in shape.requests:
             row = self._row.get(resource)
@@ -185,29 +187,29 @@ class Capacity:
             room = free[row] // wanted if wanted > 1 else free[row]
             fits = room if fits is None else np.minimum(fits, room)
         assert fits is not None, "every shape asks for one of the pods that a node takes"
-        found: Ints = np.maximum(fits, 0) * eligible
-        return found
+        counts: Ints = np.maximum(fits, 0) * eligible
+        return counts
 
     def free(self) -> Ints:
-        """Free amounts, by resource row and node index; negative where a node has shrunk below its use."""
+        """Return the free amounts, by resource row and node index; negative where a node has shrunk below its use."""
         return self._allocatable - self._used
 
     def rows(self) -> Mapping[str, int]:
-        """The row of each resource that a node has or had. Nothing is free of any other."""
+        """Return the row of each resource that a node has or had. Nothing is free of any other resource."""
         return self._row
 
     def allocatable_of(self, resource: str) -> Ints:
-        """Allocatable amounts of one resource by node index."""
+        """Return the allocatable amounts of one resource by node index."""
         row = self._row.get(resource)
         return np.zeros(len(self.names), np.int64) if row is None else self._allocatable[row]
 
     def used_of(self, resource: str) -> Ints:
-        """What the pods on the nodes use of one resource, by node index."""
+        """Return what the pods on the nodes use of one resource, by node index."""
         row = self._row.get(resource)
         return np.zeros(len(self.names), np.int64) if row is None else self._used[row]
 
     def free_of(self, resource: str, taken: Ints | None = None) -> Ints:
-        """Free amounts of one resource by node index, less what `taken` takes."""
+        """Return the free amounts of one resource by node index, less what `taken` takes."""
         row = self._row.get(resource)
         if row is None:
             return np.zeros(len(self.names), np.int64)
@@ -215,39 +217,42 @@ class Capacity:
         return free if taken is None else free - taken[row]
 
     def eligible(self, shape: Shape) -> Mask:
-        """The nodes that selector, taints, cordons and volumes allow, whatever is on them."""
-        return self._openness(shape)[0]
+        """Return the nodes that selectors, taints, cordons and volumes open to a shape, whatever pods run there."""
+        return self._find_openness(shape)[0]
 
     def closed(self, shape: Shape) -> Counter[str]:
-        """How many nodes are closed to a shape for which reason."""
-        return self._openness(shape)[1]
+        """Return how many nodes are closed to a shape, by reason."""
+        return self._find_openness(shape)[1]
 
     def unable(self, shape: Shape) -> str:
-        """Why no node whatever will do for a shape; "" if some may."""
+        """Return why no node at all fits a shape; "" if some may."""
         return shape.unable or next(filter(None, map(self.volumes.missing, shape.claims)), "")
 
     def selected(self, shape: Shape) -> Mask:
-        """The nodes that the shape's selector and node affinity ask for."""
+        """Return the nodes that match the shape's selector and node affinity."""
         key = "selected", shape.node_selector, shape.node_terms
-        return self._numbers(key, lambda traits: _is_selected(traits, shape)) > 0
+        return self._compute_numbers(key, lambda traits: _is_selected(traits, shape)) > 0
 
     def tolerated(self, shape: Shape) -> Mask:
-        """The nodes that have no taint that keeps the shape away."""
+        """Return the nodes whose taints the shape tolerates, as far as they would keep it away."""
         key = "tolerated", shape.tolerations
-        return self._numbers(key, lambda traits: untolerated(traits.taints, shape.tolerations) is None) > 0
+        return self._compute_numbers(key, lambda traits: untolerated(traits.taints, shape.tolerations) is None) > 0
 
     def unwelcome(self, shape: Shape) -> Ints:
-        """How many taints of each node ask the shape to stay away if it can."""
+        """Return how many taints of each node ask the shape to stay away if it can."""
         key = "unwelcome", shape.tolerations
-        return self._numbers(key, lambda traits: unwelcome(traits.taints, shape.tolerations))
+        return self._compute_numbers(key, lambda traits: unwelcome(traits.taints, shape.tolerations))
 
     def matching(self, term: NodeSelectorTerm) -> Mask:
-        """The nodes that match a term."""
-        return self._numbers(("term", term), lambda traits: matches_any((term,), traits.name, dict(traits.labels))) > 0
+        """Return the nodes that match a node selector term."""
+        return (
+            self._compute_numbers(("term", term), lambda traits: matches_any((term,), traits.name, dict(traits.labels)))
+            > 0
+        )
 
     @property
     def by_name(self) -> Ints:
-        """The indexes in the order of the nodes' names, so that nothing depends on when a node was heard of."""
+        """The node indexes in the order of the nodes' names, so that no decision depends on when a node appeared."""
         if self._by_name is None:
             self._by_name = np.array(
                 sorted(range(len(self.names)), key=lambda index: self.names[index] or ""), np.int64
@@ -256,17 +261,17 @@ class Capacity:
         return self._by_name
 
     def in_order(self, nodes: Ints) -> Ints:
-        """These nodes, by index, in the order of their names."""
+        """Return these node indexes in the order of the nodes' names."""
         by_name = self.by_name
         if len(nodes) * 4 > len(by_name):
             chosen = np.zeros(len(by_name), np.bool_)
             chosen[nodes] = True
             return by_name[chosen[by_name]]
-        found: Ints = nodes[np.argsort(self._rank[nodes])]
-        return found
+        ordered: Ints = nodes[np.argsort(self._rank[nodes])]
+        return ordered
 
     def domains(self, labels: tuple[str, ...]) -> tuple[Level, ...]:
-        """The levels of a topology, from the widest label to the narrowest; remembered while no node changes."""
+        """Return the levels of a topology, from the widest label to the narrowest; cached until a node changes."""
         known = self._domains.get(labels)
         if known is None:
             if len(self._domains) >= _MASKS_KEPT:
@@ -276,50 +281,49 @@ class Capacity:
         return known
 
     def places(self, *keys: str) -> Ints:
-        """The place of each node: equal numbers for equal values of these labels; negative without one of them."""
+        """Return the place of each node.
+
+        Equal numbers for equal values of these labels; negative without one of them.
+        """
         return self.domains(keys)[-1].of_node
 
     def in_places(self, key: str, nodes: Mask) -> Mask:
-        """All nodes in the places of these, by a label."""
+        """Return all nodes that share a place, by a label, with one of these nodes."""
         places = self.places(key)
         inside = places[nodes]
-        chosen = np.zeros(int(places.max(initial=-1)) + 2, np.bool_)  # the last is for nodes in no place
+        chosen = np.zeros(int(places.max(initial=-1)) + 2, np.bool_)  # the last entry is for nodes in no place
         chosen[inside[inside >= 0]] = True
         return chosen[places]
 
     def counts(self, numbers: Mapping[str, int]) -> Ints:
-        """Numbers by node name as numbers by node index; unknown names do not count."""
+        """Return numbers by node name as numbers by node index, without unknown names."""
         counts = np.zeros(len(self.names), np.int64)
         for name, number in numbers.items():
             if (index := self._index.get(name)) is not None:
                 counts[index] = number
         return counts
 
-    def become(self, other: "Capacity") -> None:
-        """Be what another is: the other is not to be used any more."""
-        vars(self).update(vars(other))
-
     def set_namespace(self, name: str, labels: Mapping[str, str] | None) -> bool:
-        """Note the labels of a namespace; None: it is gone. Returns whether they changed."""
+        """Record the labels of a namespace, or None if it is gone; return whether they changed."""
         before = self.guests.namespaces.pop(name, {})
         if labels is not None:
             self.guests.namespaces[name] = labels
         return before != (labels or {})
 
     def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> bool:
-        """Note a claim, by `namespace/name`; None: it is gone. Returns whether that may matter to a pod."""
+        """Record a claim by `namespace/name`, or None if it is gone; return whether the change may matter to a pod."""
         if changed := self.volumes.set_claim(key, claim):
             self._forget_openness()
         return changed
 
     def set_volume(self, name: str, volume: PersistentVolume | None) -> bool:
-        """Note a volume; None: it is gone. Returns whether that may matter to a pod."""
+        """Record a volume, or None if it is gone; return whether the change may matter to a pod."""
         if changed := self.volumes.set_volume(name, volume):
             self._forget_openness()
         return changed
 
     def _forget(self) -> None:
-        """What was remembered of nodes."""
+        """Drop the results that were cached for nodes."""
         self._forget_openness()
         self._known.clear()
         self._domains.clear()
@@ -328,7 +332,7 @@ class Capacity:
         self._opennesses.clear()
         self._fits.clear()
 
-    def _openness(self, shape: Shape) -> tuple[Mask, Counter[str]]:
+    def _find_openness(self, shape: Shape) -> tuple[Mask, Counter[str]]:
         key = (shape.node_selector, shape.tolerations, shape.node_terms, shape.claims, shape.unable)
         known = self._opennesses.get(key)
         if known is None:
@@ -337,7 +341,7 @@ class Capacity:
             if self.unable(shape):
                 known = np.zeros(len(self.names), np.bool_), Counter()
             else:
-                obstacles = [self._obstacle(traits, shape) for traits in self.traits]
+                obstacles = [self._find_obstacle(traits, shape) for traits in self.traits]
                 reasons = Counter(
                     reason for reason, name in zip(obstacles, self.names, strict=True) if reason and name is not None
                 )
@@ -345,24 +349,24 @@ class Capacity:
             self._opennesses[key] = known
         return known
 
-    def _obstacle(self, traits: NodeTraits | None, shape: Shape) -> str | None:
-        if (found := obstacle(traits, shape)) is not None or traits is None:
-            return found
+    def _find_obstacle(self, traits: NodeTraits | None, shape: Shape) -> str | None:
+        if (reason := obstacle(traits, shape)) is not None or traits is None:
+            return reason
         labels = dict(traits.labels) if shape.claims else {}
         return next(filter(None, (self.volumes.obstacle(claim, labels) for claim in shape.claims)), None)
 
-    def _numbers(self, key: tuple[object, ...], number: Callable[[NodeTraits], int]) -> Ints:
-        """A number of each node, 0 where none is; remembered while no node changes."""
-        found = self._known.get(key)
-        if found is None:
+    def _compute_numbers(self, key: tuple[object, ...], number: Callable[[NodeTraits], int]) -> Ints:
+        """Return a number for each node, 0 where there is no node; cached until a node changes."""
+        numbers = self._known.get(key)
+        if numbers is None:
             if len(self._known) >= _MASKS_KEPT:
                 self._known.clear()
-            found = np.array([0 if traits is None else number(traits) for traits in self.traits], np.int64)
-            self._known[key] = found
-        return found
+            numbers = np.array([0 if traits is None else number(traits) for traits in self.traits], np.int64)
+            self._known[key] = numbers
+        return numbers
 
     def taking(self, shape: Shape, counts: Ints) -> Ints:
-        """What `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""
+        """Return what `counts` pods of a shape on each node use, in the form of `fitting`'s `taken`."""
         taken = np.zeros_like(self._used)
         for resource, wanted in shape.requests:
             if (row := self._row.get(resource)) is not None:
@@ -376,7 +380,7 @@ class Capacity:
             self.traits += [None] * grow
             self._allocatable = np.pad(self._allocatable, ((0, 0), (0, grow)))
             self._used = np.pad(self._used, ((0, 0), (0, grow)))
-            self._vacant = list(range(size + grow - 1, size - 1, -1))  # the lowest comes off first
+            self._vacant = list(range(size + grow - 1, size - 1, -1))  # `pop` takes the lowest first
         self._by_name = None
         index = self._vacant.pop()
         self.names[index] = name
@@ -388,21 +392,39 @@ class Capacity:
         return index
 
     def _make_rows(self, resources: Iterable[str]) -> None:
-        """Rows for resources that a node has. There are none for what pods alone say: they could say anything."""
-        unknown = [resource for resource in resources if resource not in self._row]
+        """Make rows for resources that a node has.
+
+        Resources that only pods name get no rows, because pods can name anything.
+        """
+        resources = frozenset(resources)
+        self._retired -= resources
+        unknown = sorted(resources - self._row.keys())
         if not unknown:
             return
-        new = {resource: row for row, resource in enumerate(unknown, start=len(self._row))}
+        free = [self._row.pop(resource) for resource in self._take_idle(len(unknown))]
+        more = len(unknown) - len(free)
+        rows = (*free, *range(len(self._allocatable), len(self._allocatable) + more))
+        new = dict(zip(unknown, rows, strict=True))
         self._row |= new
-        self._allocatable = np.pad(self._allocatable, ((0, len(new)), (0, 0)))
-        self._used = np.pad(self._used, ((0, len(new)), (0, 0)))
+        self._allocatable = np.pad(self._allocatable, ((0, more), (0, 0)))
+        self._used = np.pad(self._used, ((0, more), (0, 0)))
         for index, requests in self.held(uid for uid, _ in self.guests.items()):
             for resource, value in requests:
                 if (row := new.get(resource)) is not None:
                     self._used[row, index] += value
 
+    def _take_idle(self, most: int) -> list[str]:
+        """Take up to `most` resources off the retired ones that no node has and no pod uses."""
+        idle = [
+            resource
+            for resource in sorted(self._retired)
+            if not self._allocatable[self._row[resource]].any() and not self._used[self._row[resource]].any()
+        ][:most]
+        self._retired.difference_update(idle)
+        return idle
+
     def _note_change(self, index: int) -> None:
-        if len(self._changed) > len(self.names):  # then it is as well to begin anew
+        if len(self._changed) > len(self.names):  # recomputing everything is cheaper then
             self._fits.clear()
             self._changed.clear()
         self._changed.append(index)
@@ -417,14 +439,17 @@ class Capacity:
             assert self._used[row, index] >= 0, f"{self.names[index]} uses less than nothing of {resource}"
 
 
-def _traits(node: Node) -> NodeTraits:
+def _read_traits(node: Node) -> NodeTraits:
     ready = is_ready(node)
     labels = tuple(sorted(node.metadata.labels.items()))
     return NodeTraits(node.metadata.name, labels, taints_of(node), bool(node.spec.unschedulable), ready)
 
 
 def obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:
-    """Why a node is closed to a shape whatever is free on it, in the scheduler's words; None if it is open."""
+    """Return why a node is closed to a shape whatever is free on it, in kube-scheduler's words.
+
+    None if the node is open.
+    """
     if traits is None:
         return "node(s) were gone"
     if not traits.ready:

@@ -1,29 +1,28 @@
-"""Domains of a topology as integer arrays: racks in blocks in zones, as the labels of nodes say.
+"""Computes the domains of a topology as integer arrays: racks in blocks in zones, from the labels of nodes.
 
-A domain is named by its values at its own level and at all wider ones, so that two blocks may each have a rack "1".
-Domains of a level are numbered in the order of their names: what is decided by number does not depend on the order in
-which nodes were heard of. A node that lacks a label is in no domain of that level, nor of a narrower one.
+The name of a domain is its values at its own level and at all wider ones, so that two blocks may each have a rack "1".
+Domains of a level are numbered in the order of their names, so that decisions by number do not depend on the order in
+which nodes appeared. A node that lacks a label is in no domain of that level, nor of a narrower one.
 """
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-Ints = npt.NDArray[np.int64]
+from muster.gang import arrays as np
+from muster.gang.arrays import Ints
 
-# Where a node is that is in no domain.
+# The domain number of a node that is in no domain.
 NOWHERE = -1
 
 
 class Level(Struct, frozen=True, eq=False):
     """The domains of one level.
 
-    label: of the nodes, whose values tell them apart.
-    names: their values, from the widest level to this one; by number.
-    of_node: the number of the domain of each node, by its index.
-    parents: the number of the domain of the next wider level that each is in; 0 at the widest.
+    label: the node label whose values make the domains.
+    names: by domain number, the values from the widest level to this one.
+    of_node: the domain number of each node, by node index.
+    parents: by domain number, the number of the domain of the next wider level; 0 at the widest.
     """
 
     label: str
@@ -32,20 +31,20 @@ class Level(Struct, frozen=True, eq=False):
     parents: Ints
 
     def totals(self, amounts: Ints) -> Ints:
-        """What the nodes of each domain have together."""
+        """Return the sums of the amounts of the nodes of each domain."""
         return summed(self.of_node, amounts, len(self.names))
 
 
 def domains(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]) -> tuple[Level, ...]:
-    """The levels of a topology, from the widest to the narrowest.
+    """Return the levels of a topology, from the widest to the narrowest.
 
-    nodes: their labels, by index; None where no node is.
+    nodes: the labels of each node, by index; None where there is no node.
     """
     levels: list[Level] = []
     paths: list[tuple[str, ...] | None] = [None if node is None else () for node in nodes]
     above: dict[tuple[str, ...], int] = {(): 0}
     for label in labels:
-        paths = [_within(path, node, label) for path, node in zip(paths, nodes, strict=True)]
+        paths = [_extend_path(path, node, label) for path, node in zip(paths, nodes, strict=True)]
         names = tuple(sorted({path for path in paths if path is not None}))
         number = {name: i for i, name in enumerate(names)}
         of_node = np.array([NOWHERE if path is None else number[path] for path in paths], np.int64)
@@ -56,13 +55,13 @@ def domains(nodes: Sequence[Mapping[str, str] | None], labels: Sequence[str]) ->
 
 
 def summed(numbers: Ints, amounts: Ints, size: int) -> Ints:
-    """Sums of amounts by number; those of `NOWHERE` are left out."""
+    """Return the sums of amounts by number, without the amounts of `NOWHERE`."""
     inside = numbers >= 0
     sums = np.zeros(size, np.int64)
     np.add.at(sums, numbers[inside], amounts[inside])
     return sums
 
 
-def _within(path: tuple[str, ...] | None, node: Mapping[str, str] | None, label: str) -> tuple[str, ...] | None:
+def _extend_path(path: tuple[str, ...] | None, node: Mapping[str, str] | None, label: str) -> tuple[str, ...] | None:
     value = node.get(label) if node is not None else None
     return None if path is None or value is None else (*path, value)

@@ -1,6 +1,6 @@
-"""The pods on the nodes, found by what others ask about them. Kept up to date pod by pod, never scanned as a whole.
+"""Indexes the pods on the nodes by what other pods' rules ask, updated pod by pod and never scanned as a whole.
 
-What is found is told by node name: pods may be seen before their node is.
+Results are by node name, because a pod may appear before its node does.
 """
 
 from collections import Counter, defaultdict
@@ -28,7 +28,7 @@ class Guests:
         self._claiming: Counter[str] = Counter()
         self._repelling: defaultdict[Term, Counter[str]] = defaultdict(Counter)
         self._watched: frozenset[str] | None = None
-        # By namespace, and by namespace, label and value: only once terms ask for it.
+        # Indexes by namespace, and by namespace, label and value; built once a term needs them.
         self._in_namespace: defaultdict[str, set[str]] | None = None
         self._labelled: defaultdict[tuple[str, str, str], set[str]] = defaultdict(set)
 
@@ -36,44 +36,19 @@ class Guests:
         return len(self._known)
 
     def get(self, uid: str) -> tuple[str, Guest] | None:
-        """A pod, and the name of its node."""
+        """Return a pod as others see it, with the name of its node; None if the pod is unknown."""
         return self._known.get(uid)
 
     def items(self) -> Iterable[tuple[str, tuple[str, Guest]]]:
-        """All of them."""
+        """Return all pods."""
         return self._known.items()
 
-    def finds(self, uid: str) -> bool:
-        """Whether a pod that is known is found by its node; once terms ask, by its namespace and labels too."""
-        node, guest = self._known[uid]
-        if uid not in self._on_node.get(node, ()):
-            return False
-        if self._in_namespace is None:
-            return True
-        labels = ((guest.namespace, key, value) for key, value in guest.labels.items())
-        filed = uid in self._in_namespace.get(guest.namespace, ())
-        return filed and all(uid in self._labelled.get(label, ()) for label in labels)
-
-    def finds_others(self) -> bool:
-        """Whether, if each pod that is known is found, others are too."""
-        if sum(map(len, self._on_node.values())) != len(self._known):
-            return True
-        if self._in_namespace is None:
-            return False
-        labels = sum(len(guest.labels) for _, guest in self._known.values())
-        filed = sum(map(len, self._in_namespace.values())), sum(map(len, self._labelled.values()))
-        return filed != (len(self._known), labels)
-
-    def rules(self) -> tuple[object, ...]:
-        """All by which those are found that keep others away, to be compared."""
-        return self._holding, self._claiming, self._repelling
-
     def on(self, node: str) -> Collection[str]:
-        """The pods of a node."""
+        """Return the UIDs of the pods of a node."""
         return self._on_node.get(node, ())
 
     def add(self, uid: str, node: str, guest: Guest) -> None:
-        """A pod that is not known yet."""
+        """Add a pod that is not known yet."""
         self._known[uid] = node, guest
         self._on_node[node].add(uid)
         for hold in guest.holds:
@@ -88,7 +63,7 @@ class Guests:
             self._file(uid, guest)
 
     def remove(self, uid: str) -> tuple[str, Guest]:
-        """A pod that is known. Returns what it was."""
+        """Remove a known pod; return its node and how others saw it."""
         node, guest = self._known.pop(uid)
         _discard(self._on_node, node, uid)
         for hold in guest.holds:
@@ -109,65 +84,65 @@ class Guests:
 
     @contextmanager
     def without(self, uids: Iterable[str]) -> Iterator[None]:
-        """As if these pods had gone."""
-        gone = [(uid, *self.remove(uid)) for uid in uids if uid in self._known]
+        """Remove these pods for the duration of the context."""
+        removed = [(uid, *self.remove(uid)) for uid in uids if uid in self._known]
         try:
             yield
         finally:
-            for uid, node, guest in gone:
+            for uid, node, guest in removed:
                 self.add(uid, node, guest)
 
     @property
     def watched(self) -> frozenset[str] | None:
-        """The labels that anti-affinity of these pods looks at; None if they have none."""
+        """The labels by which the anti-affinity of these pods selects; None if they have none."""
         if self._watched is None and self._repelling:
             self._watched = keys_of(term.matcher for term in self._repelling)
         return self._watched
 
     def holders(self, hold: Hold) -> set[str]:
-        """The nodes with a pod that has what another wants."""
+        """Return the nodes with a pod whose port or disk conflicts with this one."""
         return {node for node, other in self._holding.get(hold.what, ()) if hold.conflicts(other)}
 
     def claimants(self, claim: str) -> int:
-        """How many pods use a claim."""
+        """Return how many pods use a claim."""
         return self._claiming[claim]
 
     def repelling(self, namespace: str, labels: Labels) -> Iterator[tuple[str, Collection[str]]]:
-        """The topology keys and nodes of those that keep such a pod away."""
+        """Yield the topology key and the nodes of each anti-affinity term that repels such a pod."""
         theirs = self.namespaces.get(namespace, {})
         for term, nodes in self._repelling.items():
             if term.matches(namespace, labels, theirs):
                 yield term.topology_key, nodes
 
     def meant(self, terms: Collection[Term]) -> Counter[str]:
-        """How many pods that all of these terms mean each node has."""
+        """Return for each node how many pods all of these terms select."""
         first, *others = terms
-        found: Counter[str] = Counter()
-        for uid in self._candidates(self._places(first), first.matcher):
+        counts: Counter[str] = Counter()
+        for uid in self._list_candidates(self._list_namespaces(first), first.matcher):
             node, guest = self._known[uid]
             theirs = self.namespaces.get(guest.namespace, {})
             if all(term.matches(guest.namespace, guest.labels, theirs) for term in (first, *others)):
-                found[node] += 1
-        return found
+                counts[node] += 1
+        return counts
 
     def counted(self, spread: Spread, namespace: str) -> Counter[str]:
-        """How many pods that a spread constraint counts each node has; those on their way out are none."""
-        found: Counter[str] = Counter()
-        for uid in self._candidates((namespace,), spread.matcher):
+        """Return for each node how many pods a spread constraint counts; pods that are being deleted do not count."""
+        counts: Counter[str] = Counter()
+        for uid in self._list_candidates((namespace,), spread.matcher):
             node, guest = self._known[uid]
             if not guest.leaving and spread.counts(namespace, guest.namespace, guest.labels):
-                found[node] += 1
-        return found
+                counts[node] += 1
+        return counts
 
-    def _places(self, term: Term) -> Iterable[str]:
+    def _list_namespaces(self, term: Term) -> Iterable[str]:
         if term.elsewhere == NOTHING:
             return term.namespaces
-        elsewhere = (name for name in self._filed() if term.elsewhere.matches(self.namespaces.get(name, {})))
+        elsewhere = (name for name in self._ensure_filed() if term.elsewhere.matches(self.namespaces.get(name, {})))
         return {*term.namespaces, *elsewhere}
 
-    def _candidates(self, namespaces: Iterable[str], matcher: LabelMatcher) -> Iterator[str]:
-        """The pods that may match, by the label that leaves the fewest."""
-        in_namespace = self._filed()
+    def _list_candidates(self, namespaces: Iterable[str], matcher: LabelMatcher) -> Iterator[str]:
+        """Yield the pods that may match, by the label that leaves the fewest."""
+        in_namespace = self._ensure_filed()
         for namespace in namespaces:
             best: Collection[str] = in_namespace.get(namespace, ())
             for requirement in matcher.requirements:
@@ -175,7 +150,7 @@ class Guests:
                     best = min(best, self._labelled.get((namespace, requirement.key, value), ()), key=len)
             yield from best
 
-    def _filed(self) -> Mapping[str, Collection[str]]:
+    def _ensure_filed(self) -> Mapping[str, Collection[str]]:
         if self._in_namespace is None:
             self._in_namespace = defaultdict(set)
             for uid, (_, guest) in self._known.items():

@@ -1,20 +1,21 @@
-"""What running pods hold, as arrays: what would come free if they were gone."""
+"""Holds what running pods use, as arrays, to compute what would come free without them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-import numpy as np
 from msgspec import Struct
 
-from muster.gang.nodes.capacity import Capacity, Ints
+from muster.gang import arrays as np
+from muster.gang.arrays import Ints
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import Amounts
 
 
 class Holdings(Struct, frozen=True, eq=False):
-    """What each of several holders, in their order, holds of which nodes.
+    """The node use of several holders, in their order.
 
     nodes: the node index of each pod, holder by holder. amounts: by resource row and pod.
-    starts: where the pods of each holder begin, and after the last where all end.
+    starts: where the pods of each holder begin, and finally where all end.
     size: how many nodes there are.
     """
 
@@ -25,7 +26,7 @@ class Holdings(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, capacity: Capacity, holders: Iterable[Sequence[str]]) -> Self:
-        """Of holders given by the UIDs of their pods. Pods on nodes that are gone hold nothing."""
+        """Return the holdings of holders given by the UIDs of their pods. Pods on removed nodes use nothing."""
         columns: dict[Amounts, int] = {}
         nodes, codes, starts = [], [], [0]
         for pods in holders:
@@ -44,7 +45,10 @@ class Holdings(Struct, frozen=True, eq=False):
         return cls(places, amounts, np.array(starts, np.int64), len(capacity.names))
 
     def freed(self, first: int | None = None) -> Ints:
-        """What comes free with the first so many holders, or all, in the form of `place`'s `taken`: negative."""
+        """Return what comes free with the first so many holders, or all, in the form of `place`'s `taken`.
+
+        Negative.
+        """
         end = len(self.nodes) if first is None else int(self.starts[first])
         freed = np.zeros((len(self.amounts), self.size), np.int64)
         for row, amounts in enumerate(self.amounts):

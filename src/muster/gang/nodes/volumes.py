@@ -1,6 +1,6 @@
-"""Persistent volumes: to which nodes the claims of a pod tie it, and what keeps a claim from being used.
+"""Decides to which nodes persistent volumes tie a pod, and what keeps a claim from being used.
 
-Only claims that are bound are followed. To bind a claim when its first pod is placed is not done here, and said.
+Only bound claims are followed. A claim that binds when its first pod is placed is not bound here; it is reported.
 """
 
 from typing import TypeVar
@@ -16,7 +16,7 @@ ZONE = "node(s) had no available volume zone"
 _BOUND = "pv.kubernetes.io/bind-completed"
 _ONE_POD = "ReadWriteOncePod"
 
-# In a volume's label several zones are separated by this.
+# Separates several zones in a volume's label.
 _SEPARATOR = "__"
 _NEW_NAMES = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -28,31 +28,31 @@ T = TypeVar("T")
 
 
 class Volumes:
-    """The claims and volumes of a cluster."""
+    """The persistent volume claims and volumes of a cluster."""
 
     def __init__(self) -> None:
         self._claims: dict[str, PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
 
     def set_claim(self, key: str, claim: PersistentVolumeClaim | None) -> bool:
-        """Add, update or forget (None) a claim, by `namespace/name`. Returns whether that may matter to a pod."""
+        """Add, update or remove (None) a claim, by `namespace/name`; return whether the change may matter to a pod."""
         before = self._claims.get(key)
         _set(self._claims, key, claim)
-        return _of_claim(before) != _of_claim(claim)
+        return _read_claim(before) != _read_claim(claim)
 
     def set_volume(self, name: str, volume: PersistentVolume | None) -> bool:
-        """Add, update or forget (None) a volume. Returns whether that may matter to a pod."""
+        """Add, update or remove (None) a volume; return whether the change may matter to a pod."""
         before = self._volumes.get(name)
         _set(self._volumes, name, volume)
-        return _of_volume(before) != _of_volume(volume)
+        return _read_volume(before) != _read_volume(volume)
 
     def is_for_one_pod(self, key: str) -> bool:
-        """Whether only one pod of the cluster can use a claim."""
+        """Return whether only one pod of the cluster can use a claim."""
         claim = self._claims.get(key)
         return claim is not None and _ONE_POD in claim.spec.access_modes
 
     def missing(self, key: str) -> str:
-        """Why no node will do for a pod with that claim; "" if some may."""
+        """Return why no node fits a pod with that claim; "" if some may."""
         name, claim = key.partition("/")[2], self._claims.get(key)
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found'
@@ -66,7 +66,7 @@ class Volumes:
         return ""
 
     def obstacle(self, key: str, labels: Labels) -> str | None:
-        """Why a node with these labels is closed to a pod with that claim."""
+        """Return why a node with these labels is closed to a pod with that claim; None if the node is open."""
         volume = self._volumes.get(self._claims[key].spec.volume_name)
         if volume is None:
             return NO_VOLUME
@@ -77,8 +77,8 @@ class Volumes:
         return None if _is_in_zone(volume, labels) else ZONE
 
 
-def _of_claim(claim: PersistentVolumeClaim | None) -> object:
-    """All of a claim that is looked at."""
+def _read_claim(claim: PersistentVolumeClaim | None) -> object:
+    """Return the parts of a claim that decisions depend on."""
     if claim is None:
         return None
     meta, spec = claim.metadata, claim.spec
@@ -91,8 +91,8 @@ def _of_claim(claim: PersistentVolumeClaim | None) -> object:
     )
 
 
-def _of_volume(volume: PersistentVolume | None) -> object:
-    """All of a volume that is looked at."""
+def _read_volume(volume: PersistentVolume | None) -> object:
+    """Return the parts of a volume that decisions depend on."""
     if volume is None:
         return None
     zones = {key: value for key, value in volume.metadata.labels.items() if key in _TOPOLOGY}
@@ -100,13 +100,16 @@ def _of_volume(volume: PersistentVolume | None) -> object:
 
 
 def _is_in_zone(volume: PersistentVolume, labels: Labels) -> bool:
-    """Upstream: VolumeZone. Nodes that say nothing of zones take all volumes."""
+    """Return whether a node is in the zones of a volume.
+
+    Nodes without zone labels take all volumes. Source: VolumeZone of kube-scheduler.
+    """
     if not _TOPOLOGY & labels.keys():
         return True
     for key, value in volume.metadata.labels.items():
         if key in _TOPOLOGY:
-            found = labels.get(key, labels.get(_NEW_NAMES.get(key, key)))
-            if found not in value.split(_SEPARATOR):
+            zone = labels.get(key, labels.get(_NEW_NAMES.get(key, key)))
+            if zone not in value.split(_SEPARATOR):
                 return False
     return True
 

@@ -1,1 +1,4 @@
-"""Who goes first: what is reserved for the gang at the head, who may pass it, and whom it displaces. Deterministic."""
+"""Decides which gang starts first.
+
+What is reserved for the head, who may pass it, and whom it displaces. Deterministic.
+"""

@@ -1,37 +1,35 @@
-"""What runs, kept change by change as arrays: what each gang holds of which nodes, since when, and when it ends.
+"""Keeps what runs as arrays, change by change: what each gang uses of which nodes, since when, and when it ends.
 
-A reservation looks at all that runs, whenever anything came free; of 100,000 pods only those are read again whose gang
-has changed.
+A reservation needs all that runs, whenever room comes free. Of 100,000 pods the ledger reads only those again whose
+gang has changed.
 """
 
 from collections.abc import Iterable, Sequence
 from math import inf, nan
-from typing import Self, TypeAlias, TypeVar
+from typing import Self, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
-from muster.gang.nodes.capacity import Capacity, Ints
+from muster.gang import arrays as np
+from muster.gang.arrays import Floats, Ints, Mask
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
 from muster.gang.order.ends import End
 from muster.gang.shapes import Amounts
 
-Floats: TypeAlias = npt.NDArray[np.float64]
-
 T = TypeVar("T")
-N = TypeVar("N", np.int64, np.float64)
+A = TypeVar("A", Ints, Floats)
 
-# Rows of the pods' array, and of the gangs': when they started, when they end, and whether that is sure.
+# Rows of the array of pods; the array of gangs has the rows start, end, and whether the end is sure.
 _GANG, _NODE, _AMOUNTS = range(3)
 _ENDS = 1
 
-# So many pods that are gone may stand among the others.
+# The most removed pods that the array keeps before it is compacted.
 _GONE = 1000
 
 
 class Running(Struct, frozen=True):
-    """A gang that runs, or a pod alone. pods: UIDs. started: in the seconds of `now`. end: None if it is not known."""
+    """A running gang, or a pod alone. pods: UIDs. started: by the clock of `now`. end: None if it is unknown."""
 
     pods: Sequence[str]
     started: float
@@ -39,37 +37,37 @@ class Running(Struct, frozen=True):
 
 
 class Terms(Struct, frozen=True, eq=False):
-    """Of each gang its number, when it started, when it ends (NaN: not known), and whether that is sure."""
+    """The number, start and end (NaN: unknown) of each gang, and whether its end is sure."""
 
     numbers: Ints
     started: Floats
     ends: Floats
-    sure: npt.NDArray[np.bool_]
+    sure: Mask
 
 
 class Ledger:
-    """The gangs that run, by key. What a gang holds is what it held when it was last set."""
+    """The running gangs, by key. A gang uses what it used when it was last set."""
 
     def __init__(self) -> None:
-        self._gangs: dict[str, tuple[int, int, int]] = {}  # their numbers, and where their pods begin and end
+        self._gangs: dict[str, tuple[int, int, int]] = {}  # the number of each gang, and the range of its pods
         self._vacant: list[int] = []
         self._nodes: dict[str, int] = {}
         self._amounts: dict[Amounts, int] = {}
         self._terms: Floats = np.full((3, 0), nan)
-        self._pods: Ints = np.zeros((3, 0), np.int64)  # the gang of one that is gone is -1
+        self._pods: Ints = np.zeros((3, 0), np.int64)  # the gang number of a removed pod is -1
         self._end = 0
         self._gone = 0
 
     @classmethod
     def of(cls, capacity: Capacity, running: Iterable[Running]) -> Self:
-        """Of all that runs."""
+        """Return a ledger of all that runs."""
         ledger = cls()
         for number, one in enumerate(running):
             ledger.set(str(number), one, capacity)
         return ledger
 
     def set(self, key: str, running: Running, capacity: Capacity) -> None:
-        """A gang runs so, and its pods hold what they are assigned."""
+        """Add or replace a running gang; its pods use what the capacity has assigned to them."""
         self.drop(key)
         nodes, amounts, end = self._nodes, self._amounts, running.end
         number = self._vacant.pop() if self._vacant else len(self._gangs)
@@ -80,14 +78,14 @@ class Ledger:
         ]
         first, self._end = self._end, self._end + len(pods)
         self._gangs[key] = number, first, self._end
-        self._terms = _roomy(self._terms, number + 1)
+        self._terms = _grow_columns(self._terms, number + 1)
         self._terms[:, number] = (running.started, nan, 0.0) if end is None else (running.started, end.at, end.sure)
-        self._pods = _roomy(self._pods, self._end)
+        self._pods = _grow_columns(self._pods, self._end)
         if pods:
             self._pods[:, first : self._end] = np.array(pods, np.int64).T
 
     def drop(self, key: str) -> None:
-        """A gang runs no more."""
+        """Remove a gang that no longer runs."""
         if (known := self._gangs.pop(key, None)) is None:
             return
         number, first, end = known
@@ -98,15 +96,15 @@ class Ledger:
             self._compact()
 
     def terms(self) -> Terms:
-        """When all of them started and end, but those that never do."""
+        """Return when gangs started and end, without the gangs that never end."""
         numbers = np.array([number for number, _, _ in self._gangs.values()], np.int64)
         numbers = numbers[self._terms[_ENDS, numbers] != inf]
         started, ends, sure = self._terms[:, numbers]
         return Terms(numbers, started, ends, sure > 0)
 
     def holdings(self, capacity: Capacity, numbers: Ints) -> Holdings:
-        """What these gangs hold, in their order. Pods on nodes that are gone hold nothing."""
-        place = np.full(self._terms.shape[1] + 1, -1, np.int64)  # the last is that of pods that are gone
+        """Return what these gangs use, in their order. Pods on removed nodes use nothing."""
+        place = np.full(self._terms.shape[1] + 1, -1, np.int64)  # the last entry is for removed pods
         place[numbers] = np.arange(len(numbers))
         index = np.array([-1 if (at := capacity.index_of(name)) is None else at for name in self._nodes], np.int64)
         pods = self._pods[:, : self._end]
@@ -114,11 +112,11 @@ class Ledger:
         chosen = np.flatnonzero((nodes >= 0) & (places >= 0))
         chosen = chosen[np.argsort(places[chosen], kind="stable")]
         starts = np.searchsorted(places[chosen], np.arange(len(numbers) + 1))
-        each = _each(self._amounts, capacity)
+        each = _tabulate_amounts(self._amounts, capacity)
         return Holdings(nodes[chosen], each[:, pods[_AMOUNTS, chosen]], starts, len(capacity.names))
 
     def _compact(self) -> None:
-        """Forget the pods that are gone, and what they alone held."""
+        """Remove the pods that are gone, and the nodes and amounts that only they used."""
         there = self._pods[_GANG, : self._end] >= 0
         before = np.concatenate(([0], np.cumsum(there)))
         pods = self._pods[:, : self._end][:, there]
@@ -130,15 +128,15 @@ class Ledger:
         self._pods, self._end, self._gone = pods, pods.shape[1], 0
 
 
-def _roomy(array: npt.NDArray[N], size: int) -> npt.NDArray[N]:
-    """With room for so many columns."""
+def _grow_columns(array: A, size: int) -> A:
+    """Return the array, padded if it has fewer columns than that."""
     if size <= array.shape[1]:
         return array
     return np.pad(array, ((0, 0), (0, max(size, 2 * array.shape[1]) - array.shape[1])))
 
 
-def _each(amounts: Iterable[Amounts], capacity: Capacity) -> Ints:
-    """Amounts by resource row."""
+def _tabulate_amounts(amounts: Iterable[Amounts], capacity: Capacity) -> Ints:
+    """Return the amounts as columns by resource row."""
     known, rows = list(amounts), capacity.rows()
     each = np.zeros((len(rows), len(known)), np.int64)
     for column, requests in enumerate(known):
@@ -149,7 +147,7 @@ def _each(amounts: Iterable[Amounts], capacity: Capacity) -> Ints:
 
 
 def _renumber(names: dict[T, int], pods: Ints, row: int) -> dict[T, int]:
-    """Those that the pods name, numbered anew, in the pods too."""
+    """Return the names that pods refer to, numbered from 0, and write the new numbers into the row of the pods."""
     used, pods[row] = np.unique(pods[row], return_inverse=True)
     known = list(names)
     return {known[number]: new for new, number in enumerate(used.tolist())}

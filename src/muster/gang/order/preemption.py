@@ -1,12 +1,12 @@
-"""Whom a gang displaces: gangs of lower priority, whole or what they have above their minimum, and as few as can be.
+"""Decides which gangs of lower priority a gang displaces, whole or only their surplus, and as few as possible.
 
-1. All that may be displaced is taken away. If the gang does not fit even then, none is.
-2. What was taken away comes back as long as the gang still fits: first what budgets protect, then the more important,
-   the rest of a gang before its surplus. What cannot come back has to go.
-3. Where the gang goes is decided in the same turn, on what is free once the victims are gone.
+1. All pods that may be displaced are removed. If the gang does not fit even then, none is displaced.
+2. Removed pods come back as long as the gang still fits: first those that budgets protect, then the more important, and
+   the rest of a gang before its surplus. Pods that cannot come back are the victims.
+3. The same step decides the gang's placement, on what is free once the victims are gone.
 
-A gang is as strong as the least of its pods, and resists as the greatest of its pods. Only who is stronger than another
-resists may displace it; so a gang never displaces one that displaced it.
+The strength of a gang is the priority of its weakest pod; the resistance is that of its strongest pod. A gang displaces
+only gangs whose resistance is below its strength, so a gang never displaces one that displaced it.
 """
 
 from bisect import bisect_left
@@ -18,27 +18,28 @@ from msgspec import Struct
 from muster.api.core import Pod
 from muster.api.pods import priority
 from muster.api.values import durations
-from muster.gang.nodes.capacity import Capacity, Ints
+from muster.gang.arrays import Ints
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
 from muster.gang.placement import Placement, Refusal, taken_by
 from muster.gang.quorum import Quorum
 from muster.gang.shapes import Amounts, Shape
 
-# Of Volcano: how long a pod may run undisturbed; and "false" if it is never displaced.
+# Volcano's settings: how long a pod runs before it may be displaced, and "false" for never.
 COOLDOWN_ANNOTATION = "volcano.sh/cooldown-time"
 PREEMPTABLE = "volcano.sh/preemptable"  # a label or an annotation
 
-# So often a whole gang of several shapes, or that keeps together, is placed to see who may stay.
+# The most placements of the whole gang while bundles come back.
 _TRIES = 100
 
 
 class Candidate(Struct, frozen=True):
-    """A gang that runs, or a pod alone.
+    """A running gang, or a pod alone, that may be displaced.
 
-    pods: their UIDs, the worthiest first.
-    quorums: what it needs to go on, as far as it runs; none: all of its pods.
-    resistance: what a gang must be stronger than to displace it.
-    protected: before this time it is left alone.
+    pods: their UIDs, the most important first.
+    quorums: the pods that the gang needs to keep running; none: all of its pods.
+    resistance: the strength that a gang must exceed to displace this one.
+    protected: the time before which the gang is not displaced.
     """
 
     key: str
@@ -50,26 +51,26 @@ class Candidate(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """A PodDisruptionBudget: so many of its pods may go now. Its pods by UID."""
+    """A PodDisruptionBudget that allows so many of its pods, given by UID, to go now."""
 
     name: str
     allowed: int
     pods: Collection[str]
 
 
-# Where a gang goes beside what is taken, as if some pods had gone.
+# Places a gang beside what is taken, with some pods treated as gone.
 Displacing = Callable[[Ints, frozenset[str]], Placement | Refusal]
 
 
 class Preemption(Struct, frozen=True):
-    """The pods that have to go, by gang, and where the gang then goes. No victims: it is enough to wait."""
+    """The victims, by gang, and the placement of the gang afterwards. Without victims, waiting is enough."""
 
     victims: Mapping[str, tuple[str, ...]]
     placement: Placement
 
 
 class Protected(Struct, frozen=True):
-    """The gang would fit, but pods would have to go that these budgets protect."""
+    """The refusal of a gang that would fit, but only without pods that these budgets protect."""
 
     budgets: tuple[str, ...]
 
@@ -86,20 +87,20 @@ def preempt(
     leaving: frozenset[str] = frozenset(),
     budgets: Sequence[Budget] = (),
 ) -> Preemption | Protected | Refusal:
-    """Who has to go so that a gang can start, and where it then goes; or why there is no way.
+    """Return the victims that let a gang start, with its placement; or why there is no way.
 
-    pods: what must be placed. placing: where that goes. strength: see `strength`.
-    taken: what is kept for others, less what those hold that are leaving already.
+    pods: the pods to place. placing: places them. strength: see the function `strength`.
+    taken: what is kept for others, less what the pods use that are already leaving.
     """
     outcome = placing(taken, leaving)
     if isinstance(outcome, Placement):
         return Preemption({}, outcome)
     weaker = [one for one in candidates if one.resistance < strength and one.protected <= now]
     allowed = _Budgets(budgets)
-    bundles = _in_order(_bundles(weaker), allowed)
-    everything = taken + _freed(capacity, bundles)
+    bundles = _order_bundles(_make_bundles(weaker), allowed)
+    everything = taken + _sum_freed(capacity, bundles)
     by_room = not any(shape.meets_others for shape in pods)
-    away = leaving if by_room else leaving | _pods(bundles)
+    away = leaving if by_room else leaving | _collect_pods(bundles)
     outcome = placing(everything, away)
     if isinstance(outcome, Refusal):
         return outcome
@@ -108,14 +109,17 @@ def preempt(
     victims = [bundle for bundle in bundles if bundle not in reprieve.kept]
     if over := allowed.exceeded(victims):
         return Protected(over)
-    gone: dict[str, tuple[str, ...]] = {}
+    pods_by_gang: dict[str, tuple[str, ...]] = {}
     for bundle in victims:
-        gone[bundle.gang.key] = (*gone.get(bundle.gang.key, ()), *bundle.pods)
-    return Preemption(gone, reprieve.placement)
+        pods_by_gang[bundle.gang.key] = (*pods_by_gang.get(bundle.gang.key, ()), *bundle.pods)
+    return Preemption(pods_by_gang, reprieve.placement)
 
 
 def strength(pods: Iterable[Pod]) -> int | None:
-    """What a gang of these pods may displace: all that resists less. None if it displaces none."""
+    """Return the strength of a gang of these pods.
+
+    It displaces all gangs of less resistance. None if it displaces none.
+    """
     pods = list(pods)
     if any(pod.spec.preemption_policy == "Never" for pod in pods):
         return None
@@ -123,7 +127,7 @@ def strength(pods: Iterable[Pod]) -> int | None:
 
 
 def resistance(pods: Iterable[Pod]) -> int | None:
-    """What a gang must be stronger than to displace these pods; None if they are never displaced."""
+    """Return the strength that a gang must exceed to displace these pods; None if they are never displaced."""
     pods = list(pods)
     if any(
         "false" in (pod.metadata.labels.get(PREEMPTABLE), pod.metadata.annotations.get(PREEMPTABLE)) for pod in pods
@@ -133,7 +137,7 @@ def resistance(pods: Iterable[Pod]) -> int | None:
 
 
 def protected_until(pod: Pod, started: float, least: float) -> float:
-    """Until when a pod runs undisturbed. least: how long all may run, in seconds."""
+    """Return the time until which a pod is not displaced. least: the time that every pod may run, in seconds."""
     text = pod.metadata.annotations.get(COOLDOWN_ANNOTATION, "0s")
     try:
         return started + max(least, durations.seconds(text))
@@ -142,7 +146,7 @@ def protected_until(pod: Pod, started: float, least: float) -> float:
 
 
 class _Bundle(Struct, frozen=True, eq=False):
-    """Pods of a gang that go together: one of its surplus, or all that it needs."""
+    """Pods of a gang that are displaced together: one pod of its surplus, or all pods that it needs."""
 
     gang: Candidate
     pods: tuple[str, ...]
@@ -150,13 +154,13 @@ class _Bundle(Struct, frozen=True, eq=False):
 
     @property
     def importance(self) -> tuple[int, float, str]:
-        """The more important first: those that resist more, then those that have run for longer."""
+        """The sort key by importance: greater resistance first, then longer running."""
         return -self.gang.resistance, self.gang.started, self.gang.key
 
 
-def _bundles(gangs: Iterable[Candidate]) -> Iterator[_Bundle]:
+def _make_bundles(gangs: Iterable[Candidate]) -> Iterator[_Bundle]:
     for gang in gangs:
-        spare = _surplus(gang)
+        spare = _find_surplus(gang)
         if needed := tuple(pod for pod in gang.pods if pod not in spare):
             yield _Bundle(gang, needed, surplus=False)
         for pod in gang.pods:
@@ -164,8 +168,11 @@ def _bundles(gangs: Iterable[Candidate]) -> Iterator[_Bundle]:
                 yield _Bundle(gang, (pod,), surplus=True)
 
 
-def _surplus(gang: Candidate) -> set[str]:
-    """The least worthy pods that it can do without, all together. What is broken already needs none of them."""
+def _find_surplus(gang: Candidate) -> set[str]:
+    """Return the least important pods that a gang can lose all together.
+
+    A gang that is already broken needs none of its pods.
+    """
     running = set(gang.pods)
     left = {quorum: len(quorum.pods & running) - quorum.least for quorum in gang.quorums}
     if any(number < 0 for number in left.values()):
@@ -181,7 +188,7 @@ def _surplus(gang: Candidate) -> set[str]:
 
 
 class _Budgets:
-    """Which budgets count which pods."""
+    """An index of the budgets that count each pod."""
 
     def __init__(self, budgets: Sequence[Budget]) -> None:
         self._budgets = budgets
@@ -191,49 +198,53 @@ class _Budgets:
                 self._of[pod].append(number)
 
     def protected(self, bundles: Iterable[_Bundle]) -> set[_Bundle]:
-        """Those that could not go as well if all before them went."""
-        gone: Counter[int] = Counter()
+        """Return the bundles that budgets would not let go once all bundles before them went."""
+        used: Counter[int] = Counter()
         protected = set()
         for bundle in bundles:
-            counts = self._counts(bundle)
-            if any(gone[number] + count > self._budgets[number].allowed for number, count in counts.items()):
+            counts = self._count_budgets(bundle)
+            if any(used[number] + count > self._budgets[number].allowed for number, count in counts.items()):
                 protected.add(bundle)
             else:
-                gone.update(counts)
+                used.update(counts)
         return protected
 
     def exceeded(self, victims: Iterable[_Bundle]) -> tuple[str, ...]:
-        """The names of those that do not allow these victims."""
-        gone: Counter[int] = Counter()
+        """Return the names of the budgets that do not allow these victims."""
+        used: Counter[int] = Counter()
         for bundle in victims:
-            gone.update(self._counts(bundle))
+            used.update(self._count_budgets(bundle))
         return tuple(
-            self._budgets[number].name for number in sorted(gone) if gone[number] > self._budgets[number].allowed
+            self._budgets[number].name for number in sorted(used) if used[number] > self._budgets[number].allowed
         )
 
-    def _counts(self, bundle: _Bundle) -> Counter[int]:
+    def _count_budgets(self, bundle: _Bundle) -> Counter[int]:
         return Counter(number for pod in bundle.pods for number in self._of.get(pod, ()))
 
 
-def _in_order(bundles: Iterable[_Bundle], budgets: _Budgets) -> list[_Bundle]:
-    """Those that come back first are first. The least important are the first to use what budgets allow."""
+def _order_bundles(bundles: Iterable[_Bundle], budgets: _Budgets) -> list[_Bundle]:
+    """Return the bundles in the order in which they come back.
+
+    The least important bundles are the first to use what budgets allow.
+    """
     ordered = sorted(bundles, key=lambda bundle: (bundle.surplus, bundle.importance))
     protected = budgets.protected(reversed(ordered))
     return sorted(ordered, key=lambda bundle: (bundle.surplus, bundle not in protected))
 
 
-def _pods(bundles: Iterable[_Bundle]) -> frozenset[str]:
+def _collect_pods(bundles: Iterable[_Bundle]) -> frozenset[str]:
     return frozenset(pod for bundle in bundles for pod in bundle.pods)
 
 
-def _freed(capacity: Capacity, bundles: Iterable[_Bundle]) -> Ints:
+def _sum_freed(capacity: Capacity, bundles: Iterable[_Bundle]) -> Ints:
     return Holdings.of(capacity, (bundle.pods for bundle in bundles)).freed()
 
 
 class _Room:
-    """How many pods of each shape of a gang find room on each node, while others come back to the nodes.
+    """The number of pods of each shape that fit on each node, while victims come back to the nodes.
 
-    Each shape is looked at as if it was alone, so what has no room is known, and what has is so for a single shape.
+    Each shape is counted as if it were alone. A missing fit is therefore certain; a fit is certain only for a single
+    shape.
     """
 
     def __init__(self, capacity: Capacity, pods: Mapping[Shape, int], taken: Ints) -> None:
@@ -244,9 +255,12 @@ class _Room:
         self._spare = {shape: sum(self._fits[shape]) - count for shape, count in pods.items()}
 
     def take(self, held: Sequence[tuple[int, Amounts]]) -> bool:
-        """Let pods with these nodes and requests come back, unless there is no room for the gang then."""
+        """Let pods with these nodes and requests come back, unless the gang would not fit then.
+
+        Return whether they came back.
+        """
         self._use(held, 1)
-        lost = {shape: self._lost(shape, {node for node, _ in held}) for shape in self._fits}
+        lost = {shape: self._count_lost(shape, {node for node, _ in held}) for shape in self._fits}
         if any(sum(nodes.values()) > self._spare[shape] for shape, nodes in lost.items()):
             self._use(held, -1)
             return False
@@ -262,17 +276,17 @@ class _Room:
                 if (free := self._free.get(resource)) is not None:
                     free[node] -= sign * amount
 
-    def _lost(self, shape: Shape, nodes: Iterable[int]) -> dict[int, int]:
-        """How many pods fewer find room on these nodes."""
-        fits, asked = self._fits[shape], [(self._free[resource], wanted) for resource, wanted in shape.requests]
-        now = {node: max(0, min(free[node] // wanted for free, wanted in asked)) for node in nodes if fits[node]}
+    def _count_lost(self, shape: Shape, nodes: Iterable[int]) -> dict[int, int]:
+        """Return how many pods fewer fit on these nodes."""
+        fits, rows = self._fits[shape], [(self._free[resource], wanted) for resource, wanted in shape.requests]
+        now = {node: max(0, min(free[node] // wanted for free, wanted in rows)) for node in nodes if fits[node]}
         return {node: fits[node] - count for node, count in now.items() if count < fits[node]}
 
 
 class _Reprieve:
-    """Lets bundles come back, in their order, as long as the gang can be placed.
+    """A run that lets bundles come back, in their order, as long as the gang can be placed.
 
-    Invariant: the gang has its placement with those that are kept there, who are counted in what is taken.
+    Invariant: the gang has its placement beside the kept bundles, and `_taken` counts the kept bundles.
     """
 
     def __init__(
@@ -285,7 +299,7 @@ class _Reprieve:
         *,
         by_room: bool,
     ) -> None:
-        """`away`: the pods that are as if gone. `by_room`: room is all that the gang looks at."""
+        """Start from a placement. `away`: the pods treated as gone. `by_room`: only room matters to the gang."""
         self.kept: set[_Bundle] = set()
         self._away = away
         self._by_room = by_room
@@ -293,15 +307,16 @@ class _Reprieve:
         self._capacity = capacity
         self._placing = placing
         self._taken = taken
-        self._gone: set[str] = set()  # gangs whose surplus is of no use, as the rest does not come back
+        self._gone: set[str] = set()  # gangs whose needed pods do not come back, so that their surplus is of no use
         self._tries = _TRIES
 
     def run(self, bundles: Sequence[_Bundle], room: _Room) -> None:
-        """What each shape alone allows is quickly known, and most often all that matters.
+        """Let bundles come back by the quick check of each shape alone, which is most often enough.
 
-        Where it is not, those of the others are kept that come first, and the rest is looked at with the whole gang.
+        If the whole gang does not fit then, the leading bundles of the quick check that leave room for the gang are
+        kept. The remaining bundles are checked with the whole gang.
         """
-        quick = self._quickly(bundles, room)
+        quick = self._keep_quickly(bundles, room)
         if self._keep(quick):
             return
         held = Holdings.of(self._capacity, (bundle.pods for bundle in quick))
@@ -311,25 +326,28 @@ class _Reprieve:
         self._keep(quick[:first])
         before = bundles.index(quick[first])
         self._gone = {one.gang.key for one in bundles[:before] if not one.surplus and one not in self.kept}
-        self._thoroughly(bundles[before:])
+        self._keep_thoroughly(bundles[before:])
 
-    def _quickly(self, bundles: Sequence[_Bundle], room: _Room) -> list[_Bundle]:
-        found = []
-        for bundle in self._alive(bundles):
+    def _keep_quickly(self, bundles: Sequence[_Bundle], room: _Room) -> list[_Bundle]:
+        returning = []
+        for bundle in self._list_alive(bundles):
             if room.take(list(self._capacity.held(bundle.pods))):
-                found.append(bundle)
+                returning.append(bundle)
             elif not bundle.surplus:
                 self._gone.add(bundle.gang.key)
-        return found
+        return returning
 
-    def _thoroughly(self, bundles: Sequence[_Bundle]) -> None:
-        """All of them at once if that goes, else half by half; after many tries, those with room beside it."""
-        alive = list(self._alive(bundles))
+    def _keep_thoroughly(self, bundles: Sequence[_Bundle]) -> None:
+        """Let all bundles come back if the gang fits, else each half.
+
+        After many tries, those that fit beside the placement.
+        """
+        alive = list(self._list_alive(bundles))
         if not alive:
             return
         if self._tries <= 0:
             if self._by_room:
-                self._beside(alive)
+                self._keep_beside(alive)
             return
         self._tries -= 1
         if self._keep(alive):
@@ -339,36 +357,36 @@ class _Reprieve:
             return
         needed = sum(not one.surplus for one in alive)
         middle = needed if 0 < needed < len(alive) else len(alive) // 2
-        self._thoroughly(alive[:middle])
-        self._thoroughly(alive[middle:])
+        self._keep_thoroughly(alive[:middle])
+        self._keep_thoroughly(alive[middle:])
 
-    def _beside(self, bundles: Sequence[_Bundle]) -> None:
-        """Those that leave the gang where it is now placed."""
+    def _keep_beside(self, bundles: Sequence[_Bundle]) -> None:
+        """Let the bundles come back that fit beside the gang's current placement."""
         rows = self._capacity.rows()
         free = (self._capacity.free() - self._taken - taken_by(self._capacity, self.placement)).tolist()
-        back = []
-        for bundle in self._alive(bundles):
+        returning = []
+        for bundle in self._list_alive(bundles):
             held = Counter[tuple[int, int]]()
             for node, requests in self._capacity.held(bundle.pods):
                 for resource, amount in requests:
                     if (row := rows.get(resource)) is not None:
                         held[row, node] += amount
             if all(free[row][node] >= amount for (row, node), amount in held.items()):
-                back.append(bundle)
+                returning.append(bundle)
                 for (row, node), amount in held.items():
                     free[row][node] -= amount
             elif not bundle.surplus:
                 self._gone.add(bundle.gang.key)
-        self.kept.update(back)
-        self._taken = self._taken - _freed(self._capacity, back)
+        self.kept.update(returning)
+        self._taken = self._taken - _sum_freed(self._capacity, returning)
 
-    def _alive(self, bundles: Iterable[_Bundle]) -> Iterator[_Bundle]:
+    def _list_alive(self, bundles: Iterable[_Bundle]) -> Iterator[_Bundle]:
         return (bundle for bundle in bundles if not (bundle.surplus and bundle.gang.key in self._gone))
 
     def _keep(self, bundles: Sequence[_Bundle]) -> bool:
-        """Let them all come back, if the gang can then be placed."""
-        taken = self._taken - _freed(self._capacity, bundles)
-        away = self._without(bundles)
+        """Let all of the bundles come back if the gang can then be placed; return whether it can."""
+        taken = self._taken - _sum_freed(self._capacity, bundles)
+        away = self._find_away(bundles)
         outcome = self._placing(taken, away)
         if isinstance(outcome, Refusal):
             return False
@@ -377,8 +395,8 @@ class _Reprieve:
         return True
 
     def _fits(self, taken: Ints, back: Iterable[_Bundle]) -> bool:
-        return isinstance(self._placing(taken, self._without(back)), Placement)
+        return isinstance(self._placing(taken, self._find_away(back)), Placement)
 
-    def _without(self, back: Iterable[_Bundle]) -> frozenset[str]:
-        """Who is still away if these are back, as far as it matters."""
-        return self._away if self._by_room else self._away - _pods(back)
+    def _find_away(self, back: Iterable[_Bundle]) -> frozenset[str]:
+        """Return the pods still away once these bundles are back. If only room matters, the set stays the same."""
+        return self._away if self._by_room else self._away - _collect_pods(back)

@@ -1,14 +1,14 @@
-"""Room in time for the gang at the head of the line that does not fit yet, and who may still pass it: EASY backfill.
+"""Reserves room in time for the gang at the head that does not fit yet, and decides who may pass it: EASY backfill.
 
-The shadow time is the earliest time at which the head is expected to fit, on what is free and on what has ended by
-then. A gang behind the head may start now if it ends by the shadow time, or if the head still fits then with it there.
+The shadow time is the earliest time at which the head is expected to fit, on what is free then. A gang behind the head
+may start now if it ends by the shadow time, or if the head still fits at that time beside it.
 
-Where ends are not known there is no shadow time. Then a few gangs may pass, whatever they are; so they may if ends turn
-out later than was said. When `most` of that has happened, a hold begins: what is free and what ran before it is meant
-for the head. From then on a gang passes only if it is sure to end by the shadow time, or if the head still fits with it
-there once all is gone that ran before the hold. So the head waits no longer than that runs.
+Where ends are unknown there is no shadow time. Then a few gangs may pass, whatever they are; a few may also pass when
+ends turn out later than expected. After `most` such events a hold begins: free room and room of what ran before the
+hold belongs to the head. From then on a gang passes only if it surely ends by the shadow time, or if the head still
+fits beside it once all that ran before the hold is gone. So the head waits no longer than that runs.
 
-A head that does not fit even when all is gone that ever ends reserves nothing, and stops no other gang.
+A head that does not fit even after everything that ever ends is gone reserves nothing, and stops no other gang.
 """
 
 from bisect import bisect_left, bisect_right
@@ -16,35 +16,38 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Self
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.gang.nodes.capacity import Capacity, Ints
+from muster.gang import arrays as np
+from muster.gang.arrays import Ints
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
 from muster.gang.order.ends import End
 from muster.gang.order.ledger import Ledger
 from muster.gang.placement import Placement, Placing, Refusal
 
-# So often gangs may pass, or ends be later than was said, before the head holds what comes free.
+# How many gangs without a known end may pass, or ends be late, before a hold begins.
 MOST_OVERTAKINGS = 32
 
-# What should have ended gets so many seconds more; if it runs on, as long again each time.
+# The grace in seconds for a gang that should have ended; it doubles while the gang runs on.
 _GRACE = 30.0
 
-# A shadow time that could be sooner by less than this part of what is left stays.
+# A shadow time moves to sooner only by more than this fraction of the remaining time.
 _STEADY = 0.1
 
-_NOTHING: Ints = np.zeros((0, 0), np.int64)
+
+def _make_empty_room() -> Ints:
+    return np.zeros((0, 0), np.int64)
 
 
 class Reservation(Struct, frozen=True, eq=False):
-    """What is kept for the gang at the head.
+    """The room reserved for the gang at the head.
 
-    shadow: when it is expected to start; None if that is not known.
-    spent: how often it was overtaken without a known end, or its shadow time had to move to later.
-    held_since: what started after that is not counted upon to go.
-    room: what will be free then that is not free now, in the form of `place`'s `taken`; good until something happens.
+    shadow: the time at which the head is expected to start; None if that is unknown.
+    spent: how often a gang without a known end passed, or the shadow time had to move to later.
+    held_since: the head does not count on the end of what started after this time.
+    room: what will be free then and is not free now, in the form of `place`'s `taken`; valid until something changes.
     """
 
     key: str
@@ -60,12 +63,12 @@ class Reservation(Struct, frozen=True, eq=False):
         return self.spent >= self.most
 
     def without_room(self) -> Self:
-        """What is to be remembered of it while another gang is at the head."""
-        return replace(self, room=_NOTHING)
+        """Return what to remember of the reservation while another gang is at the head."""
+        return replace(self, room=_make_empty_room())
 
 
 class Passing(Enum):
-    """Why a gang may pass the head."""
+    """The reason why a gang may pass the head."""
 
     IN_TIME = "it ends before"
     HARMLESS = "the head still fits"
@@ -81,32 +84,32 @@ def reserve(
     previous: Reservation | None = None,
     most: int = MOST_OVERTAKINGS,
 ) -> Reservation | Refusal:
-    """What is kept for the head; why it never fits, if so.
+    """Return the reservation for the head, or why the head never fits.
 
-    placing: where the head goes. running: all that holds room. previous: the last reservation of this very head.
+    placing: places the head. running: all that uses room. previous: the last reservation of the same head.
     """
-    before = previous if previous is not None and previous.key == key else Reservation(key, _NOTHING)
+    before = previous if previous is not None and previous.key == key else Reservation(key, _make_empty_room())
     held_since = before.held_since if before.held_since is not None else now if before.spent >= most else None
     releases = _Releases.of(capacity, running, held_since, now)
     outcome = placing(releases.holdings.freed())
     if isinstance(outcome, Refusal):
         return outcome
     if held_since is not None and isinstance(placing(releases.counted()), Refusal):
-        # A node was lost, or a gang that goes first took the room: what runs now is waited for as well.
+        # A node was lost, or a gang ahead took the room: the head waits for what runs now as well.
         held_since = now
         releases = _Releases.of(capacity, running, held_since, now)
     shadow = releases.shadow(placing, now)
     if shadow is not None:
-        shadow = _steady(shadow, before.shadow, now)
+        shadow = _steady_shadow(shadow, before.shadow, now)
     slipped = before.shadow is not None and (shadow is None or shadow > before.shadow)
     room = releases.counted() if shadow is None else releases.by(shadow)
     return Reservation(key, room, shadow, before.spent + slipped, held_since, most)
 
 
 def may_pass(reservation: Reservation, placing: Placing, taken: Ints, end: End | None) -> Passing | None:
-    """Whether a gang behind the head may start now, and why; None if it may not.
+    """Return why a gang behind the head may start now; None if it may not.
 
-    placing: where the head goes. taken: what the gang would use. end: when it would end if it started now.
+    placing: places the head. taken: what the gang would use. end: when the gang would end if it started now.
     """
     shadow, held = reservation.shadow, reservation.held
     if shadow is not None and end is not None and end.at <= shadow and (end.sure or not held):
@@ -117,7 +120,7 @@ def may_pass(reservation: Reservation, placing: Placing, taken: Ints, end: End |
 
 
 def passed(reservation: Reservation, passing: Passing, taken: Ints) -> Reservation:
-    """The reservation once a gang has passed, and uses what it took."""
+    """Return the reservation after a gang has passed and uses what it took."""
     match passing:
         case Passing.IN_TIME:
             return replace(reservation, room=reservation.room - taken)
@@ -128,10 +131,10 @@ def passed(reservation: Reservation, passing: Passing, taken: Ints) -> Reservati
 
 
 class _Releases(Struct, frozen=True, eq=False):
-    """What ends and when.
+    """The running gangs, by when they end and free their room.
 
-    holdings: of those whose end is known, by their end; then of the others that the head waits for; then of the rest.
-    times: when those end whose end is known. waited: how many the head waits for.
+    holdings: gangs whose end is known, by their end; then the others that the head waits for; then the rest.
+    times: the known ends. waited: how many gangs the head waits for.
     """
 
     holdings: Holdings
@@ -140,11 +143,14 @@ class _Releases(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, capacity: Capacity, running: Ledger, held_since: float | None, now: float) -> Self:
-        """In a hold the head waits for those that were before it, and for those that are sure to be gone."""
+        """Return the releases of a ledger.
+
+        In a hold the head waits for gangs that started before it, and for gangs whose end is sure.
+        """
         terms = running.terms()
         known, expected = ~np.isnan(terms.ends), terms.ends.copy()
         for late in np.flatnonzero(terms.ends <= now).tolist():
-            expected[late] = _expected(float(terms.ends[late]), now)
+            expected[late] = _expect_end(float(terms.ends[late]), now)
         rest = np.zeros_like(known)
         if held_since is not None:
             rest = (terms.started > held_since) & ~terms.sure
@@ -155,15 +161,15 @@ class _Releases(Struct, frozen=True, eq=False):
         return cls(running.holdings(capacity, terms.numbers[order]), times, int(counted[0] + counted[1]))
 
     def counted(self) -> Ints:
-        """What comes free once all has ended that the head waits for."""
+        """Return what comes free once every gang that the head waits for has ended."""
         return self.holdings.freed(self.waited)
 
     def by(self, time: float) -> Ints:
-        """What has come free by then."""
+        """Return what has come free by that time."""
         return self.holdings.freed(bisect_right(self.times, time))
 
     def shadow(self, placing: Placing, now: float) -> float | None:
-        """When the head fits, by bisection over the ends; None: not after any of those that are known."""
+        """Find by bisection the end after which the head fits; return None if it fits after none of the known ends."""
 
         def fits(ended: int) -> bool:
             return isinstance(placing(self.holdings.freed(ended)), Placement)
@@ -172,8 +178,8 @@ class _Releases(Struct, frozen=True, eq=False):
         return None if ended > len(self.times) else self.times[ended - 1] if ended else now
 
 
-def _expected(end: float, now: float) -> float:
-    """What has not ended in time takes a grace longer, then twice that, and so on."""
+def _expect_end(end: float, now: float) -> float:
+    """Return when a gang is expected to end: an overdue gang gets a grace, doubled until that end is ahead."""
     if end > now:
         return end
     grace = _GRACE
@@ -182,8 +188,8 @@ def _expected(end: float, now: float) -> float:
     return end + grace
 
 
-def _steady(shadow: float, before: float | None, now: float) -> float:
-    """Later only if it must be; sooner only if that is worth a change."""
+def _steady_shadow(shadow: float, before: float | None, now: float) -> float:
+    """Return the shadow time: later only if it must be; sooner only if the gain is worth a change."""
     if before is None or not shadow < before:
         return shadow
     return before if before - shadow <= _STEADY * (before - now) else shadow

@@ -1,4 +1,4 @@
-"""How much of the cluster each tenant's pods hold: dominant resource fairness. Mutable, but pure."""
+"""Tracks how much of the cluster each tenant's pods use: dominant resource fairness. Mutable, but pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,14 +7,14 @@ from muster.gang.shapes import Amounts
 
 
 class Shares:
-    """What pods hold, by tenant: what they belong to when it is asked who has more, such as a queue."""
+    """The amounts that pods use, by tenant. A tenant is whatever shares are compared between, such as a queue."""
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[str, Amounts]] = {}  # by UID
         self._held: dict[str, Counter[str]] = {}  # by tenant
 
     def hold(self, uid: str, tenant: str, requests: Amounts) -> None:
-        """A pod holds so much from now on; the same call again changes nothing."""
+        """Record what a pod uses from now on; repeating a call changes nothing."""
         if self._pods.get(uid) == (tenant, requests):
             return
         self.release(uid)
@@ -22,7 +22,7 @@ class Shares:
         self._held.setdefault(tenant, Counter()).update(dict(requests))
 
     def release(self, uid: str) -> None:
-        """A pod holds nothing any more."""
+        """Record that a pod uses nothing any more."""
         tenant, requests = self._pods.pop(uid, ("", ()))
         if requests:
             held = self._held[tenant]
@@ -31,7 +31,10 @@ class Shares:
                 del self._held[tenant]
 
     def share(self, tenant: str, totals: Mapping[str, int]) -> float:
-        """The largest part of any resource of the cluster that a tenant's pods hold. totals: all that there is."""
+        """Return the largest fraction of any resource that a tenant's pods use.
+
+        totals: the resources of the whole cluster.
+        """
         held: Counter[str] | None = self._held.get(tenant)
         if held is None:
             return 0.0

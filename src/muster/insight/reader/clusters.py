@@ -20,7 +20,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.checks import SECRET_LOCATION
 from muster.api.status import ApiError
-from muster.insight.clusters import ClusterState, cluster_states, clusters_of_queues
+from muster.insight.clusters import ClusterState, clusters_of_queues, find_cluster_states
 from muster.insight.reader.queues import UNSEEN, get_or_none, list_or_none
 from muster.multicluster.kubeconfigs import SECRET_KEY, UntrustedKubeconfigError, trusted
 from muster.runtime.client import Client
@@ -48,7 +48,7 @@ async def all_clusters(client: Client) -> list[ClusterState]:
         config = await connection_to(client, cluster, namespace)
         if isinstance(config, ConnectionConfig):
             servers[cluster.metadata.name] = config.cluster.server
-    return cluster_states(clusters, workloads, servers)
+    return find_cluster_states(clusters, workloads, servers)
 
 
 async def destinations(client: Client, queues: Iterable[ClusterQueue]) -> dict[str, tuple[str, ...]]:

@@ -1,11 +1,14 @@
 """Reads what ran: from the history of a cluster of ours; from any other, of what is still there and of Events."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from muster.api.core import Pod
 from muster.api.status import ApiError
-from muster.insight.runs import PATH, Run, Runs, Wanted
+from muster.insight.history.build import ended_at, lacks_pods, with_past
+from muster.insight.history.runs import PATH, Run, Runs, Wanted
+from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.transport import Request
 
@@ -30,6 +33,35 @@ async def history(client: Client, wanted: Wanted, limit: int, say: Callable[[str
     found = await still_there(client, wanted, say)
     say(NO_HISTORY)
     return (found[:limit], len(found) > limit) if limit else (found, False)
+
+
+async def recalled(
+    client: Client, namespace: str, jobs: Sequence[JobRecord], pods: Mapping[str, Sequence[Pod]]
+) -> list[JobRecord]:
+    """Return the jobs, those that lack pods with what the history says of them. pods: those left, by the job's UID.
+
+    A cluster without a history, or one that hides it from the user, changes nothing. Raises `ApiError`,
+    `TransportError`.
+    """
+    lacking = [job for job in jobs if lacks_pods(job, pods.get(job.metadata.uid, ()))]
+    if not lacking:
+        return list(jobs)
+    names = (lacking[0].metadata.name,) if len(lacking) == 1 else ()
+    since = min(filter(None, map(ended_at, lacking)), default=None)
+    try:
+        runs, _ = await _kept(client, Wanted(namespace=namespace, names=names, since=since), 0)
+    except ApiError as error:
+        if error.code not in (403, 404):
+            raise
+        return list(jobs)
+    found, uids = {run.uid: run for run in runs}, {job.metadata.uid for job in lacking}
+    return [with_past(job, found.get(job.metadata.uid)) if job.metadata.uid in uids else job for job in jobs]
+
+
+async def recalled_job(client: Client, job: JobRecord, pods: Sequence[Pod]) -> JobRecord:
+    """Return one job as `recalled` does."""
+    [found] = await recalled(client, job.metadata.namespace, [job], {job.metadata.uid: pods})
+    return found
 
 
 async def _kept(client: Client, wanted: Wanted, limit: int) -> tuple[list[Run], bool]:

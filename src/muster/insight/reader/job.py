@@ -9,15 +9,33 @@ from muster.api.batch import JOB
 from muster.api.conditions import find as find_condition
 from muster.api.core import NAMESPACE, NODE, POD, Pod
 from muster.api.jobset import JOB_SET
-from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, WORKLOAD, Workload
-from muster.api.kueue.names import ADMISSION_GATED, MISCONFIGURED, QUOTA_RESERVED, WAITING_FOR_PODS_READY
+from muster.api.kueue import (
+    CLUSTER_QUEUE,
+    COHORT,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    STOP_NONE,
+    TOPOLOGY,
+    WORKLOAD,
+    LocalQueue,
+    Workload,
+)
+from muster.api.kueue.names import (
+    ADMISSION_GATED,
+    MISCONFIGURED,
+    QUOTA_RESERVED,
+    WAITING_FOR_PODS_READY,
+)
 from muster.api.kueue.visibility import PendingWorkload
 from muster.api.status import ApiError
-from muster.insight.forecast import Outlook, Snapshot
-from muster.insight.jobstate import job_state, workload_state
-from muster.insight.quotastate import QuotaState, by_owner, quota_state
+from muster.gang.arrays import is_numpy_installed
+from muster.insight.forecasts.forecast import Outlook, Snapshot
+from muster.insight.jobs.replacements import needs_replacements
+from muster.insight.jobs.state import find_job_state, find_workload_state
+from muster.insight.quota.state import QuotaState, find_quota_state, index_by_owner
 from muster.insight.reader.clusters import clusters_of
-from muster.insight.reader.jobs import refused_pods, uncomposed
+from muster.insight.reader.history import recalled_job
+from muster.insight.reader.jobs import plain_pods, pods_of, refused_pods, uncomposed
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.queues import UNSEEN, Visibility, get_or_none
 from muster.insight.reader.records import record_named
@@ -34,6 +52,7 @@ T = TypeVar("T")
 ADMITTED_BY = (CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, NAMESPACE, WORKLOAD)
 
 # Why a workload waits, whatever becomes free.
+_NO_NUMPY = "a forecast in a topology needs numpy: pip install 'muster-batch[server]'"
 _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 
 
@@ -57,7 +76,7 @@ async def find(client: Client, namespace: str, name: str) -> Found:
         raise hidden
     workloads = listed.items if listed is not None else []
     if job is not None:
-        return Found(job, by_owner(workloads).get(job.metadata.uid), unseen)
+        return Found(job, index_by_owner(workloads).get(job.metadata.uid), unseen)
     for workload in workloads:
         if name in (workload.metadata.name, *(owner.name for owner in workload.metadata.owner_references)):
             return Found(None, workload)
@@ -78,36 +97,40 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     """The facts about a job, or another Workload, of that name; None if there is none."""
     found = await find(client, namespace, name)
     job, workload = found.job, found.workload
-    stands = quota_state(workload) if workload is not None else None
+    stands = find_quota_state(workload) if workload is not None else None
     pods: list[Pod] = []
     if job is not None:
-        pods = [pod for pod in (await client.list(POD, namespace, labels=job.pod_labels)).items if job.owns(pod)]
-        state = job_state(job, pods, stands)
+        pods = [pod for pod in (await client.list(POD, namespace, labels=job.pod_selector)).items if job.owns(pod)]
+        job = await recalled_job(client, job, pods)
+        state = find_job_state(job, pods, stands)
         if state.word == "Pending" and not pods:
             refused = await refused_pods(client, namespace)
             said = (refused[one.metadata.uid] for one in job.jobs if one.metadata.uid in refused)
             state = replace(state, reason=next(said, state.reason))
         if state.outside:
-            state = state.kept_out((await uncomposed(client, namespace)).get(job.metadata.uid, ""))
+            state = state.with_refusal((await uncomposed(client, namespace)).get(job.metadata.uid, ""))
     elif workload is not None:
-        state = workload_state(workload, quota_state(workload))
+        pods = pods_of(workload, await plain_pods(client, namespace, [workload]))
+        state = find_workload_state(workload, find_quota_state(workload), pods)
     else:
         return None
     unseen = str(found.unseen) if found.unseen is not None else ""
     facts = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods, unseen=unseen)
     lists = Lists(client)
     if state.stuck:
-        from muster.insight.never import prospects  # it takes a while to load
+        from muster.insight.forecasts.never import judge_job  # it takes a while to load
         from muster.insight.reader.room import survey
 
         subject = job if job is not None else workload
         assert subject is not None, "there is a job or a Workload"
-        facts = replace(facts, verdict=prospects(subject, state, await survey(lists, namespace)))
-    if (job is not None and job.elsewhere is not None) or (stands is not None and stands.cluster):
+        facts = replace(facts, verdict=judge_job(subject, state, await survey(lists, namespace)))
+    if (job is not None and job.remote_counts is not None) or (stands is not None and stands.cluster):
         facts = replace(facts, clusters=await clusters_of(client) or ())
     if workload is None or stands is None:
         return facts
     facts = replace(facts, workload=workload, quota_state=stands, cluster_queue=stands.cluster_queue)
+    if needs_replacements(workload):  # it stands in no queue
+        return facts
     return await _waiting(lists, facts, workload, stands) if stands.waits else facts
 
 
@@ -119,12 +142,24 @@ async def _waiting(lists: Lists, facts: JobReadings, workload: Workload, stands:
         reason = f"there is no LocalQueue {stands.queue} in namespace {namespace}"
         return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
     queue = local.spec.cluster_queue
-    facts = replace(facts, cluster_queue=queue)
+    facts = replace(facts, cluster_queue=queue, stopped=await _find_stopped(lists, local))
     visibility = Visibility(lists.client)
     pending = await visibility.cluster(queue)
     if pending is None:
         pending = await visibility.local(namespace, stands.queue)
     return await _outlook(lists, _placed(facts, workload, pending or []), workload, queue)
+
+
+async def _find_stopped(lists: Lists, local: LocalQueue) -> list[tuple[str, str]]:
+    """Return the kind and name of each stopped queue: this LocalQueue, its ClusterQueue, or both."""
+    cluster_queues = await lists.of(CLUSTER_QUEUE) or ()
+    policies = [(LOCAL_QUEUE.kind, local.metadata.name, local.spec.stop_policy)]
+    policies += [
+        (CLUSTER_QUEUE.kind, one.metadata.name, one.spec.stop_policy)
+        for one in cluster_queues
+        if one.metadata.name == local.spec.cluster_queue
+    ]
+    return [(kind, name) for kind, name, policy in policies if policy != STOP_NONE]
 
 
 def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkload]) -> JobReadings:
@@ -135,7 +170,7 @@ def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkloa
         return facts
     index = places.index(mine)
     position = pending[index].position_in_cluster_queue + 1
-    return replace(facts, quota_state=quota_state(workload, position), ahead=pending[:index], waiting=len(pending))
+    return replace(facts, quota_state=find_quota_state(workload, position), ahead=pending[:index], waiting=len(pending))
 
 
 async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: str) -> JobReadings:
@@ -143,13 +178,15 @@ async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: 
     snapshot = await snapshot_of(lists, added)
     if snapshot is None:
         return replace(facts, estimate=Estimate(None, Certainty.NONE, lists.lacking(*ADMITTED_BY)))
+    if snapshot.topologies and not is_numpy_installed():
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, _NO_NUMPY))
     outlook = Outlook(snapshot, queue, workload.metadata.namespace)
     if not outlook.known:
         return replace(facts, estimate=Estimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
-    needs = outlook.needs(added.workload(workload), queue)
+    needs = outlook.find_needs(added.workload(workload), queue)
     names = {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads}
-    facts = replace(facts, needs=needs, holders=outlook.holders(needs), names=names)
-    facts = replace(facts, strict=outlook.strict(queue), head=_head(facts, snapshot))
+    facts = replace(facts, needs=needs, holders=outlook.find_holders(needs), names=names)
+    facts = replace(facts, strict=outlook.is_strict(queue), head=_head(facts, snapshot))
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in _NOT_BY_QUOTA:
         return replace(facts, estimate=Estimate(None, Certainty.NONE, told.message))
@@ -168,7 +205,7 @@ def _head(facts: JobReadings, snapshot: Snapshot) -> str:
         for one in snapshot.workloads
         if (one.metadata.namespace, one.metadata.name) == (first.namespace, first.name)
     )
-    return next((quota_state(one).reason for one in found), "")
+    return next((find_quota_state(one).reason for one in found), "")
 
 
 async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:

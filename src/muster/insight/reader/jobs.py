@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
@@ -12,15 +12,18 @@ from muster.api.core import EVENT, POD, Pod
 from muster.api.jobset.names import JOBSET_UID
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
-from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, QUEUE_NAME_LABEL
-from muster.insight.history import times
-from muster.insight.jobstate import job_state, workload_state
-from muster.insight.quotastate import QuotaState, by_owner, display_name, owner_uids, quota_state
+from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, IS_GROUP_WORKLOAD, MANAGED_LABEL, QUEUE_NAME_LABEL
+from muster.api.managed.pods import group_name
+from muster.insight.history.build import nodes_of, times
+from muster.insight.history.runs import Run
+from muster.insight.jobs.replacements import needs_replacements
+from muster.insight.jobs.state import find_job_state, find_workload_state
+from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
+from muster.insight.reader.history import recalled
 from muster.insight.reader.lines import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
 from muster.insight.reader.queues import Visibility, list_or_none, workloads_of
 from muster.insight.reader.records import all_records
-from muster.insight.runs import Run
-from muster.insight.text import age
+from muster.insight.text import format_age
 from muster.runtime.client import Client
 from muster.runtime.events.correlator import COMBINED
 
@@ -38,23 +41,30 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
     finally:
         others.cancel()
         await asyncio.gather(others, return_exceptions=True)
+    jobs = await recalled(client, namespace, jobs, pods)
     for text in unseen:
         say(text)
     stands = await _quota_states(client, workloads)
-    mine = by_owner(workloads)
+    mine = index_by_owner(workloads)
     uids = {job.metadata.uid for job in jobs}
     found: list[tuple[Any, Any, Any]] = []  # each job or Workload, its state, and where it stands
     for job in jobs:
         workload = mine.get(job.metadata.uid)
         stand = stands[workload.metadata.uid] if workload is not None else None
-        found.append((job, job_state(job, pods[job.metadata.uid], stand), stand))
+        found.append((job, find_job_state(job, pods[job.metadata.uid], stand), stand))
     if any(state.outside for _, state, _ in found):
         untaken = await uncomposed(client, namespace)
-        found = [(job, state.kept_out(untaken.get(job.metadata.uid, "")), stand) for job, state, stand in found]
-    for workload in workloads:
-        if not owner_uids(workload) & uids:
-            stand = stands[workload.metadata.uid]
-            found.append((workload, workload_state(workload, stand), stand))
+        found = [(job, state.with_refusal(untaken.get(job.metadata.uid, "")), stand) for job, state, stand in found]
+    alone = [workload for workload in workloads if not owner_uids(workload) & uids]
+    unclear = [
+        one
+        for one in alone
+        if needs_replacements(one) or find_workload_state(one, stands[one.metadata.uid]).word == "Starting"
+    ]
+    plain = await plain_pods(client, namespace, unclear, POD_LINES)
+    for workload in alone:
+        stand = stands[workload.metadata.uid]
+        found.append((workload, find_workload_state(workload, stand, pods_of(workload, plain)), stand))
     refused = await refused_pods(client, namespace) if any(state.word == "Pending" for _, state, _ in found) else {}
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
@@ -69,12 +79,12 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
             row = _workload_row(subject, state, stand)
         rows.append((meta.creation_timestamp or now, row))
     rows.sort(key=lambda found: (found[0], found[1]["name"]))
-    return [row | {"age": age(created, now)} for created, row in rows]
+    return [row | {"age": format_age(created, now)} for created, row in rows]
 
 
 async def _quota_states(client: Client, workloads: list[Workload]) -> dict[str, QuotaState]:
     """Where each stands, by its UID, with the positions of those that wait."""
-    found = {one.metadata.uid: quota_state(one) for one in workloads}
+    found = {one.metadata.uid: find_quota_state(one) for one in workloads}
     waiting = [one for one in workloads if found[one.metadata.uid].waits]
     positions = await Visibility(client).positions({(one.metadata.namespace, one.spec.queue_name) for one in waiting})
     for one in waiting:
@@ -94,7 +104,7 @@ async def _doubted(client: Client, namespace: str, found: list[tuple[Any, Any, A
     hopeless = {one.metadata.uid for one, state, _ in found if state.hopeless}
     if not hopeless:
         return found
-    from muster.insight.never import doubted
+    from muster.insight.forecasts.never import with_verdict
     from muster.insight.reader.lists import Lists
     from muster.insight.reader.room import survey
 
@@ -105,7 +115,7 @@ async def _doubted(client: Client, namespace: str, found: list[tuple[Any, Any, A
     room = await survey(Lists(client), namespace)
 
     def judged(uid: str, state: Any) -> Any:
-        return doubted(whole[uid], state, room) if uid in whole else state  # else it has gone meanwhile
+        return with_verdict(whole[uid], state, room) if uid in whole else state  # else it has gone meanwhile
 
     return [(one, judged(one.metadata.uid, state), stand) for one, state, stand in found]
 
@@ -118,6 +128,32 @@ async def pods_by_job(client: Client, namespace: str, kind: Kind[Pod] = POD) -> 
         for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
             found[uid].append(pod)
     return found
+
+
+async def plain_pods(
+    client: Client, namespace: str, workloads: Iterable[Workload], kind: Kind[Pod] = POD
+) -> Sequence[Pod]:
+    """Return the pods that queue by themselves, if any of these Workloads is of such pods. kind: how they are seen."""
+    if not any(map(_is_of_pods, workloads)):
+        return ()
+    return await list_or_none(client, kind, namespace, labels=MANAGED_LABEL) or ()
+
+
+def pods_of(workload: Workload, plain: Iterable[Pod]) -> list[Pod]:
+    """Return the pods that queue by this Workload, alone or as a group."""
+    if not _is_of_pods(workload):
+        return []
+    meta, owners = workload.metadata, owner_uids(workload)
+    is_group = _is_of_group(workload)
+    return [pod for pod in plain if pod.metadata.uid in owners or (is_group and group_name(pod.metadata) == meta.name)]
+
+
+def _is_of_pods(workload: Workload) -> bool:
+    return _is_of_group(workload) or any(map(POD.is_of, workload.metadata.owner_references))
+
+
+def _is_of_group(workload: Workload) -> bool:
+    return workload.metadata.annotations.get(IS_GROUP_WORKLOAD) == "true"
 
 
 async def refused_pods(client: Client, namespace: str) -> dict[str, str]:
@@ -144,7 +180,7 @@ def _job_row(job: Any, pods: list[Any], state: Any, stands: Any, refused: str) -
     row["queue"] = row["queue"] or job.metadata.labels.get(QUEUE_NAME_LABEL, "")
     row["reason"] = refused or state.reason if state.word == "Pending" else state.reason
     trials = {"trials": asdict(state.count)} if state.count is not None else {}
-    return row | trials | {"nodes": sorted({pod.spec.node_name for pod in pods if pod.spec.node_name})}
+    return row | trials | {"nodes": nodes_of(job, pods)}
 
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
@@ -163,7 +199,7 @@ def past_row(run: Run, now: datetime) -> dict[str, Any]:
     pods = {"ready": run.workers if run.state == "Completed" else 0, "wanted": run.workers, "nodes": list(run.nodes)}
     nothing = {"position": None, "clusterQueue": "", "priority": None, "cluster": ""}
     times = {"submitted": run.submitted, "started": run.started, "ended": run.ended, "runSeconds": run.run_seconds}
-    return said | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": age(run.submitted, now)}
+    return said | pods | nothing | times | {"owner": run.owner, "uid": run.uid, "age": format_age(run.submitted, now)}
 
 
 def _row(namespace: str, name: str, state: Any, stands: Any) -> dict[str, Any]:

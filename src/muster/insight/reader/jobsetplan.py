@@ -13,7 +13,7 @@ from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.api.status import ApiError
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
 from muster.controllers.scheduler.carrier import Carrier
-from muster.insight.plan import Subject
+from muster.insight.forecasts.plan import Subject
 from muster.insight.reader.lists import Lists
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate

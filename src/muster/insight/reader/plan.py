@@ -31,15 +31,15 @@ from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.pods.groups import membership_of
 from muster.controllers.integrations.table import gang_sources
 from muster.controllers.scheduler.carrier import Carrier
-from muster.insight.jobstate import Verdict
-from muster.insight.never import Ask, verdict
-from muster.insight.plan import ObjectPlan, Subject, plans
-from muster.insight.quotaplan import QuotaPlan, quota_plan
+from muster.insight.forecasts.never import Ask, judge_ask
+from muster.insight.forecasts.plan import ObjectPlan, Subject, plan_subjects
+from muster.insight.forecasts.quotaplan import QuotaPlan, plan_quota
+from muster.insight.forecasts.rehearsal import ClusterReadings
+from muster.insight.jobs.state import Verdict
 from muster.insight.reader.job import ADMITTED_BY, snapshot_of
 from muster.insight.reader.jobsetplan import of_jobset
 from muster.insight.reader.lists import Lists
 from muster.insight.reader.room import survey
-from muster.insight.rehearsal import ClusterReadings
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
 from muster.jobs.job.terms import Terms
@@ -78,7 +78,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
     readings = await _survey(lists, sources, settings.scheduling, now, carriers)
     quotas = await _quotas(lists, [one for one in subjects if one.queue and not one.problem], now)
     prospects = await _prospects(lists, [one for one in subjects if not one.problem])
-    return plans(subjects, quotas, readings, sources, await lists.of(RESOURCE_FLAVOR) or (), prospects)
+    return plan_subjects(subjects, quotas, readings, sources, await lists.of(RESOURCE_FLAVOR) or (), prospects)
 
 
 async def _of_job(lists: Lists, job: Job) -> Subject:
@@ -197,7 +197,7 @@ async def _prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, Ver
     for one in subjects:
         counts = (min(podset.count, one.least or podset.min_count or podset.count) for podset in one.podsets)
         ask = Ask(tuple(zip(one.podsets, counts, strict=True)), one.together)
-        found[one.meta.uid] = verdict(ask, room, one.meta.namespace, one.queue)
+        found[one.meta.uid] = judge_ask(ask, room, one.meta.namespace, one.queue)
     return found
 
 
@@ -215,7 +215,7 @@ async def _quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> d
     behind = {key_of(queue): queue.spec.cluster_queue for queue in await lists.of(LOCAL_QUEUE) or ()}
     snapshot = replace(snapshot, workloads=[*snapshot.workloads, *planned.values()])
     return {
-        uid: quota_plan(
+        uid: plan_quota(
             snapshot, workload, behind.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}", ""), now
         )
         for uid, workload in planned.items()

@@ -21,6 +21,7 @@ from muster.api.kueue.visibility import (
     PendingWorkload,
     PendingWorkloadsSummary,
 )
+from muster.api.managed.variants import is_variant
 from muster.api.ours.embedded import NODE_KIND_LABEL, SERVER_MARK, SIMULATED
 from muster.api.status import ApiError
 from muster.runtime.client import Client
@@ -70,8 +71,12 @@ async def list_or_say(
 async def workloads_of(
     client: Client, namespace: str, say: Callable[[str], None], kind: Kind[Workload] = WORKLOAD
 ) -> list[Workload]:
-    """The Workloads of a namespace, "" for all; what may not be seen is said. kind: how they are seen."""
-    return await list_or_say(client, kind, namespace, say, "queues") or []
+    """The Workloads of a namespace, "" for all, without variants of others; what may not be seen is said.
+
+    kind: how they are seen.
+    """
+    found = await list_or_say(client, kind, namespace, say, "queues") or []
+    return [one for one in found if not is_variant(one)]
 
 
 async def is_embedded(client: Client) -> bool:

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 
 from muster.api.core import EVENT
 from muster.api.jobset import JOB_SET
-from muster.insight.history import run_of, run_of_workload, told_by_events
-from muster.insight.quotastate import owner_uids
+from muster.insight.history.build import run_of, run_of_workload, told_by_events
+from muster.insight.history.runs import Run, Wanted
+from muster.insight.quota.state import owner_uids
 from muster.insight.reader.jobs import pods_by_job
 from muster.insight.reader.queues import list_or_none, workloads_of
 from muster.insight.reader.records import all_records
 from muster.insight.record import JobRecord
-from muster.insight.runs import Run, Wanted
 from muster.runtime.client import Client
 
 

@@ -1,4 +1,4 @@
-"""What `kubectl get` shows of objects, beside their names: upstream's columns."""
+"""Lists what `kubectl get` shows of objects, beside their names: upstream's columns."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ WIDE: Final = 1  # only in the wide form
 
 
 def columns(kind: Kind[Any]) -> Sequence[Column]:
-    """Those of a version of a kind; none for the age alone."""
+    """Return the columns of a version of a kind; none for the age alone."""
     if kind.version == OLD_VERSION and kind.resource == kueue.CLUSTER_QUEUE.resource:
         return _cluster_queue(".spec.cohort")
     return [dict(column) for column in _COLUMNS.get(kind.resource, ())]

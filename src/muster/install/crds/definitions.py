@@ -1,6 +1,6 @@
-"""From the table of what `muster up` serves to CustomResourceDefinitions."""
+"""Makes CustomResourceDefinitions from the table of what `muster up` serves."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -17,12 +17,12 @@ from muster.install.crds.structure import schema
 
 Document = dict[str, Any]
 
-# Groups that look like Kubernetes' own say who approved their kinds. These are older than that rule.
+# Groups that look like Kubernetes' own must say who approved their kinds. These are older than that rule.
 _APPROVAL = {"api-approved.kubernetes.io": "unapproved, older than the rule"}
 _PROTECTED = (".k8s.io", ".kubernetes.io")
 
 
-# What may be installed by itself, as others bring kinds of their own.
+# The families that may be installed separately, as other programs bring some of the kinds.
 FAMILIES: Final[Mapping[str, Sequence[Resource]]] = {
     "kueue": KUEUE,
     "jobset": (JOB_SETS,),
@@ -33,23 +33,41 @@ FAMILIES: Final[Mapping[str, Sequence[Resource]]] = {
 def definitions(
     conversion: WebhookClientConfig | None = None, families: Collection[str] = tuple(FAMILIES)
 ) -> list[Document]:
-    """The definitions, by name.
+    """Return the definitions, by name.
 
-    conversion: the webhook that converts Kueue's kinds. Without one v1beta1 is not served: what only changes its
-    apiVersion loses the fields that have other names there.
+    conversion: the webhook that converts Kueue's kinds. Without it v1beta1 is not served: an object whose apiVersion
+    alone
+    changes loses the fields that have other names there.
     """
     wanted = [resource for family, found in FAMILIES.items() if family in families for resource in found]
-    return [_definition(list(versions), conversion) for _, versions in groupby(sorted(wanted, key=_name), key=_name)]
+    return [_definition(versions, conversion) for versions in _by_kind(wanted)]
+
+
+def served_definitions() -> list[Document]:
+    """Return the definitions of what a server serves by itself: all versions, which it converts without a webhook."""
+    found = [resource for family in FAMILIES.values() for resource in family]
+    return [_definition(versions, None, converts=True) for versions in _by_kind(found)]
+
+
+def _by_kind(resources: Iterable[Resource]) -> Iterator[Sequence[Resource]]:
+    for _, versions in groupby(sorted(resources, key=_name), key=_name):
+        yield list(versions)
 
 
 def _name(resource: Resource) -> str:
     return resource.kind.resource
 
 
-def _definition(versions: Sequence[Resource], conversion: WebhookClientConfig | None) -> Document:
-    """The definition of a kind from its versions, the stored one first."""
+def _definition(
+    versions: Sequence[Resource], conversion: WebhookClientConfig | None, *, converts: bool = False
+) -> Document:
+    """Return the definition of a kind from its versions, the stored one first.
+
+    converts: the server converts by itself, without a webhook.
+    """
     first = versions[0]
-    kind, converts = first.kind, conversion is not None and len(versions) > 1
+    kind, webhook = first.kind, conversion if len(versions) > 1 else None
+    converts = converts or webhook is not None
     metadata: Document = {"name": kind.resource}
     if kind.group.endswith(_PROTECTED):
         metadata["annotations"] = dict(_APPROVAL)
@@ -61,7 +79,7 @@ def _definition(versions: Sequence[Resource], conversion: WebhookClientConfig | 
             "group": kind.group,
             "names": _names(first),
             "scope": NAMESPACED if kind.namespaced else CLUSTER,
-            "conversion": _conversion(conversion) if converts else {"strategy": NO_CONVERSION},
+            "conversion": _conversion(webhook) if webhook is not None else {"strategy": NO_CONVERSION},
             "versions": [_version(version, served=version is first or converts) for version in versions],
         },
     }
@@ -74,7 +92,7 @@ def _names(resource: Resource) -> Document:
         "plural": resource.kind.plural,
         "singular": resource.singular,
     }
-    return names | _given(shortNames=resource.short_names, categories=resource.categories)
+    return names | _drop_empty(shortNames=resource.short_names, categories=resource.categories)
 
 
 def _version(resource: Resource, *, served: bool) -> Document:
@@ -85,7 +103,7 @@ def _version(resource: Resource, *, served: bool) -> Document:
         result |= {"deprecated": True, "deprecationWarning": resource.deprecation}
     result["schema"] = {"openAPIV3Schema": schema(resource.kind)}
     result["subresources"] = {"status": {}} if has_status else {}
-    return result | _given(
+    return result | _drop_empty(
         additionalPrinterColumns=columns(resource.kind),
         selectableFields=[{"jsonPath": f".{name}"} for name in resource.fields.fields],
     )
@@ -96,6 +114,6 @@ def _conversion(webhook: WebhookClientConfig | None) -> Document:
     return {"strategy": WEBHOOK_CONVERSION, "webhook": called}
 
 
-def _given(**members: Iterable[Any]) -> Document:
-    """Those that are not empty, as lists."""
+def _drop_empty(**members: Iterable[Any]) -> Document:
+    """Return the members that are not empty, as lists."""
     return {name: found for name, value in members.items() if (found := list(value))}

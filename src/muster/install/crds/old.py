@@ -1,6 +1,6 @@
-"""Kueue's v1beta1: what its schemas do not ask for yet, which v1beta2's do.
+"""Lists what the schemas of Kueue's v1beta1 do not require yet, but those of v1beta2 do.
 
-The types of v1beta1 have the limits of both versions. A definition has those of its own alone.
+The types of v1beta1 have the limits of both versions. A definition has only those of its own version.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""The schema of a kind as its CustomResourceDefinition has it.
+"""Makes the schema of a kind for its CustomResourceDefinition.
 
 It is the structural one of `muster.api.schema`, with the validation rules at their places, and with what upstream's
 generators make of pods: fewer metadata, more defaults.
@@ -16,7 +16,7 @@ from muster.api.schema import Schema, structural
 from muster.install.crds.old import KEYWORDS_OF_THE_NEW
 from muster.install.crds.rules import Rules, rules_of
 
-# Metadata within objects.
+# The metadata of embedded objects.
 _STRINGS: Schema = {"type": "object", "additionalProperties": {"type": "string"}}
 _METADATA_WITHIN: Schema = {
     "type": "object",
@@ -29,7 +29,7 @@ _METADATA_WITHIN: Schema = {
     },
 }
 
-# In templates of pods, by the last two names of the path.
+# Defaults in pod templates, by the last two names of the path.
 _DEFAULTS_WITHIN: dict[str, Any] = {
     **dict.fromkeys(
         ("configMap.name", "configMapKeyRef.name", "configMapRef.name", "grpc.service", "imagePullSecrets[].name",
@@ -51,19 +51,19 @@ _ATOMIC_WITHIN = frozenset({
     "envFrom[].configMapRef", "envFrom[].secretRef", "sources[].configMap", "sources[].secret", "volumes[].configMap",
 })  # fmt: skip
 
-# `muster up` names the rules of a failure policy before it looks at their form; elsewhere a webhook may.
+# `muster up` names the rules of a failure policy before it checks their form; elsewhere a webhook may.
 _REQUIRED: dict[tuple[str, str], list[str]] = {
     (JOB_SET.resource, ".spec.failurePolicy.rules[]"): ["action", "name"],
 }
 
-# Their definitions are so old that fields that they do not name are kept.
+# The definitions of these kinds are so old that they keep unknown fields.
 _KEEP_UNKNOWN: Final = (kubebatch.POD_GROUP, sigs.POD_GROUP)
-# What strategic merge patches go by, which custom resources do not have.
+# The keywords of strategic merge patches, which custom resources do not have.
 _PATCHES: Final = "x-kubernetes-patch-"
 
 
 def schema(kind: Kind[Any]) -> Schema:
-    """The schema of a version of a kind; nothing in it is shared."""
+    """Return the schema of a version of a kind; nothing in it is shared."""
     return _Structure(kind).of(structural(kind))
 
 
@@ -75,7 +75,7 @@ class _Structure:
         self._keep_unknown = kind in _KEEP_UNKNOWN
 
     def of(self, schema: Schema, path: str = "") -> Schema:
-        """A value of the object, at this path (`.spec.podSets[].count`)."""
+        """Return the schema of a value of the object, at this path (`.spec.podSets[].count`)."""
         if path.endswith(".metadata"):
             return {"type": "object"} if path == ".metadata" else copy.deepcopy(_METADATA_WITHIN)
         dropped = self._dropped.get(path, ())

@@ -1,1 +1,1 @@
-"""The Job algorithm: from a Job and its pods to what must be created, deleted and written. Pure."""
+"""The Job algorithm: decides from a Job and its pods what to create, delete and write. Pure."""

@@ -1,9 +1,12 @@
-"""Counting pods that have ended, once each, whatever crashes.
+"""Counts the pods that have ended, once each, whatever crashes.
 
-A pod is created with a finalizer, so it cannot vanish uncounted. It is counted in three steps: its UID goes into
-`uncountedTerminatedPods` (a succeeded pod of an Indexed Job goes straight into `completedIndexes`) and that status is
-stored; its finalizer is removed; a later status drops the UID and raises the counter. At any moment the truth is
-counter + UIDs + pods that still have the finalizer and are in neither.
+A pod is created with a finalizer, so it cannot vanish uncounted. It is counted in three steps:
+1. Its UID is added to `uncountedTerminatedPods` and that status is stored. A succeeded pod of an Indexed Job is added
+   to `completedIndexes` instead.
+2. Its finalizer is removed.
+3. A later status drops the UID and raises the counter.
+
+At any moment the true count is counter + UIDs + pods that still have the finalizer and are in neither.
 """
 
 from collections.abc import Mapping
@@ -15,23 +18,24 @@ from msgspec import Struct, field
 from muster.api.batch import JobStatus, UncountedTerminatedPods
 from muster.api.core import Pod
 from muster.api.values.indexes import Indexes
+from muster.jobs.interruption import SUSPENDED, interruption_of
 from muster.jobs.job.backoff import finish_time
 from muster.jobs.job.census import Census, Member, failures_of_index
 from muster.jobs.job.pod_failure_policy import FAIL_INDEX, judge
 from muster.jobs.job.terms import Terms
 
-# Pods counted by one decision: keeps the status small and one Job's pass short (upstream's number).
+# The most pods that one decision counts (upstream's number), which keeps the status small and one pass short.
 MAX_UNCOUNTED = 500
 
 
 class Tally(Struct, frozen=True):
-    """What the counters come to with every pod that has ended.
+    """The counts with every pod that has ended.
 
     succeeded: for an Indexed Job the number of `completed`.
-    failed: without those that the podFailurePolicy ignores.
+    failed: failures without those that the podFailurePolicy ignores.
     completed: indexes in range that have succeeded; empty for a NonIndexed Job.
     failed_indexes: indexes in range that have failed for good; None without a back-off limit per index.
-    new_succeeded, new_failed: pods that the stored status does not know of yet (the failed with the ignored).
+    new_succeeded, new_failed: ended pods that the stored status does not count yet (including ignored failures).
     awaiting: by index, the failed pod that stays until its replacement has taken over its count of failures.
     """
 
@@ -45,21 +49,24 @@ class Tally(Struct, frozen=True):
 
 
 class Entry(Struct, frozen=True):
-    """What one decision adds to the books.
+    """The changes that one decision makes to the accounts.
 
-    release: pods to let go of once the status is stored.
-    more: there are more of them than one decision takes.
-    judged: the podFailurePolicy's actions on the pods that were looked at.
+    release: pods whose finalizer is removed once the status is stored.
+    more: there are more such pods than one decision handles.
+    judged: the podFailurePolicy's actions on the pods of this decision.
+    interrupted: pods that the platform ended, which do not count as failures. Pods that a suspension ended are left
+    out, as the suspension is recorded as one interruption.
     """
 
     status: JobStatus
     release: tuple[Pod, ...]
     more: bool
     judged: tuple[str, ...]
+    interrupted: tuple[Pod, ...] = ()
 
 
 def settled(status: JobStatus, census: Census) -> JobStatus:
-    """The status with the UIDs of pods that lost their finalizer turned into counts."""
+    """Return the status with the UIDs of pods that lost their finalizer turned into counts."""
     uncounted = status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {member.uid for member in census.tracked}
     succeeded = tuple(uid for uid in uncounted.succeeded if uid in tracked)
@@ -73,16 +80,16 @@ def settled(status: JobStatus, census: Census) -> JobStatus:
 
 
 def tally(status: JobStatus, terms: Terms, census: Census) -> Tally:
-    """Count what has ended. `status` is settled."""
-    uncounted = _uncounted(status)
-    known = {*uncounted.succeeded, *uncounted.failed}
+    """Count the pods that have ended. `status` must be settled."""
+    uncounted = _read_uncounted(status)
+    counted_uids = {*uncounted.succeeded, *uncounted.failed}
     ours = [member for member in census.tracked if terms.has_index(member.index)]
-    new = [member for member in ours if member.uid not in known]
+    new = [member for member in ours if member.uid not in counted_uids]
     succeeded = tuple(member.pod for member in new if member.succeeded)
     failed = tuple(member.pod for member in new if member.counts_failed(terms.replace_only_failed))
     counted = sum(judge(terms.pod_failure_policy, pod).counts for pod in failed)
-    completed = _completed(status, terms, ours)
-    failed_indexes = _failed_indexes(status, terms, ours, completed)
+    completed = _collect_completed(status, terms, ours)
+    failed_indexes = _collect_failed_indexes(status, terms, ours, completed)
     return Tally(
         succeeded=len(completed) if terms.indexed else status.succeeded + len(uncounted.succeeded) + len(succeeded),
         failed=status.failed + len(uncounted.failed) + counted,
@@ -90,24 +97,25 @@ def tally(status: JobStatus, terms: Terms, census: Census) -> Tally:
         failed_indexes=failed_indexes,
         new_succeeded=succeeded,
         new_failed=failed,
-        awaiting=_awaiting(terms, census, ours, completed, failed_indexes) if failed_indexes is not None else {},
+        awaiting=_find_awaiting(terms, census, ours, completed, failed_indexes) if failed_indexes is not None else {},
     )
 
 
-def _uncounted(status: JobStatus) -> UncountedTerminatedPods:
+def _read_uncounted(status: JobStatus) -> UncountedTerminatedPods:
     return status.uncounted_terminated_pods or UncountedTerminatedPods()
 
 
-def _completed(status: JobStatus, terms: Terms, ours: list[Member]) -> Indexes:
+def _collect_completed(status: JobStatus, terms: Terms, ours: list[Member]) -> Indexes:
     if not terms.indexed:
         return Indexes()
-    # Level-triggered: an index that left the range and came back between two looks is still done.
+    # Level-triggered: an index that left the range and came back between two decisions is still completed.
     stored = Indexes.parse(status.completed_indexes, terms.completions or 0)
-    failed = frozenset(_uncounted(status).failed)  # a pod that was taken for failed stays so, whatever it says now
+    # A pod that was counted as failed stays failed, whatever its phase is now.
+    failed = frozenset(_read_uncounted(status).failed)
     return stored | Indexes.of(member.index for member in ours if member.succeeded and member.uid not in failed)
 
 
-def _failed_indexes(status: JobStatus, terms: Terms, ours: list[Member], completed: Indexes) -> Indexes | None:
+def _collect_failed_indexes(status: JobStatus, terms: Terms, ours: list[Member], completed: Indexes) -> Indexes | None:
     if terms.backoff_limit_per_index is None:
         return None
     stored = Indexes.parse(status.failed_indexes or "", terms.completions or 0)
@@ -125,10 +133,10 @@ def _fails_index(terms: Terms, member: Member) -> bool:
     return judgement.counts and failures_of_index(member.pod)[0] >= (terms.backoff_limit_per_index or 0)
 
 
-def _awaiting(
+def _find_awaiting(
     terms: Terms, census: Census, ours: list[Member], completed: Indexes, failed_indexes: Indexes
 ) -> dict[int, Member]:
-    """Of each index that will be tried again, the failed pod with the highest count, the last of them."""
+    """Return for each index to be retried the failed pod with the highest count, and among equals the last one."""
     active = {member.index for member in census.active}
     awaiting: dict[int, Member] = {}
     for member in ours:
@@ -153,6 +161,7 @@ class _Books(Struct):
     failed: list[str]
     release: list[Pod] = field(default_factory=list)
     judged: list[str] = field(default_factory=list)
+    interrupted: list[Pod] = field(default_factory=list)
 
     @property
     def full(self) -> bool:
@@ -169,24 +178,26 @@ def record(
     let_all_go: bool,
     count_all_failed: bool,
 ) -> Entry:
-    """Put the pods that have ended into the status, and say which of them may go.
+    """Record ended pods in the status, and choose the pods whose finalizer may go.
 
-    untracked: UIDs of pods that lose their finalizer otherwise (surplus ones, which never count).
-    let_all_go: the Job ends or is deleted: no pod is held back for any reason.
-    count_all_failed: the Job fails: pods that have not ended count as failed.
+    untracked: UIDs of pods that lose their finalizer elsewhere (surplus ones, which never count).
+    let_all_go: the Job ends or is being deleted, so that no pod keeps its finalizer for any reason.
+    count_all_failed: the Job fails, so that pods that have not ended count as failed.
     """
-    uncounted = _uncounted(status)
+    uncounted = _read_uncounted(status)
     books = _Books(list(uncounted.succeeded), list(uncounted.failed))
-    known = {*books.succeeded, *books.failed}
-    kept = {member.uid for member in count.awaiting.values()}
-    # Those that the status holds already come first: they only wait to be let go.
-    for member in sorted(census.tracked, key=lambda member: member.uid not in known):
+    counted_uids = {*books.succeeded, *books.failed}
+    awaiting_uids = {member.uid for member in count.awaiting.values()}
+    # Pods that the status counts already come first, as only their finalizers are left to remove.
+    for member in sorted(census.tracked, key=lambda member: member.uid not in counted_uids):
         failed = member.counts_failed(terms.replace_only_failed)
-        if member.uid in untracked or not (let_all_go or member.succeeded or (failed and member.uid not in kept)):
+        if member.uid in untracked or not (
+            let_all_go or member.succeeded or (failed and member.uid not in awaiting_uids)
+        ):
             continue
         books.release.append(member.pod)
-        if member.uid not in known and terms.has_index(member.index):
-            _enter(books, terms, member, failed=failed or count_all_failed)
+        if member.uid not in counted_uids and terms.has_index(member.index):
+            _enter_pod(books, terms, member, failed=failed or count_all_failed)
         if books.full:
             break
     status = msgspec.structs.replace(
@@ -196,10 +207,10 @@ def record(
     )
     if terms.indexed:
         status = msgspec.structs.replace(status, completed_indexes=str(count.completed), succeeded=len(count.completed))
-    return Entry(status, tuple(books.release), books.full, tuple(books.judged))
+    return Entry(status, tuple(books.release), books.full, tuple(books.judged), tuple(books.interrupted))
 
 
-def _enter(books: _Books, terms: Terms, member: Member, *, failed: bool) -> None:
+def _enter_pod(books: _Books, terms: Terms, member: Member, *, failed: bool) -> None:
     if member.succeeded:
         if not terms.indexed:
             books.succeeded.append(member.uid)
@@ -207,5 +218,8 @@ def _enter(books: _Books, terms: Terms, member: Member, *, failed: bool) -> None
         judgement = judge(terms.pod_failure_policy, member.pod)
         if judgement.action:
             books.judged.append(judgement.action)
+        interruption = interruption_of(member.pod)
+        if judgement.excused and interruption is not None and interruption.reason != SUSPENDED:
+            books.interrupted.append(member.pod)
         if judgement.counts:
             books.failed.append(member.uid)

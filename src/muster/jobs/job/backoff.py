@@ -1,8 +1,10 @@
-"""When a failed pod may be replaced: 10 s after the first failure, twice as long after each further one, up to 10 min.
+"""Decides when a failed pod may be replaced.
 
-Without a limit per index the failures of the whole Job since its last success count (`Backoff`, remembered between
-decisions and read anew from the pods that are still there after a restart). With one, each index counts its own: the
-count travels in annotations from a failed pod to its replacement, so it survives anything but deleting the pod.
+10 s after the first failure, doubling with each further one, up to 10 min.
+
+Without a limit per index the failures of the whole Job since its last success count (`Backoff`, kept in memory between
+decisions and rebuilt from the remaining pods after a restart). With a limit, each index counts its own failures. That
+count travels in annotations from a failed pod to its replacement, so only deleting the pod loses it.
 """
 
 from collections.abc import Iterable
@@ -23,15 +25,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Backoff(Struct, frozen=True):
     """The failures of a Job since its last success.
 
-    failures: how many.
-    last_failure: when the last of them was; None if there is none.
+    failures: how many there are. last_failure: the time of the last one; None if there is none.
     """
 
     failures: int = 0
     last_failure: datetime | None = None
 
     def after(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> "Backoff":
-        """The record after some more pods ended. A success forgets all failures that were not after it."""
+        """Return the record after some more pods ended. A success clears all failures that did not come after it."""
         successes = [finish_time(pod) for pod in succeeded]
         failures = [finish_time(pod) for pod in failed]
         if not successes:
@@ -42,12 +43,12 @@ class Backoff(Struct, frozen=True):
         return Backoff(len(later), max(later, default=None))
 
     def until(self) -> datetime | None:
-        """From when on pods may be created; None for at once."""
+        """Return the time from which pods may be created; None for at once."""
         return None if self.last_failure is None else self.last_failure + delay(self.failures)
 
 
 def delay(failures: int) -> timedelta:
-    """How long to wait after the last of so many failures."""
+    """Return how long to wait after the last of so many failures."""
     if failures <= 0:
         return timedelta(0)
     doublings = min(failures - 1, 6)  # 10 s * 2^6 is past the longest delay
@@ -55,25 +56,25 @@ def delay(failures: int) -> timedelta:
 
 
 def index_until(last_failed: Pod) -> datetime:
-    """From when on the index of a failed pod may have a new one."""
+    """Return the time from which the index of a failed pod may have a new pod."""
     return finish_time(last_failed) + delay(sum(failures_of_index(last_failed)) + 1)
 
 
 def finish_time(pod: Pod) -> datetime:
-    """When a pod ended, by the best evidence there is.
+    """Return when a pod ended, by the best evidence available.
 
-    The end of its last container; when it stopped being ready; when its deletion was asked for; its creation.
+    In this order: the end of its last container, the end of its readiness, its deletion request, its creation.
     """
     return (
-        _containers_finished(pod)
-        or _not_ready_since(pod)
-        or _deletion_asked(pod)
+        _find_containers_end(pod)
+        or _find_readiness_end(pod)
+        or _find_deletion_request(pod)
         or pod.metadata.creation_timestamp
         or _EPOCH
     )
 
 
-def _containers_finished(pod: Pod) -> datetime | None:
+def _find_containers_end(pod: Pod) -> datetime | None:
     latest: datetime | None = None
     for status in pod.status.container_statuses:
         terminated = status.state.terminated
@@ -83,11 +84,11 @@ def _containers_finished(pod: Pod) -> datetime | None:
     return latest
 
 
-def _not_ready_since(pod: Pod) -> datetime | None:
+def _find_readiness_end(pod: Pod) -> datetime | None:
     ready = find_condition(pod, "Ready")
     return ready.last_transition_time if ready and ready.status == "False" else None
 
 
-def _deletion_asked(pod: Pod) -> datetime | None:
+def _find_deletion_request(pod: Pod) -> datetime | None:
     moment = pod.metadata.deletion_timestamp
     return moment and moment - timedelta(seconds=pod.metadata.deletion_grace_period_seconds or 0)

@@ -1,16 +1,26 @@
-"""The conditions of a Job: reading them, and changing one without disturbing the others.
+"""Reads the conditions of a Job, and changes one without affecting the others.
 
 A Job ends in two steps. The interim condition (SuccessCriteriaMet or FailureTarget) is written when the end is
-decided; the terminal one (Complete or Failed) copies its reason and message once no pod is left to count. All four
-are for ever: kube-apiserver refuses to take one back.
+decided. The terminal condition (Complete or Failed) copies its reason and message once no pod is left to count. All
+four conditions are final: kube-apiserver refuses to remove one.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
 from muster.api.batch import Job, JobCondition
 from muster.api.conditions import find_true
+from muster.api.core import Pod
+from muster.api.meta import ObjectMeta
+from muster.jobs.interruption import (
+    INTERRUPTED,
+    INTERRUPTIONS,
+    add_interruptions,
+    describe_suspension,
+    interruption_of,
+)
 
 SUSPENDED = "Suspended"
 SUCCESS_CRITERIA_MET = "SuccessCriteriaMet"
@@ -18,11 +28,14 @@ FAILURE_TARGET = "FailureTarget"
 COMPLETE = "Complete"
 FAILED = "Failed"
 
+# The reason of a Job's end by its podFailurePolicy.
+POD_FAILURE_POLICY = "PodFailurePolicy"
+
 Conditions = tuple[JobCondition, ...]
 
 
 class Verdict(Struct, frozen=True):
-    """How the Job ends, and why."""
+    """The decision how the Job ends, and why."""
 
     success: bool
     reason: str
@@ -35,7 +48,7 @@ class Verdict(Struct, frozen=True):
 
     @property
     def terminal(self) -> str:
-        """The condition that is the end."""
+        """The condition that marks the end."""
         return COMPLETE if self.success else FAILED
 
 
@@ -48,28 +61,33 @@ FAILED_INDEXES = Verdict(False, "FailedIndexes", "Job has failed indexes")
 
 
 def backoff_limit_verdict(evidence: str) -> Verdict:
-    """Too many pods failed. evidence: what befell the last of them, where the pod itself will not be there to tell."""
+    """Return that too many pods failed. evidence: what happened to the last one, if that pod will be deleted."""
     message = "Job has reached the specified backoff limit"
     return Verdict(False, "BackoffLimitExceeded", f"{message}: {evidence}" if evidence else message)
 
 
 def pod_failure_verdict(message: str) -> Verdict:
-    """A pod matched a FailJob rule."""
-    return Verdict(False, "PodFailurePolicy", message)
+    """Return that a pod matched a FailJob rule."""
+    return Verdict(False, POD_FAILURE_POLICY, message)
+
+
+def interrupted_verdict(message: str) -> Verdict:
+    """Return that the platform ended a pod, so that the Job's JobSet restarts all pods."""
+    return Verdict(False, INTERRUPTED, message)
 
 
 def success_policy_verdict(message: str) -> Verdict:
-    """The indexes that succeeded satisfy a rule of the success policy."""
+    """Return that the succeeded indexes satisfy a rule of the success policy."""
     return Verdict(True, "SuccessPolicy", message)
 
 
 def finish(job: Job) -> JobCondition | None:
-    """The terminal condition of a Job that has ended."""
+    """Return the terminal condition of a Job; None if the Job has not ended."""
     return find_true(job.status.conditions, COMPLETE) or find_true(job.status.conditions, FAILED)
 
 
 def announced(job: Job) -> Verdict | None:
-    """The end that an interim condition has announced. Success comes first: it may not be revised."""
+    """Return the end that an interim condition has announced. Success comes first, because it is final."""
     for type, success in ((SUCCESS_CRITERIA_MET, True), (FAILURE_TARGET, False)):
         if (condition := find_true(job.status.conditions, type)) is not None:
             return Verdict(success, condition.reason, condition.message)
@@ -79,9 +97,9 @@ def announced(job: Job) -> Verdict | None:
 def ensure(
     conditions: Conditions, type: str, status: str, reason: str, message: str, now: datetime
 ) -> tuple[Conditions, bool]:
-    """The conditions with one of them as given, and whether that changes anything.
+    """Return the conditions with this one set, and whether that changes anything.
 
-    A condition that is not there is never added as False. `lastTransitionTime` stays unless the status flips.
+    A missing condition is never added as False. `lastTransitionTime` stays unless the status flips.
     """
     for at, old in enumerate(conditions):
         if old.type == type:
@@ -90,15 +108,31 @@ def ensure(
             since = old.last_transition_time if old.status == status else now
             return (
                 *conditions[:at],
-                _condition(type, status, reason, message, now, since),
+                _make_condition(type, status, reason, message, now, since),
                 *conditions[at + 1 :],
             ), True
     if status == "False":
         return conditions, False
-    return (*conditions, _condition(type, status, reason, message, now, now)), True
+    return (*conditions, _make_condition(type, status, reason, message, now, now)), True
 
 
-def _condition(
+def with_interruptions(before: Conditions, pods: Sequence[Pod], now: datetime) -> Conditions:
+    """Return the conditions with the count of interruptions raised by some pods."""
+    if not pods:
+        return before
+    last = interruption_of(pods[-1])
+    detail = f"Pod {pods[-1].metadata.name} {last.message}" if last is not None else ""
+    message = add_interruptions(before, len(pods), detail)
+    return ensure(before, INTERRUPTIONS, "True", INTERRUPTED, message, now)[0]
+
+
+def with_suspension(before: Conditions, job: ObjectMeta, now: datetime) -> Conditions:
+    """Return the conditions with the count of interruptions raised by a suspension. job: the metadata of the Job."""
+    message = add_interruptions(before, 1, describe_suspension(job), by_suspension=True)
+    return ensure(before, INTERRUPTIONS, "True", INTERRUPTED, message, now)[0]
+
+
+def _make_condition(
     type: str, status: str, reason: str, message: str, probed: datetime, since: datetime | None
 ) -> JobCondition:
     return JobCondition(

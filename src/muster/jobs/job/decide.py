@@ -1,10 +1,10 @@
-"""The Job algorithm: from a Job and its pods to what must be created, deleted and written.
+"""The Job algorithm: decides from a Job and its pods what to create, delete and write.
 
-`decide` is a pure function of what was observed. The shell performs the plan's work on pods; if some of it fails, it
-asks again with the `Outcome`, and the same observation gives the status and the finalizers for what did come true.
-The observation must include the effects of the shell's own earlier writes, or work would be done twice.
+`decide` is a pure function of the observed state. The shell carries out the plan's work on pods. If some of that work
+fails, the shell calls `decide` again with the `Outcome`, and the same observation gives the status and finalizers for
+the work that succeeded. The observation must include the shell's own earlier writes, or work would be done twice.
 
-The rules, and the order in which they are tried, are those of the built-in controller of Kubernetes 1.36.
+The rules and their order are those of the built-in controller of Kubernetes 1.36.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from muster.api.pods import restart_count
 from muster.jobs.job import conditions, success_policy
 from muster.jobs.job.accounting import Tally, record, settled, tally
 from muster.jobs.job.backoff import Backoff
-from muster.jobs.job.census import Census, Member, ready_count
+from muster.jobs.job.census import Census, Member, has_run, ready_count
 from muster.jobs.job.conditions import Verdict
-from muster.jobs.job.evidence import last_words
+from muster.jobs.job.evidence import describe_interruption, last_words
 from muster.jobs.job.plan import Deletion, JobPlan, Outcome
 from muster.jobs.job.pod_failure_policy import fails_job, judge
 from muster.jobs.job.sizing import Resize, resize
@@ -38,22 +38,25 @@ def decide(
     now: datetime,
     backoff: Backoff | None = None,
     outcome: Outcome | None = None,
+    closing: bool = False,
 ) -> JobPlan:
-    """What to do about the Job now.
+    """Return what to do about the Job now.
 
-    backoff: the last plan's; None if there was none, then the pods that are still there tell.
-    outcome: what came true of this decision's work on pods; None before it was tried: all of it will.
+    backoff: the last plan's; None after a restart, when it is rebuilt from the remaining pods.
+    outcome: which of this decision's work on pods succeeded; None before the work was tried, which assumes all
+    succeeds.
+    closing: whether the Job's namespace is being deleted, so that no pod can be created any more.
     """
     if conditions.finish(job) is not None:
         return JobPlan(job.status, backoff=backoff)
     if completion_mode(job) not in (INDEXED, NON_INDEXED):
         note = Note("Warning", "UnknownCompletionMode", "Skipped Job sync because completion mode is unknown")
         return JobPlan(job.status, notes=(note,), backoff=backoff)
-    return _Decision.of(job, pods, now, backoff).plan(outcome)
+    return _Decision.of(job, pods, now, backoff, closing=closing).plan(outcome)
 
 
 class _Decision(Struct, frozen=True):
-    """What is known once everything has been counted, before anything is done."""
+    """The counted state of a Job, before anything is decided about its pods."""
 
     job: Job
     terms: Terms
@@ -67,36 +70,39 @@ class _Decision(Struct, frozen=True):
     wake_at: datetime | None
 
     @classmethod
-    def of(cls, job: Job, pods: Sequence[Pod], now: datetime, backoff: Backoff | None) -> "_Decision":
+    def of(cls, job: Job, pods: Sequence[Pod], now: datetime, backoff: Backoff | None, *, closing: bool) -> "_Decision":
         terms, census = Terms.of(job), Census.of(pods)
         moment = now.replace(microsecond=0)
-        status = _started(settled(job.status, census), terms, moment)
+        status = _set_start(settled(job.status, census), terms, moment)
         count = tally(status, terms, census)
-        new_backoff = _backoff(backoff, pods, terms, count)
-        verdict = conditions.announced(job) or _reached(status, terms, census, count, pods, now)
+        if closing:  # no replacement comes, and the namespace deletes the Job only after all its pods
+            count = replace(count, awaiting={})
+        new_backoff = _update_backoff(backoff, pods, terms, count)
+        verdict = conditions.announced(job) or _find_verdict(status, terms, census, count, pods, now)
         wake_at = None
         if verdict is not None:
             change = Resize(delete=census.active)
-        elif job.metadata.deletion_timestamp is not None:
+        elif closing or job.metadata.deletion_timestamp is not None:
             change = Resize()
         else:
             change = resize(terms, census, count, new_backoff, now)
-            wake_at = _earliest(change.wake_at, _deadline(status, terms))
+            wake_at = _find_earliest(change.wake_at, _compute_deadline(status, terms))
             if change.create and is_true(job.status.conditions, conditions.SUSPENDED):
-                # It says that it is resumed before it has pods: who suspends it after that waits until they are gone.
+                # The condition says resumed before pods exist, so that a later suspension waits for them to go.
                 change = replace(change, create=(), more=True)
         return cls(job, terms, census, status, count, new_backoff, verdict, change, moment, wake_at)
 
     def plan(self, outcome: Outcome | None) -> JobPlan:
-        # The pods of a failing Job are counted first and let go afterwards; surplus pods never count.
+        # The pods of a failing Job are counted before their finalizers go; surplus pods never count.
         untrack = self.verdict is None or self.verdict.success
-        delete = tuple(Deletion(member.pod, untrack) for member in self.resize.delete)
-        done = outcome or Outcome(len(self.resize.create))
-        gone = [member for member in self.resize.delete if member.uid not in done.undeleted]
-        active = len(self.census.active) - len(gone) + done.created
+        delete = tuple(self._plan_deletion(member, untrack=untrack) for member in self.resize.delete)
+        done_work = outcome or Outcome(len(self.resize.create))
+        deleted = [member for member in self.resize.delete if member.uid not in done_work.undeleted]
+        untracked = {one.pod.metadata.uid for one in delete if one.untrack} - done_work.undeleted
+        active = len(self.census.active) - len(deleted) + done_work.created
         verdict = self.verdict
         if verdict is not None and not verdict.success and active > 0:
-            verdict = None  # not before every pod is asked to end; the next decision finds the same reason
+            verdict = None  # the verdict waits until every pod is deleted; the next decision finds the same reason
         if verdict is None and self.verdict is None and self._is_complete(active):
             verdict = conditions.COMPLETIONS_REACHED
         entry = record(
@@ -104,20 +110,21 @@ class _Decision(Struct, frozen=True):
             self.terms,
             self.census,
             self.tally,
-            untracked={member.uid for member in gone} if untrack else set(),
+            untracked=untracked,
             let_all_go=verdict is not None or self._deleting,
             count_all_failed=verdict is not None and not verdict.success,
         )
         status = msgspec.structs.replace(
             entry.status,
             active=active,
-            ready=ready_count(self.census.active) - ready_count(gone),
-            terminating=len(self.census.terminating) + len(gone),
+            ready=ready_count(self.census.active) - ready_count(deleted),
+            terminating=len(self.census.terminating) + len(deleted),
+            conditions=conditions.with_interruptions(entry.status.conditions, entry.interrupted, self.now),
         )
         if verdict is not None:
-            status, notes = self._ended(status, verdict, last=not entry.release)
+            status, notes = self._write_end(status, verdict, last=not entry.release)
         elif self.verdict is None and not self._deleting:
-            status, notes = self._suspended_or_not(status)
+            status, notes = self._write_suspension(status)
         else:
             notes = ()
         return JobPlan(
@@ -125,7 +132,7 @@ class _Decision(Struct, frozen=True):
             self.resize.create,
             delete,
             entry.release,
-            self._to_track(),
+            self._find_untracked(),
             notes,
             self.wake_at if verdict is None else None,
             self.backoff,
@@ -133,10 +140,21 @@ class _Decision(Struct, frozen=True):
             entry.judged,
         )
 
-    def _to_track(self) -> tuple[Pod, ...]:
-        """Pods of which we were killed between taking the finalizer and deleting them, and that may stay after all.
+    def _plan_deletion(self, member: Member, *, untrack: bool) -> Deletion:
+        """Return how to delete a pod.
 
-        Left as they are, they would run and never count.
+        A trial that ran when its Job is suspended stays until the next pod has taken over its counts.
+        """
+        keeps_counts = untrack and self.terms.suspended and self.terms.backoff_limit_per_index is not None
+        suspended = keeps_counts and self.verdict is None and has_run(member)
+        return Deletion(member.pod, untrack and not suspended, suspended)
+
+    def _find_untracked(self) -> tuple[Pod, ...]:
+        """Return untracked pods that may stay after all.
+
+        The controller died between taking the finalizer and deleting them.
+
+        Left as they are, such pods would run and never count.
         """
         if self.verdict is not None or self._deleting:
             return ()
@@ -154,23 +172,27 @@ class _Decision(Struct, frozen=True):
             return self.tally.succeeded > 0
         return self.tally.succeeded >= self.terms.completions
 
-    def _ended(self, status: JobStatus, verdict: Verdict, *, last: bool) -> tuple[JobStatus, tuple[Note, ...]]:
-        """The announcement, and the end itself once nothing is left to count or to wait for."""
+    def _write_end(self, status: JobStatus, verdict: Verdict, *, last: bool) -> tuple[JobStatus, tuple[Note, ...]]:
+        """Return the status with the interim condition, and with the terminal one once nothing is left to wait for."""
         uncounted = status.uncounted_terminated_pods
-        found = status.conditions
-        if not is_true(found, verdict.interim):
-            found = self._ensure(found, verdict.interim, "True", verdict.reason, verdict.message)[0]
+        new_conditions = status.conditions
+        if not is_true(new_conditions, verdict.interim):
+            new_conditions = self._ensure_condition(
+                new_conditions, verdict.interim, "True", verdict.reason, verdict.message
+            )[0]
         left = status.active or status.terminating or (uncounted and (uncounted.succeeded or uncounted.failed))
         if left or not last:
-            return msgspec.structs.replace(status, conditions=found), ()
-        found = self._ensure(found, verdict.terminal, "True", verdict.reason, verdict.message)[0]
-        # A suspended Job of no completions ends without ever having started; a clock may have been set back.
+            return msgspec.structs.replace(status, conditions=new_conditions), ()
+        new_conditions = self._ensure_condition(
+            new_conditions, verdict.terminal, "True", verdict.reason, verdict.message
+        )[0]
+        # A suspended Job with 0 completions ends without a start; a clock may have been set back.
         start = status.start_time or self.now
         end = max(start, self.now) if verdict.success else None
-        status = msgspec.structs.replace(status, conditions=found, start_time=start, completion_time=end)
-        return status, self._farewell(verdict)
+        status = msgspec.structs.replace(status, conditions=new_conditions, start_time=start, completion_time=end)
+        return status, self._make_end_notes(verdict)
 
-    def _farewell(self, verdict: Verdict) -> tuple[Note, ...]:
+    def _make_end_notes(self, verdict: Verdict) -> tuple[Note, ...]:
         if not verdict.success:
             return (Note("Warning", verdict.reason, verdict.message),)
         completed = Note("Normal", "Completed", "Job completed")
@@ -179,41 +201,56 @@ class _Decision(Struct, frozen=True):
             return Note("Warning", "TooManySucceededPods", text), completed
         return (completed,)
 
-    def _suspended_or_not(self, status: JobStatus) -> tuple[JobStatus, tuple[Note, ...]]:
+    def _write_suspension(self, status: JobStatus) -> tuple[JobStatus, tuple[Note, ...]]:
         if self.terms.suspended:
-            found, changed = self._ensure(
-                status.conditions, conditions.SUSPENDED, "True", "JobSuspended", "Job suspended"
+            new_conditions = status.conditions
+            if not is_true(new_conditions, conditions.SUSPENDED) and not self.terms.is_of_jobset and self._has_run():
+                new_conditions = conditions.with_suspension(new_conditions, self.job.metadata, self.now)
+            new_conditions, changed = self._ensure_condition(
+                new_conditions, conditions.SUSPENDED, "True", "JobSuspended", "Job suspended"
             )
-            # The next stretch has its own start, and its own activeDeadlineSeconds.
-            status = msgspec.structs.replace(status, conditions=found, start_time=None)
+            # The next active period has its own start, and its own activeDeadlineSeconds.
+            status = msgspec.structs.replace(status, conditions=new_conditions, start_time=None)
             return status, (Note("Normal", "Suspended", "Job suspended"),) if changed else ()
-        found, changed = self._ensure(status.conditions, conditions.SUSPENDED, "False", "JobResumed", "Job resumed")
-        status = msgspec.structs.replace(status, conditions=found)
+        new_conditions, changed = self._ensure_condition(
+            status.conditions, conditions.SUSPENDED, "False", "JobResumed", "Job resumed"
+        )
+        status = msgspec.structs.replace(status, conditions=new_conditions)
         return status, (Note("Normal", "Resumed", "Job resumed"),) if changed else ()
 
-    def _ensure(
-        self, found: conditions.Conditions, type: str, status: str, reason: str, message: str
+    def _has_run(self) -> bool:
+        """Return whether pods ran when the Job was suspended.
+
+        A controller before this one may have observed the last of them.
+        """
+        return bool(self.job.status.ready) or any(map(has_run, (*self.census.active, *self.census.terminating)))
+
+    def _ensure_condition(
+        self, before: conditions.Conditions, type: str, status: str, reason: str, message: str
     ) -> tuple[conditions.Conditions, bool]:
-        return conditions.ensure(found, type, status, reason, message, self.now)
+        return conditions.ensure(before, type, status, reason, message, self.now)
 
 
-# Thirty years: past it no sum of a date and a deadline is a date, and no deadline is that long.
+# Thirty years, longer than any real deadline; a date plus more might overflow.
 _LONGEST_DEADLINE_SECONDS = 10**9
 
 
-def _started(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
-    """The status with the start of the current active stretch: suspending clears it, so a resumed Job starts anew."""
+def _set_start(status: JobStatus, terms: Terms, now: datetime) -> JobStatus:
+    """Return the status with the start of the current active period.
+
+    Suspending clears the start, so a resume sets it anew.
+    """
     if terms.suspended or status.start_time is not None:
         return status
     return msgspec.structs.replace(status, start_time=now)
 
 
-def _backoff(last: Backoff | None, pods: Sequence[Pod], terms: Terms, count: Tally) -> Backoff:
-    """What is excused makes no replacement wait."""
+def _update_backoff(last: Backoff | None, pods: Sequence[Pod], terms: Terms, count: Tally) -> Backoff:
+    """Return the failures that delay replacements. Excused failures delay none."""
     if last is not None:
         failed = [pod for pod in count.new_failed if not judge(terms.pod_failure_policy, pod).excused]
         return last.after(count.new_succeeded, failed)
-    # A pod that was let go before it was deleted is none of the Job's failures: the Job was suspended, or shrank.
+    # A deleted pod without its finalizer is no failure: the Job was suspended, or shrank.
     members = [member for member in map(Member.of, pods) if member.tracked or not member.deleting]
     return Backoff().after(
         (member.pod for member in members if member.succeeded),
@@ -226,15 +263,19 @@ def _backoff(last: Backoff | None, pods: Sequence[Pod], terms: Terms, count: Tal
     )
 
 
-def _reached(
+def _find_verdict(
     status: JobStatus, terms: Terms, census: Census, count: Tally, pods: Sequence[Pod], now: datetime
 ) -> Verdict | None:
-    """The first reason to end the Job, apart from having all its completions."""
-    if message := fails_job(terms.pod_failure_policy, _failed(pods, terms)):
+    """Return the first reason to end the Job, apart from having all its completions."""
+    if message := fails_job(terms.pod_failure_policy, _list_failed(pods, terms)):
         return conditions.pod_failure_verdict(message)
+    satisfied = success_policy.match(terms.success_policy, terms.completions or 0, count.completed)
+    needs_more = terms.restarts_whole and not satisfied and not _has_succeeded(terms, count)
+    if needs_more and (message := describe_interruption(pods, terms.pod_failure_policy)):
+        return conditions.interrupted_verdict(message)
     if count.failed > terms.backoff_limit or _restarted_too_often(terms, census):
         return conditions.backoff_limit_verdict(last_words(pods, count.new_failed))
-    deadline = _deadline(status, terms)
+    deadline = _compute_deadline(status, terms)
     if deadline is not None and now >= deadline:
         return conditions.DEADLINE_EXCEEDED
     if count.failed_indexes:
@@ -242,19 +283,25 @@ def _reached(
             return conditions.MAX_FAILED_INDEXES_EXCEEDED
         if len(count.failed_indexes) + len(count.completed) >= (terms.completions or 0):
             return conditions.FAILED_INDEXES
-    if message := success_policy.match(terms.success_policy, terms.completions or 0, count.completed):
-        return conditions.success_policy_verdict(message)
-    return None
+    return conditions.success_policy_verdict(satisfied) if satisfied else None
 
 
-def _failed(pods: Sequence[Pod], terms: Terms) -> list[Pod]:
+def _has_succeeded(terms: Terms, count: Tally) -> bool:
+    """Return whether the Job has the completions that it needs, so that its remaining pods need not succeed."""
+    return count.succeeded >= (1 if terms.completions is None else terms.completions)
+
+
+def _list_failed(pods: Sequence[Pod], terms: Terms) -> list[Pod]:
     if terms.pod_failure_policy is None:
         return []
     return [pod for pod in pods if Member.of(pod).counts_failed(terms.replace_only_failed)]
 
 
 def _restarted_too_often(terms: Terms, census: Census) -> bool:
-    """Restarts in place count like failures, but `>=` instead of `>` (any restart is over a limit of 0)."""
+    """Return whether restarts in place exceed the limit.
+
+    They count with `>=` instead of `>`: any restart exceeds a limit of 0.
+    """
     if not terms.restarts_in_place:
         return False
     members = (*census.active, *census.terminating)
@@ -262,11 +309,11 @@ def _restarted_too_often(terms: Terms, census: Census) -> bool:
     return restarts >= max(terms.backoff_limit, 1)
 
 
-def _deadline(status: JobStatus, terms: Terms) -> datetime | None:
+def _compute_deadline(status: JobStatus, terms: Terms) -> datetime | None:
     if terms.active_deadline_seconds is None or status.start_time is None or terms.suspended:
         return None
     return status.start_time + timedelta(seconds=min(terms.active_deadline_seconds, _LONGEST_DEADLINE_SECONDS))
 
 
-def _earliest(*moments: datetime | None) -> datetime | None:
+def _find_earliest(*moments: datetime | None) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)

@@ -1,44 +1,63 @@
-"""What befell pods that take their story with them: the Job that fails by them tells it in its condition. Pure.
+"""Finds what happened to pods that are deleted with their evidence, so that the failed Job's condition can tell. Pure.
 
-Pods that failed stay, and say themselves how. Those whose containers restarted in place are deleted with the Job's end,
-and those that a user deletes are gone at once.
+Failed pods stay, and their own status tells how they failed. Pods whose containers restarted in place are deleted when
+the Job ends, and pods that a user deletes are gone at once.
 """
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from muster.api.batch import PodFailurePolicy
 from muster.api.core import Pod
 from muster.api.pods import find_condition, is_deleting, is_finished
+from muster.jobs.interruption import DISRUPTION_TARGET, SUSPENDED, interruption_of
+from muster.jobs.job.pod_failure_policy import FAIL_JOB, judge
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def last_words(pods: Iterable[Pod], failed: Sequence[Pod]) -> str:
-    """What the first container that failed and was restarted ended with, else which pod was deleted; "" for neither.
+    """Return how the first failed container that was restarted ended, else which pod was deleted; "" for neither.
 
-    pods: all of the Job. failed: those that make it fail now. One that failed and stays is not spoken for.
+    pods: all pods of the Job. failed: the pods that make the Job fail now. A failed pod that stays needs no evidence.
     """
     if any(pod.status.phase == "Failed" and not is_deleting(pod) for pod in failed):
         return ""
-    ends = [end for pod in pods if not is_finished(pod) for end in _ends(pod)]
+    ends = [end for pod in pods if not is_finished(pod) for end in _list_ends(pod)]
     if ends:
         return min(ends)[1]
-    return next((_deletion(pod) for pod in failed if is_deleting(pod)), "")
+    return next((_describe_deletion(pod) for pod in failed if is_deleting(pod)), "")
 
 
-def _ends(pod: Pod) -> Iterable[tuple[datetime, str]]:
-    """When containers of it failed, and with what, in the words of a podFailurePolicy."""
+def describe_interruption(pods: Iterable[Pod], policy: PodFailurePolicy | None, *, or_fails: bool = False) -> str:
+    """Return how the platform ended the first interrupted pod that no policy rule covers; "" if there is none.
+
+    A pod that ended with the suspension of its Job does not count: that Job starts again when it is resumed.
+    or_fails: a pod counts too if the rule that covers it fails the Job.
+    """
+    for pod in pods:
+        interruption = interruption_of(pod)
+        if interruption is None or interruption.reason == SUSPENDED:
+            continue
+        judgement = judge(policy, pod)
+        if judgement.unruled or (or_fails and judgement.action == FAIL_JOB):
+            return f"Pod {_name_pod(pod)} {interruption.message}"
+    return ""
+
+
+def _list_ends(pod: Pod) -> Iterable[tuple[datetime, str]]:
+    """Yield when containers of a pod failed, and how, in the words of a podFailurePolicy."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         for ended in (status.state.terminated, status.last_state.terminated):
             if status.restart_count and ended is not None and ended.exit_code:
-                text = f"Container {status.name} for pod {_name(pod)} failed with exit code {ended.exit_code}"
+                text = f"Container {status.name} for pod {_name_pod(pod)} failed with exit code {ended.exit_code}"
                 yield ended.finished_at or _NEVER, text
 
 
-def _deletion(pod: Pod) -> str:
-    why = find_condition(pod, "DisruptionTarget")
-    return f"Pod {_name(pod)} was deleted" + (f": {why.message}" if why is not None and why.message else "")
+def _describe_deletion(pod: Pod) -> str:
+    why = find_condition(pod, DISRUPTION_TARGET)
+    return f"Pod {_name_pod(pod)} was deleted" + (f": {why.message}" if why is not None and why.message else "")
 
 
-def _name(pod: Pod) -> str:
+def _name_pod(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"

@@ -1,8 +1,8 @@
-"""What one decision about a Job asks of the shell, and what the shell reports back.
+"""The work that one decision about a Job requests from the shell, and the shell's report on it.
 
-The order is part of the meaning. First pods are created and deleted; then the status is stored; then, and only if it
-was stored, finalizers are removed: the status must hold a pod before the pod is let go. A crash between any two of
-these writes neither loses nor counts twice.
+The order matters. First pods are created and deleted, then the status is stored. Only if the status was stored are
+finalizers removed, because the status must count a pod before its finalizer goes. A crash between any two of these
+writes neither loses a pod nor counts it twice.
 """
 
 from datetime import datetime
@@ -19,30 +19,34 @@ class Creation(Struct, frozen=True):
     """A pod to create.
 
     index: its completion index; None in a NonIndexed Job.
-    failures, ignored_failures: of the earlier pods of its index, with a back-off limit per index; else None and 0.
+    failures, ignored_failures: counts of the earlier pods of its index, with a back-off limit per index; else None and
+    0.
+    interruptions: the count of interruptions of the earlier pods of its index, likewise.
     """
 
     index: int | None = None
     failures: int | None = None
     ignored_failures: int = 0
+    interruptions: int = 0
 
 
 class Deletion(Struct, frozen=True):
     """A pod to delete.
 
-    untrack: remove the finalizer first, so that the pod never counts (surplus pods). Otherwise it goes when the
-        status holds the pod.
+    untrack: remove the finalizer first, so that the pod never counts (surplus pods). Otherwise the finalizer goes when
+        the status counts the pod.
+    suspended: mark the pod first as one that ran when its Job was suspended.
     """
 
     pod: Pod
     untrack: bool
+    suspended: bool = False
 
 
 class Outcome(Struct, frozen=True):
-    """How much of a plan's work on pods came true.
+    """The part of a plan's work on pods that succeeded.
 
-    created: how many pods were created.
-    undeleted: UIDs of pods whose deletion failed (not found is not a failure).
+    created: how many pods were created. undeleted: UIDs of pods whose deletion failed (not found is not a failure).
     """
 
     created: int
@@ -50,16 +54,16 @@ class Outcome(Struct, frozen=True):
 
 
 class JobPlan(Struct, frozen=True):
-    """What to do about one Job now.
+    """The work to do for one Job now.
 
     create, delete: pods, in order; never both.
-    status: to store if it differs from what is stored.
-    release: pods whose finalizer goes once `status` is stored.
-    track: pods that lack the finalizer and should have it: their removal was begun, and is no longer wanted.
-    notes: events, once `status` is stored.
+    status: the status to store if it differs from the stored one.
+    release: pods whose finalizer is removed once `status` is stored.
+    track: pods that lack the finalizer and need it: its removal was begun, and is no longer wanted.
+    notes: events to record once `status` is stored.
     wake_at: when to decide again even if nothing changes.
-    backoff: to be given to the next decision once `status` is stored.
-    more: there was more to do than one plan may hold; decide again as soon as this one is done.
+    backoff: the back-off to pass to the next decision once `status` is stored.
+    more: there was more work than one plan may hold; decide again as soon as this one is done.
     judged: for metrics, the actions of the podFailurePolicy on the pods counted here.
     """
 

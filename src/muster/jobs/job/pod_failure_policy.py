@@ -1,7 +1,8 @@
-"""What a Job's podFailurePolicy says of one failed pod: the first rule that matches decides.
+"""Judges one failed pod by its Job's podFailurePolicy: the first rule that matches decides.
 
-Where none does, the failure counts, but for that of a pod that ended because the whole cluster was stopped: Kubernetes
-knows no such stop, and to its jobs it is as if they had been interrupted.
+If no rule matches, the failure counts, unless the platform ended the pod (`muster.jobs.interruption`). Rules by exit
+code are not applied to such a pod, because its program was stopped. A rule by `DisruptionTarget` with the action Count
+selects Kubernetes' own counting.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from muster.api.batch import PodFailurePolicy, PodFailurePolicyRule
 from muster.api.core import ContainerStatus, Pod
-from muster.api.pods import ended_with_cluster
+from muster.jobs.interruption import is_interrupted
 
 IGNORE = "Ignore"
 FAIL_JOB = "FailJob"
@@ -20,11 +21,11 @@ _ACTIONS = (IGNORE, FAIL_JOB, FAIL_INDEX, COUNT)
 
 
 class Judgement(Struct, frozen=True):
-    """What to do about a failed pod.
+    """The judgement on a failed pod.
 
-    action: the matching rule's, or empty if none matches: the failure counts, unless it is excused.
-    message: for FailJob, what the Job's condition will say.
-    excused: the pod ended with the whole cluster.
+    action: the matching rule's action; "" if none matches, so that the failure counts unless it is excused.
+    message: for FailJob, the message of the Job's condition.
+    excused: the platform ended the pod, and no rule makes that count; its replacement does not wait.
     """
 
     action: str = ""
@@ -36,29 +37,37 @@ class Judgement(Struct, frozen=True):
         """Whether the failure counts towards the back-off limits and `status.failed`."""
         return self.action != IGNORE and not self.excused
 
+    @property
+    def unruled(self) -> bool:
+        """Whether the platform ended the pod and no rule covers that."""
+        return self.excused and not self.action
+
 
 def judge(policy: PodFailurePolicy | None, pod: Pod) -> Judgement:
-    """The judgement of the first rule that matches; rules with an action that we do not know are passed by."""
+    """Return the judgement of the first rule that matches; rules with an unknown action are skipped."""
+    interrupted = is_interrupted(pod)
     for number, rule in enumerate(policy.rules if policy else ()):
-        if rule.action not in _ACTIONS:
+        if rule.action not in _ACTIONS or (interrupted and rule.on_exit_codes is not None):
             continue
-        if (evidence := _evidence(rule, pod)) is not None:
+        if (evidence := _find_evidence(rule, pod)) is not None:
             message = f"{evidence} matching {FAIL_JOB} rule at index {number}" if rule.action == FAIL_JOB else ""
-            return Judgement(rule.action, message)
-    return Judgement(excused=ended_with_cluster(pod))
+            return Judgement(rule.action, message, excused=interrupted and rule.action == IGNORE)
+    return Judgement(excused=interrupted)
 
 
-def _evidence(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
-    """What about the pod matches the rule, in upstream's words; None if nothing does."""
+def _find_evidence(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
+    """Return what about the pod matches the rule, in upstream's words; None if nothing does."""
     where = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
-        wanted = rule.on_exit_codes
-        values = frozenset(wanted.values)
+        requirement = rule.on_exit_codes
+        values = frozenset(requirement.values)
         for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
-            code = _exit_code(status)
-            if not code or wanted.container_name not in (None, "", status.name):
+            code = _read_exit_code(status)
+            if not code or requirement.container_name not in (None, "", status.name):
                 continue
-            if (wanted.operator == "In" and code in values) or (wanted.operator == "NotIn" and code not in values):
+            if (requirement.operator == "In" and code in values) or (
+                requirement.operator == "NotIn" and code not in values
+            ):
                 return f"Container {status.name} for pod {where} failed with exit code {code}"
         return None
     for condition in pod.status.conditions:
@@ -68,13 +77,13 @@ def _evidence(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
     return None
 
 
-def _exit_code(status: ContainerStatus) -> int:
-    """The container's exit code; 0 if it has not ended."""
+def _read_exit_code(status: ContainerStatus) -> int:
+    """Return the container's exit code; 0 if it has not ended."""
     return status.state.terminated.exit_code if status.state.terminated else 0
 
 
 def fails_job(policy: PodFailurePolicy | None, failed: Sequence[Pod]) -> str:
-    """The message of the first failed pod that matches a FailJob rule; empty if there is none."""
+    """Return the message of the first failed pod that matches a FailJob rule; "" if there is none."""
     if policy is None:
         return ""
     return next((judgement.message for pod in failed if (judgement := judge(policy, pod)).message), "")

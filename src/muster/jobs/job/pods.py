@@ -1,4 +1,4 @@
-"""The pods that a Job creates, from its template."""
+"""Makes the pods of a Job from its template."""
 
 import msgspec
 
@@ -11,14 +11,15 @@ from muster.api.batch import (
     Job,
 )
 from muster.api.core import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodSpec
-from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.meta import ObjectMeta
+from muster.api.ours.interruptions import ATTEMPT_ANNOTATION, INTERRUPTIONS_ANNOTATION
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.terms import Terms
 from muster.jobs.job.world import birth_annotations, current, has_world
 
 INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
-# kube-apiserver cuts a generateName here to add five letters; cutting it ourselves keeps the index in the name.
+# kube-apiserver cuts a generateName at this length to add five letters; cutting it earlier keeps the index.
 _MAX_PREFIX = 58
 
 _INDEX_ENV = EnvVar(
@@ -28,7 +29,7 @@ _INDEX_ENV = EnvVar(
 
 
 class PodTemplate:
-    """Makes the pods of one Job; what they share is made once."""
+    """A maker of the pods of one Job, which computes the shared parts once."""
 
     def __init__(self, job: Job) -> None:
         template = job.spec.template
@@ -38,19 +39,23 @@ class PodTemplate:
             namespace=job.metadata.namespace,
             labels=template.metadata.labels,
             annotations=template.metadata.annotations | (birth_annotations(current(job)) if has_world(job) else {}),
-            owner_references=(owner_reference(job),),
+            owner_references=(JOB.refer_to_controller(job.metadata),),
             finalizers=tuple(dict.fromkeys((*template.metadata.finalizers, TRACKING_FINALIZER))),
         )
-        self._spec = _with_index_variable(template.spec) if Terms.of(job).indexed else template.spec
+        self._spec = _add_index_variable(template.spec) if Terms.of(job).indexed else template.spec
 
     def pod(self, creation: Creation) -> Pod:
-        """The pod, to be sent to the API server, which completes its name."""
+        """Return a pod to send to the API server, which completes its name."""
         if creation.index is None:
             return Pod(metadata=self._meta, spec=self._spec)
         index = str(creation.index)
         annotations = self._meta.annotations | {COMPLETION_INDEX: index}
         if creation.failures is not None:
             annotations[INDEX_FAILURE_COUNT] = str(creation.failures)
+            earlier = creation.failures + creation.ignored_failures + creation.interruptions
+            annotations[ATTEMPT_ANNOTATION] = str(earlier)
+        if creation.interruptions:
+            annotations[INTERRUPTIONS_ANNOTATION] = str(creation.interruptions)
         if creation.ignored_failures:
             annotations[INDEX_IGNORED_FAILURE_COUNT] = str(creation.ignored_failures)
         meta = msgspec.structs.replace(
@@ -62,28 +67,16 @@ class PodTemplate:
         return Pod(metadata=meta, spec=msgspec.structs.replace(self._spec, hostname=f"{self._job_name}-{index}"))
 
 
-def owner_reference(job: Job) -> OwnerReference:
-    """The reference that makes the Job the controller of a pod."""
-    return OwnerReference(
-        api_version=JOB.api_version,
-        kind=JOB.kind,
-        name=job.metadata.name,
-        uid=job.metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
-
-
-def _with_index_variable(spec: PodSpec) -> PodSpec:
+def _add_index_variable(spec: PodSpec) -> PodSpec:
     return msgspec.structs.replace(
         spec,
-        init_containers=tuple(map(_with_variable, spec.init_containers)),
-        containers=tuple(map(_with_variable, spec.containers)),
+        init_containers=tuple(map(_add_variable, spec.init_containers)),
+        containers=tuple(map(_add_variable, spec.containers)),
     )
 
 
-def _with_variable(container: Container) -> Container:
-    """The container with the variable, unless the user has one of that name."""
+def _add_variable(container: Container) -> Container:
+    """Return the container with the variable, unless the user has set one of that name."""
     if any(variable.name == INDEX_VARIABLE for variable in container.env):
         return container
     return msgspec.structs.replace(container, env=(*container.env, _INDEX_ENV))

@@ -1,11 +1,12 @@
-"""Jobs that need quota: which of their pods may run with as many as were granted.
+"""Decides which pods of a Job with a queue may run on the granted quota.
 
-The others carry a scheduling gate from their creation on: those of elastic Jobs beyond what was granted, and all pods
-of a Job that another program resumed before it was admitted. Of an Indexed Job the lowest indexes run. Pods without an
-index are all alike: they wait as long as the Job wants more than was granted, and are let go one by one.
+The other pods carry a scheduling gate from their creation: pods of elastic Jobs beyond the grant, and all pods of a Job
+that another program resumed before Kueue admitted it. Of an Indexed Job the lowest indexes run. Pods without an index
+are interchangeable: they wait while the Job wants more pods than granted, and their gates are removed one by one.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from muster.api.core import Pod
 from muster.api.kueue.names import ELASTIC_JOB
@@ -18,19 +19,29 @@ GATE = ELASTIC_JOB
 
 
 def is_gated(pod: Pod) -> bool:
-    """Whether it waits for quota."""
+    """Return whether a pod waits for quota."""
     return any(gate.name == GATE for gate in pod.spec.scheduling_gates)
 
 
+def add_gate(spec: dict[str, Any]) -> None:
+    """Add the gate to the spec of a new pod, unless it is there.
+
+    The template of an elastic Job that Kueue admitted has it.
+    """
+    gates = spec.setdefault("schedulingGates", [])
+    if {"name": GATE} not in gates:
+        gates.append({"name": GATE})
+
+
 def must_wait(pod: Pod, terms: Terms, granted: int) -> bool:
-    """Whether a new pod of a Job has to wait."""
+    """Return whether a new pod of a Job has to wait for quota."""
     if terms.indexed:
         return not 0 <= completion_index(pod) < granted
     return granted < wanted_active(terms, active=0, succeeded=0)
 
 
 def may_go(pods: Iterable[Pod], terms: Terms, granted: int) -> list[Pod]:
-    """Which of a Job's pods need not wait any longer; they are given the oldest first."""
+    """Return the pods of a Job, oldest first, that need not wait for quota any longer."""
     pods = [pod for pod in pods if is_active(pod)]
     waiting = [pod for pod in pods if is_gated(pod)]
     if terms.indexed:

@@ -1,8 +1,8 @@
-"""How many pods should run, which of them go, and which indexes get a new one.
+"""Decides how many pods should run, which pods are deleted, and which indexes get a new pod.
 
 A decision either deletes or creates, never both, and at most `MAX_PODS` at once. Scaling an Indexed Job down removes
-the pods at or above the new size and nothing else; lowering only its parallelism takes the pods with the least to
-lose, whatever their index.
+exactly the pods at or above the new size. Lowering only its parallelism removes the pods with the least to lose,
+whatever their index.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,22 +12,22 @@ from msgspec import Struct
 
 from muster.api.pods import find_condition, is_ready
 from muster.api.values.indexes import Indexes
+from muster.jobs.interruption import is_leaving
 from muster.jobs.job.accounting import Tally
 from muster.jobs.job.backoff import Backoff, index_until
-from muster.jobs.job.census import Census, Member, failures_of_index
+from muster.jobs.job.census import Census, Member, failures_of_index, interruptions_of_index
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pod_failure_policy import judge
 from muster.jobs.job.terms import Terms
 
-# Pods created or deleted by one decision (upstream's number): no Job keeps the others waiting for long.
+# The most pods that one decision creates or deletes (upstream's number), so that other Jobs need not wait for long.
 MAX_PODS = 500
 
 
 class Resize(Struct, frozen=True):
-    """The change in pods.
+    """A change in pods.
 
-    more: there is more to change than one decision does.
-    wake_at: when a back-off ends that holds some pods back.
+    more: there is more to change than one decision does. wake_at: the end of a back-off that delays some pods.
     """
 
     delete: tuple[Member, ...] = ()
@@ -37,34 +37,35 @@ class Resize(Struct, frozen=True):
 
 
 def resize(terms: Terms, census: Census, tally: Tally, backoff: Backoff, now: datetime) -> Resize:
-    """What to change in a Job that goes on."""
+    """Return what to change in the pods of a Job that goes on."""
     if terms.suspended:
         return Resize(delete=census.active)
-    wanted = wanted_active(terms, len(census.active), tally.succeeded)
-    if surplus := _surplus(terms, census.active, tally, len(census.active) - wanted):
+    active_target = wanted_active(terms, len(census.active), tally.succeeded)
+    if surplus := _find_surplus(terms, census.active, tally, len(census.active) - active_target):
         return Resize(delete=tuple(surplus[:MAX_PODS]), more=len(surplus) > MAX_PODS)
     terminating = len(census.terminating) if terms.replace_only_failed else 0
-    missing = wanted - terminating - len(census.active)
-    if missing <= 0:
+    missing = active_target - terminating - len(census.active)
+    if missing <= 0 or any(is_leaving(member.pod) for member in census.active):
+        # A preempted gang is recreated as a whole: a single replacement would take the preemptor's room.
         return Resize()
     if terms.backoff_limit_per_index is None and (until := backoff.until()) is not None and until > now:
         return Resize(wake_at=until)
     if not terms.indexed:
         return Resize(create=(Creation(),) * min(missing, MAX_PODS), more=missing > MAX_PODS)
-    return _new_indexes(terms, census, tally, missing, now)
+    return _plan_new_indexes(terms, census, tally, missing, now)
 
 
 def wanted_active(terms: Terms, active: int, succeeded: int) -> int:
-    """How many pods should be active. A work queue with a success starts none and stops none."""
+    """Return how many pods should be active. A work queue with a success starts none and stops none."""
     if terms.completions is None:
         return active if succeeded > 0 else terms.parallelism
     return max(0, min(terms.parallelism, terms.completions - succeeded))
 
 
-def _surplus(terms: Terms, active: tuple[Member, ...], tally: Tally, at_least: int) -> list[Member]:
-    """Active pods to remove: all that have no business being there, then those with the least to lose.
+def _find_surplus(terms: Terms, active: tuple[Member, ...], tally: Tally, at_least: int) -> list[Member]:
+    """Return the active pods to remove: all invalid pods, then those with the least to lose.
 
-    An index has no business if it is out of range or none, and also if an earlier pod of it has succeeded after all.
+    A pod is invalid if its index is missing or out of range, or if an earlier pod of its index has succeeded after all.
     """
     over = tally.completed | (tally.failed_indexes or Indexes())
     surplus: list[Member] = []
@@ -78,11 +79,11 @@ def _surplus(terms: Terms, active: tuple[Member, ...], tally: Tally, at_least: i
             elif len(members) == 1:
                 rest += members
             else:
-                *duplicates, keeper = sorted(members, key=_worth)
+                *duplicates, keeper = sorted(members, key=_rank_pod)
                 surplus += duplicates
                 rest.append(keeper)
     if len(surplus) < at_least:
-        surplus += sorted(rest, key=_worth)[: at_least - len(surplus)]
+        surplus += sorted(rest, key=_rank_pod)[: at_least - len(surplus)]
     return surplus
 
 
@@ -90,8 +91,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
-def _worth(member: Member) -> tuple[bool, int, bool, int, int, int]:
-    """What would be lost with a pod, so that the least comes first; upstream's order for all controllers.
+def _rank_pod(member: Member) -> tuple[bool, int, bool, int, int, int]:
+    """Return the sort key of a pod by what its removal would lose, least first: upstream's order for all controllers.
 
     Not on a node, then pending, then not ready, then ready for the shortest time, then restarted most, then newest.
     """
@@ -101,19 +102,19 @@ def _worth(member: Member) -> tuple[bool, int, bool, int, int, int]:
         bool(pod.spec.node_name),
         _PHASES.get(pod.status.phase, 0),
         ready is not None,
-        -_micros(ready.last_transition_time) if ready else 0,
+        -_to_micros(ready.last_transition_time) if ready else 0,
         -max((status.restart_count for status in pod.status.container_statuses), default=0),
-        -_micros(pod.metadata.creation_timestamp),
+        -_to_micros(pod.metadata.creation_timestamp),
     )
 
 
-def _micros(moment: datetime | None) -> int:
-    """Microseconds since 1970; an unknown moment is as good as one yet to come."""
+def _to_micros(moment: datetime | None) -> int:
+    """Return microseconds since 1970; an unknown moment counts as in the future."""
     return (moment - _EPOCH) // timedelta(microseconds=1) if moment else 2**62
 
 
-def _new_indexes(terms: Terms, census: Census, tally: Tally, missing: int, now: datetime) -> Resize:
-    """New pods for the lowest indexes that have none; an index in back-off keeps its place in the row."""
+def _plan_new_indexes(terms: Terms, census: Census, tally: Tally, missing: int, now: datetime) -> Resize:
+    """Return new pods for the lowest indexes that have none; an index in back-off keeps its place in the order."""
     taken = Indexes.of(member.index for member in census.active) | tally.completed
     if tally.failed_indexes is not None:
         taken |= tally.failed_indexes
@@ -128,17 +129,18 @@ def _new_indexes(terms: Terms, census: Census, tally: Tally, missing: int, now: 
         if until is not None and until > now:
             wake_at = until if wake_at is None else min(wake_at, until)
         else:
-            create.append(_creation(terms, index, last_failed))
+            create.append(_make_creation(terms, index, last_failed))
     return Resize(create=tuple(create), more=missing > MAX_PODS and bool(create), wake_at=wake_at)
 
 
-def _creation(terms: Terms, index: int, last_failed: Member | None) -> Creation:
+def _make_creation(terms: Terms, index: int, last_failed: Member | None) -> Creation:
     if terms.backoff_limit_per_index is None:
         return Creation(index)
     if last_failed is None:
         return Creation(index, 0)
     failures, ignored = failures_of_index(last_failed.pod)
     judgement = judge(terms.pod_failure_policy, last_failed.pod)
-    if judgement.excused:
-        return Creation(index, failures, ignored)
-    return Creation(index, failures + judgement.counts, ignored + (not judgement.counts))
+    interruptions = interruptions_of_index(last_failed.pod)
+    if judgement.unruled:
+        return Creation(index, failures, ignored, interruptions + 1)
+    return Creation(index, failures + judgement.counts, ignored + (not judgement.counts), interruptions)

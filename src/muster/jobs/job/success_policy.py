@@ -1,11 +1,11 @@
-"""Whether the indexes that have succeeded are enough by the Job's successPolicy."""
+"""Decides whether the succeeded indexes satisfy the Job's successPolicy."""
 
 from muster.api.batch import SuccessPolicy, SuccessPolicyRule
 from muster.api.values.indexes import Indexes
 
 
 def match(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> str:
-    """What the condition will say of the first rule that is satisfied; empty if none is."""
+    """Return the condition message for the first rule that is satisfied; "" if none is."""
     if policy is None or not succeeded:
         return ""
     for number, rule in enumerate(policy.rules):
@@ -15,7 +15,10 @@ def match(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) ->
 
 
 def _is_satisfied(rule: SuccessPolicyRule, completions: int, succeeded: Indexes) -> bool:
-    """All the named indexes succeeded, or at least the count of them (of any, if none are named)."""
+    """Return whether all indexes that the rule names succeeded, or at least `succeededCount` of them.
+
+    A rule that names no indexes counts all that succeeded.
+    """
     if rule.succeeded_indexes is None:
         return rule.succeeded_count is not None and len(succeeded) >= rule.succeeded_count
     named = Indexes.parse(rule.succeeded_indexes, completions)

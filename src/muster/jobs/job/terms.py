@@ -1,7 +1,7 @@
-"""What a Job's spec asks for, read once, with the API server's defaults where it says nothing.
+"""Reads a Job's spec once, with the API server's defaults for missing fields.
 
-A Job that reached us without defaults (an old object, another server) is read as if it had them. 0 and absent are
-different everywhere: `completions` 0 is done at once, absent makes a work queue.
+A Job without defaults (an old object, another server) is read as if it had them. 0 and absent differ everywhere:
+`completions` 0 is done at once; without `completions` the Job is a work queue.
 """
 
 from typing import Self
@@ -9,8 +9,12 @@ from typing import Self
 from msgspec import Struct
 
 from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, NON_INDEXED, Job, PodFailurePolicy, SuccessPolicy
+from muster.api.jobset import JOB_SET
+from muster.api.jobset.names import GROUP_SCHEDULING_EPOCH
+from muster.api.meta import controller_of
+from muster.api.ours.elastic import GANG_ANNOTATION
 
-# kube-apiserver's default of `spec.backoffLimit`; with a limit per index the global one is as good as none.
+# kube-apiserver's default of `spec.backoffLimit`, in effect unlimited where there is a limit per index.
 DEFAULT_BACKOFF_LIMIT = 6
 NO_BACKOFF_LIMIT = 2**31 - 1
 
@@ -18,10 +22,12 @@ NO_BACKOFF_LIMIT = 2**31 - 1
 class Terms(Struct, frozen=True):
     """The fields of a JobSpec that the algorithm reads.
 
-    completions: how many successes are asked for; None for a work queue (one success and all pods ended).
-        Always set for an Indexed Job.
+    completions: how many successes are needed; None for a work queue (one success and all pods ended). Always set for
+        an Indexed Job.
     replace_only_failed: a pod being deleted keeps its place until it has ended (podReplacementPolicy Failed).
     restarts_in_place: containers restart inside their pod (restartPolicy OnFailure).
+    is_of_jobset: a JobSet created the Job, and counts the suspensions of all its Jobs.
+    restarts_whole: the Job's JobSet restarts all pods when one is interrupted.
     """
 
     indexed: bool
@@ -34,18 +40,20 @@ class Terms(Struct, frozen=True):
     active_deadline_seconds: int | None
     replace_only_failed: bool
     restarts_in_place: bool
+    is_of_jobset: bool
+    restarts_whole: bool
     pod_failure_policy: PodFailurePolicy | None
     success_policy: SuccessPolicy | None
 
     @classmethod
     def of(cls, job: Job) -> Self:
-        """The terms of a Job whose completion mode we know."""
+        """Return the terms of a Job with a known completion mode."""
         spec = job.spec
         indexed = spec.completion_mode == INDEXED
         parallelism = spec.parallelism if spec.parallelism is not None else 1
         completions = spec.completions
         if completions is None and (indexed or spec.parallelism is None):
-            completions = parallelism  # 1 where that is absent too
+            completions = parallelism  # 1 if parallelism is absent too
         per_index = spec.backoff_limit_per_index if indexed else None
         backoff_limit = spec.backoff_limit
         if backoff_limit is None:
@@ -61,20 +69,45 @@ class Terms(Struct, frozen=True):
             active_deadline_seconds=spec.active_deadline_seconds,
             replace_only_failed=spec.pod_replacement_policy == "Failed" or spec.pod_failure_policy is not None,
             restarts_in_place=spec.template.spec.restart_policy == "OnFailure",
+            is_of_jobset=_is_of_jobset(job),
+            restarts_whole=_restarts_whole(job, backoff_limit),
             pod_failure_policy=spec.pod_failure_policy,
             success_policy=spec.success_policy if indexed else None,
         )
 
     def has_index(self, index: int) -> bool:
-        """Whether a pod of this index counts: always in a NonIndexed Job; in an Indexed one if it is in range."""
+        """Return whether a pod of this index counts.
+
+        Always in a NonIndexed Job, in an Indexed Job if the index is in range.
+        """
         return not self.indexed or 0 <= index < (self.completions or 0)
 
 
+def _is_of_jobset(job: Job) -> bool:
+    owner = controller_of(job.metadata)
+    return owner is not None and JOB_SET.is_of(owner)
+
+
+def _restarts_whole(job: Job, backoff_limit: int) -> bool:
+    """Return whether the pods of a JobSet's Job are only useful together.
+
+    They are if they start together, if they are placed together with pods of other Jobs, and if the Job tolerates no
+    failure of a pod: then losing one pod loses all.
+    """
+    template = job.spec.template.metadata.annotations
+    if not _is_of_jobset(job):
+        return False
+    return GROUP_SCHEDULING_EPOCH in template or template.get(GANG_ANNOTATION) == "true" or backoff_limit == 0
+
+
 def managed_by(job: Job) -> str:
-    """The controller that reconciles the Job, the built-in one if it names none. No other may write anything."""
+    """Return the controller that reconciles the Job, by default the built-in one.
+
+    No other controller may write anything.
+    """
     return job.spec.managed_by or JOB_CONTROLLER_NAME
 
 
 def completion_mode(job: Job) -> str:
-    """`Indexed` or `NonIndexed`, or whatever unknown word the Job says."""
+    """Return `Indexed` or `NonIndexed`, or the Job's own unknown value."""
     return job.spec.completion_mode or NON_INDEXED

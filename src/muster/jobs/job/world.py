@@ -1,9 +1,9 @@
-"""The world of an elastic Job: how many workers there are, and how often that has changed.
+"""Tracks the world of an elastic Job: the number of workers, and how often it has changed.
 
-The Job keeps it in an annotation, from which its pods get theirs, and their processes a file. A worker must be able to
-rely on it: the epoch that it reads only grows, and with one epoch goes one size. So a world is never taken back, and
-what any pod may have read counts as much as what the Job says: the annotation may have been lost (`kubectl replace`),
-or have been behind when a pod was made.
+The Job keeps its world in an annotation. Its pods copy the annotation, and their processes read it from a file. Workers
+rely on two rules: the epoch that they read only grows, and each epoch has one size. So a world is never taken back, and
+every world that a pod may have read counts as much as the Job's. The Job's annotation may have been lost
+(`kubectl replace`), or have been out of date when a pod was created.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,20 +21,20 @@ from muster.jobs.job.census import completion_index
 from muster.jobs.job.conditions import finish
 from muster.jobs.job.quota import is_gated
 
-# On a pod: the size of the world when it was placed, as a bare number, for a variable like WORLD_SIZE.
+# On a pod: the size of the world when the pod was placed, as a bare number, for a variable like WORLD_SIZE.
 FIRST_SIZE_ANNOTATION = "muster.dev/world-size"
 
-# Numbers above it are not the same to every reader of JSON.
+# Readers of JSON agree on integers up to this one.
 _MOST = 2**53 - 1
-# More than any world takes; what is longer need not be parsed.
+# The longest text that is parsed; every world is shorter.
 _LONGEST_TEXT = 100
 
 
 class Announcement(Struct, frozen=True):
-    """A world that is to be written down.
+    """A world to be written to annotations.
 
-    on_job: on the Job. Only when it is there are pods told.
-    on_pods: those that say something else and are to stay.
+    on_job: write it on the Job, which happens before any pod gets it.
+    on_pods: the pods that stay and have another world in their annotation.
     """
 
     world: World
@@ -43,7 +43,7 @@ class Announcement(Struct, frozen=True):
 
 
 def announce(job: Job, pods: Sequence[Pod]) -> Announcement | None:
-    """What the Job or its pods do not say yet; None if they do, or the Job has no world (any more)."""
+    """Return the world that the Job or its pods lack; None if they have it, or the Job has no world (any more)."""
     if not has_world(job) or finish(job) is not None or job.metadata.deletion_timestamp is not None:
         return None
     active = [pod for pod in pods if is_active(pod)]
@@ -57,16 +57,20 @@ def announce(job: Job, pods: Sequence[Pod]) -> Announcement | None:
 
 
 def _grows_on_credit(job: Job, active: Sequence[Pod]) -> bool:
-    """Whether the Job queues and has no quota yet for the pods that it wants more: so long its workers go on."""
-    said = world_of(job.metadata)
-    if said is None or QUEUE_NAME_LABEL not in job.metadata.labels or (job.spec.completions or 0) <= said.size:
+    """Return whether the Job's additional pods have no quota yet, so that its workers go on as before."""
+    recorded_world = world_of(job.metadata)
+    if (
+        recorded_world is None
+        or QUEUE_NAME_LABEL not in job.metadata.labels
+        or (job.spec.completions or 0) <= recorded_world.size
+    ):
         return False
-    new = [pod for pod in active if completion_index(pod) >= said.size]
+    new = [pod for pod in active if completion_index(pod) >= recorded_world.size]
     return not new or any(is_gated(pod) for pod in new)
 
 
 def has_world(job: Job) -> bool:
-    """Whether the Job is elastic: Indexed, and marked by the user; or it has a world, as the copy of such a Job has.
+    """Return whether the Job is elastic: Indexed and marked by the user, or a copy of such a Job with a world.
 
     A copy has no bounds: its size is that of the Job.
     """
@@ -78,18 +82,18 @@ def has_world(job: Job) -> bool:
 
 
 def current(job: Job, pods: Iterable[Pod] = ()) -> World:
-    """The world of an elastic Job as it is now: the newest that is known, or the next if that has another size."""
-    # A pod that waits for quota was born into a world that may never come to be, and has told no worker.
-    told = (pod.metadata for pod in pods if not is_gated(pod))
-    known = [world for meta in (job.metadata, *told) if (world := world_of(meta))]
-    epoch = max((world.epoch for world in known), default=0)
+    """Return the world of an elastic Job: the newest known, or the next one if the size differs."""
+    # A pod that waits for quota carries a world that may never take effect, and no worker has read it.
+    metas_of_pods = (pod.metadata for pod in pods if not is_gated(pod))
+    worlds = [world for meta in (job.metadata, *metas_of_pods) if (world := world_of(meta))]
+    epoch = max((world.epoch for world in worlds), default=0)
     now = World(job.spec.completions or 0, epoch)
-    newest = {world for world in known if world.epoch == epoch}
+    newest = {world for world in worlds if world.epoch == epoch}
     return now if newest == {now} else World(now.size, epoch + 1)
 
 
 def world_of(meta: ObjectMeta) -> World | None:
-    """What the object's annotation says; None if it has none, or one that we have not written."""
+    """Return the world in the object's annotation; None if there is none, or if Muster did not write it."""
     text = meta.annotations.get(WORLD_ANNOTATION, "")
     if not 0 < len(text) <= _LONGEST_TEXT:
         return None
@@ -101,15 +105,18 @@ def world_of(meta: ObjectMeta) -> World | None:
 
 
 def annotations(world: World) -> dict[str, str]:
-    """What says so on the Job and on its pods."""
+    """Return the annotations that record a world on the Job and on its pods."""
     return {WORLD_ANNOTATION: msgspec.json.encode(world).decode()}
 
 
 def pod_annotations(pod: Pod, world: World) -> dict[str, str]:
-    """What says so on a pod: one that has no node yet has not begun, and begins with this world."""
+    """Return the annotations that record a world on a pod.
+
+    A pod without a node has not started, and starts with this world.
+    """
     return annotations(world) if pod.spec.node_name else birth_annotations(world)
 
 
 def birth_annotations(world: World) -> dict[str, str]:
-    """What a pod has when its worker starts."""
+    """Return the annotations of a pod whose worker starts in this world."""
     return annotations(world) | {FIRST_SIZE_ANNOTATION: str(world.size)}

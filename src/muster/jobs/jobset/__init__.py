@@ -1,1 +1,4 @@
-"""JobSets: which Jobs there are, when they start, and what becomes of the whole. Pure; the rules are upstream's."""
+"""The JobSet algorithm.
+
+Decides which Jobs exist, when they start, and how the JobSet ends. Pure; the rules are upstream's.
+"""

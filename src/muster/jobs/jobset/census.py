@@ -1,4 +1,7 @@
-"""A JobSet's Jobs by what has become of them. A Job is known by its name, and whose it is by its controller's UID."""
+"""Sorts a JobSet's Jobs by state.
+
+A Job is identified by its name, and belongs to the JobSet by its controller's UID.
+"""
 
 from collections.abc import Iterable
 from typing import Self
@@ -12,7 +15,7 @@ from muster.jobs.jobset.terms import place
 
 
 class Member(Struct, frozen=True):
-    """One Job and its place."""
+    """A Job with its role and index."""
 
     job: Job
     role: str
@@ -20,16 +23,16 @@ class Member(Struct, frozen=True):
 
     @property
     def deleting(self) -> bool:
-        """Whether it is on its way out."""
+        """Whether the Job is being deleted."""
         return self.job.metadata.deletion_timestamp is not None
 
 
 class Census(Struct, frozen=True):
-    """The Jobs of a JobSet; those whose names it does not give are none of them.
+    """The Jobs of a JobSet, without Jobs whose names the JobSet does not give.
 
-    active, successful, failed: of this attempt.
-    previous: of an earlier attempt, or of none that can be read.
-    surplus: beyond the replicas that are wanted now.
+    active, successful, failed: Jobs of the current attempt.
+    previous: Jobs of an earlier attempt, or of an unreadable one.
+    surplus: Jobs beyond the desired replicas.
     """
 
     active: tuple[Member, ...] = ()
@@ -49,10 +52,10 @@ class Census(Struct, frozen=True):
         previous: list[Member] = []
         surplus: list[Member] = []
         for job in jobs:
-            found = place(jobset, roles, job.metadata.name)
-            if found is None:
+            role_and_index = place(jobset, roles, job.metadata.name)
+            if role_and_index is None:
                 continue
-            role, index = found
+            role, index = role_and_index
             member = Member(job, role.name, index)
             if index >= role.replicas:
                 surplus.append(member)
@@ -68,26 +71,26 @@ class Census(Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """The names that are taken: what is being deleted still has its own."""
+        """The names in use, including those of Jobs that are being deleted."""
         groups = (self.active, self.successful, self.failed, self.previous, self.surplus)
         return frozenset(member.job.metadata.name for group in groups for member in group)
 
 
 def job_restarts(record: ReplicatedJobStatus | None, index: int) -> int:
-    """How many times the Job of an index was restarted by itself."""
+    """Return how many times the Job of an index was restarted alone."""
     return record.job_restarts[index] if record is not None and index < len(record.job_restarts) else 0
 
 
 def _is_previous(job: Job, restarts: int, own_restarts: int) -> bool:
     labels = job.metadata.labels
-    attempt = _number(labels.get(names.RESTART_ATTEMPT, ""))
+    attempt = _parse_number(labels.get(names.RESTART_ATTEMPT, ""))
     if attempt is None or attempt < restarts:
         return True
-    if names.JOB_RESTART_ATTEMPT not in labels:  # made before Jobs were restarted one by one
+    if names.JOB_RESTART_ATTEMPT not in labels:  # created by a version without restarts of single Jobs
         return False
-    own_attempt = _number(labels[names.JOB_RESTART_ATTEMPT])
+    own_attempt = _parse_number(labels[names.JOB_RESTART_ATTEMPT])
     return own_attempt is None or own_attempt < own_restarts
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else None

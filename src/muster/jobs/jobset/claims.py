@@ -1,4 +1,4 @@
-"""What a JobSet owns besides Jobs: the Service that gives its pods names, and its claims on storage."""
+"""Makes what a JobSet owns besides Jobs: the Service that gives its pods host names, and its volume claims."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from muster.jobs.jobset.terms import has_dns_names
 
 
 def headless_service(jobset: JobSet, owner: OwnerReference) -> Service | None:
-    """The Service that there has to be; None if its pods have no host names."""
+    """Return the Service that must exist; None if the JobSet's pods have no host names."""
     if not has_dns_names(jobset):
         return None
     network = jobset.spec.network
@@ -26,9 +26,9 @@ def headless_service(jobset: JobSet, owner: OwnerReference) -> Service | None:
 
 
 def volume_claims(jobset: JobSet, owner: OwnerReference) -> Iterator[PersistentVolumeClaim]:
-    """The claims that there have to be; those that are retained outlive the JobSet."""
+    """Yield the claims that must exist; retained claims outlive the JobSet."""
     for policy in jobset.spec.volume_claim_policies:
-        kept = policy.retention_policy is not None and policy.retention_policy.when_deleted == names.RETAIN
+        is_retained = policy.retention_policy is not None and policy.retention_policy.when_deleted == names.RETAIN
         for template in policy.templates:
             yield PersistentVolumeClaim(
                 metadata=ObjectMeta(
@@ -36,7 +36,7 @@ def volume_claims(jobset: JobSet, owner: OwnerReference) -> Iterator[PersistentV
                     namespace=jobset.metadata.namespace,
                     labels=template.metadata.labels | {names.JOBSET_NAME: jobset.metadata.name},
                     annotations=template.metadata.annotations,
-                    owner_references=() if kept else (owner,),
+                    owner_references=() if is_retained else (owner,),
                 ),
                 spec=template.spec,
             )

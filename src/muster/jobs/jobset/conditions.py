@@ -1,4 +1,4 @@
-"""The status of a JobSet as it is written down, and what is said of each change: conditions, reasons and messages."""
+"""Records the status of a JobSet and the events of each change: conditions, reasons and messages."""
 
 from datetime import datetime
 from typing import Self
@@ -9,24 +9,22 @@ from msgspec.structs import replace
 from muster.api.jobset import JobSetStatus, names
 from muster.api.meta import Condition
 from muster.api.notes import Note
+from muster.jobs.interruption import INTERRUPTED, INTERRUPTIONS, add_interruptions
 from muster.jobs.jobset.start.decide import StartPlan
 
-# Of these two, the one that is set True makes the other False, and nothing else about it changes.
+# Setting one of these two True makes the other one False, and changes nothing else about it.
 _EXCLUSIVE = {names.STARTUP_IN_PROGRESS: names.STARTUP_COMPLETED, names.STARTUP_COMPLETED: names.STARTUP_IN_PROGRESS}
 
 
 class Record(Struct, frozen=True):
-    """A status that is being decided on, and the events that are told once it is stored.
-
-    now: whole seconds, as the API keeps it.
-    """
+    """A status under decision, and the events to record once it is stored. now: whole seconds, as the API keeps it."""
 
     status: JobSetStatus
     now: datetime
     notes: tuple[Note, ...] = ()
 
     def set(self, type: str, reason: str, message: str, *, true: bool = True, warns: bool = False) -> Self:
-        """With a condition, and an event if that changes anything."""
+        """Return the record with a condition, and with an event if the condition changes anything."""
         new = Condition(
             type=type,
             status="True" if true else "False",
@@ -34,66 +32,71 @@ class Record(Struct, frozen=True):
             message=message,
             last_transition_time=self.now,
         )
-        found = _updated(self.status.conditions, new)
-        if found == self.status.conditions:
+        conditions = _set_condition(self.status.conditions, new)
+        if conditions == self.status.conditions:
             return self
-        status = replace(self.status, conditions=found)
+        status = replace(self.status, conditions=conditions)
         return replace(self, status=status).told(Note("Warning" if warns else "Normal", reason, message))
 
     def told(self, *notes: Note) -> Self:
-        """With further events."""
+        """Return the record with further events."""
         return replace(self, notes=(*self.notes, *notes))
 
     def with_status(self, status: JobSetStatus) -> Self:
-        """With another status."""
+        """Return the record with another status."""
         return replace(self, status=status)
 
-    # What a JobSet says of itself.
+    # The conditions of a JobSet.
 
     def completed(self) -> Self:
-        """It has succeeded."""
+        """Return the record of a JobSet that has succeeded."""
         message = "jobset completed successfully"
         record = self.set(names.COMPLETED, "AllJobsCompleted", message)
         return record.not_restarting("JobSetCompleted", message).ended(names.COMPLETED)
 
     def failed(self, reason: str, message: str) -> Self:
-        """It has failed."""
+        """Return the record of a JobSet that has failed."""
         record = self.set(names.FAILED, reason, message, warns=True)
         return record.not_restarting("JobSetFailed", "jobset failed").ended(names.FAILED)
 
     def suspended(self) -> Self:
-        """No pods are to run."""
+        """Return the record with the condition that no pods are to run."""
         message = "jobset is suspended"
         return self.set(names.SUSPENDED, "SuspendedJobs", message).not_restarting("JobSetSuspended", message)
 
     def resumed(self) -> Self:
-        """Pods are to run again."""
+        """Return the record with the condition that pods are to run again."""
         return self.set(names.SUSPENDED, "ResumeJobs", "jobset is resumed", true=False)
 
     def all_ready(self) -> Self:
-        """All Jobs are ready, or have succeeded."""
+        """Return the record once all Jobs are ready, or have succeeded."""
         return self.not_restarting("JobsReady", "all jobs are ready")
 
     def restarting(self, reason: str, message: str) -> Self:
-        """All Jobs are made anew."""
+        """Return the record with the condition that says all child Jobs are being recreated."""
         return self.set(names.RESTARTING, reason, message, warns=True)
 
+    def interrupted(self, message: str, *, by_suspension: bool = False) -> Self:
+        """Return the record with the count of interruptions raised, after the platform ended pods of the JobSet."""
+        message = add_interruptions(self.status.conditions, 1, message, by_suspension=by_suspension)
+        return replace(self.set(INTERRUPTIONS, INTERRUPTED, message), notes=self.notes)
+
     def not_restarting(self, reason: str, message: str) -> Self:
-        """It has been restarted, or has not to be any more."""
+        """Return the record once the restart is over, or no longer needed."""
         return self.set(names.RESTARTING, reason, message, true=False)
 
     def starting_in_order(self) -> Self:
-        """A role is waited for before the next one starts."""
+        """Return the record while a role has to start before the next one."""
         message = "in order startup policy is in progress"
         return self.set(names.STARTUP_IN_PROGRESS, "InOrderStartupPolicyInProgress", message)
 
     def started_in_order(self) -> Self:
-        """All roles have started."""
+        """Return the record once all roles have started."""
         message = "in order startup policy has completed"
         return self.set(names.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", message)
 
     def starting(self, plan: StartPlan) -> Self:
-        """So far is the start of the group. Its condition is there from the first, as False."""
+        """Return the record with the state of the group's start, whose condition is added as False from the first."""
         status, new = self.status, plan.condition
         if new is not None:
             found = tuple(new if each.type == new.type else each for each in status.conditions)
@@ -101,23 +104,23 @@ class Record(Struct, frozen=True):
         return self.with_status(replace(status, group_scheduling=plan.status)).told(*plan.notes)
 
     def ended(self, state: str) -> Self:
-        """Nothing more happens to it."""
+        """Return the record in a terminal state."""
         return self.with_status(replace(self.status, terminal_state=state))
 
 
-def _updated(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
-    """With a condition set. One that is not there is never added as False.
+def _set_condition(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
+    """Return the conditions with this one set. A missing condition is never added as False.
 
     `lastTransitionTime` stays unless the status flips.
     """
     true = new.status == "True"
     rival = _EXCLUSIVE.get(new.type) if true else None
-    found = tuple(_next(old, new, rival) for old in conditions)
+    updated = tuple(_flip_rival(old, new, rival) for old in conditions)
     missing = true and all(old.type != new.type for old in conditions)
-    return (*found, new) if missing else found
+    return (*updated, new) if missing else updated
 
 
-def _next(old: Condition, new: Condition, rival: str | None) -> Condition:
+def _flip_rival(old: Condition, new: Condition, rival: str | None) -> Condition:
     if old.type == rival and old.status == "True":
         return replace(old, status="False")
     if old.type != new.type:

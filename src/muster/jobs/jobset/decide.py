@@ -1,28 +1,32 @@
-"""The JobSet algorithm: from a JobSet and its Jobs to what must be created, changed, deleted and written.
+"""The JobSet algorithm: decides from a JobSet and its Jobs what to create, change, delete and write.
 
-`decide` is a pure function of what was observed, and the observation must include the effects of the shell's own
-earlier writes. The rules, and the order in which they are tried, are those of JobSet's own controller.
+`decide` is a pure function of the observed state, which must include the shell's own earlier writes. The rules and
+their order are those of JobSet's own controller.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import islice
+from operator import attrgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.batch import Job
+from muster.api.conditions import is_true
 from muster.api.config.types import GroupScheduling
-from muster.api.jobset import JobSet, ReplicatedJob, names
+from muster.api.core import Pod
+from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
 from muster.api.jobset.naming import job_name
+from muster.jobs.interruption import describe_suspension
 from muster.jobs.jobset import failure
 from muster.jobs.jobset.census import Census, Member
-from muster.jobs.jobset.children import Children, owner_reference
+from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.claims import headless_service, volume_claims
 from muster.jobs.jobset.conditions import Record
 from muster.jobs.jobset.inplace import NO_PODS, InPlaceStanding, in_place
 from muster.jobs.jobset.ordering import startup
 from muster.jobs.jobset.plan import JobSetPlan
+from muster.jobs.jobset.slices import take_slice
 from muster.jobs.jobset.start.barrier import DEFAULT
 from muster.jobs.jobset.start.decide import NOTHING_SEEN, GroupStanding, decide_start
 from muster.jobs.jobset.start.group import is_target, is_used, renewed
@@ -32,8 +36,7 @@ from muster.jobs.jobset.suspend import changes
 from muster.jobs.jobset.terms import finish, is_in_order, is_suspended, restart_strategy
 from muster.jobs.jobset.ttl import expiry
 
-# Jobs created, and Jobs deleted, by one decision: what happens in between is not seen before they are.
-MAX_JOBS = 500
+NONE_REFUSED: Mapping[str, int] = {}
 
 
 def decide(
@@ -44,19 +47,31 @@ def decide(
     group: GroupStanding = NOTHING_SEEN,
     start: GroupScheduling = DEFAULT,
     pods: InPlaceStanding = NO_PODS,
+    refused: Mapping[str, int] = NONE_REFUSED,
+    disturbed: Sequence[Pod] = (),
 ) -> JobSetPlan:
-    """What to do about the JobSet now.
+    """Return what to do about the JobSet now.
 
-    jobs: those that it controls. group: which pods have started of its group. start: how they wait for each other.
-    pods: how often they were started again in place.
+    jobs: the Jobs that the JobSet controls. group: which pods of its group have started. start: how they wait for each
+    other.
+    pods: how often pods restarted in place. refused: how often in a row the server refused to write a Job, by its name.
+    disturbed: the pods of the JobSet, if a Job has failed.
     """
     if jobset.metadata.deletion_timestamp is not None:
         return JobSetPlan(jobset.status)
-    return _Decision.of(jobset, jobs, now, group, start, pods).plan()
+    return _Decision.of(jobset, jobs, now, group, start, pods, refused).plan(disturbed)
+
+
+class _Missing(Struct, frozen=True):
+    """A Job to be created."""
+
+    name: str
+    role: ReplicatedJob
+    index: int
 
 
 class _Decision(Struct, frozen=True):
-    """What is known once everything has been counted, before anything is done."""
+    """The counted state of a JobSet, before anything is decided."""
 
     jobset: JobSet
     census: Census
@@ -65,6 +80,7 @@ class _Decision(Struct, frozen=True):
     group: GroupStanding
     start: GroupScheduling
     pods: InPlaceStanding
+    refused: Mapping[str, int]
 
     @classmethod
     def of(
@@ -75,26 +91,34 @@ class _Decision(Struct, frozen=True):
         group: GroupStanding,
         start: GroupScheduling,
         pods: InPlaceStanding,
+        refused: Mapping[str, int],
     ) -> "_Decision":
         census = Census.of(jobset, jobs)
         status = replace(jobset.status, replicated_jobs_status=roles_status(jobset, census))
-        return cls(jobset, census, Record(status, now.replace(microsecond=0)), now, group, start, pods)
+        return cls(jobset, census, Record(status, now.replace(microsecond=0)), now, group, start, pods, refused)
 
-    def plan(self) -> JobSetPlan:
+    def plan(self, disturbed: Sequence[Pod]) -> JobSetPlan:
         jobset, census, record = self.jobset, self.census, self.record
         if finish(jobset) is not None:
-            return self._ended()
-        plan = _without(JobSetPlan(record.status), (*census.previous, *census.surplus))
+            return self._plan_after_end()
+        plan = self._delete_members(JobSetPlan(record.status), (*census.previous, *census.surplus))
         if not is_suspended(jobset) and all_ready(jobset, record.status.replicated_jobs_status):
             record = record.all_ready()
-        if census.failed:
-            return _with(plan, failure.apply(jobset, record, census.failed))
-        if has_succeeded(jobset, census):
-            return _with(plan, record.completed())
-        return self._running(plan, record)
+        in_place, succeeded = restart_strategy(jobset) == names.IN_PLACE_RESTART, has_succeeded(jobset, census)
+        interruption = failure.find_interruption(jobset, census, disturbed, in_place=in_place)
+        if interruption is not None and not succeeded:
+            return _apply_record(plan, failure.restart_interrupted(jobset, record, *interruption))
+        if interruption is None and census.failed:
+            return _apply_record(plan, failure.apply(jobset, record, census.failed))
+        if succeeded:
+            return _apply_record(plan, record.completed())
+        return self._plan_running(plan, record)
 
-    def _ended(self) -> JobSetPlan:
-        """Jobs that have ended are kept, and those that have not go; in the end the JobSet goes with all of them."""
+    def _plan_after_end(self) -> JobSetPlan:
+        """Return the plan of an ended JobSet.
+
+        Ended Jobs stay, other Jobs are deleted, and the JobSet itself once its TTL is over.
+        """
         jobset, census = self.jobset, self.census
         at = expiry(jobset)
         plan = JobSetPlan(
@@ -102,10 +126,10 @@ class _Decision(Struct, frozen=True):
             wake_at=at if at is not None and at > self.now else None,
             expired=at is not None and at <= self.now,
         )
-        return _without(plan, (*census.active, *census.previous, *census.surplus))
+        return self._delete_members(plan, (*census.active, *census.previous, *census.surplus))
 
-    def _running(self, plan: JobSetPlan, record: Record) -> JobSetPlan:
-        jobset, owner = self.jobset, owner_reference(self.jobset)
+    def _plan_running(self, plan: JobSetPlan, record: Record) -> JobSetPlan:
+        jobset, owner = self.jobset, JOB_SET.refer_to_controller(self.jobset.metadata)
         if is_suspended(jobset) and is_used(jobset):
             return replace(plan, status=replace(record.status, group_scheduling=renewed(jobset)))
         present = [member.job for member in (*self.census.active, *self.census.successful)]
@@ -113,43 +137,62 @@ class _Decision(Struct, frozen=True):
         record = record.starting(group)
         children = Children(jobset, self.start)
         start = startup(jobset, record.status.replicated_jobs_status)
+        may_run = [role for role in start.roles if self.group.kept or not is_target(jobset.spec, role.name)]
+        changing = changes(jobset, children, self.census.active, {role.name for role in may_run})
+        change, unchanged = take_slice(changing, attrgetter("job.metadata.name"), self.refused)
         if is_suspended(jobset):
-            record = record.suspended()
+            # Quota is held until the last Job is suspended.
+            record = self._record_suspension(record) if unchanged.is_empty else record
         else:
             if is_in_order(jobset):
                 record = record.starting_in_order() if start.waits else record.started_in_order()
-            record = record.resumed()  # in order, too: pods of the first role hold quota before the last one starts
+            # Also with startup in order: pods of the first role use quota before the last role starts.
+            record = record.resumed()
         record = in_place(jobset, record, self.pods)
-        may_run = [role for role in start.roles if self.group.kept or not is_target(jobset.spec, role.name)]
-        missing = self._missing(may_run)
-        create = tuple(children.job(role, index) for role, index in islice(missing, MAX_JOBS))
+        missing, unmade = take_slice(self._list_missing(may_run), attrgetter("name"), self.refused)
         return replace(
-            _with(plan, record),
+            _apply_record(plan, record),
             service=headless_service(jobset, owner),
             claims=tuple(volume_claims(jobset, owner)),
-            change=tuple(changes(jobset, children, self.census.active, {role.name for role in may_run})),
-            create=create,
+            change=change,
+            create=tuple(children.job(each.role, each.index) for each in missing),
             wake_at=group.wake_at,
-            more=plan.more or next(missing, None) is not None,
+            more=plan.more or unchanged.has_new or unmade.has_new,
             start=group,
         )
 
-    def _missing(self, roles: Sequence[ReplicatedJob]) -> Iterator[tuple[ReplicatedJob, int]]:
-        """The Jobs that are not there. A name is taken until its Job is gone; some wait until all old ones are."""
+    def _record_suspension(self, record: Record) -> Record:
+        """Return the record with the suspension, which interrupts a JobSet whose pods ran."""
+        jobset = self.jobset
+        if not is_true(jobset.status.conditions, names.SUSPENDED) and self._has_run():
+            record = record.interrupted(describe_suspension(jobset.metadata), by_suspension=True)
+        return record.suspended()
+
+    def _has_run(self) -> bool:
+        """Return whether pods ran when the JobSet was suspended. Its Jobs may have stopped since the last decision."""
+        before = self.jobset.status.replicated_jobs_status
+        return any(role.ready for role in before) or any(member.job.status.ready for member in self.census.active)
+
+    def _list_missing(self, roles: Sequence[ReplicatedJob]) -> Iterator[_Missing]:
+        """Yield the Jobs to create.
+
+        A name is in use until its Job is gone; some Jobs wait until all old ones are gone.
+        """
         if self.census.previous and restart_strategy(self.jobset) == names.BLOCKING_RECREATE:
             return
         taken = self.census.names
         for role in roles:
             for index in range(role.replicas):
-                if job_name(self.jobset, role.name, index) not in taken:
-                    yield role, index
+                name = job_name(self.jobset, role.name, index)
+                if name not in taken:
+                    yield _Missing(name, role, index)
+
+    def _delete_members(self, plan: JobSetPlan, members: Sequence[Member]) -> JobSetPlan:
+        """Return the plan with these Jobs deleted, too."""
+        going = (member.job for member in members if not member.deleting)
+        delete, rest = take_slice(going, attrgetter("metadata.name"), self.refused)
+        return replace(plan, delete=delete, more=rest.has_new)
 
 
-def _with(plan: JobSetPlan, record: Record) -> JobSetPlan:
+def _apply_record(plan: JobSetPlan, record: Record) -> JobSetPlan:
     return replace(plan, status=record.status, notes=record.notes)
-
-
-def _without(plan: JobSetPlan, members: Sequence[Member]) -> JobSetPlan:
-    """The plan that deletes these, too."""
-    going = [member.job for member in members if not member.deleting]
-    return replace(plan, delete=tuple(going[:MAX_JOBS]), more=len(going) > MAX_JOBS)

@@ -1,4 +1,4 @@
-"""Roles whose Jobs grow and shrink while they run: parallelism and completions in tandem, as Indexed Jobs may."""
+"""Resizes running Jobs of a role: parallelism and completions together, as Indexed Jobs allow."""
 
 from msgspec.structs import replace
 
@@ -6,7 +6,7 @@ from muster.api.batch import INDEXED, JobSpec
 
 
 def resized(spec: JobSpec, wanted: JobSpec) -> JobSpec:
-    """A Job's spec with the size that its role asks for now."""
+    """Return a Job's spec with the size that its role wants now."""
     size = wanted.completions
     if wanted.completion_mode != INDEXED or size is None or wanted.parallelism != size:
         return spec

@@ -1,6 +1,11 @@
-"""What is done about failed Jobs: the first rule that one of them meets says it; without one, all Jobs are made anew.
+"""Decides what failed Jobs mean for their JobSet.
 
-A restart only raises a number in the status. What is older by that number goes at the next look, so that a controller
+The first matching rule applies; without one, all Jobs are recreated.
+
+A Job whose pod the platform ended has not failed. Then all Jobs are recreated, whatever else failed in the same
+attempt, and `maxRestarts` does not count that. A rule that restarts such a Job alone applies.
+
+A restart only raises a number in the status. The next decision deletes the Jobs with a lower number, so a controller
 that is killed in between goes on with the same restart.
 """
 
@@ -10,11 +15,16 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from muster.api.conditions import find_true
+from muster.api.core import Pod
 from muster.api.jobset import FailurePolicyRule, JobSet, ReplicatedJobStatus, names
 from muster.api.notes import Note
+from muster.api.pods import job_reference
 from muster.api.values.patterns import PatternError, compile_pattern
-from muster.jobs.job.conditions import FAILED
-from muster.jobs.jobset.census import Member
+from muster.jobs.interruption import INTERRUPTED, is_interrupted, last_interruption
+from muster.jobs.job.conditions import FAILED, FAILURE_TARGET, POD_FAILURE_POLICY
+from muster.jobs.job.evidence import describe_interruption
+from muster.jobs.job.terms import Terms
+from muster.jobs.jobset.census import Census, Member
 from muster.jobs.jobset.conditions import Record
 from muster.jobs.jobset.start.decide import waiting_again
 from muster.jobs.jobset.start.group import renewed
@@ -23,29 +33,90 @@ _LAST = datetime.max.replace(tzinfo=UTC)
 
 
 def apply(jobset: JobSet, record: Record, failed: Sequence[Member]) -> Record:
-    """What the failure policy makes of some Jobs that have failed."""
+    """Return the record after the failure policy has handled some failed Jobs."""
     policy = jobset.spec.failure_policy
     if policy is None:
-        return record.failed("FailedJobs", _about("jobset failed due to one or more job failures", first(failed)))
+        return record.failed("FailedJobs", _name_job("jobset failed due to one or more job failures", first(failed)))
     rule, job = matching(policy.rules, failed)
     action = rule.action if rule is not None else names.RESTART_JOBSET
-    about = _about(f"applying {action} failure policy action", job)
+    about = _name_job(f"applying {action} failure policy action", job)
     counts = action in (names.RESTART_JOBSET, names.RESTART_JOB)
     if action == names.FAIL_JOBSET:
         return record.failed(f"{action}FailurePolicyAction", about)
     if counts and restarts_so_far(jobset, record) >= policy.max_restarts:
-        message = _about("jobset failed due to reaching max number of restarts", job)
+        message = _name_job("jobset failed due to reaching max number of restarts", job)
         return record.failed("ReachedMaxRestarts", message)
     if action in (names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX):
-        record = _with_job_restarted(jobset, record, job, counts=counts)
+        record = _restart_job(jobset, record, job, counts=counts)
     else:
         reason = f"FailurePolicy_{rule.name}" if rule is not None else "DefaultFailurePolicy"
-        record = _with_all_restarted(jobset, record, counts=counts).restarting(reason, about)
+        record = _restart_all(jobset, record, counts=counts).restarting(reason, about)
     return record.told(Note("Warning", f"{action}FailurePolicyAction", about))
 
 
+def find_interruption(
+    jobset: JobSet, census: Census, pods: Iterable[Pod] = (), *, in_place: bool = False
+) -> tuple[Member, str] | None:
+    """Return the first Job of this attempt that an interruption ends, with the message; None if there is none.
+
+    pods: the pods of the JobSet, if a Job has failed, as the Job of an interrupted pod may not have failed yet.
+    in_place: pods restart in place, which agents count, so that an interruption recreates all Jobs instead.
+    """
+    members = (*census.active, *census.failed)
+    for member in members:
+        end_conditions = (find_true(member.job.status.conditions, type) for type in (FAILURE_TARGET, FAILED))
+        if (end := next(filter(None, end_conditions), None)) is not None and end.reason == INTERRUPTED:
+            return member, end.message
+        if in_place and (last := last_interruption(member.job.status.conditions)):
+            return member, last
+    by_job = {member.job.metadata.uid: member for member in members}
+    for pod in filter(is_interrupted, pods):
+        owner = job_reference(pod)
+        loser = by_job.get(owner.uid) if owner is not None else None
+        if loser is not None and (message := _describe_loss(loser, pod, or_fails=excuses(jobset))):
+            return loser, message
+    return None
+
+
+def _describe_loss(member: Member, pod: Pod, *, or_fails: bool) -> str:
+    """Return how the platform ended a pod of a Job.
+
+    "" if the Job goes on without the pod. or_fails: see `evidence`.
+    """
+    terms = Terms.of(member.job)
+    return describe_interruption((pod,), terms.pod_failure_policy, or_fails=or_fails) if terms.restarts_whole else ""
+
+
+def excuses(jobset: JobSet) -> bool:
+    """Return whether a rule restarts the JobSet, without counting, for a Job that fails by its podFailurePolicy.
+
+    Users write that rule where the Job controller is Kubernetes' own. There, too, another Job may fail before the Job
+    with the interrupted pod does.
+    """
+    rules = jobset.spec.failure_policy.rules if jobset.spec.failure_policy is not None else ()
+    return any(
+        rule.action == names.RESTART_JOBSET_IGNORING_MAX and POD_FAILURE_POLICY in rule.on_job_failure_reasons
+        for rule in rules
+    )
+
+
+def restart_interrupted(jobset: JobSet, record: Record, member: Member, message: str) -> Record:
+    """Restart all Jobs without counting, or the interrupted one alone if a rule restarts it alone."""
+    policy, record = jobset.spec.failure_policy, record.interrupted(message)
+    rule = next((rule for rule in policy.rules if _is_for_role(rule, member)), None) if policy is not None else None
+    if rule is not None and rule.action in (names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX):
+        return _restart_job(jobset, record, member, counts=False).told(Note("Normal", INTERRUPTED, message))
+    return _restart_all(jobset, record, counts=False).restarting(INTERRUPTED, message)
+
+
+def _is_for_role(rule: FailurePolicyRule, member: Member) -> bool:
+    """Return whether a rule covers every end of the Jobs of a role."""
+    ends = rule.on_job_failure_reasons or rule.on_job_failure_message_patterns
+    return not ends and (not rule.target_replicated_jobs or member.role in rule.target_replicated_jobs)
+
+
 def matching(rules: Iterable[FailurePolicyRule], failed: Sequence[Member]) -> tuple[FailurePolicyRule | None, Member]:
-    """The first rule that a failed Job meets, and of those that meet it the one that failed first."""
+    """Return the first rule that a failed Job matches, with the Job that failed first among those that match it."""
     for rule in rules:
         if met := [member for member in failed if meets(rule, member)]:
             return rule, first(met)
@@ -53,7 +124,7 @@ def matching(rules: Iterable[FailurePolicyRule], failed: Sequence[Member]) -> tu
 
 
 def meets(rule: FailurePolicyRule, member: Member) -> bool:
-    """Whether a failed Job is what the rule is about: of a role, for a reason, with a message."""
+    """Return whether a failed Job matches the rule by role, reason and message."""
     condition = find_true(member.job.status.conditions, FAILED)
     if condition is None:
         return False
@@ -62,38 +133,41 @@ def meets(rule: FailurePolicyRule, member: Member) -> bool:
     if rule.on_job_failure_reasons and condition.reason not in rule.on_job_failure_reasons:
         return False
     patterns = rule.on_job_failure_message_patterns
-    return not patterns or any(_is_found(pattern, condition.message) for pattern in patterns)
+    return not patterns or any(_has_match(pattern, condition.message) for pattern in patterns)
 
 
 def first(failed: Sequence[Member]) -> Member:
-    """The Job that failed first."""
-    return min(failed, key=_failed_at)
+    """Return the Job that failed first."""
+    return min(failed, key=_find_failure_time)
 
 
 def restarts_so_far(jobset: JobSet, record: Record) -> int:
-    """The restarts that count, of all Jobs together and of each by itself."""
+    """Return how many restarts count, of all Jobs together and of each Job alone."""
     own = sum(sum(role.job_restarts_count_towards_max) for role in record.status.replicated_jobs_status)
     return jobset.status.restarts_count_towards_max + own
 
 
-def _failed_at(member: Member) -> datetime:
+def _find_failure_time(member: Member) -> datetime:
     condition = find_true(member.job.status.conditions, FAILED)
     return (condition.last_transition_time if condition is not None else None) or _LAST
 
 
-def _is_found(pattern: str, message: str) -> bool:
-    """A pattern that is none finds nothing: the server refuses them, but did not always."""
+def _has_match(pattern: str, message: str) -> bool:
+    """Return whether a pattern matches.
+
+    The server refuses invalid patterns, but did not always; they match nothing.
+    """
     try:
         return compile_pattern(pattern)(message)
     except PatternError:
         return False
 
 
-def _about(message: str, member: Member) -> str:
+def _name_job(message: str, member: Member) -> str:
     return f"{message} (first failed job: {member.job.metadata.name})"
 
 
-def _with_all_restarted(jobset: JobSet, record: Record, *, counts: bool) -> Record:
+def _restart_all(jobset: JobSet, record: Record, *, counts: bool) -> Record:
     status = record.status
     counted = status.restarts_count_towards_max + counts
     return record.with_status(
@@ -106,7 +180,7 @@ def _with_all_restarted(jobset: JobSet, record: Record, *, counts: bool) -> Reco
     )
 
 
-def _with_job_restarted(jobset: JobSet, record: Record, member: Member, *, counts: bool) -> Record:
+def _restart_job(jobset: JobSet, record: Record, member: Member, *, counts: bool) -> Record:
     replicas = next(role.replicas for role in jobset.spec.replicated_jobs if role.name == member.role)
 
     def restarted(role: ReplicatedJobStatus) -> ReplicatedJobStatus:
@@ -114,8 +188,8 @@ def _with_job_restarted(jobset: JobSet, record: Record, member: Member, *, count
             return role
         return replace(
             role,
-            job_restarts=_raised(role.job_restarts, member.index, replicas),
-            job_restarts_count_towards_max=_raised(
+            job_restarts=_raise_count(role.job_restarts, member.index, replicas),
+            job_restarts_count_towards_max=_raise_count(
                 role.job_restarts_count_towards_max, member.index, replicas, by=int(counts)
             ),
         )
@@ -125,7 +199,7 @@ def _with_job_restarted(jobset: JobSet, record: Record, member: Member, *, count
     return record.with_status(replace(record.status, replicated_jobs_status=roles, group_scheduling=start))
 
 
-def _raised(counts: tuple[int, ...], index: int, replicas: int, by: int = 1) -> tuple[int, ...]:
+def _raise_count(counts: tuple[int, ...], index: int, replicas: int, by: int = 1) -> tuple[int, ...]:
     if not by:
         return counts
     counts = counts or (0,) * replicas

@@ -1,7 +1,10 @@
-"""Restarts in place: containers begin anew in their pods, and none goes on before all have (KEP-467). Pure.
+"""Decides restarts in place.
+
+Containers restart in their pods, and none proceeds before all have (jobset KEP-467). Pure.
 
 An agent in each pod counts its own starts in an annotation, and holds its worker back until the JobSet's status says
-that this attempt goes on; if the status says that its attempt is over, it exits, and the node starts it again.
+that this attempt proceeds. If the status says that the agent's attempt is over, the agent exits and the node restarts
+its container.
 """
 
 from collections.abc import Mapping
@@ -17,10 +20,10 @@ _MOST = 2**31 - 1
 
 
 class PodAttempt(Struct, frozen=True):
-    """How often a pod was started again, as far as it is known.
+    """The known number of a pod's restarts in place.
 
-    attempt: as its agent counts; None before it has said so.
-    restarts: of the container of it that was restarted most.
+    attempt: the count of its agent; None before the agent has written it.
+    restarts: the restart count of its most restarted container.
     """
 
     attempt: int | None = None
@@ -28,10 +31,9 @@ class PodAttempt(Struct, frozen=True):
 
 
 class InPlaceStanding(Struct, frozen=True):
-    """The pods of a JobSet.
+    """The attempts of a JobSet's pods.
 
-    attempts: how many of them are in each attempt.
-    restarts: of the container that was restarted most.
+    attempts: how many pods are in each attempt. restarts: the restart count of the most restarted container.
     """
 
     attempts: Mapping[int, int]
@@ -42,28 +44,28 @@ NO_PODS = InPlaceStanding({})
 
 
 def attempt_of(pod: Pod) -> PodAttempt:
-    """What a pod says. One that has failed may still be there when another has taken its place."""
+    """Return the attempt of a pod; None for a failed pod, which may still exist beside its replacement."""
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     restarts = max((status.restart_count for status in statuses), default=0)
-    said = pod.metadata.annotations.get(names.IN_PLACE_RESTART_ATTEMPT, "")
-    # What is no number is as if nothing were said: upstream would not look at the JobSet any more.
-    counts = pod.status.phase != "Failed" and said.isascii() and said.isdigit() and len(said) <= len(str(_MOST))
-    return PodAttempt(int(said) if counts and int(said) <= _MOST else None, restarts)
+    text = pod.metadata.annotations.get(names.IN_PLACE_RESTART_ATTEMPT, "")
+    # An invalid number is ignored; upstream would stop reconciling the JobSet.
+    counts = pod.status.phase != "Failed" and text.isascii() and text.isdigit() and len(text) <= len(str(_MOST))
+    return PodAttempt(int(text) if counts and int(text) <= _MOST else None, restarts)
 
 
 def next_attempts(jobset: JobSet, standing: InPlaceStanding) -> tuple[int | None, int | None] | None:
-    """The attempt that is over, with all before it, and the one that goes on; None if there were too many.
+    """Return the last attempt that is over and the one that proceeds; None if there were too many.
 
-    The first of them never falls: a pod that had come further may be gone for the time being.
+    The first number never falls, because a pod in a later attempt may be gone for the moment.
     """
     status, policy = jobset.status, jobset.spec.failure_policy
     over, going = status.previous_in_place_restart_attempt, status.current_in_place_restart_attempt
     if policy is None or policy.restart_strategy != names.IN_PLACE_RESTART:
         return over, going
     latest = max(standing.attempts, default=0)
-    if _is_too_much(jobset, policy, latest, standing.restarts):
+    if _is_over_limit(jobset, policy, latest, standing.restarts):
         return None
-    if len(standing.attempts) == 1 and standing.attempts[latest] == _pods(jobset):
+    if len(standing.attempts) == 1 and standing.attempts[latest] == _count_pods(jobset):
         return over, latest
     if latest > 0:
         return max(latest - 1, over or 0), going
@@ -71,7 +73,7 @@ def next_attempts(jobset: JobSet, standing: InPlaceStanding) -> tuple[int | None
 
 
 def in_place(jobset: JobSet, record: Record, standing: InPlaceStanding) -> Record:
-    """The status with what the agents go by."""
+    """Return the record with the attempts that the agents read."""
     attempts = next_attempts(jobset, standing)
     if attempts is None:
         return record.failed("ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
@@ -81,12 +83,15 @@ def in_place(jobset: JobSet, record: Record, standing: InPlaceStanding) -> Recor
     )
 
 
-def _is_too_much(jobset: JobSet, policy: FailurePolicy, latest: int, restarts: int) -> bool:
-    """A container that fails at once is restarted by its node, and its agent never gets to count that."""
+def _is_over_limit(jobset: JobSet, policy: FailurePolicy, latest: int, restarts: int) -> bool:
+    """Return whether the restarts exceed the limit.
+
+    The node restarts a container that fails at once, uncounted by its agent.
+    """
     uncounted = jobset.status.restarts - jobset.status.restarts_count_towards_max
     return max(restarts, latest - uncounted) > policy.max_restarts
 
 
-def _pods(jobset: JobSet) -> int:
-    """How many there are to be: each has an index of its own, for completions are as many as run at once."""
+def _count_pods(jobset: JobSet) -> int:
+    """Return how many pods there should be: each has its own index, as completions equal parallelism."""
     return sum(role.replicas * (role.template.spec.parallelism or 0) for role in jobset.spec.replicated_jobs)

@@ -1,4 +1,4 @@
-"""Which roles may start: by what they depend on, or one after the other."""
+"""Decides which roles may start: by their dependencies, or one after the other."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,17 +10,17 @@ from muster.jobs.jobset.terms import is_in_order, is_suspended
 
 
 class Startup(Struct, frozen=True):
-    """The roles whose Jobs may be made, and may run.
-
-    waits: whether a role in the order is waited for.
-    """
+    """The roles whose Jobs may be created, and those that may run. waits: whether the order waits for a role."""
 
     roles: tuple[ReplicatedJob, ...]
     waits: bool = False
 
 
 def startup(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
-    """How far the start may go now. Of a suspended JobSet all Jobs are made but those that depend on others."""
+    """Return which roles may start now.
+
+    Of a suspended JobSet all Jobs are created except those that depend on others.
+    """
     by_name = {record.name: record for record in records}
     roles = {role.name: role for role in jobset.spec.replicated_jobs}
     ready = tuple(role for role in roles.values() if may_start(role, roles, by_name))
@@ -35,7 +35,7 @@ def startup(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
 def may_start(
     role: ReplicatedJob, roles: Mapping[str, ReplicatedJob], records: Mapping[str, ReplicatedJobStatus]
 ) -> bool:
-    """Whether all that the role depends on have come so far."""
+    """Return whether all dependencies of a role have reached the required state."""
     for needed in role.depends_on:
         record = records.get(needed.name)
         if record is None:

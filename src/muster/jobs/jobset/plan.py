@@ -1,7 +1,8 @@
-"""What one decision about a JobSet asks of the shell.
+"""The work that one decision about a JobSet requests from the shell.
 
-The shell carries out everything, and then stores the status; only that a JobSet runs is stored before its first Job
-does. Events are told once it is stored. A crash between any two writes leaves what the next decision goes on with.
+The shell carries out all the work, and then stores the status. Only the change to running is stored before the first
+Job runs. Events are recorded once the status is stored. After a crash between any two writes the next decision can go
+on.
 """
 
 from datetime import datetime
@@ -16,25 +17,25 @@ from muster.jobs.jobset.start.decide import StartPlan
 
 
 class Change(Struct, frozen=True):
-    """A Job that is there, and as it is to be."""
+    """An existing Job, and its desired state."""
 
     job: Job
     wanted: Job
 
 
 class JobSetPlan(Struct, frozen=True):
-    """What to do about one JobSet now.
+    """The work to do for one JobSet now.
 
-    status: to store if it differs from what is stored.
-    delete: Jobs that go, with their pods before them.
-    service, claims: that there have to be.
-    change: Jobs that are there and not as they are to be.
-    create: Jobs that are missing.
-    notes: events, once `status` is stored.
+    status: the status to store if it differs from the stored one.
+    delete: Jobs to delete, their pods first.
+    service, claims: objects that must exist.
+    change: existing Jobs that differ from their desired state.
+    create: missing Jobs.
+    notes: events to record once `status` is stored.
     wake_at: when to decide again even if nothing changes.
-    more: there was more to create or delete than one plan may hold; decide again as soon as this one is done.
-    expired: the JobSet itself goes, now that it has ended for so long.
-    start: what else the start of the group asks for.
+    more: there was more to create, delete or change than one plan may hold; decide again as soon as this one is done.
+    expired: the JobSet's TTL is over, and the JobSet itself is deleted.
+    start: the further work for the start of the group.
     """
 
     status: JobSetStatus

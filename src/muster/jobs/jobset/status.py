@@ -1,4 +1,4 @@
-"""How far each role is: `status.replicatedJobsStatus`, in the order of the spec."""
+"""Counts how far each role is: `status.replicatedJobsStatus`, in the order of the spec."""
 
 from msgspec.structs import replace
 
@@ -9,7 +9,7 @@ from muster.jobs.jobset.census import Census
 
 
 def roles_status(jobset: JobSet, census: Census) -> tuple[ReplicatedJobStatus, ...]:
-    """Counted anew; what was restarted by itself is kept from before."""
+    """Return the counts of each role, with the restarts of single Jobs taken over from before."""
     before = {record.name: record for record in jobset.status.replicated_jobs_status}
     counts = {role.name: [0, 0, 0, 0, 0] for role in jobset.spec.replicated_jobs}
     for member in census.active:
@@ -21,35 +21,35 @@ def roles_status(jobset: JobSet, census: Census) -> tuple[ReplicatedJobStatus, .
         counts[member.role][1] += 1
     for member in census.failed:
         counts[member.role][2] += 1
-    return tuple(_status(role, counts[role.name], before.get(role.name)) for role in jobset.spec.replicated_jobs)
+    return tuple(_make_status(role, counts[role.name], before.get(role.name)) for role in jobset.spec.replicated_jobs)
 
 
 def is_ready(job: Job) -> bool:
-    """Whether all pods that are to run at once are ready, or have succeeded; of a suspended Job none are to run."""
+    """Return whether all pods that should run at once are ready or have succeeded; a suspended Job should run none."""
     return not job.spec.suspend and job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
 
 
 def has_started(record: ReplicatedJobStatus, replicas: int) -> bool:
-    """Whether all its Jobs were ready once: they are, or have ended."""
+    """Return whether all Jobs of a role were ready once: they are ready, or have ended."""
     return record.failed + record.ready + record.succeeded == replicas
 
 
 def all_ready(jobset: JobSet, records: tuple[ReplicatedJobStatus, ...]) -> bool:
-    """Whether all Jobs are ready, or have succeeded."""
-    wanted = sum(role.replicas for role in jobset.spec.replicated_jobs)
-    return sum(record.ready + record.succeeded for record in records) == wanted
+    """Return whether all Jobs are ready, or have succeeded."""
+    replicas = sum(role.replicas for role in jobset.spec.replicated_jobs)
+    return sum(record.ready + record.succeeded for record in records) == replicas
 
 
 def says_it_runs(status: JobSetStatus) -> bool:
-    """Whether the status leaves room for pods: its Jobs were counted, and not suspended since.
+    """Return whether the status allows pods: its Jobs were counted, and not suspended since.
 
-    It does so before the first Job runs, and no more once the last one is suspended: quota is held for as long.
+    The status says so before the first Job runs, and until the last one is suspended: quota is held for as long.
     """
     return bool(status.replicated_jobs_status) and not is_true(status.conditions, names.SUSPENDED)
 
 
 def without_counts(status: JobSetStatus) -> JobSetStatus:
-    """The status but for how many Jobs of each role are how far."""
+    """Return the status without the counts of each role's Jobs."""
     roles = tuple(
         replace(record, ready=0, succeeded=0, failed=0, active=0, suspended=0)
         for record in status.replicated_jobs_status
@@ -57,7 +57,7 @@ def without_counts(status: JobSetStatus) -> JobSetStatus:
     return replace(status, replicated_jobs_status=roles)
 
 
-def _status(role: ReplicatedJob, count: list[int], before: ReplicatedJobStatus | None) -> ReplicatedJobStatus:
+def _make_status(role: ReplicatedJob, count: list[int], before: ReplicatedJobStatus | None) -> ReplicatedJobStatus:
     ready, succeeded, failed, active, suspended = count
     record = before if before is not None else ReplicatedJobStatus(name=role.name)
     return replace(
@@ -67,13 +67,13 @@ def _status(role: ReplicatedJob, count: list[int], before: ReplicatedJobStatus |
         failed=failed,
         active=active,
         suspended=suspended,
-        job_restarts=_resized(record.job_restarts, role.replicas),
-        job_restarts_count_towards_max=_resized(record.job_restarts_count_towards_max, role.replicas),
+        job_restarts=_fit_counts(record.job_restarts, role.replicas),
+        job_restarts_count_towards_max=_fit_counts(record.job_restarts_count_towards_max, role.replicas),
     )
 
 
-def _resized(counts: tuple[int, ...], replicas: int) -> tuple[int, ...]:
-    """One count for each Job; none at all while none was restarted by itself."""
+def _fit_counts(counts: tuple[int, ...], replicas: int) -> tuple[int, ...]:
+    """Return one count for each Job; none at all while no Job was restarted alone."""
     if not counts or len(counts) == replicas:
         return counts
     return (*counts[:replicas], *(0 for _ in range(replicas - len(counts))))

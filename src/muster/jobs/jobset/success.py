@@ -1,15 +1,15 @@
-"""When a JobSet has succeeded."""
+"""Decides when a JobSet has succeeded."""
 
 from muster.api.jobset import JobSet, names
 from muster.jobs.jobset.census import Census
 
 
 def has_succeeded(jobset: JobSet, census: Census) -> bool:
-    """Whether enough Jobs of the roles that count have succeeded. Without a policy, all of them have to."""
+    """Return whether enough Jobs of the roles that count have succeeded. Without a policy, all Jobs have to."""
     policy = jobset.spec.success_policy
     targets = policy.target_replicated_jobs if policy is not None else ()
     succeeded = sum(not targets or member.role in targets for member in census.successful)
     if policy is not None and policy.operator == names.ANY:
         return succeeded > 0
-    wanted = sum(role.replicas for role in jobset.spec.replicated_jobs if not targets or role.name in targets)
-    return bool(census.successful) and succeeded >= wanted
+    replicas = sum(role.replicas for role in jobset.spec.replicated_jobs if not targets or role.name in targets)
+    return bool(census.successful) and succeeded >= replicas

@@ -1,7 +1,7 @@
-"""The Jobs that there are, as they are to be now: of the right size, suspended or not, and with what was changed since.
+"""Decides the desired state of existing Jobs: their size, their suspension, and the changes since they were created.
 
-While a JobSet is suspended, where its pods run may change. A Job gets that when it is resumed: it then has what it
-would have if it were made now, and nothing of what it was given before.
+While a JobSet is suspended, its pod placement may change. A Job gets that change when it is resumed. Its template is
+then what a new Job would have, with nothing left of earlier changes.
 """
 
 from collections.abc import Collection, Iterator
@@ -25,18 +25,18 @@ from muster.jobs.job.conditions import SUSPENDED
 from muster.jobs.jobset.census import Member
 from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.elastic import resized
-from muster.jobs.jobset.plan import Change
+from muster.jobs.jobset.plan import Change, JobSetPlan
 from muster.jobs.jobset.start.group import is_of_earlier_start
 from muster.jobs.jobset.terms import is_suspended
 
-# Labels of the pods that the server has set, so that the Job's selector finds them.
+# Pod labels that the server sets, by which the Job's selector matches.
 _SERVERS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, LEGACY_JOB_NAME_LABEL)
 
 
 def changes(
     jobset: JobSet, children: Children, active: Collection[Member], may_run: Collection[str]
 ) -> Iterator[Change]:
-    """What changes in the Jobs that have not ended. may_run: the roles that may."""
+    """Yield the changes to Jobs that have not ended. may_run: the roles that may run."""
     roles = {role.name: role for role in jobset.spec.replicated_jobs}
     for member in active:
         if member.deleting:
@@ -46,14 +46,22 @@ def changes(
         if is_suspended(jobset) or (not spec.suspend and is_of_earlier_start(jobset, member.role, job)):
             spec = spec if spec.suspend else replace(spec, suspend=True)
         elif spec.suspend and member.role in may_run:
-            metadata, spec = _resumed(job, spec, children.template(role, member.index))
+            metadata, spec = _resume_job(job, spec, children.template(role, member.index))
         if spec != job.spec:
             yield Change(job, replace(job, metadata=metadata, spec=spec))
 
 
-def _resumed(job: Job, spec: JobSpec, made: JobTemplateSpec) -> tuple[ObjectMeta, JobSpec]:
-    """Runs again, as it is wanted now. A template can change once the last pods are gone: that is waited for."""
-    before, template = job.metadata, _overwritten(spec.template, made.spec.template)
+def without_suspension(plan: JobSetPlan, jobset: JobSet) -> JobSetPlan:
+    """Return the plan for when a Job could not be suspended: the status does not say yet that no pods are to run."""
+    return replace(plan, status=replace(plan.status, conditions=jobset.status.conditions), notes=())
+
+
+def _resume_job(job: Job, spec: JobSpec, made: JobTemplateSpec) -> tuple[ObjectMeta, JobSpec]:
+    """Return a resumed Job's metadata and spec.
+
+    A template can change once the last pods are gone, so the Job waits for that.
+    """
+    before, template = job.metadata, _overwrite_template(spec.template, made.spec.template)
     if template != spec.template and not _has_no_pods(job):
         return before, spec
     labels, annotations = before.labels | made.metadata.labels, before.annotations | made.metadata.annotations
@@ -61,8 +69,8 @@ def _resumed(job: Job, spec: JobSpec, made: JobTemplateSpec) -> tuple[ObjectMeta
     return metadata, replace(spec, suspend=False, template=template)
 
 
-def _overwritten(old: PodTemplateSpec, wanted: PodTemplateSpec) -> PodTemplateSpec:
-    """The template with all that may change in it as it is wanted."""
+def _overwrite_template(old: PodTemplateSpec, wanted: PodTemplateSpec) -> PodTemplateSpec:
+    """Return the template with all mutable fields as desired."""
     servers = {name: old.metadata.labels[name] for name in _SERVERS if name in old.metadata.labels}
     return replace(
         old,
@@ -79,8 +87,8 @@ def _overwritten(old: PodTemplateSpec, wanted: PodTemplateSpec) -> PodTemplateSp
 
 
 def _has_no_pods(job: Job) -> bool:
-    """Whether none is left, and none comes: the Job says that it is resumed before it gets any.
+    """Return whether no pod is left and none will come, because the Job says that it is resumed before it creates any.
 
-    That it has no start time says less: it is taken from a Job whose last pods could not be deleted yet.
+    A missing start time proves less: it is cleared on a Job whose last pods could not be deleted yet.
     """
     return is_true(job.status.conditions, SUSPENDED) and job.status.active == 0

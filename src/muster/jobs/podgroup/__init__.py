@@ -1,1 +1,1 @@
-"""PodGroups of every dialect: what a pod says of its group, what a group asks, how it does. Pure."""
+"""PodGroups of every dialect: reads pods' references and groups' specs, and decides groups' standing. Pure."""

@@ -1,7 +1,9 @@
-"""The disruption budget of a PodGroup that asks for one, and the labels by which it selects the group's pods. Pure.
+"""Makes the disruption budget of a PodGroup that asks for one, and the labels by which it selects the group's pods.
 
-A selector sees labels only, and most dialects name the group in an annotation or a field: those pods get a label that
-says the same when they are made.
+Pure.
+
+A selector matches only labels, but most dialects name the group in an annotation or a field. Pods of those dialects get
+an equivalent label when they are created.
 """
 
 from collections.abc import Mapping
@@ -28,31 +30,36 @@ _LABELS: Final[Mapping[By, str]] = {
 
 
 def labels_of(pod: Pod) -> dict[str, str]:
-    """The label that says of which group a pod is."""
+    """Return the label that names the group of a pod."""
     reference = reference_of(pod)
-    return _label(reference) if reference is not None and not reference.problem else {}
+    return _make_label(reference) if reference is not None and not reference.problem else {}
 
 
-def _label(group: Reference | PodGroup) -> dict[str, str]:
-    # What names a group may be longer than the value of a label, and what stands in an annotation anything at all.
+def _make_label(group: Reference | PodGroup) -> dict[str, str]:
+    # A group's name may be longer than a label's value, and an annotation may hold any text.
     return {} if names.label_value(group.name) else {_LABELS[group.by]: group.name}
 
 
 def asks(group: PodGroup) -> bool:
-    """Whether the group is to have a budget."""
-    return group.meta.annotations.get(DISRUPTION_BUDGET_ANNOTATION) == "true" and bool(_label(group))
+    """Return whether the group asks for a budget."""
+    return group.meta.annotations.get(DISRUPTION_BUDGET_ANNOTATION) == "true" and bool(_make_label(group))
 
 
 def budget_of(group: PodGroup) -> PodDisruptionBudget:
-    """The budget of a group that asks for one: enough of its pods stay, and it goes with the group."""
+    """Return the budget of a group that asks for one.
+
+    It protects the group's minimum, and is deleted with the group.
+    """
     owner = OwnerReference(
         api_version=group.kind.api_version, kind=group.kind.kind, name=group.name, uid=group.uid, controller=True
     )
-    spec = PodDisruptionBudgetSpec(min_available=group.min_members, selector=LabelSelector(match_labels=_label(group)))
+    spec = PodDisruptionBudgetSpec(
+        min_available=group.min_members, selector=LabelSelector(match_labels=_make_label(group))
+    )
     meta = ObjectMeta(name=group.name, namespace=group.namespace, owner_references=(owner,))
     return PodDisruptionBudget(metadata=meta, spec=spec)
 
 
 def is_of(budget: PodDisruptionBudget, group: PodGroup) -> bool:
-    """Whether a budget was made for the very group."""
+    """Return whether a budget was made for exactly this group."""
     return any(owner.uid == group.uid and owner.controller for owner in budget.metadata.owner_references)

@@ -1,4 +1,4 @@
-"""The pods of a group, counted by how they do."""
+"""Counts the pods of a group by state."""
 
 from collections.abc import Iterable
 
@@ -9,12 +9,13 @@ from muster.api.pods import why_unplaced
 
 
 class Census(Struct, frozen=True):
-    """How many there are of each sort. Those on their way out are no members any more.
+    """The number of a group's pods in each state. Pods that are being deleted are no members any more.
 
-    pending: without a node. gated: of those, with scheduling gates. admitted: with a node, and not ended.
-    running: of those, that run.
-    told: what the scheduler said last of pods that it found no node for; "" if of none.
-    owners: what controls the pods, `namespace/name` each.
+    pending: pods without a node. gated: pending pods with scheduling gates. admitted: pods with a node that have not
+    ended.
+    running: admitted pods that run.
+    told: the scheduler's last message on pods without a node; "" if there is none.
+    owners: the controllers of the pods, as `namespace/name`.
     """
 
     pending: int = 0
@@ -28,12 +29,12 @@ class Census(Struct, frozen=True):
 
     @property
     def members(self) -> int:
-        """Those that live or have succeeded."""
+        """The number of pods that live or have succeeded."""
         return self.pending + self.admitted + self.succeeded
 
 
 def count(pods: Iterable[Pod]) -> Census:
-    """The pods of one group."""
+    """Return the census of the pods of one group."""
     numbers = dict.fromkeys(("pending", "gated", "admitted", "running", "succeeded", "failed"), 0)
     owners, unplaced = set[str](), list[Pod]()
     for pod in pods:

@@ -1,12 +1,12 @@
-"""When the pods of a group are enough to start (KEP-34)."""
+"""Decides when the pods of a group are enough to start (scheduler KEP-34)."""
 
 from msgspec import Struct
 
 
 class Tally(Struct, frozen=True):
-    """Pods of a group, or of one of its tasks.
+    """The counts of pods of a group, or of one of its tasks.
 
-    allocated: those with a node that have not ended. pending: those without one. succeeded: those that have succeeded.
+    allocated: pods with a node that have not ended. pending: pods without a node. succeeded: pods that have succeeded.
     """
 
     allocated: int = 0
@@ -15,9 +15,9 @@ class Tally(Struct, frozen=True):
 
 
 def still_needed(minimum: int, tally: Tally) -> int | None:
-    """How many of the pending pods have to get a node for the group to be ready; None if there are too few.
+    """Return how many of the pending pods need a node for the group to be ready; None if there are too few pods.
 
-    While enough pods can still live, those that have succeeded do not count; once they cannot, they do.
+    Succeeded pods count only if there are not enough pods without them.
     """
     if minimum > tally.allocated + tally.pending:
         minimum -= tally.succeeded

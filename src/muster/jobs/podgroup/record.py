@@ -1,4 +1,4 @@
-"""The one record that PodGroups of every dialect are read into."""
+"""Reads PodGroups of every dialect into one record."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -17,20 +17,21 @@ from muster.jobs.podgroup.reference import By
 
 
 class PodGroup(Struct, frozen=True):
-    """What a PodGroup asks for, whatever its kind.
+    """The requests of a PodGroup of any kind.
 
-    kind: that of the object.
-    by: how pods name it.
-    min_members: how many pods start together, or none; 0: each for itself.
-    roles: how many of each task; empty if it does not say, or says more than the minimum.
-    queue, priority_class: the names that it has for them; "" for none.
-    total_resources: what is set aside for it of the namespace's quota.
-    min_resources: what there must be before it is looked at; the pods themselves say it better.
-    required_topology, preferred_topology: the label of the level in whose one domain its pods must, or should, be.
-    schedule_timeout_seconds: how long a half of it may be there after a crash; None: as long as for any gang.
-    policy: what is done when fewer pods run than must; None: that is left to the controllers of its pods.
-    failed: why nothing of it starts any more; "" unless it has failed.
-    taken_back: which of its pods were deleted when the rest found no room; "" if none, or if it has started since.
+    kind: the kind of the object. by: how pods name the group.
+    min_members: the number of pods that start together, or none; 0: each pod alone.
+    roles: the number of pods of each task; empty if the group names none, or more than the minimum.
+    queue, priority_class: the names that the group gives; "" for none.
+    total_resources: the part of the namespace's quota that is set aside for the group.
+    min_resources: the resources that must exist before the group is considered; the pods' own requests are more
+    precise.
+    required_topology, preferred_topology: the label of the level of which one domain must, or should, hold all pods.
+    schedule_timeout_seconds: how long a half of the group may stay after a crash; None: as long as for any gang.
+    policy: what to do when fewer pods run than the minimum; None: that is left to the controllers of the pods.
+    failed: why nothing of the group starts any more; "" unless it has failed.
+    taken_back: which of its pods were deleted when the rest found no room; "" if none, or if the group has started
+    since.
     """
 
     kind: Kind[Any]
@@ -51,46 +52,46 @@ class PodGroup(Struct, frozen=True):
 
     @property
     def namespace(self) -> str:
-        """Where it and its pods are."""
+        """The namespace of the group and its pods."""
         return self.meta.namespace
 
     @property
     def name(self) -> str:
-        """What pods call it."""
+        """The name by which pods name the group."""
         return self.meta.name
 
     @property
     def uid(self) -> str:
-        """The very object."""
+        """The UID of the object."""
         return self.meta.uid
 
 
-def _kep(kind: Kind[Any], group: kep.PodGroup) -> PodGroup:
+def _read_kep(kind: Kind[Any], group: kep.PodGroup) -> PodGroup:
     spec, failed = group.spec, find_true(group.status.conditions, FAILED)
-    return _record(
+    return _make_record(
         kind,
         group.metadata,
         By.ANNOTATION,
-        _either(spec.min_members, spec.min_member),
+        _pick_nonzero(spec.min_members, spec.min_member),
         total_resources=spec.total_resources,
         policy=spec.policy,
         failed=failed.message if failed is not None else "",
     )
 
 
-def _kube_batch(kind: Kind[Any], group: kubebatch.PodGroup) -> PodGroup:
+def _read_kube_batch(kind: Kind[Any], group: kubebatch.PodGroup) -> PodGroup:
     spec = group.spec
-    minimum = _either(spec.min_member, spec.min_members)
-    return _record(
+    minimum = _pick_nonzero(spec.min_member, spec.min_members)
+    return _make_record(
         kind, group.metadata, By.ANNOTATION, minimum, queue=spec.queue, priority_class=spec.priority_class_name
     )
 
 
-def _volcano(kind: Kind[Any], group: volcano.PodGroup) -> PodGroup:
+def _read_volcano(kind: Kind[Any], group: volcano.PodGroup) -> PodGroup:
     spec = group.spec
-    # As upstream: roles count only where all of them together are no more than the group.
+    # As upstream: roles count only if their sum is at most the group's minimum.
     roles = spec.min_task_member if sum(spec.min_task_member.values()) <= spec.min_member else {}
-    return _record(
+    return _make_record(
         kind,
         group.metadata,
         By.ANNOTATION,
@@ -102,9 +103,9 @@ def _volcano(kind: Kind[Any], group: volcano.PodGroup) -> PodGroup:
     )
 
 
-def _coscheduling(kind: Kind[Any], group: coscheduling.PodGroup) -> PodGroup:
+def _read_coscheduling(kind: Kind[Any], group: coscheduling.PodGroup) -> PodGroup:
     spec = group.spec
-    return _record(
+    return _make_record(
         kind,
         group.metadata,
         By.LABEL,
@@ -114,16 +115,18 @@ def _coscheduling(kind: Kind[Any], group: coscheduling.PodGroup) -> PodGroup:
     )
 
 
-def _native(kind: Kind[Any], group: native.PodGroup) -> PodGroup:
+def _read_native(kind: Kind[Any], group: native.PodGroup) -> PodGroup:
     spec = group.spec
     gang, constraints = spec.scheduling_policy.gang, spec.scheduling_constraints
     topology = constraints.topology if constraints is not None else ()
-    asked = {"required_topology": topology[0].key} if topology else {}
+    topology_fields = {"required_topology": topology[0].key} if topology else {}
     minimum = gang.min_count if gang is not None else 0
-    return _record(kind, group.metadata, By.FIELD, minimum, priority_class=spec.priority_class_name, **asked)
+    return _make_record(
+        kind, group.metadata, By.FIELD, minimum, priority_class=spec.priority_class_name, **topology_fields
+    )
 
 
-def _record(kind: Kind[Any], meta: ObjectMeta, by: By, minimum: int, **more: Any) -> PodGroup:
+def _make_record(kind: Kind[Any], meta: ObjectMeta, by: By, minimum: int, **more: Any) -> PodGroup:
     asked = {
         "required_topology": meta.annotations.get(POD_SET_REQUIRED_TOPOLOGY, ""),
         "preferred_topology": meta.annotations.get(POD_SET_PREFERRED_TOPOLOGY, ""),
@@ -132,12 +135,12 @@ def _record(kind: Kind[Any], meta: ObjectMeta, by: By, minimum: int, **more: Any
     return PodGroup(kind=kind, meta=meta, by=by, min_members=max(minimum, 0), **(asked | more))
 
 
-def _either(one: int | None, other: int | None) -> int:
+def _pick_nonzero(one: int | None, other: int | None) -> int:
     return (one if one is not None else other) or 0
 
 
 NATIVE = native.POD_GROUP
-# In the order in which a name that says no kind is looked up.
+# In the order in which a name without a kind is looked up.
 KINDS: tuple[Kind[Any], ...] = (
     kep.POD_GROUP,
     volcano.POD_GROUP,
@@ -148,16 +151,16 @@ KINDS: tuple[Kind[Any], ...] = (
 )
 _Read: TypeAlias = Callable[[Kind[Any], Any], PodGroup]
 _READERS: Mapping[type, tuple[Kind[Any], _Read]] = {
-    kep.PodGroup: (kep.POD_GROUP, _kep),
-    volcano.PodGroup: (volcano.POD_GROUP, _volcano),
-    sigs.PodGroup: (sigs.POD_GROUP, _kube_batch),
-    kubebatch.PodGroup: (kubebatch.POD_GROUP, _kube_batch),
-    coscheduling.PodGroup: (coscheduling.POD_GROUP, _coscheduling),
-    native.PodGroup: (native.POD_GROUP, _native),
+    kep.PodGroup: (kep.POD_GROUP, _read_kep),
+    volcano.PodGroup: (volcano.POD_GROUP, _read_volcano),
+    sigs.PodGroup: (sigs.POD_GROUP, _read_kube_batch),
+    kubebatch.PodGroup: (kubebatch.POD_GROUP, _read_kube_batch),
+    coscheduling.PodGroup: (coscheduling.POD_GROUP, _read_coscheduling),
+    native.PodGroup: (native.POD_GROUP, _read_native),
 }
 
 
 def read(obj: Any) -> PodGroup:
-    """The record of a PodGroup of any kind."""
+    """Return the record of a PodGroup of any kind."""
     kind, reader = _READERS[type(obj)]
     return reader(kind, obj)

@@ -1,4 +1,4 @@
-"""Which PodGroup a pod is of, by its own words. It is always one of its own namespace."""
+"""Finds the PodGroup that a pod names, which is always in the pod's own namespace."""
 
 from collections.abc import Collection, Iterator
 from enum import StrEnum
@@ -14,18 +14,15 @@ from muster.api.podgroups.names import (
 
 
 class By(StrEnum):
-    """In which way a pod names its group; the kinds of groups that are named so are others for each."""
+    """The way in which a pod names its group; each way leads to its own kinds of groups."""
 
-    FIELD = "scheduling-group"  # of Kubernetes' own PodGroup
-    LABEL = "pod-group"  # of the coscheduling plugin's
-    ANNOTATION = "group-name"  # of KEP-34's and all who followed it
+    FIELD = "scheduling-group"  # for Kubernetes' own PodGroup
+    LABEL = "pod-group"  # for the coscheduling plugin's PodGroup
+    ANNOTATION = "group-name"  # for scheduler KEP-34's PodGroup and its successors
 
 
 class Reference(Struct, frozen=True):
-    """The group that a pod names, or why it cannot be said which.
-
-    problem: "" if nothing is wrong.
-    """
+    """The group that a pod names, or why that is undecidable. problem: "" if the reference is valid."""
 
     by: By
     name: str
@@ -36,15 +33,15 @@ _ANNOTATIONS = (VOLCANO_GROUP_NAME_ANNOTATION, GROUP_NAME_ANNOTATION)
 
 
 def reference_of(pod: Pod, ways: Collection[By] = tuple(By)) -> Reference | None:
-    """The group that the pod names first, in one of these ways; None if it names none."""
-    if _says_nothing(pod):
+    """Return the group that the pod names first, in one of these ways; None if it names none."""
+    if _names_no_group(pod):
         return None
-    said = [one for one in _said(pod) if one[0] in ways]
-    if not said:
+    references = [one for one in _list_references(pod) if one[0] in ways]
+    if not references:
         return None
-    named = [(by, word, name) for by, word, name in said if name]
+    named = [(by, word, name) for by, word, name in references if name]
     if not named:
-        by, word, _ = said[0]
+        by, word, _ = references[0]
         return Reference(by, "", f"{word} is empty: name a PodGroup in it and submit the pod again")
     first, word, name = named[0]
     for _, other_word, other in named[1:]:
@@ -53,8 +50,8 @@ def reference_of(pod: Pod, ways: Collection[By] = tuple(By)) -> Reference | None
     return Reference(first, name)
 
 
-def _says_nothing(pod: Pod) -> bool:
-    """As most pods do; nothing is asked of each of them more often."""
+def _names_no_group(pod: Pod) -> bool:
+    """Return whether a pod names no group, as most pods do; a cheap check before the full one."""
     meta = pod.metadata
     return (
         pod.spec.scheduling_group is None
@@ -64,8 +61,11 @@ def _says_nothing(pod: Pod) -> bool:
     )
 
 
-def _said(pod: Pod) -> Iterator[tuple[By, str, str]]:
-    """How, where and what, in the order in which it counts. An empty label says nothing, an empty annotation does."""
+def _list_references(pod: Pod) -> Iterator[tuple[By, str, str]]:
+    """Yield the ways, keys and names by which a pod names a group, in order of precedence.
+
+    An empty label names no group, but an empty annotation is reported.
+    """
     group = pod.spec.scheduling_group
     if group is not None and group.pod_group_name:
         yield By.FIELD, "spec.schedulingGroup", group.pod_group_name

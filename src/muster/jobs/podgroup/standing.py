@@ -1,4 +1,7 @@
-"""How a group does: whether enough of its pods have a place, and if not, why. The same for all dialects."""
+"""Decides the standing of a group.
+
+Whether enough of its pods have a node, and if not, why. The same for all dialects.
+"""
 
 from enum import StrEnum
 
@@ -10,20 +13,17 @@ from muster.jobs.podgroup.record import PodGroup
 
 
 class Stage(StrEnum):
-    """Where a group is on its way."""
+    """The stage of a group's life."""
 
-    EMPTY = "empty"  # it has no pods
-    WAITING = "waiting"  # not enough of them have a node yet
-    READY = "ready"  # enough of them have one, or are done
-    BROKEN = "broken"  # some run, and enough of them never will again unless new ones are made
-    DONE = "done"  # enough of them have succeeded, and none is left
+    EMPTY = "empty"  # the group has no pods
+    WAITING = "waiting"  # not enough pods have a node yet
+    READY = "ready"  # enough pods have a node, or have succeeded
+    BROKEN = "broken"  # some pods run, and too few are left unless new ones are created
+    DONE = "done"  # enough pods have succeeded, and none is left
 
 
 class Standing(Struct, frozen=True):
-    """How a group does.
-
-    reason, message: why it cannot be scheduled; "" if nothing keeps it.
-    """
+    """The standing of a group. reason, message: why it cannot be scheduled; "" if nothing prevents it."""
 
     stage: Stage
     census: Census
@@ -32,7 +32,7 @@ class Standing(Struct, frozen=True):
 
 
 def standing(group: PodGroup, census: Census) -> Standing:
-    """How the group does, by its pods."""
+    """Return the standing of a group, from its pods."""
     least, placed = group.min_members, census.admitted + census.succeeded
     if not census.members:
         return Standing(Stage.EMPTY, census)
@@ -43,8 +43,8 @@ def standing(group: PodGroup, census: Census) -> Standing:
         )
         return Standing(Stage.BROKEN, census, NOT_ENOUGH_TASKS, message)
     if placed >= least and not census.pending:
-        done = census.succeeded and not census.admitted
-        return Standing(Stage.DONE if done else Stage.READY, census)
+        is_done = census.succeeded and not census.admitted
+        return Standing(Stage.DONE if is_done else Stage.READY, census)
     if placed >= max(least, 1):
         return Standing(Stage.READY, census)
     if census.members < least:

@@ -1,4 +1,4 @@
-"""The status of a PodGroup in the words of its dialect."""
+"""Writes the status of a PodGroup in the words of its dialect."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -18,11 +18,11 @@ C = TypeVar("C", Condition, PodGroupCondition)
 
 
 def status_of(group: Any, standing: Standing, now: datetime) -> Any:
-    """The status that a PodGroup should have, of the type of its kind; what did not change is as it was."""
+    """Return the status that a PodGroup should have, of the type of its kind; unchanged parts keep their values."""
     return _WRITERS[type(group)](group, standing, now)
 
 
-def _kep(group: kep.PodGroup, standing: Standing, now: datetime) -> kep.PodGroupStatus:
+def _write_kep(group: kep.PodGroup, standing: Standing, now: datetime) -> kep.PodGroupStatus:
     census = standing.census
     return msgspec.structs.replace(
         group.status,
@@ -30,11 +30,11 @@ def _kep(group: kep.PodGroup, standing: Standing, now: datetime) -> kep.PodGroup
         running=census.running,
         succeeded=census.succeeded,
         failed=census.failed,
-        conditions=_unschedulable(group.status.conditions, standing, _standard(now)),
+        conditions=_set_unschedulable(group.status.conditions, standing, _make_standard(now)),
     )
 
 
-def _kube_batch(group: kubebatch.PodGroup, standing: Standing, now: datetime) -> kubebatch.PodGroupStatus:
+def _write_kube_batch(group: kubebatch.PodGroup, standing: Standing, now: datetime) -> kubebatch.PodGroupStatus:
     phases = {Stage.BROKEN: "Unknown", Stage.READY: "Running", Stage.DONE: "Running"}
     return msgspec.structs.replace(
         group.status,
@@ -42,22 +42,22 @@ def _kube_batch(group: kubebatch.PodGroup, standing: Standing, now: datetime) ->
         running=standing.census.running,
         succeeded=standing.census.succeeded,
         failed=standing.census.failed,
-        conditions=_unschedulable(group.status.conditions, standing, _older(group, now)),
+        conditions=_set_unschedulable(group.status.conditions, standing, _make_older(group, now)),
     )
 
 
-def _volcano(group: volcano.PodGroup, standing: Standing, now: datetime) -> volcano.PodGroupStatus:
-    # Volcano's controllers make pods once the group is in the queue; here nothing else stands before that.
+def _write_volcano(group: volcano.PodGroup, standing: Standing, now: datetime) -> volcano.PodGroupStatus:
+    # Volcano's controllers create pods once the group is in the queue, which needs nothing else here.
     phases = {Stage.BROKEN: "Unknown", Stage.READY: "Running", Stage.DONE: "Completed"}
     phase = phases.get(standing.stage, "Inqueue")
     if standing.stage is Stage.EMPTY and group.status.phase == "Completed":
-        phase = "Completed"  # its pods are cleaned up
-    make = _older(group, now)
-    conditions = _unschedulable(group.status.conditions, standing, make)
+        phase = "Completed"  # the group's pods are cleaned up
+    make = _make_older(group, now)
+    conditions = _set_unschedulable(group.status.conditions, standing, make)
     if standing.stage is Stage.READY:
-        conditions = _set(conditions, make(SCHEDULED, "True", READY, ""))
+        conditions = _set_condition(conditions, make(SCHEDULED, "True", READY, ""))
     elif standing.reason and find(conditions, SCHEDULED) is not None:
-        conditions = _set(conditions, make(SCHEDULED, "False", standing.reason, standing.message))
+        conditions = _set_condition(conditions, make(SCHEDULED, "False", standing.reason, standing.message))
     return msgspec.structs.replace(
         group.status,
         phase=phase,
@@ -68,9 +68,9 @@ def _volcano(group: volcano.PodGroup, standing: Standing, now: datetime) -> volc
     )
 
 
-def _coscheduling(group: coscheduling.PodGroup, standing: Standing, now: datetime) -> coscheduling.PodGroupStatus:
+def _write_coscheduling(group: coscheduling.PodGroup, standing: Standing, now: datetime) -> coscheduling.PodGroupStatus:
     census, old = standing.census, group.status
-    phase = _coscheduling_phase(group, standing)
+    phase = _find_coscheduling_phase(group, standing)
     started = old.schedule_start_time
     if started is None and phase == "Scheduling":
         started = now
@@ -85,8 +85,8 @@ def _coscheduling(group: coscheduling.PodGroup, standing: Standing, now: datetim
     )
 
 
-def _coscheduling_phase(group: coscheduling.PodGroup, standing: Standing) -> str:
-    """As the plugin's controller has it: what is finished or failed stays so."""
+def _find_coscheduling_phase(group: coscheduling.PodGroup, standing: Standing) -> str:
+    """Return the phase by the rules of the coscheduling plugin's controller: a finished or failed group stays so."""
     census, least, old = standing.census, group.spec.min_member or 0, group.status.phase
     if old in ("Finished", "Failed") or not census.members + census.failed:
         return old or "Pending"
@@ -99,30 +99,30 @@ def _coscheduling_phase(group: coscheduling.PodGroup, standing: Standing) -> str
     return "Running" if census.succeeded + census.running >= least else "Scheduling"
 
 
-def _native(group: native.PodGroup, standing: Standing, now: datetime) -> native.PodGroupStatus:
-    """Once it was scheduled, that is so for good."""
-    conditions, make = group.status.conditions, _standard(now)
+def _write_native(group: native.PodGroup, standing: Standing, now: datetime) -> native.PodGroupStatus:
+    """Return the status of Kubernetes' own PodGroup, which once scheduled remains so."""
+    conditions, make = group.status.conditions, _make_standard(now)
     if is_true(conditions, INITIALLY_SCHEDULED):
         return group.status
     if standing.stage in (Stage.READY, Stage.DONE):
-        conditions = _set(conditions, make(INITIALLY_SCHEDULED, "True", "Scheduled", ""))
+        conditions = _set_condition(conditions, make(INITIALLY_SCHEDULED, "True", "Scheduled", ""))
     elif standing.reason:
-        conditions = _set(conditions, make(INITIALLY_SCHEDULED, "False", UNSCHEDULABLE, standing.message))
+        conditions = _set_condition(conditions, make(INITIALLY_SCHEDULED, "False", UNSCHEDULABLE, standing.message))
     return msgspec.structs.replace(group.status, conditions=conditions)
 
 
 _Make: TypeAlias = Callable[[str, str, str, str], C]
 
 
-def _standard(now: datetime) -> _Make[Condition]:
+def _make_standard(now: datetime) -> _Make[Condition]:
     def make(type_: str, status: str, reason: str, message: str) -> Condition:
         return Condition(type=type_, status=status, reason=reason, message=message, last_transition_time=now)
 
     return make
 
 
-def _older(group: kubebatch.PodGroup | volcano.PodGroup, now: datetime) -> _Make[PodGroupCondition]:
-    # The version that a change is made from names it: no other change is made from that.
+def _make_older(group: kubebatch.PodGroup | volcano.PodGroup, now: datetime) -> _Make[PodGroupCondition]:
+    # The version that a change starts from identifies it, because no other change can start from that version.
     def make(type_: str, status: str, reason: str, message: str) -> PodGroupCondition:
         return PodGroupCondition(
             type=type_,
@@ -136,19 +136,22 @@ def _older(group: kubebatch.PodGroup | volcano.PodGroup, now: datetime) -> _Make
     return make
 
 
-def _unschedulable(conditions: tuple[C, ...], standing: Standing, make: _Make[C]) -> tuple[C, ...]:
-    """With a condition that says why it cannot be scheduled; where that is over, that it is."""
+def _set_unschedulable(conditions: tuple[C, ...], standing: Standing, make: _Make[C]) -> tuple[C, ...]:
+    """Return the conditions with one that says why the group cannot be scheduled, or that it can be again."""
     if standing.reason:
-        return _set(conditions, make(UNSCHEDULABLE, "True", standing.reason, standing.message))
+        return _set_condition(conditions, make(UNSCHEDULABLE, "True", standing.reason, standing.message))
     if standing.stage is Stage.EMPTY:
         return tuple(one for one in conditions if one.type != UNSCHEDULABLE)
     if find(conditions, UNSCHEDULABLE) is None or standing.stage is Stage.WAITING:
         return conditions
-    return _set(conditions, make(UNSCHEDULABLE, "False", SCHEDULED, ""))
+    return _set_condition(conditions, make(UNSCHEDULABLE, "False", SCHEDULED, ""))
 
 
-def _set(conditions: tuple[C, ...], new: C) -> tuple[C, ...]:
-    """With this one in place of that of its type. The time is that of the last change of its status."""
+def _set_condition(conditions: tuple[C, ...], new: C) -> tuple[C, ...]:
+    """Return the conditions with this one replacing the existing one of the same type.
+
+    The transition time is that of the last change of its status.
+    """
     old = find(conditions, new.type)
     if old is None:
         return conditions + (new,)  # noqa: RUF005  (mypy knows no unpacking of a variable's type)
@@ -160,10 +163,10 @@ def _set(conditions: tuple[C, ...], new: C) -> tuple[C, ...]:
 
 
 _WRITERS: Mapping[type, Callable[[Any, Standing, datetime], Any]] = {
-    kep.PodGroup: _kep,
-    kubebatch.PodGroup: _kube_batch,
-    sigs.PodGroup: _kube_batch,
-    volcano.PodGroup: _volcano,
-    coscheduling.PodGroup: _coscheduling,
-    native.PodGroup: _native,
+    kep.PodGroup: _write_kep,
+    kubebatch.PodGroup: _write_kube_batch,
+    sigs.PodGroup: _write_kube_batch,
+    volcano.PodGroup: _write_volcano,
+    coscheduling.PodGroup: _write_coscheduling,
+    native.PodGroup: _write_native,
 }

@@ -1,4 +1,4 @@
-"""The Workload that a worker cluster gets for one of ours (upstream `cloneForCreate`). Pure."""
+"""The clone of a workload in a worker cluster (Kueue's `cloneForCreate`). Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,9 +17,9 @@ from muster.queueing.jobframework.equivalence import equivalent
 
 
 def clone(workload: Mapping[str, Any], origin: str) -> dict[str, Any]:
-    """What is created there. It has no owner: its job comes later, if at all.
+    """Return the clone to create. It has no owner: its job comes later, if at all.
 
-    workload: the document, whole: a worker gets fields, too, of which this manager knows nothing.
+    workload: the whole document, so that a worker gets the fields of which this manager knows nothing.
     """
     meta = workload["metadata"]
     labels = {name: value for name, value in meta.get("labels", {}).items() if name != JOB_UID_LABEL}
@@ -34,15 +34,15 @@ def clone(workload: Mapping[str, Any], origin: str) -> dict[str, Any]:
 
 
 def is_ours(meta: ObjectMeta, origin: str) -> bool:
-    """Whether what is in a worker has the mark of the manager with that origin."""
+    """Return whether an object in a worker has the mark of the manager with that origin."""
     return meta.labels.get(MULTI_KUEUE_ORIGIN_LABEL) == origin
 
 
 def is_another(workload: Workload, there: Workload) -> bool:
-    """Whether a clone is not of this workload as it is now, in more than `resized` and `promoted` mend.
+    """Return whether a clone differs from its workload in more than `resized` and `promoted` mend.
 
-    Unless it is elastic, it cannot get more pods once it holds quota. Compared is what upstream compares for a job and
-    its workload; a worker fills in the rest in its own way.
+    A clone that is not elastic cannot get more pods once it has quota. The comparison is upstream's for a job and its
+    workload: a worker fills in the rest in its own way.
     """
     here = workload.spec
     if (here.queue_name, here.maximum_execution_time_seconds) != (
@@ -51,7 +51,7 @@ def is_another(workload: Workload, there: Workload) -> bool:
     ):
         return True
     try:
-        if not equivalent(_uncounted(here.pod_sets), _uncounted(there.spec.pod_sets), admitted=True):
+        if not equivalent(_without_counts(here.pod_sets), _without_counts(there.spec.pod_sets), admitted=True):
             return True
     except QuantityError:  # a worker may send anything
         return True
@@ -61,12 +61,12 @@ def is_another(workload: Workload, there: Workload) -> bool:
 
 
 def differs(workload: Workload, there: Workload) -> bool:
-    """Whether a clone has another size or priority."""
+    """Return whether a clone has another size or priority."""
     return bool(promoted(workload.spec, there.spec) or resized(workload, there))
 
 
 def promoted(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[str, Any]]:
-    """A JSON patch of a clone that gives it the priority from here."""
+    """Return the JSON patch that gives a clone the priority from here."""
     patch: list[dict[str, Any]] = []
     if here.priority is not None and here.priority != there.priority:
         patch.append({"op": "add", "path": "/spec/priority", "value": here.priority})
@@ -76,7 +76,7 @@ def promoted(here: WorkloadSpec, there: WorkloadSpec) -> list[dict[str, Any]]:
 
 
 def resized(workload: Workload, there: Workload) -> list[dict[str, Any]]:
-    """A JSON patch of a clone that gives it the size for which there is quota here."""
+    """Return the JSON patch that gives a clone the size for which there is quota here."""
     return [
         {"op": "add", "path": f"/spec/podSets/{i}/count", "value": mine}
         for i, (mine, its) in enumerate(_counts(afforded(workload), there.spec.pod_sets))
@@ -85,13 +85,13 @@ def resized(workload: Workload, there: Workload) -> list[dict[str, Any]]:
 
 
 def grows(workload: Workload, there: Workload) -> bool:
-    """Whether a clone that has quota is to get more."""
+    """Return whether a clone that has quota should get more."""
     larger = any(mine > its for mine, its in _counts(afforded(workload), there.spec.pod_sets))
     return larger and is_true(there.status.conditions, QUOTA_RESERVED)
 
 
 def lacking(workload: Workload, there: Workload) -> int:
-    """How many pods of an elastic workload have quota here and none there yet."""
+    """Return how many pods of an elastic workload have quota here and none there yet."""
     if not is_elastic(workload.metadata.annotations):
         return 0
     return sum(max(0, mine - its) for mine, its in _counts(afforded(workload), afforded(there)))
@@ -101,5 +101,5 @@ def _counts(here: Sequence[PodSet], there: Sequence[PodSet]) -> list[tuple[int, 
     return [(mine.count, its.count) for mine, its in zip(here, there, strict=True)]
 
 
-def _uncounted(podsets: Sequence[PodSet]) -> list[PodSet]:
+def _without_counts(podsets: Sequence[PodSet]) -> list[PodSet]:
     return [replace(podset, count=0) for podset in podsets]

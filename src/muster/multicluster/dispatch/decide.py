@@ -1,14 +1,14 @@
-"""The state machine of one workload that runs in another cluster (KEP-693). Pure.
+"""The state machine of one workload that runs in another cluster (Kueue KEP-693). Pure.
 
-Clones of the workload try to get quota in several clusters; they have no pods. One cluster that admits its clone
-becomes the workload's home, which is stored with the workload first. Then the other clones go, and the job is made at
-home, once no other cluster within reach has a job of it that may run: a clone alone has no pods. So a job is in one
-cluster at most: it is made only at home, and a home is given up only when nothing is there any more, or when it has
-been lost for longer than the settings allow. What has come to its end stays where it ran, with its output, for as long
-as the workload is here: nothing of it can run again.
+Clones of the workload try to get quota in several clusters; clones have no pods. A cluster that admits its clone
+becomes
+the workload's home, which is stored with the workload first. Then the other clones go, and the job is created at home,
+once no other reachable cluster has a job of it that may run. So a job is in at most one cluster: it is created only at
+home, and a home is given up only when nothing is left there, or when it has been lost for longer than the settings
+allow. A job that has ended stays where it ran, with its output, as long as the workload exists: it cannot run again.
 
-The order of the rules is upstream's (`reconcileGroup`), but for this: the home is a fact of its own, which outlives an
-eviction, and jobs elsewhere have gone before the job is made.
+The order of the rules is upstream's (`reconcileGroup`), with two differences: the home is a fact of its own that
+outlives an eviction, and jobs elsewhere are gone before the job is created.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ EVENT = "MultiKueue"
 # A cluster whose engine does not stop a job in so long has it taken away.
 STOPPING = timedelta(minutes=5)
 
-# After its start a manager has tried to connect to each cluster within so long.
+# After its start a manager has tried to connect to each cluster within so long, whatever comes of it.
 TRYING = timedelta(seconds=60)
 
 LOST = "Admitting remote lost"
@@ -50,31 +50,33 @@ GONE = "Admitting remote no longer exists"
 
 
 def decide(view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """What to do now."""
+    """Return what to do now about one workload."""
     plan = DispatchPlan(view.home, view.workload.status)
-    status, state = view.workload.status, _state(view)
+    status, state = view.workload.status, _find_check_state(view)
     if _is_over(view.workload):
-        return _withdrawn(plan, view, settings, now)
+        return _plan_withdrawal(plan, view, settings, now)
     if state == CHECK_REJECTED:
         return plan  # it is deactivated, which begins all checks anew
     if not view.check and not view.home:  # it is not sent any more
-        return replace(plan, status=replace(status, nominated_cluster_names=()), remove=_filled(view.remotes))
+        return replace(
+            plan, status=replace(status, nominated_cluster_names=()), remove=_list_occupied_clusters(view.remotes)
+        )
     if view.objection and not view.home:
-        return _checked(plan, view, CHECK_REJECTED, view.objection, now)
+        return _set_check(plan, view, CHECK_REJECTED, view.objection, now)
     if view.home:
-        return _at_home(plan, view, settings, now)
+        return _plan_at_home(plan, view, settings, now)
     if is_true(status.conditions, EVICTED) or state == CHECK_RETRY:
-        return replace(plan, remove=_filled(view.remotes), stopped=True)
+        return replace(plan, remove=_list_occupied_clusters(view.remotes), stopped=True)
     if state == CHECK_READY:  # upstream's guard: ready, and it is not known where
-        return _checked(plan, view, CHECK_RETRY, GONE, now)
-    if winner := _winner(view):
+        return _set_check(plan, view, CHECK_RETRY, GONE, now)
+    if winner := _choose_home(view):
         known_at = _known_at(view, settings)
         return replace(plan, home=winner) if known_at <= now else replace(plan, wake_at=known_at)
-    return _nominating(plan, view, settings, now)
+    return _plan_nomination(plan, view, settings, now)
 
 
 def _is_over(workload: Workload) -> bool:
-    """Whether it has no claim to run anywhere now."""
+    """Return whether the workload has no claim to run anywhere now."""
     status = workload.status
     return (
         workload.metadata.deletion_timestamp is not None
@@ -83,31 +85,37 @@ def _is_over(workload: Workload) -> bool:
     )
 
 
-def _withdrawn(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Nothing of it stays anywhere, but for what has ended. What lost clusters have goes once they are back."""
-    kept, home = _kept(view), _home(view)
-    plan = replace(plan, remove=_filled(remote for remote in view.remotes if remote is not kept))
+def _plan_withdrawal(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
+    """Return the plan that removes the workload everywhere, except where it has ended.
+
+    Lost clusters follow once they are back.
+    """
+    kept, home = _find_end_cluster(view), _find_home(view)
+    plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not kept))
     if kept is not None and plan.status.cluster_name is None:  # it ended before that was written
-        return _named(plan, kept)
+        return _name_home(plan, kept)
     if home is None:
         return plan
     if home.lost_since is None:
         if is_clear(view.workload, home):
             return replace(plan, home="")
         return replace(plan, mirror=home.cluster) if home is kept else plan  # what else is there goes
-    given_up_at = _given_up_at(home.lost_since, settings)
+    given_up_at = _given_up_at(home, home.lost_since, settings)
     return replace(plan, home="") if given_up_at <= now else replace(plan, wake_at=given_up_at)
 
 
-def _given_up_at(lost_since: datetime, settings: DispatchSettings) -> datetime:
-    """When a lost cluster is given up: not before it could be tried."""
-    return max(lost_since + settings.lost_timeout, settings.began + TRYING)
+def _given_up_at(home: Remote, lost_since: datetime, settings: DispatchSettings) -> datetime:
+    """Return when a lost cluster is given up: not before this manager has tried to connect."""
+    given_up_at = lost_since + settings.lost_timeout
+    return given_up_at if home.is_tried else max(given_up_at, settings.began + TRYING)
 
 
 def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
-    """When it is known where a workload runs: one from before this start may, in a cluster that was not found yet.
+    """Return when it is known where a workload runs.
 
-    So it is where the store here is that of an earlier time, which did not know its home.
+    A workload from before this manager's start may run in a cluster that was not found yet, also where the store here
+    was
+    restored from a time that did not know the home.
     """
     created = view.workload.metadata.creation_timestamp
     is_new = created is not None and created > settings.began
@@ -116,12 +124,15 @@ def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
 
 
 def is_clear(workload: Workload, remote: Remote) -> bool:
-    """Whether nothing of a workload can run in a cluster any more: nothing is there, or it is over, here as there."""
+    """Return whether nothing of a workload can run in a cluster any more.
+
+    Nothing is there, or it is over, here as there.
+    """
     return remote.is_empty or (_is_finished(workload) and remote.is_over)
 
 
-def _kept(view: DispatchView) -> Remote | None:
-    """The cluster in which it came to its end; None if it has not, or is to go."""
+def _find_end_cluster(view: DispatchView) -> Remote | None:
+    """Return the cluster in which the workload ended; None if it has not ended, or should go."""
     if not _is_finished(view.workload):
         return None
     name = view.home or view.workload.status.cluster_name
@@ -130,59 +141,59 @@ def _kept(view: DispatchView) -> Remote | None:
 
 
 def _is_finished(workload: Workload) -> bool:
-    """Whether it is to stay as it has ended: it is sent nowhere any more."""
+    """Return whether the workload has ended and is sent nowhere any more."""
     return is_true(workload.status.conditions, FINISHED) and workload.metadata.deletion_timestamp is None
 
 
-def _at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """It has a home: there it runs, or is about to; or it has to be got out of there."""
-    home = _home(view)
+def _plan_at_home(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
+    """Return the plan for a workload with a home: it runs there, is about to, or must be removed from there."""
+    home = _find_home(view)
     assert home is not None
-    plan = replace(plan, remove=_filled(remote for remote in view.remotes if remote is not home))
+    plan = replace(plan, remove=_list_occupied_clusters(remote for remote in view.remotes if remote is not home))
     if home.lost_since is not None:
-        given_up_at = _given_up_at(home.lost_since, settings)
-        return replace(plan, wake_at=given_up_at) if now < given_up_at else _lost(plan, view, now)
+        given_up_at = _given_up_at(home, home.lost_since, settings)
+        return replace(plan, wake_at=given_up_at) if now < given_up_at else _plan_after_home_lost(plan, view, now)
     if is_true(view.workload.status.conditions, EVICTED):
-        return _stopping(plan, view, home, now)
-    if _state(view) == CHECK_RETRY:
+        return _plan_stop(plan, view, home, now)
+    if _find_check_state(view) == CHECK_RETRY:
         return plan  # it is being evicted here
     if home.workload is None or home.is_barred or (home.job is None and not view.check):
-        return _gone(plan, view, home, now)
+        return _plan_after_clone_gone(plan, view, home, now)
     if (finished := find_true(home.workload.status.conditions, FINISHED)) is not None:
-        return _ended_there(plan, view, home, finished, now)
+        return _plan_after_clone_finished(plan, view, home, finished, now)
     if is_another(view.workload, home.workload):
-        return _gone(replace(plan, remove=(*plan.remove, home.cluster)), view, home, now)
+        return _plan_after_clone_gone(replace(plan, remove=(*plan.remove, home.cluster)), view, home, now)
     if not is_true(home.workload.status.conditions, ADMITTED) or is_true(home.workload.status.conditions, EVICTED):
-        return _evicted_there(plan, view, home, now)
-    plan = _aligned(plan, view.workload, home.cluster, home.workload)
+        return _plan_after_remote_eviction(plan, view, home, now)
+    plan = _plan_alignment(plan, view.workload, home.cluster, home.workload)
     if home.job is None or _is_strange(home, view.workload):  # jobs elsewhere go before there is one here
         held = any(remote.may_run for remote in view.remotes if remote is not home and remote.lost_since is None)
         return plan if held else replace(plan, mirror=home.cluster)
-    return _running(replace(plan, mirror=home.cluster), view, home, now)
+    return _plan_running(replace(plan, mirror=home.cluster), view, home, now)
 
 
-def _aligned(plan: DispatchPlan, workload: Workload, cluster: str, clone: Workload) -> DispatchPlan:
-    """The clone gets its size and priority from here; quota for pods that it was refused is given back."""
+def _plan_alignment(plan: DispatchPlan, workload: Workload, cluster: str, clone: Workload) -> DispatchPlan:
+    """Return the plan that gives the clone its size and priority from here, and returns quota for refused pods."""
     if refusal_of(workload) is not None and grows(workload, clone):
         both = zip(workload.spec.pod_sets, clone.spec.pod_sets, strict=True)
         return replace(plan, status=lowered(plan.status, {mine.name: its.count for mine, its in both}))
     return replace(plan, align=(cluster,)) if differs(workload, clone) else plan
 
 
-def _ended_there(
+def _plan_after_clone_finished(
     plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime
 ) -> DispatchPlan:
-    """What has the clone's place at home has come to an end."""
+    """Return the plan for a clone at home that has finished."""
     if finished.reason == OUT_OF_SYNC:
-        return _out_of_sync(plan, view, home, finished, now)
+        return _plan_out_of_sync(plan, view, home, finished, now)
     if _is_strange(home, view.workload):  # it may be another job that has ended
-        return _gone(replace(plan, remove=(*plan.remove, home.cluster)), view, home, now)
-    return _ended(plan, view, home, finished, now)
+        return _plan_after_clone_gone(replace(plan, remove=(*plan.remove, home.cluster)), view, home, now)
+    return _plan_end(plan, view, home, finished, now)
 
 
-def _running(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """Its job is there: it is admitted here, too."""
-    plan = _named(plan, home)
+def _plan_running(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
+    """Return the plan for a job that is at home: the workload is admitted here, too."""
+    plan = _name_home(plan, home)
     if plan.status.cluster_name is None:
         return plan
     message = f'The workload was admitted on "{home.cluster}"'
@@ -190,11 +201,11 @@ def _running(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime
         message += f", which does not let it grow: {refusal.said}"
     elif home.workload is not None and (lacks := lacking(view.workload, home.workload)):
         message += f", where it waits for quota for {lacks} more pod{'s' if lacks > 1 else ''}"
-    return _checked(plan, view, CHECK_READY, message, now)
+    return _set_check(plan, view, CHECK_READY, message, now)
 
 
-def _named(plan: DispatchPlan, home: Remote) -> DispatchPlan:
-    """Its status says where it is."""
+def _name_home(plan: DispatchPlan, home: Remote) -> DispatchPlan:
+    """Return the plan whose status names the home."""
     status = plan.status
     if status.cluster_name is None and home.cluster not in status.nominated_cluster_names:
         # Nominated by an earlier manager, whose store is lost: the API wants it in this order.
@@ -202,43 +213,46 @@ def _named(plan: DispatchPlan, home: Remote) -> DispatchPlan:
     return replace(plan, status=replace(status, cluster_name=home.cluster, nominated_cluster_names=()))
 
 
-def _lost(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
-    """Its home is given up: it begins anew somewhere else."""
-    if _state(view) in (CHECK_PENDING, ""):  # where it was evicted, too, which begins all checks anew
+def _plan_after_home_lost(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
+    """Return the plan that gives the home up: the workload starts again somewhere else."""
+    if _find_check_state(view) in (CHECK_PENDING, ""):  # where it was evicted, too, which begins all checks anew
         return replace(plan, home="")
-    return _checked(plan, view, CHECK_RETRY, LOST, now)
+    return _set_check(plan, view, CHECK_RETRY, LOST, now)
 
 
-def _gone(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """Its clone at home is no more, or can have no job: what is left there goes, and it begins anew."""
-    if _state(view) == CHECK_READY:
-        return _checked(plan, view, CHECK_RETRY, GONE, now)
+def _plan_after_clone_gone(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
+    """Return the plan for a clone that is gone or can have no job.
+
+    What is left there goes, and the workload starts again.
+    """
+    if _find_check_state(view) == CHECK_READY:
+        return _set_check(plan, view, CHECK_RETRY, GONE, now)
     if not home.is_empty:
-        return replace(plan, remove=_filled(view.remotes))
+        return replace(plan, remove=_list_occupied_clusters(view.remotes))
     return replace(plan, home="")
 
 
-def _out_of_sync(
+def _plan_out_of_sync(
     plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime
 ) -> DispatchPlan:
     message = f'Workload out of sync on worker cluster: "{home.cluster}". {one_line(finished.message)}'
-    return _checked(plan, view, CHECK_RETRY, message, now)
+    return _set_check(plan, view, CHECK_RETRY, message, now)
 
 
-def _evicted_there(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """The worker took the quota back."""
-    if _state(view) == CHECK_READY:
+def _plan_after_remote_eviction(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
+    """Return the plan for a worker that took the quota back."""
+    if _find_check_state(view) == CHECK_READY:
         message = (
             f'Workload evicted on worker cluster: "{home.cluster}", resetting for re-admission. '
             f'Previously: "{CHECK_READY}"'
         )
-        return _checked(plan, view, CHECK_RETRY, message, now)
+        return _set_check(plan, view, CHECK_RETRY, message, now)
     # The clone goes, too: a job that was sent and is still on its way can never start without it.
     return replace(plan, remove=(*plan.remove, home.cluster))
 
 
-def _ended(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime) -> DispatchPlan:
-    """It has come to its end there, and so it has here, once its job shows it."""
+def _plan_end(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condition, now: datetime) -> DispatchPlan:
+    """Return the plan for a job that has ended at home: the workload ends here once its job shows it."""
     if home.job is not None and not view.mirrored:
         return replace(plan, mirror=home.cluster)
     why, message = reason(finished.reason), one_line(finished.message, MAX_MESSAGE)
@@ -246,8 +260,11 @@ def _ended(plan: DispatchPlan, view: DispatchView, home: Remote, finished: Condi
     return replace(plan, status=replace(plan.status, conditions=conditions))
 
 
-def _stopping(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
-    """It has lost its quota here, and keeps it until it has stopped there and nothing of it is left there."""
+def _plan_stop(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
+    """Return the plan for a workload that loses its quota here.
+
+    It keeps the quota until nothing of it is left there.
+    """
     if home.is_empty:
         return replace(plan, home="")
     clone = home.workload
@@ -255,32 +272,34 @@ def _stopping(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetim
         return replace(plan, remove=(*plan.remove, home.cluster))
     finished = find_true(clone.status.conditions, FINISHED)
     if finished is not None and finished.reason != OUT_OF_SYNC:  # it came to its end before it was stopped
-        return _ended(plan, view, home, finished, now)
+        return _plan_end(plan, view, home, finished, now)
     if finished is not None or not is_true(clone.status.conditions, QUOTA_RESERVED):
         return replace(plan, mirror=home.cluster, remove=(*plan.remove, home.cluster))
     given_up_at = since(find_true(view.workload.status.conditions, EVICTED), now) + STOPPING
     if given_up_at <= now:
         return replace(plan, remove=(*plan.remove, home.cluster))
-    return replace(plan, mirror=home.cluster, evict="" if _was_told(clone) else home.cluster, wake_at=given_up_at)
+    return replace(
+        plan, mirror=home.cluster, evict="" if _was_told_to_stop(clone) else home.cluster, wake_at=given_up_at
+    )
 
 
-def _was_told(clone: Workload) -> bool:
-    """Whether it has to stop for good."""
+def _was_told_to_stop(clone: Workload) -> bool:
+    """Return whether the clone was told to stop for good."""
     return is_true(clone.status.conditions, DEACTIVATION_TARGET) or not clone.spec.active
 
 
-def _nominating(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
-    """Clusters get a clone that may try."""
+def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchSettings, now: datetime) -> DispatchPlan:
+    """Return the plan that creates clones in nominated clusters."""
     others = (check for check in plan.status.admission_checks if check.name != view.check)
     if any(check.state != CHECK_READY for check in others):
         return plan
-    leftovers = _filled(remote for remote in view.remotes if _is_leftover(remote, view.workload))
+    leftovers = _list_occupied_clusters(remote for remote in view.remotes if _is_leftover(remote, view.workload))
     able = [remote for remote in view.remotes if _is_able(remote) and remote.cluster not in leftovers]
     names, wake_at = nominated(plan.status, able, settings, now)
     status = replace(plan.status, nominated_cluster_names=names)
     asked = [remote for remote in able if remote.cluster in names]
     return replace(
-        _barred(replace(plan, status=status), view, now),
+        _plan_barred(replace(plan, status=status), view, now),
         remove=leftovers,
         create=tuple(remote.cluster for remote in asked if remote.workload is None),
         align=tuple(
@@ -292,23 +311,24 @@ def _nominating(plan: DispatchPlan, view: DispatchView, settings: DispatchSettin
     )
 
 
-def _barred(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
-    """The check names the clusters where its job cannot be made."""
+def _plan_barred(plan: DispatchPlan, view: DispatchView, now: datetime) -> DispatchPlan:
+    """Return the plan whose check names the clusters where the job cannot be created."""
     sentence = barred(remote.cluster for remote in view.remotes if remote.chosen_for and remote.is_barred)
     said = next((one.message for one in view.workload.status.admission_checks if one.name == view.check), "")
-    return _checked(plan, view, CHECK_PENDING, sentence, now) if sentence or barred_in(said) else plan
+    return _set_check(plan, view, CHECK_PENDING, sentence, now) if sentence or barred_in(said) else plan
 
 
-def _winner(view: DispatchView) -> str:
-    """The cluster that becomes its home; "" if none has admitted it.
+def _choose_home(view: DispatchView) -> str:
+    """Return the cluster that becomes the home; "" if none has admitted the workload.
 
-    One where its job already runs (from before a manager lost its store), else the first that admitted it. Moments have
-    whole seconds: among those of the same one upstream takes any, we draw lots, so that jobs are spread.
+    A cluster where its job runs already wins (a manager may have lost its store), then the first that admitted it.
+    Moments
+    have whole seconds: among equal ones upstream takes any, and Muster draws lots, so that jobs spread.
     """
     able = [remote for remote in view.remotes if _is_able(remote) and not _is_leftover(remote, view.workload)]
     running = [remote for remote in able if remote.job is not None and remote.job.started]
     admitted = [
-        (condition.last_transition_time, _lot(view.workload, remote), remote.cluster)
+        (condition.last_transition_time, _draw_lot(view.workload, remote), remote.cluster)
         for remote in able
         if remote.workload is not None
         and (condition := find_true(remote.workload.status.conditions, ADMITTED)) is not None
@@ -320,8 +340,8 @@ def _winner(view: DispatchView) -> str:
     return first[2] if first is not None else ""
 
 
-def _lot(workload: Workload, remote: Remote) -> bytes:
-    """The lowest has the workload: the same at each look, and as if by chance for each workload."""
+def _draw_lot(workload: Workload, remote: Remote) -> bytes:
+    """Return a cluster's lot; the lowest wins. Lots are the same at each look, and as if random for each workload."""
     return blake2b(f"{workload.metadata.uid}/{remote.cluster}".encode()).digest()
 
 
@@ -330,35 +350,35 @@ def _is_able(remote: Remote) -> bool:
 
 
 def _is_leftover(remote: Remote, workload: Workload) -> bool:
-    """Whether what is there was made for another workload, or another state of this one, or gets no quota any more."""
+    """Return whether a clone was made for another workload or another state of this one, or gets no quota any more."""
     if _is_strange(remote, workload) or not remote.chosen_for:
         return True
     clone = remote.workload
     if clone is None:
         return False
-    return is_another(workload, clone) or is_true(clone.status.conditions, FINISHED) or _was_told(clone)
+    return is_another(workload, clone) or is_true(clone.status.conditions, FINISHED) or _was_told_to_stop(clone)
 
 
 def _is_strange(remote: Remote, workload: Workload) -> bool:
-    """Whether its job there has our mark and was made for another workload, or another job of that name."""
+    """Return whether a job with this manager's mark was made for another workload, or for another job of that name."""
     return remote.job is not None and remote.job.workload != workload.metadata.name
 
 
-def _filled(remotes: Iterable[Remote]) -> tuple[str, ...]:
-    """The clusters within reach that have something of ours."""
+def _list_occupied_clusters(remotes: Iterable[Remote]) -> tuple[str, ...]:
+    """Return the reachable clusters that have something of this manager's."""
     return tuple(remote.cluster for remote in remotes if remote.lost_since is None and not remote.is_empty)
 
 
-def _home(view: DispatchView) -> Remote | None:
+def _find_home(view: DispatchView) -> Remote | None:
     return next((remote for remote in view.remotes if remote.cluster == view.home), None)
 
 
-def _state(view: DispatchView) -> str:
+def _find_check_state(view: DispatchView) -> str:
     return next((one.state for one in view.workload.status.admission_checks if one.name == view.check), "")
 
 
-def _checked(plan: DispatchPlan, view: DispatchView, state: str, message: str, now: datetime) -> DispatchPlan:
-    """The check says so, and an event does where it says something new."""
+def _set_check(plan: DispatchPlan, view: DispatchView, state: str, message: str, now: datetime) -> DispatchPlan:
+    """Return the plan whose check has this state, with an Event where the state is new."""
     moment, checks = now.replace(microsecond=0), []
     for check in plan.status.admission_checks:
         if check.name == view.check and (check.state, check.message) != (state, message):
@@ -374,6 +394,6 @@ def _notes(state: str, message: str) -> tuple[Note, ...]:
 
 
 def of_workload(status: WorkloadStatus, checks: Iterable[str]) -> str:
-    """Which of these checks stands between a workload's quota and its admission; "" if none does."""
+    """Return which of these checks stands between a workload's quota and its admission; "" if none does."""
     listed = {check.name for check in status.admission_checks}
     return next((name for name in checks if name in listed), "")

@@ -1,8 +1,8 @@
 """When a workload would start in a worker cluster, as far as its manager can know. Pure.
 
-At once, where there is room for it and for all that waits there before it. Else once the work that is ahead is done,
-shared out over all that the queue has: what holds quota, for the rest of its time, and what waits, for all of it. That
-is no plan of the worker's own: it says which of two clusters has less to do, and rounds follow where it is wrong.
+It starts at once where there is room for it and for all that waits before it. Otherwise it starts once the work ahead
+is done, shared over all that the queue has: the remaining time of what holds quota, and all of what waits. That is not
+the worker's own plan: it says which of two clusters has less to do, and later rounds correct it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,9 +21,10 @@ Amounts = Mapping[str, int]
 
 
 class Ahead(Struct, frozen=True):
-    """A workload of the manager's own in a worker's queue.
+    """One of the manager's workloads in a worker's queue.
 
-    size: what it asks for, by resource. seconds: for how much longer it holds quota, once it has it. holds: it has.
+    size: what it asks for, by resource. seconds: how much longer it holds quota once it has it. holds: whether it has
+    it.
     """
 
     size: Amounts
@@ -32,9 +33,9 @@ class Ahead(Struct, frozen=True):
 
 
 class Load(Struct, frozen=True):
-    """All of those in one queue.
+    """The manager's workloads in one queue.
 
-    held, waiting: what they have and wait for, by resource. work: the same, times seconds. waits: how many wait.
+    held, waiting: what they hold and wait for, by resource. work: the same, times seconds. waits: how many wait.
     """
 
     held: Amounts = {}
@@ -43,7 +44,7 @@ class Load(Struct, frozen=True):
     waits: int = 0
 
     def joined(self, ahead: Ahead) -> "Load":
-        """With one more."""
+        """Return the load with one workload more."""
         return Load(
             _sum(self.held, ahead.size) if ahead.holds else self.held,
             self.waiting if ahead.holds else _sum(self.waiting, ahead.size),
@@ -53,7 +54,7 @@ class Load(Struct, frozen=True):
 
 
 def size(workload: Workload) -> dict[str, int]:
-    """What it has got here is what it asks for there. Raises `QuantityError`."""
+    """Return what a workload asks for there: what it got here. Raises `QuantityError`."""
     admission = workload.status.admission
     total: dict[str, int] = {}
     for assignment in admission.pod_set_assignments if admission is not None else ():
@@ -62,10 +63,11 @@ def size(workload: Workload) -> dict[str, int]:
 
 
 def seconds_until_start(asked: Amounts, queue: ClusterQueue, load: Load, usual: float) -> float:
-    """Of a workload that asks for so much; `inf` if nothing says that it ever does. Raises `QuantityError`.
+    """Return when a workload that asks for so much would start; `inf` if nothing says that it ever does.
 
-    load: of the manager's workloads there. usual: seconds for which those of others hold their quota. Those of them
-    that wait are taken to be as large as this one. What a queue could borrow is not counted on.
+    load: the manager's workloads there. usual: the seconds for which other workloads hold their quota; each that waits
+    is
+    assumed to be as large as this one. What a queue could borrow does not count. Raises `QuantityError`.
     """
     if _is_closed(queue):
         return inf
@@ -87,13 +89,13 @@ def seconds_until_start(asked: Amounts, queue: ClusterQueue, load: Load, usual: 
 
 
 def _is_closed(queue: ClusterQueue) -> bool:
-    """Unless its controller has not looked yet."""
+    """Return whether a queue does not admit; it does until its controller has looked."""
     active = find(queue.status.conditions, ACTIVE)
     return queue.spec.stop_policy != STOP_NONE or (active is not None and active.status != "True")
 
 
 def _fits(asked: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts], used: Mapping[str, Amounts]) -> bool:
-    """Whether each group has a flavor with enough of all that it covers."""
+    """Return whether each resource group has a flavor with enough of all that it covers."""
 
     def has(flavor: str, names: Iterable[str]) -> bool:
         quota, taken = nominal[flavor], used.get(flavor, {})
@@ -106,7 +108,10 @@ def _fits(asked: Amounts, queue: ClusterQueue, nominal: Mapping[str, Amounts], u
 
 
 def _nominal(queue: ClusterQueue) -> dict[str, dict[str, int]]:
-    """By flavor and resource. Raises `QuantityError`, for less than nothing too: it may come from any server."""
+    """Return the quota by flavor and resource. Raises `QuantityError`, also for a negative one.
+
+    It may come from any server.
+    """
     flavors = [flavor for group in queue.spec.resource_groups for flavor in group.flavors]
     nominal = {
         one.name: {quota.name: amount(quota.name, quota.nominal_quota) for quota in one.resources} for one in flavors
@@ -117,7 +122,7 @@ def _nominal(queue: ClusterQueue) -> dict[str, dict[str, int]]:
 
 
 def _used(queue: ClusterQueue) -> dict[str, dict[str, int]]:
-    """The same, of what is reserved."""
+    """Return what is reserved, by flavor and resource."""
     return {
         flavor.name: {usage.name: amount(usage.name, usage.total) for usage in flavor.resources}
         for flavor in queue.status.flavors_reservation

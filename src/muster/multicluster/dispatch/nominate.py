@@ -1,4 +1,4 @@
-"""Which clusters may try to admit a workload: upstream's workload dispatchers, and one of ours. Pure."""
+"""The clusters that may try to admit a workload: upstream's workload dispatchers, and one of Muster's own. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -21,10 +21,11 @@ MOST_NOMINATED = 20
 def nominated(
     status: WorkloadStatus, remotes: Sequence[Remote], settings: DispatchSettings, now: datetime
 ) -> tuple[tuple[str, ...], datetime | None]:
-    """The clusters that may try, those that do already first; and when there will be more of them.
+    """Return the clusters that may try, those that do already first, and when there will be more of them.
 
-    remotes: those that can be nominated, in order of preference. A dispatcher of another program nominates by itself.
-    The earliest-start dispatcher asks one in each round, so that an estimate which is wrong costs a round at most.
+    remotes: the clusters that can be nominated, in order of preference. A dispatcher of another program nominates by
+    itself.
+    The earliest-start dispatcher asks one cluster in each round, so that a wrong estimate costs at most a round.
     """
     before, step = status.nominated_cluster_names, settings.step
     if settings.dispatcher not in (ALL_AT_ONCE, INCREMENTAL, EARLIEST_START):

@@ -1,4 +1,4 @@
-"""What is known of one workload that goes to another cluster, here and in the workers, and what is to be done. Pure."""
+"""What is known of one workload that goes to another cluster, and what to do about it. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -12,11 +12,10 @@ from muster.queueing.moments import FIRST
 
 
 class RemoteJob(Struct, frozen=True):
-    """The job of a workload's owner as a worker cluster has it: this manager has made it, and no other counts.
+    """The job of a workload's owner in a worker cluster, created by this manager.
 
-    workload: the Workload that it names.
-    started: it runs, or has run.
-    ended: it has come to its end. active: pods of it have not.
+    workload: the Workload that it names. started: whether it runs or has run. ended: whether it has ended.
+    active: whether some of its pods have not ended.
     """
 
     workload: str
@@ -28,11 +27,11 @@ class RemoteJob(Struct, frozen=True):
 class Remote(Struct, frozen=True):
     """What one worker cluster has of a workload.
 
-    chosen_for: the MultiKueueConfig names it, and it takes such jobs; else it only has what was left there.
+    chosen_for: whether the MultiKueueConfig names the cluster and it takes such jobs; else it only has leftovers.
     lost_since: when the connection was lost; None while there is one. What a lost cluster has is not known.
-    workload: the clone. job: its job.
-    is_barred: a job of another maker has the name that ours would have there, and is never touched.
-    seconds: until it would start there, as far as is known; asked for by the earliest-start dispatcher alone.
+    workload: the clone. job: its job. is_barred: whether a job of another maker has the name, and is never touched.
+    is_tried: whether this manager has tried to connect since its start.
+    seconds: the estimated wait, for the earliest-start dispatcher alone.
     """
 
     cluster: str
@@ -42,37 +41,37 @@ class Remote(Struct, frozen=True):
     job: RemoteJob | None = None
     seconds: float | None = None
     is_barred: bool = False
+    is_tried: bool = False
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing that this manager made is there, as far as is known."""
+        """Whether nothing that this manager created is there, as far as is known."""
         return self.workload is None and self.job is None
 
     @property
     def has_ended(self) -> bool:
-        """Whether its job there has come to its end, as the job or the clone says."""
+        """Whether its job there has ended, as the job or the clone says."""
         ended = self.workload is not None and is_true(self.workload.status.conditions, FINISHED)
         return ended or (self.job is not None and self.job.ended)
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it runs there, or ever will: it has ended, and so have its pods."""
+        """Whether nothing of the workload runs there or ever will: it has ended, and so have its pods."""
         return self.has_ended and not (self.job is not None and self.job.active)
 
     @property
     def may_run(self) -> bool:
-        """Whether a job is there that has pods, or may get some."""
+        """Whether a job is there that has pods or may get some."""
         return self.job is not None and not self.is_over
 
 
 class DispatchView(Struct, frozen=True):
-    """Everything that is decided on.
+    """Everything that a decision takes.
 
-    check: the AdmissionCheck of MultiKueue that stands between the workload's quota and its admission; "" if none does.
+    check: the AdmissionCheck of MultiKueue between the workload's quota and its admission; "" if there is none.
     home: the one cluster where a job of it may be, as stored with the workload; "" if there is none.
     objection: why its job cannot be dispatched at all; "" if it can.
-    mirrored: the status of the job here is that of the job at home.
-    remotes: in order of preference.
+    mirrored: whether the status of the job here is that of the job at home. remotes: in order of preference.
     """
 
     workload: Workload
@@ -84,11 +83,10 @@ class DispatchView(Struct, frozen=True):
 
 
 class DispatchSettings(Struct, frozen=True):
-    """What the Configuration says.
+    """The settings of the Configuration.
 
-    lost_timeout: how long a lost cluster keeps its workloads.
-    dispatcher: who nominates clusters. step: how many more the incremental one nominates each round.
-    began: when this manager did, which knew nothing of any cluster then.
+    lost_timeout: how long a lost cluster keeps its workloads. dispatcher: who nominates clusters.
+    step: how many more clusters the incremental dispatcher nominates each round. began: when this manager started.
     """
 
     lost_timeout: timedelta
@@ -100,16 +98,16 @@ class DispatchSettings(Struct, frozen=True):
 class DispatchPlan(Struct, frozen=True):
     """What to do about one workload now.
 
-    home: to store before anything else is done, and then to decide again, if it differs from what is stored. It is
-        taken back only where a look at that cluster itself finds it clear, or the cluster is given up for lost.
-    status: to store if it differs.
-    create: clusters that get a clone. align: whose clone gets priority and counts from here.
-    remove: clusters where the job, and then the clone, go.
-    evict: the cluster whose clone has to stop.
-    mirror: the cluster whose job is made if it is missing, and whose job's status is brought here.
-    stopped: nothing of the job runs anywhere any more: its status here says so.
-    notes: events, once `status` is stored.
-    wake_at: when to decide again even if nothing changes.
+    home: to store before anything else, and then to decide again, if it differs from what is stored. It is taken back
+    only
+        where a look at that cluster itself finds it clear, or where the cluster is given up as lost.
+    status: to store if it differs. create: the clusters that get a clone. align: the cluster whose clone gets priority
+    and
+        counts from here. remove: the clusters where the job, and then the clone, go. evict: the cluster whose clone
+        stops.
+    mirror: the cluster whose job is created if it is missing, and whose job's status is shown here.
+    stopped: whether nothing of the job runs anywhere any more, which its status here then says.
+    notes: Events, once `status` is stored. wake_at: when to decide again even if nothing changes.
     """
 
     home: str

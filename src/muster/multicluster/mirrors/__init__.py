@@ -1,1 +1,1 @@
-"""Of each kind of job: its copy in a worker cluster, and what becomes of it there brought back. Pure."""
+"""The kinds of jobs that MultiKueue mirrors: a copy in a worker cluster, and the copy's status shown here. Pure."""

@@ -1,7 +1,7 @@
-"""What MultiKueue has to know of a kind of job so that one of it runs in a worker cluster: a `Mirror`, all of it pure.
+"""What MultiKueue has to know of a kind of job to run it in a worker cluster: a `Mirror`. Pure.
 
-The job here stays what users look at; its copy is what runs. The copy is made from the job once, and from then on
-only what becomes of it comes back: nothing else of an object in a worker is believed.
+Users look at the job here; its copy runs. The copy is made from the job once, and from then on only its status comes
+back: nothing else of an object in a worker is believed.
 """
 
 from abc import ABC, abstractmethod
@@ -20,7 +20,8 @@ from muster.api.kueue.names import (
     PREBUILT_WORKLOAD_NAME_LABEL,
     STOPPING,
 )
-from muster.api.ours.elastic import CAP_ANNOTATION, WORLD_ANNOTATION
+from muster.api.ours.elastic import BINDING_ANNOTATION, CAP_ANNOTATION, HELD_ANNOTATION, WORLD_ANNOTATION
+from muster.api.ours.interruptions import STOPPED_ANNOTATION
 from muster.api.validation import names
 
 T = TypeVar("T")
@@ -29,8 +30,10 @@ T = TypeVar("T")
 _BOOKKEEPING = frozenset(
     (
         "kubectl.kubernetes.io/last-applied-configuration",
-        "muster.dev/binding-since",
+        BINDING_ANNOTATION,
         CAP_ANNOTATION,
+        HELD_ANNOTATION,
+        STOPPED_ANNOTATION,
         WORLD_ANNOTATION,
         STOPPING,
     )
@@ -41,26 +44,27 @@ _INJECTED = {"metadata": ("labels", "annotations"), "spec": ("nodeSelector", "to
 
 
 class Mirror(ABC, Generic[T]):
-    """One kind of job. `local` is the job here, `remote` its copy, each as its API server has it."""
+    """One kind of job. `local` is the job here and `remote` its copy, each as its own API server has it."""
 
     kind: Kind[T]
 
     @abstractmethod
     def is_handed_over(self, job: T) -> bool:
-        """Whether MultiKueue runs it: no controller here makes pods of it."""
+        """Return whether MultiKueue runs the job, so that no controller here creates its pods."""
         ...
 
     def copy(
         self, job: T | dict[str, Any], workload: str, origin: str, podsets: Sequence[PodSet] = ()
     ) -> dict[str, Any]:
-        """What is created in the worker, of the same name.
+        """Return the copy to create in the worker, under the same name.
 
-        job: as plain JSON, it also keeps fields that our view of the kind does not know.
-        workload: the name of the Workload that it belongs to. origin: marks what this manager has made.
-        podsets: those of its Workload, with as many pods as have quota. The job may have been started here: what that
-            injected stays here.
+        job: as plain JSON it also keeps fields that this view of the kind does not know. workload: the name of its
+        Workload.
+        origin: marks what this manager creates. podsets: those of its Workload, with as many pods as have quota; what
+        an earlier
+            admission here injected into the job does not go there.
 
-        It waits for its worker's admission, and is kept after its end until that is known here.
+        The copy waits for its worker's admission, and stays after its end until that end is known here.
         """
         document: dict[str, Any] = _json(job)
         for part in ("status", "apiVersion", "kind"):
@@ -73,40 +77,43 @@ class Mirror(ABC, Generic[T]):
         return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, **document}
 
     def pods(self, job: T, podsets: Sequence[PodSet]) -> Sequence[Pod]:  # noqa: ARG002  (its Workload says it)
-        """What its pods will be like, as far as they say themselves which PodGroup they are of."""
+        """Return what the job's pods will be like, as far as they name a PodGroup themselves."""
         templates = (podset.template for podset in podsets)
         return [Pod(metadata=template.metadata, spec=template.spec) for template in templates]
 
     @abstractmethod
     def status(self, local: T, remote: T) -> dict[str, Any] | None:
-        """A merge patch of the local status (of what is in it) that makes it the remote one; {} if it is already.
+        """Return the merge patch that makes the local status the remote one; {} if it is already.
 
-        None: not yet. A suspended job that showed what runs elsewhere could not be started here any more.
+        None means not yet: a suspended job that showed what runs elsewhere could not be started here any more.
         """
         ...
 
     @abstractmethod
     def stopped(self, local: T, now: datetime) -> dict[str, Any]:
-        """A merge patch of the local status once the worker is given up for lost: nothing of the job runs any more."""
+        """Return the merge patch of the local status once the worker is given up as lost.
+
+        Nothing of the job runs any more.
+        """
         ...
 
     @abstractmethod
     def has_ended(self, local: T) -> bool:
-        """Whether nothing more becomes of it: no copy of it is to be made."""
+        """Return whether the job has ended, so that no copy of it is created."""
         ...
 
     @abstractmethod
     def has_started(self, remote: T) -> bool:
-        """Whether it may have pods: it is not suspended, or has some still."""
+        """Return whether the copy may have pods: it is not suspended, or still has some."""
         ...
 
     @abstractmethod
     def is_active(self, remote: T) -> bool:
-        """Whether pods of it have not ended."""
+        """Return whether some of the copy's pods have not ended."""
         ...
 
     def is_spent(self, remote: T) -> bool:  # noqa: ARG002  (most kinds go by themselves)
-        """Whether nothing of it runs, and it only stays until its workload goes."""
+        """Return whether nothing of the copy runs, so that it only stays until its workload goes."""
         return False
 
     def resized(
@@ -115,20 +122,20 @@ class Mirror(ABC, Generic[T]):
         remote: T,  # noqa: ARG002
         podsets: Sequence[PodSet],  # noqa: ARG002
     ) -> list[dict[str, Any]]:
-        """A JSON patch of the copy of an elastic job that makes it as large as the job here; empty if it is.
+        """Return the JSON patch that makes the copy of an elastic job as large as the job here; empty if it is.
 
-        podsets: as many pods as there is quota for here, above which it does not grow there.
+        podsets: with as many pods as have quota here, above which the copy does not grow.
         """
         return []
 
     @abstractmethod
     def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:
-        """Make of a job without its server's marks one that a worker takes."""
+        """Turn a job without its server's marks into one that a worker takes."""
         ...
 
 
 def restore(template: dict[str, Any], original: PodTemplateSpec, keep: Collection[str] = ()) -> None:
-    """Take away from a pod template what an admission here has injected; labels that are to be kept stay."""
+    """Remove from a pod template what an admission here has injected; the labels in `keep` stay."""
     before = _json(original)
     kept = {key: text for key, text in _labels(template).items() if key in keep}
     for part, fields in _INJECTED.items():
@@ -142,7 +149,7 @@ def restore(template: dict[str, Any], original: PodTemplateSpec, keep: Collectio
 
 
 def _json(value: Any) -> Any:
-    """As it is written."""
+    """Return a value as JSON holds it."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
@@ -151,7 +158,7 @@ def _labels(template: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _metadata(meta: Mapping[str, Any], workload: str, origin: str) -> dict[str, Any]:
-    """Name, labels and annotations alone: all else is its server's."""
+    """Return name, labels and annotations alone: the rest is its server's."""
     labels = {**(meta.get("labels") or {}), MULTI_KUEUE_ORIGIN_LABEL: origin}
     annotations = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in _BOOKKEEPING}
     annotations[PREBUILT_WORKLOAD_NAME_LABEL] = workload

@@ -1,7 +1,7 @@
-"""Any kind of job that says by `spec.managedBy` who runs it (`multiKueue.externalFrameworks`), as plain JSON.
+"""Any kind of job whose `spec.managedBy` says who runs it (`multiKueue.externalFrameworks`), as plain JSON. Pure.
 
-Nothing is known of it but this field, `spec.suspend` if it has it, and that what becomes of it is in its status. The
-templates of its pods are those that an admission here has marked.
+Only that field, `spec.suspend` if it exists, and the status are known. Its pod templates are those that an admission
+here has marked.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,33 +17,33 @@ Json = dict[str, Any]
 
 
 class GenericMirror(Mirror[Json]):
-    """One such kind."""
+    """The mirror of one such kind."""
 
     def __init__(self, kind: Kind[Json]) -> None:
         self.kind = kind
 
     def is_handed_over(self, job: Json) -> bool:
-        """By the name of its controller."""
+        """Return whether `spec.managedBy` names MultiKueue."""
         return bool(_part(job, "spec").get("managedBy") == MULTI_KUEUE_CONTROLLER)
 
     def status(self, local: Json, remote: Json) -> Json:
-        """All of it, whether the job is suspended here or not: no rule that forbids it is known."""
+        """Return the patch with all of the status, also of a suspended job: no rule forbids that."""
         return _changes(_part(local, "status"), _part(remote, "status"))
 
     def stopped(self, local: Json, now: datetime) -> Json:  # noqa: ARG002  (nothing is left that says when)
-        """As if it had never run."""
+        """Return the patch of a status as if the job had never run."""
         return dict.fromkeys(_part(local, "status"))
 
     def has_ended(self, local: Json) -> bool:  # noqa: ARG002  (its workload says so)
-        """Nothing says that."""
+        """Return False: nothing says that."""
         return False
 
     def has_started(self, remote: Json) -> bool:
-        """Unless it says that it is suspended."""
+        """Return whether the copy is not suspended."""
         return _part(remote, "spec").get("suspend") is not True
 
     def is_active(self, remote: Json) -> bool:  # noqa: ARG002  (its workload says so)
-        """Nothing says that."""
+        """Return False: nothing says that."""
         return False
 
     def _prepare(self, document: Json, podsets: Sequence[PodSet]) -> None:
@@ -56,7 +56,7 @@ class GenericMirror(Mirror[Json]):
 
 
 def _marked(value: Any) -> Iterator[Json]:
-    """The pod templates into which an admission has injected something."""
+    """Return the pod templates into which an admission has injected something."""
     if isinstance(value, list):
         for item in value:
             yield from _marked(item)
@@ -74,7 +74,7 @@ def _part(job: Json, name: str) -> Json:
 
 
 def _changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
-    """The merge patch that makes one value the other; null and absent are the same to it."""
+    """Return the merge patch that makes one value the other; null and absent are the same to it."""
     patch: Json = {key: None for key, value in old.items() if value is not None and new.get(key) is None}
     for key, value in new.items():
         before = old.get(key)

@@ -1,4 +1,4 @@
-"""Jobs: `spec.managedBy` leaves them to MultiKueue."""
+"""The mirror of Jobs, which `spec.managedBy` leaves to MultiKueue. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -33,7 +33,7 @@ _SERVERS_LABELS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_L
 
 
 def resizing(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
-    """A JSON patch of a Job's spec at this path that gives it another's size; 1 where that says nothing."""
+    """Return the JSON patch of a Job's spec at this path that gives it another spec's size; a missing size is 1."""
     sizes = {"parallelism": (here.parallelism, there.parallelism)}
     if here.completion_mode == INDEXED:  # only there may it change
         sizes["completions"] = (here.completions, there.completions)
@@ -45,7 +45,7 @@ def resizing(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
 
 
 def capped(spec: JobSpec, podsets: Sequence[PodSet]) -> JobSpec:
-    """No larger than its quota; the indexes with the pods where there are as many."""
+    """Return a spec no larger than its quota; indexes shrink with pods where there are as many of both."""
     if len(podsets) != 1 or podsets[0].count >= pods_at_once(spec):
         return spec
     size, tied = podsets[0].count, spec.completion_mode == INDEXED and spec.completions == spec.parallelism
@@ -53,16 +53,19 @@ def capped(spec: JobSpec, podsets: Sequence[PodSet]) -> JobSpec:
 
 
 class JobMirror(Mirror[Job]):
-    """Each has one template."""
+    """The mirror of a Job, which has one pod template."""
 
     kind = JOB
 
     def is_handed_over(self, job: Job) -> bool:
-        """By the name of its controller."""
+        """Return whether `spec.managedBy` names MultiKueue."""
         return managed_by(job) == MULTI_KUEUE_CONTROLLER
 
     def status(self, local: Job, remote: Job) -> dict[str, Any] | None:
-        """With what the API asks of every Job's status. Once a Job has ended, nothing changes any more."""
+        """Return the patch that the API allows for every Job's status.
+
+        Once a Job has ended, nothing changes any more.
+        """
         if self.has_ended(local):
             return {}
         if local.spec.suspend and not remote.spec.suspend and finish(remote) is None:
@@ -70,24 +73,24 @@ class JobMirror(Mirror[Job]):
         return merge_patch(mirrored(local, remote), local.status)
 
     def stopped(self, local: Job, now: datetime) -> dict[str, Any]:
-        """As its controller says it of a suspended Job."""
+        """Return the patch with the words of the Job controller for a suspended Job."""
         return {} if self.has_ended(local) else merge_patch(at_rest(local, now), local.status)
 
     def has_ended(self, local: Job) -> bool:
-        """Complete or Failed."""
+        """Return whether the Job is Complete or Failed."""
         return finish(local) is not None
 
     def has_started(self, remote: Job) -> bool:
-        """By what its controller counts."""
+        """Return whether the copy is not suspended or counts pods."""
         return not remote.spec.suspend or self.is_active(remote)
 
     def is_active(self, remote: Job) -> bool:
-        """By the same."""
+        """Return whether the copy counts pods that have not ended."""
         status = remote.status
         return bool(status.active or status.terminating or status.ready)
 
     def resized(self, local: Job, remote: Job, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
-        """Pods side by side, and with them the indexes."""
+        """Return the JSON patch of the parallelism, and of the indexes with it."""
         if not is_elastic(local.metadata.annotations):
             return []
         return resizing("/spec", capped(local.spec, podsets), remote.spec)

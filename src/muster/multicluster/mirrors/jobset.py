@@ -1,4 +1,4 @@
-"""JobSets: `spec.managedBy` leaves them to MultiKueue."""
+"""The mirror of JobSets, which `spec.managedBy` leaves to MultiKueue. Pure."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,16 +20,16 @@ from muster.runtime.objects import merge_patch
 
 
 class JobSetMirror(Mirror[JobSet]):
-    """Each has a template for every replicated job, in the order of its podsets."""
+    """The mirror of a JobSet: each replicated job has a pod template, in the order of the podsets."""
 
     kind = JOB_SET
 
     def is_handed_over(self, job: JobSet) -> bool:
-        """By the name of its controller."""
+        """Return whether `spec.managedBy` names MultiKueue."""
         return managed_by(job) == MULTI_KUEUE_CONTROLLER
 
     def status(self, local: JobSet, remote: JobSet) -> dict[str, Any] | None:
-        """As it is there. Once a JobSet has ended, nothing changes any more."""
+        """Return the patch with the remote status; once a JobSet has ended, nothing changes any more."""
         if self.has_ended(local):
             return {}
         if is_suspended(local) and not is_suspended(remote) and finish(remote) is None:
@@ -37,7 +37,7 @@ class JobSetMirror(Mirror[JobSet]):
         return merge_patch(_fitting(local, remote.status), local.status)
 
     def stopped(self, local: JobSet, now: datetime) -> dict[str, Any]:
-        """As its controller says it of a suspended JobSet."""
+        """Return the patch with the words of the JobSet controller for a suspended JobSet."""
         if self.has_ended(local):
             return {}
         status = Record(local.status, now.replace(microsecond=0)).suspended().status
@@ -45,19 +45,22 @@ class JobSetMirror(Mirror[JobSet]):
         return merge_patch(replace(status, replicated_jobs_status=roles), local.status)
 
     def has_ended(self, local: JobSet) -> bool:
-        """Completed or Failed."""
+        """Return whether the JobSet is Completed or Failed."""
         return finish(local) is not None
 
     def has_started(self, remote: JobSet) -> bool:
-        """By what its controller counts."""
+        """Return whether the copy is not suspended or counts pods."""
         return not is_suspended(remote) or self.is_active(remote)
 
     def is_active(self, remote: JobSet) -> bool:
-        """By the same."""
+        """Return whether the copy counts pods that have not ended."""
         return any(role.active for role in remote.status.replicated_jobs_status)
 
     def resized(self, local: JobSet, remote: JobSet, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
-        """Jobs of each role that has quota, and their pods; nothing if the roles are others."""
+        """Return the JSON patch of each role's Jobs and their pods, as far as quota goes.
+
+        Nothing if the roles differ.
+        """
         here, there = local.spec.replicated_jobs, remote.spec.replicated_jobs
         if not is_elastic(local.metadata.annotations) or [one.name for one in here] != [one.name for one in there]:
             return []
@@ -81,7 +84,7 @@ class JobSetMirror(Mirror[JobSet]):
 
 
 def _fitting(local: JobSet, remote: JobSetStatus) -> JobSetStatus:
-    """Of each role that there is, as of each type of condition, the first that is told."""
+    """Return the first status of each role that exists, and the first condition of each type."""
     told = {one.name: one for one in reversed(remote.replicated_jobs_status)}
     roles = (told.get(role.name) for role in local.spec.replicated_jobs)
     return replace(

@@ -1,9 +1,9 @@
-"""The status of a Job that runs elsewhere, as its own API server takes it.
+"""The status of a Job that runs elsewhere, in a form that the API server here takes. Pure.
 
-What the server insists on for every Job: what is final stays, counters never fall, and a start stays one for as long
-as the Job is not suspended. One that runs anew in another cluster begins again at nothing, so counters stay where they
-were until the new ones pass them, and an end is told only once it is one. Workers before Kubernetes 1.31 end Jobs
-without the conditions that announce it: these are added. The rest is made to fit, whatever a worker says.
+The server insists for every Job that what is final stays, that counters never fall, and that a start stays as long as
+the Job is not suspended. A Job that starts again in another cluster begins at 0, so that its counters here stay until
+the new ones pass them, and its end is shown only once it is final. Workers before Kubernetes 1.31 end Jobs without the
+conditions that announce the end: these are added. The rest is made to fit, whatever a worker sends.
 """
 
 from datetime import datetime
@@ -33,7 +33,7 @@ _MOST = 2**31 - 1  # of what the API counts
 
 
 def mirrored(local: Job, remote: Job) -> JobStatus:
-    """The local status once it shows the remote one; as it was if the server would not take any such."""
+    """Return the local status with the remote one shown; unchanged if the server would refuse it."""
     end = finish(remote)
     status = _running(local, remote.status) if end is None else _ended(local, remote.status, end)
     wanted = replace(local, status=status)
@@ -41,7 +41,7 @@ def mirrored(local: Job, remote: Job) -> JobStatus:
 
 
 def at_rest(local: Job, now: datetime) -> JobStatus:
-    """The local status if nothing of the Job runs any more and it has not ended."""
+    """Return the local status when nothing of the Job runs any more and it has not ended."""
     status = local.status
     conditions, _ = ensure(status.conditions, SUSPENDED, "True", "JobSuspended", "Job suspended", now)
     return replace(
@@ -59,8 +59,8 @@ def _running(local: Job, remote: JobStatus) -> JobStatus:
     kept = tuple(one for one in local.status.conditions if one.status == "True" and one.type in _FINAL)
     active = _count(remote.active)
     return replace(
-        _counted(local, remote),
-        conditions=(*_passing(remote), *kept),
+        _merge_counters(local, remote),
+        conditions=(*_keep_passing_conditions(remote), *kept),
         active=active,
         ready=None if remote.ready is None else min(_count(remote.ready), active),
         terminating=None if remote.terminating is None else _count(remote.terminating),
@@ -77,8 +77,8 @@ def _ended(local: Job, remote: JobStatus, end: JobCondition) -> JobStatus:
     start = _start(local, known or end.last_transition_time or local.metadata.creation_timestamp)
     moments = [moment for moment in (remote.completion_time or end.last_transition_time, start) if moment is not None]
     return replace(
-        _counted(local, remote),
-        conditions=(*_passing(remote), said, end),
+        _merge_counters(local, remote),
+        conditions=(*_keep_passing_conditions(remote), said, end),
         active=0,
         ready=0,
         terminating=None if remote.terminating is None else 0,
@@ -88,20 +88,20 @@ def _ended(local: Job, remote: JobStatus, end: JobCondition) -> JobStatus:
     )
 
 
-def _passing(remote: JobStatus) -> Conditions:
-    """Its conditions that are not for ever; each type once."""
+def _keep_passing_conditions(remote: JobStatus) -> Conditions:
+    """Return the conditions that may change again, each type once."""
     found = {one.type: one for one in reversed(remote.conditions) if one.type not in _FINAL}
     return tuple(reversed(found.values()))
 
 
 def _start(local: Job, remote: datetime | None) -> datetime | None:
-    """While the Job is not suspended, the moment that was told once stays."""
+    """Return the start: while the Job is not suspended, the first one stays."""
     told = local.status.start_time
     return told if told is not None and not local.spec.suspend else remote
 
 
-def _counted(local: Job, remote: JobStatus) -> JobStatus:
-    """With the counters, and the indexes that the Job has."""
+def _merge_counters(local: Job, remote: JobStatus) -> JobStatus:
+    """Return the status with the counters, and with the indexes that the Job has."""
     spec, before = local.spec, local.status
     indexed, size = spec.completion_mode == INDEXED, spec.completions or 0
     completed = Indexes.parse(remote.completed_indexes, size) if indexed else Indexes()

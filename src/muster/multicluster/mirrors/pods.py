@@ -1,4 +1,7 @@
-"""Plain pods: no field leaves them to another. Here they wait behind their gate for ever, and show what runs there."""
+"""The mirror of plain pods, which no field leaves to another controller. Pure.
+
+Here they wait behind their gate for ever and show what runs there.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,7 +11,7 @@ from msgspec.structs import replace
 
 from muster.api.core import POD, Pod, PodCondition, PodStatus
 from muster.api.kueue import PodSet
-from muster.api.kueue.names import ADMISSION_GATE
+from muster.api.kueue.names import ADMISSION_GATE, TOPOLOGY_GATE
 from muster.api.managed.pods import is_held
 from muster.api.pods import find_condition, is_finished
 from muster.api.validation.pods.pod import validate_status_update
@@ -21,20 +24,23 @@ _SCHEDULED = "PodScheduled"
 
 
 class PodMirror(Mirror[Pod]):
-    """Pods, each by itself."""
+    """The mirror of pods, each by itself."""
 
     kind = POD
 
     def is_handed_over(self, job: Pod) -> bool:
-        """As long as it waits: once it has a node here it runs here."""
+        """Return whether the pod waits: once it has a node here, it runs here."""
         return is_held(job)
 
     def pods(self, job: Pod, podsets: Sequence[PodSet]) -> Sequence[Pod]:  # noqa: ARG002  (those have its spec alone)
-        """The pod itself."""
+        """Return the pod itself."""
         return (job,)
 
     def status(self, local: Pod, remote: Pod) -> dict[str, Any]:
-        """As it is there, but for where it was sent: here it waits for its gate, which autoscalers leave alone."""
+        """Return the patch with the remote status but the pod's place.
+
+        Here it waits for its gate, which autoscalers ignore.
+        """
         if self.has_ended(local):
             return {}
         if _was_told(remote) and remote.status.phase != "Succeeded":
@@ -42,23 +48,23 @@ class PodMirror(Mirror[Pod]):
         return _patch(local, _shown(local, remote.status))
 
     def stopped(self, local: Pod, now: datetime) -> dict[str, Any]:  # noqa: ARG002  (it is as if it had never run)
-        """As it was when it was made."""
+        """Return the patch with the status that the pod had when it was created."""
         return {} if is_finished(local) else _as_made(local)
 
     def has_ended(self, local: Pod) -> bool:
-        """One that is going has, too."""
+        """Return whether the pod has ended or is being deleted."""
         return is_finished(local) or local.metadata.deletion_timestamp is not None
 
     def has_started(self, remote: Pod) -> bool:
-        """Once it waits no more."""
+        """Return whether the copy's gate is open."""
         return not is_held(remote)
 
     def is_active(self, remote: Pod) -> bool:
-        """Until it has ended."""
+        """Return whether the copy has not ended."""
         return not is_finished(remote)
 
     def is_spent(self, remote: Pod) -> bool:
-        """A group keeps those that have failed in mind until others take their places."""
+        """Return whether the copy has ended: a group remembers those that failed until others replace them."""
         return is_finished(remote) and remote.metadata.deletion_timestamp is not None
 
     def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:  # noqa: ARG002  (never injected here)
@@ -67,9 +73,11 @@ class PodMirror(Mirror[Pod]):
         if spec.get("priorityClassName"):  # the worker's class of that name says what it is worth there
             spec.pop("priority", None)
             spec.pop("preemptionPolicy", None)
-        gates = spec.setdefault("schedulingGates", [])
-        if {"name": ADMISSION_GATE} not in gates:
-            gates.append({"name": ADMISSION_GATE})
+        # A worker whose queue gives places sets its own second gate; one that does not might never open it.
+        others = [
+            gate for gate in spec.get("schedulingGates", []) if gate["name"] not in (ADMISSION_GATE, TOPOLOGY_GATE)
+        ]
+        spec["schedulingGates"] = [*others, {"name": ADMISSION_GATE}]
 
 
 def _shown(local: Pod, remote: PodStatus) -> PodStatus:
@@ -80,7 +88,7 @@ def _shown(local: Pod, remote: PodStatus) -> PodStatus:
 
 
 def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
-    """What cannot follow on what is shown, such as a container that has ended and runs, begins anew in two steps.
+    """Return the patch to a status; a change that is not allowed at once, as from ended to running, takes two steps.
 
     What the server would take of no pod is not shown.
     """
@@ -91,7 +99,7 @@ def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
 
 
 def _as_made(local: Pod) -> dict[str, Any]:
-    """A merge patch of its status that makes it what it was when it was made."""
+    """Return the merge patch to the status that the pod had when it was created."""
     return merge_patch(_made(local), local.status)
 
 

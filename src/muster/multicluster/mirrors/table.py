@@ -1,4 +1,4 @@
-"""The kinds of jobs that can run in another cluster."""
+"""The table of the kinds of jobs that can run in another cluster."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,7 +16,7 @@ MIRRORS: Final[tuple[Mirror[Any], ...]] = (JobMirror(), JobSetMirror(), PodMirro
 
 
 def mirrors(configuration: Configuration) -> tuple[Mirror[Any], ...]:
-    """Those of the kinds that the Configuration names, as frameworks of the engine's or as kinds from outside."""
+    """Return the mirrors of the kinds that the Configuration names, as frameworks or as external kinds."""
     known = {frameworks.FRAMEWORKS.get(name) for name in configuration.integrations.frameworks}
     named = (frameworks.parse(framework.name) for framework in configuration.multi_kueue.external_frameworks)
     return (
@@ -26,7 +26,7 @@ def mirrors(configuration: Configuration) -> tuple[Mirror[Any], ...]:
 
 
 def mirror_of(api_version: str, kind: str, among: Sequence[Mirror[Any]] = MIRRORS) -> Mirror[Any] | None:
-    """That of a kind; None if MultiKueue cannot run it."""
+    """Return the mirror of a kind; None if MultiKueue cannot run it."""
     return next((one for one in among if (one.kind.api_version, one.kind.kind) == (api_version, kind)), None)
 
 
@@ -35,7 +35,7 @@ def _kind(group: str, version: str, kind: str) -> Kind[dict[str, Any]]:
 
 
 def _plural(singular: str) -> str:
-    """As Kubernetes guesses it where only the kind is named."""
+    """Return the plural that Kubernetes guesses for a kind."""
     if singular.endswith("s"):
         return f"{singular}es"
     return f"{singular[:-1]}ies" if singular.endswith("y") else f"{singular}s"

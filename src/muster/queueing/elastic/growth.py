@@ -1,12 +1,13 @@
-"""Elastic workloads: quota follows the size of a running Job up and down, without suspending it (KEP-77, our way).
+"""Grow and shrink the quota of an elastic workload with its running Job, without suspending it (Kueue KEP-77).
 
-Upstream makes another Workload for each size. Here one Workload follows its Job: its spec says how many pods are
-wanted, its admission how many were granted. What is granted is lowered at once. What is missing queues as its `growth`,
-for the same flavors, while the rest runs on.
+Upstream makes another Workload for each size. Here one Workload follows its Job: its spec holds the wanted number of
+pods, its admission the granted number. A smaller size takes effect at once. The missing pods queue as the workload's
+`growth`, for the same flavors, while the granted pods run on.
 """
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -23,25 +24,26 @@ from muster.queueing.model import PodSet, WorkloadInfo
 from muster.queueing.requests import scaled
 from muster.queueing.topology.written import first
 
-# What follows the key of a workload in that of its growth; no name has it.
+# The suffix of the key of a growth; names cannot contain it.
 _SUFFIX = "+"
 
 _LAST = datetime.max.replace(tzinfo=UTC)
 
-_PLAIN = convert.ConversionSettings()
+_DEFAULTS = convert.ConversionSettings()
+_NO_DEVICES: convert.Devices = {}
 
 
 def granted(workload: kueue.Workload) -> dict[str, int]:
-    """How many pods of each podset may run; empty unless the workload is admitted."""
+    """Return how many pods of each podset may run; empty unless the workload is admitted."""
     admission = workload.status.admission
     if admission is None or not is_true(workload.status.conditions, ADMITTED):
         return {}
-    wanted = {podset.name: podset.count for podset in workload.spec.pod_sets}
-    return {one.name: _count(one, wanted) for one in admission.pod_set_assignments}
+    sizes = {podset.name: podset.count for podset in workload.spec.pod_sets}
+    return {one.name: _granted_count(one, sizes) for one in admission.pod_set_assignments}
 
 
 def grew(old: kueue.Workload, new: kueue.Workload) -> bool:
-    """Whether an elastic workload that runs was given more pods."""
+    """Return whether a running elastic workload was granted more pods."""
     if not is_elastic(new.metadata.annotations) or old.status.admission == new.status.admission:
         return False
     before, after = granted(old), granted(new)
@@ -49,38 +51,44 @@ def grew(old: kueue.Workload, new: kueue.Workload) -> bool:
 
 
 def afforded(workload: kueue.Workload) -> tuple[kueue.PodSet, ...]:
-    """Its podsets; those of an elastic workload with quota no larger than what it was given that for."""
-    wanted = {podset.name: podset.count for podset in workload.spec.pod_sets}
+    """Return the podsets of a workload; those of an elastic workload with quota in at most their granted size."""
+    sizes = {podset.name: podset.count for podset in workload.spec.pod_sets}
     if not is_elastic(workload.metadata.annotations):
         return workload.spec.pod_sets
-    have = wanted | {one.name: _count(one, wanted) for one in _assignments(workload)}
+    have = sizes | {one.name: _granted_count(one, sizes) for one in _list_assignments(workload)}
     return tuple(
         msgspec.structs.replace(podset, count=min(podset.count, have[podset.name])) for podset in workload.spec.pod_sets
     )
 
 
-def _assignments(workload: kueue.Workload) -> tuple[kueue.PodSetAssignment, ...]:
+def _list_assignments(workload: kueue.Workload) -> tuple[kueue.PodSetAssignment, ...]:
     admission = workload.status.admission
     return admission.pod_set_assignments if admission is not None else ()
 
 
 def growth_key(key: str) -> str:
-    """The key of the growth of a workload."""
+    """Return the key of the growth of a workload."""
     return key + _SUFFIX
 
 
 def whole_key(key: str) -> str:
-    """The key of the workload, of its own or of its growth."""
+    """Return the key of the workload that a key, of a workload or of a growth, belongs to."""
     return key.removesuffix(_SUFFIX)
 
 
 def growth_by(workload: WorkloadInfo, podsets: tuple[PodSet, ...]) -> WorkloadInfo:
-    """What waits beside a workload that runs. It displaces no workload and holds up none."""
-    return replace(workload, key=growth_key(workload.key), growth_of=workload.key, podsets=podsets, usage=None)
+    """Return the growth of a running workload by these podsets. A growth evicts no workload and blocks none."""
+    key = growth_key(workload.key)
+    return replace(workload, key=key, growth_of=workload.key, podsets=podsets, usage=None, family="", gated=False)
 
 
-def growth(workload: kueue.Workload, queue: str, settings: convert.ConversionSettings = _PLAIN) -> WorkloadInfo | None:
-    """The pods that a running elastic workload is short of, as a workload that waits; None if it lacks none.
+def growth(
+    workload: kueue.Workload,
+    queue: str,
+    settings: convert.ConversionSettings = _DEFAULTS,
+    devices: convert.Devices = _NO_DEVICES,
+) -> WorkloadInfo | None:
+    """Return the pods that a running elastic workload lacks, as a waiting workload; None if it lacks none.
 
     Raises `QuantityError`.
     """
@@ -88,76 +96,95 @@ def growth(workload: kueue.Workload, queue: str, settings: convert.ConversionSet
     if not is_elastic(workload.metadata.annotations) or is_true(conditions, EVICTED) or is_true(conditions, FINISHED):
         return None
     if refusal_of(workload) is not None:
-        return None  # the pods would not come
+        return None  # its cluster refused this size, so no pods would come
     have = granted(workload)
-    if have and any(one.topology_assignment is not None for one in _assignments(workload)):
-        return None  # where the pods are was decided for all of them together
-    missing = [
+    if have and any(one.topology_assignment is not None for one in _list_assignments(workload)):
+        return None  # the places were assigned for all pods together
+    lacking = [
         msgspec.structs.replace(podset, count=podset.count - have[podset.name], min_count=None)
         for podset in workload.spec.pod_sets
         if podset.name in have and podset.count > have[podset.name]
     ]
-    if not missing:
+    if not lacking:
         return None
-    spec = msgspec.structs.replace(workload.spec, pod_sets=tuple(missing))
+    spec = msgspec.structs.replace(workload.spec, pod_sets=tuple(lacking))
     alone = msgspec.structs.replace(workload, spec=spec, status=kueue.WorkloadStatus())
-    waiting = convert.workload(alone, queue, settings)
-    assert workload.status.admission is not None, "something was granted"
+    waiting = convert.workload(alone, queue, settings, devices)
+    assert workload.status.admission is not None, "a workload with granted pods has an admission"
     flavors = {one.name: one.flavors for one in workload.status.admission.pod_set_assignments}
     podsets = tuple(replace(podset, flavors=flavors[podset.name]) for podset in waiting.podsets)
-    # Workloads that wait to start come before those that run already, among equals.
+    # Among equals, workloads that wait to start come before running ones.
     return replace(growth_by(waiting, podsets), queued=_LAST)
 
 
 def raised(status: kueue.WorkloadStatus, more: kueue.Admission) -> kueue.WorkloadStatus:
-    """The status of a workload whose growth got quota. Raises `QuantityError`."""
-    assert status.admission is not None, "what grows holds quota"
+    """Return the status of a workload after its growth got quota. Raises `QuantityError`."""
+    assert status.admission is not None, "a growing workload holds quota"
     extra = {one.name: one for one in more.pod_set_assignments}
-    podsets = tuple(_sum(one, extra.get(one.name)) for one in status.admission.pod_set_assignments)
-    return _with(status, status.admission, podsets)
+    podsets = tuple(_add_assignments(one, extra.get(one.name)) for one in status.admission.pod_set_assignments)
+    return _with_podsets(status, status.admission, podsets)
 
 
 def lowered(status: kueue.WorkloadStatus, wanted: Mapping[str, int]) -> kueue.WorkloadStatus:
-    """The status with no more granted than is wanted of each podset; the same if that is so. Raises `QuantityError`."""
+    """Return the status with at most the wanted number of pods granted to each podset. Raises `QuantityError`.
+
+    The same object is returned if nothing changes.
+    """
     if status.admission is None:
         return status
     assignments = status.admission.pod_set_assignments
-    changed = tuple(_at_most(one, wanted.get(one.name, 0)) for one in assignments)
-    return status if changed == assignments else _with(status, status.admission, changed)
+    changed = tuple(_limit_assignment(one, wanted.get(one.name, 0)) for one in assignments)
+    return status if changed == assignments else _with_podsets(status, status.admission, changed)
 
 
-def _with(
+def resizing(old: kueue.WorkloadSpec, new: kueue.WorkloadSpec) -> list[dict[str, Any]]:
+    """Return a JSON patch of the pod counts; empty if the specs differ in anything else.
+
+    A patch leaves alone the fields of templates that this version does not know.
+    """
+    counts = {podset.name: podset.count for podset in new.pod_sets}
+    sized = tuple(msgspec.structs.replace(one, count=counts.get(one.name, one.count)) for one in old.pod_sets)
+    if msgspec.structs.replace(old, pod_sets=sized) != new:
+        return []
+    return [
+        {"op": "add", "path": f"/spec/podSets/{position}/count", "value": now.count}
+        for position, (was, now) in enumerate(zip(old.pod_sets, sized, strict=True))
+        if was.count != now.count
+    ]
+
+
+def _with_podsets(
     status: kueue.WorkloadStatus, admission: kueue.Admission, podsets: tuple[kueue.PodSetAssignment, ...]
 ) -> kueue.WorkloadStatus:
     admission = msgspec.structs.replace(admission, pod_set_assignments=podsets)
     return msgspec.structs.replace(status, admission=admission)
 
 
-def _count(assignment: kueue.PodSetAssignment, wanted: Mapping[str, int]) -> int:
-    return wanted.get(assignment.name, 0) if assignment.count is None else assignment.count
+def _granted_count(assignment: kueue.PodSetAssignment, sizes: Mapping[str, int]) -> int:
+    return sizes.get(assignment.name, 0) if assignment.count is None else assignment.count
 
 
-def _at_most(assignment: kueue.PodSetAssignment, count: int) -> kueue.PodSetAssignment:
+def _limit_assignment(assignment: kueue.PodSetAssignment, count: int) -> kueue.PodSetAssignment:
     if assignment.count is None or assignment.count <= count:
         return assignment
     usage, places = scaled(amounts(assignment.resource_usage), assignment.count, count), assignment.topology_assignment
     return msgspec.structs.replace(
         assignment,
         count=count,
-        resource_usage=_written(usage),
+        resource_usage=_format_usage(usage),
         topology_assignment=first(places, count) if places is not None else None,
     )
 
 
-def _sum(assignment: kueue.PodSetAssignment, more: kueue.PodSetAssignment | None) -> kueue.PodSetAssignment:
+def _add_assignments(assignment: kueue.PodSetAssignment, more: kueue.PodSetAssignment | None) -> kueue.PodSetAssignment:
     if more is None:
         return assignment
     usage = amounts(assignment.resource_usage)
     for resource, amount in amounts(more.resource_usage).items():
         usage[resource] = usage.get(resource, 0) + amount
     count = (assignment.count or 0) + (more.count or 0)
-    return msgspec.structs.replace(assignment, count=count, resource_usage=_written(usage))
+    return msgspec.structs.replace(assignment, count=count, resource_usage=_format_usage(usage))
 
 
-def _written(usage: Mapping[str, int]) -> ResourceList:
+def _format_usage(usage: Mapping[str, int]) -> ResourceList:
     return {resource: format_amount(resource, amount) for resource, amount in usage.items()}

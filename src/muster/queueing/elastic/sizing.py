@@ -1,10 +1,14 @@
-"""Elastic workloads when quota is short: who gets smaller, so that a waiting workload fits.
+"""Decide which elastic workloads shrink when quota is short, so that a waiting workload fits.
 
-A waiting workload that is elastic starts smaller. For any other, elastic workloads of no higher priority that hold
-quota in its tree shrink, if that suffices and by no more than it needs; those of low priority, and among equals the
-young, lose first. Those of another ClusterQueue give back only what that one has borrowed, and only to one that stays
-within the quota of its own: so a workload that shrank has nothing to reclaim in turn. Growth is not decided here: one
-that wants more queues for it, behind the others (`growth.growth`); `affordable` tells how much of it can be had.
+- A waiting workload that is elastic starts smaller.
+- For any other, running elastic workloads of no higher priority in the same tree shrink, if that suffices, and no
+further than the waiting workload needs.
+- Workloads of low priority shrink first; among equals, the young.
+- A workload of another ClusterQueue gives back only what its queue borrows, and only to a queue that stays within its
+own quota. A workload that shrank can therefore not reclaim anything in turn.
+
+Growth is not decided here: a workload queues for it behind the others (`growth.growth`). `affordable` returns how much
+of a growth fits.
 """
 
 from bisect import bisect_left
@@ -19,9 +23,11 @@ from muster.queueing.quota.tree import Node, Tree
 
 
 class Elastic(Struct, frozen=True):
-    """A workload that holds quota and may be made smaller.
+    """A workload that holds quota and may shrink.
 
-    size: how many pods were granted. least: with how many it goes on. pod: what each of them uses.
+    size: the number of granted pods.
+    least: the smallest number of pods that it runs with.
+    pod: the usage of one pod.
     """
 
     key: str
@@ -33,7 +39,7 @@ class Elastic(Struct, frozen=True):
     pod: Usage
 
     def usage(self, pods: int) -> dict[FlavorResource, int]:
-        """Of so many of its pods."""
+        """Return the usage of so many of its pods."""
         return {fr: amount * pods for fr, amount in self.pod.items()}
 
 
@@ -44,63 +50,71 @@ def smaller(
     elastic: Sequence[Elastic],
     fits: Callable[[WorkloadInfo], bool],
 ) -> Mapping[str, int]:
-    """New sizes, by key; empty if none would help. The tree is the same afterwards.
+    """Find new sizes, by key, with which the waiting workload fits; empty if none would help. The tree is unchanged.
 
-    least: with how few pods the waiting one starts if it is elastic. fits: whether a workload could be admitted now.
+    least: the smallest number of pods that the waiting workload starts with, if it is elastic.
+    fits: whether a workload could be admitted now.
     """
     if least is not None and len(waiting.podsets) == 1:
-        size = _largest(least, waiting.podsets[0].count - 1, lambda size: fits(_of_size(waiting, size)))
+        size = _find_largest(least, waiting.podsets[0].count - 1, lambda size: fits(_resize(waiting, size)))
         if size is not None:
             return {waiting.key: size}
-        waiting = _of_size(waiting, min(least, waiting.podsets[0].count))
+        waiting = _resize(waiting, min(least, waiting.podsets[0].count))
     root = tree.queues[waiting.queue].root
     candidates = [
         one
         for one in sorted(elastic, key=lambda one: (one.priority, -one.created.timestamp(), one.key))
         if one.priority <= waiting.priority and one.key != waiting.key and tree.queues[one.queue].root is root
     ]
-    return _shrunk(tree, waiting, candidates, fits)
+    return _shrink(tree, waiting, candidates, fits)
 
 
 def affordable(growth: WorkloadInfo, fits: Callable[[WorkloadInfo], bool]) -> int:
-    """How many of the pods that a running workload is short of (`growth.growth`) there is quota for now."""
-    return _largest(1, growth.podsets[0].count, lambda count: fits(_of_size(growth, count))) or 0
+    """Return how many pods of a growth (`growth.growth`) there is quota for now."""
+    return _find_largest(1, growth.podsets[0].count, lambda count: fits(_resize(growth, count))) or 0
 
 
-class _Reclaim(Struct, frozen=True):
-    """What a waiting workload may take from elastic ones. asked: the quotas that it would use. within: only its own."""
+class _ReclaimLimits(Struct, frozen=True):
+    """The limits of what a waiting workload may take from elastic ones.
+
+    requested: the quotas that it would use.
+    within: whether it stays within the quota of its own queue.
+    """
 
     queue: str
-    asked: frozenset[FlavorResource]
+    requested: frozenset[FlavorResource]
     within: bool
 
     def least(self, node: Node, one: Elastic) -> int:
-        """How far that one, of the ClusterQueue `node`, may shrink as things are; its size if not at all."""
+        """Return the size to which `one`, of the ClusterQueue `node`, may shrink now.
+
+        Its present size if not at all.
+        """
         if one.queue == self.queue:
             return one.least
-        lent = [
+        reclaimable = [
             (node.usage.get(fr, 0) - node.subtree.get(fr, 0)) // amount
             for fr, amount in one.pod.items()
-            if amount and fr in self.asked and node.borrows(fr)
+            if amount and fr in self.requested and node.borrows(fr)
         ]
-        return max(one.least, one.size - min(lent)) if lent and self.within else one.size
+        return max(one.least, one.size - min(reclaimable)) if reclaimable and self.within else one.size
 
 
-def _reclaim(node: Node, waiting: WorkloadInfo) -> _Reclaim:
-    wanted: dict[str, int] = {}
+def _find_reclaim_limits(node: Node, waiting: WorkloadInfo) -> _ReclaimLimits:
+    requests: dict[str, int] = {}
     for podset in waiting.podsets:
         for resource, amount in podset.requests.items():
-            wanted[resource] = wanted.get(resource, 0) + amount * podset.count
-    asked = frozenset(fr for fr in node.subtree if wanted.get(fr.resource))
-    enough = {fr.resource for fr in asked if not node.borrows(fr, wanted[fr.resource])}
-    return _Reclaim(node.name, asked, all(fr.resource in enough for fr in asked))
+            requests[resource] = requests.get(resource, 0) + amount * podset.count
+    requested = frozenset(fr for fr in node.subtree if requests.get(fr.resource))
+    enough = {fr.resource for fr in requested if not node.borrows(fr, requests[fr.resource])}
+    return _ReclaimLimits(node.name, requested, all(fr.resource in enough for fr in requested))
 
 
-def _shrunk(
+def _shrink(
     tree: Tree, waiting: WorkloadInfo, candidates: Sequence[Elastic], fits: Callable[[WorkloadInfo], bool]
 ) -> Mapping[str, int]:
-    """All shrink as far as they may until it fits; then the worthiest get back first what they can keep."""
-    reclaim = _reclaim(tree.queues[waiting.queue], waiting)
+    """Shrink candidates until the waiting workload fits, then return to the most important ones what they can keep."""
+    reclaim = _find_reclaim_limits(tree.queues[waiting.queue], waiting)
     sizes: dict[str, int] = {}
     least: dict[str, int] = {}
     shrunk: list[Elastic] = []
@@ -119,14 +133,14 @@ def _shrunk(
         for one in reversed(shrunk):
             node, low = tree.queues[one.queue], least[one.key]
 
-            def kept(size: int, one: Elastic = one, node: Node = node, low: int = low) -> bool:
+            def is_enough(size: int, one: Elastic = one, node: Node = node, low: int = low) -> bool:
                 more = one.usage(size - low)
                 node.add(more)
                 answer = fits(waiting)
                 node.remove(more)
                 return answer
 
-            size = _largest(low, one.size, kept) or low
+            size = _find_largest(low, one.size, is_enough) or low
             node.add(one.usage(size - low))
             sizes[one.key] = size
         return {one.key: sizes[one.key] for one in shrunk if sizes[one.key] < one.size}
@@ -135,11 +149,11 @@ def _shrunk(
             tree.queues[one.queue].add(one.usage(one.size - sizes[one.key]))
 
 
-def _of_size(workload: WorkloadInfo, size: int) -> WorkloadInfo:
+def _resize(workload: WorkloadInfo, size: int) -> WorkloadInfo:
     return replace(workload, podsets=(replace(workload.podsets[0], count=size),))
 
 
-def _largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
-    """The largest number from `low` to `high` for which it holds, where what holds for one holds for the smaller."""
+def _find_largest(low: int, high: int, holds: Callable[[int], bool]) -> int | None:
+    """Return the largest number from `low` to `high` that satisfies `holds`, which is monotonic; None if none does."""
     first_not = bisect_left(range(low, high + 1), True, key=lambda number: not holds(number))
     return low + first_not - 1 if first_not else None

@@ -1,9 +1,11 @@
-"""Whether a workload still is what its job asks for.
+"""Compare the podsets of a job with those of its Workload.
 
-Upstream compares little, and that is kept: a stricter comparison would find differences that an admission itself
-makes (node selectors, tolerations), and create workloads again and again. Podsets are compared by position: count,
-least count, init containers, containers and, unless the workload is admitted, tolerations. Of an environment variable
-that is given twice the last one counts, in the place of the first. Quantities are compared by value.
+The comparison is as coarse as upstream's. A stricter one would find the differences that an admission itself makes
+(node selectors, tolerations), and create workloads again and again.
+
+Podsets are compared by position: count, least count, init containers, containers and, unless the workload is admitted,
+tolerations. Of an environment variable that occurs twice the last value counts, in the place of the first. Quantities
+are compared by value.
 """
 
 from collections.abc import Sequence
@@ -18,41 +20,43 @@ from muster.api.values.quantity import ResourceList, parse
 
 
 def equivalent(one: Sequence[PodSet], other: Sequence[PodSet], *, admitted: bool = False) -> bool:
-    """Whether the podsets of a job and of a workload mean the same. Raises `QuantityError`."""
+    """Return whether the podsets of a job and of a workload mean the same. Raises `QuantityError`."""
     return len(one) == len(other) and all(
-        _shape(mine, admitted) == _shape(theirs, admitted) for mine, theirs in zip(one, other, strict=True)
+        _shape_of(mine, admitted) == _shape_of(theirs, admitted) for mine, theirs in zip(one, other, strict=True)
     )
 
 
 def sanitized(podset: PodSet) -> PodSet:
-    """As a workload keeps it: every environment variable once."""
+    """Return the podset as a workload keeps it: with every environment variable once."""
     spec = podset.template.spec
     alone = msgspec.structs.replace(
         spec,
-        init_containers=tuple(map(_with_env_once, spec.init_containers)),
-        containers=tuple(map(_with_env_once, spec.containers)),
+        init_containers=tuple(map(_drop_repeated_env, spec.init_containers)),
+        containers=tuple(map(_drop_repeated_env, spec.containers)),
     )
     return msgspec.structs.replace(podset, template=msgspec.structs.replace(podset.template, spec=alone))
 
 
-def _shape(podset: PodSet, admitted: bool) -> Any:
+def _shape_of(podset: PodSet, admitted: bool) -> Any:
     spec = podset.template.spec
-    containers = [[_container(container) for container in kind] for kind in (spec.init_containers, spec.containers)]
+    containers = [
+        [_comparable_container(container) for container in kind] for kind in (spec.init_containers, spec.containers)
+    ]
     return podset.count, podset.min_count, containers, None if admitted else spec.tolerations
 
 
-def _container(container: Container) -> Any:
-    """With its resources, whose spelling does not matter, beside the rest."""
-    rest = msgspec.structs.replace(_with_env_once(container), resources=ResourceRequirements())
+def _comparable_container(container: Container) -> Any:
+    """Return a container to compare: its resources by value, beside the rest."""
+    rest = msgspec.structs.replace(_drop_repeated_env(container), resources=ResourceRequirements())
     resources = container.resources
-    return rest, _amounts(resources.requests), _amounts(resources.limits), resources.claims
+    return rest, _parse_amounts(resources.requests), _parse_amounts(resources.limits), resources.claims
 
 
-def _amounts(resources: ResourceList) -> Any:
+def _parse_amounts(resources: ResourceList) -> Any:
     return {resource: parse(quantity) for resource, quantity in resources.items()}
 
 
-def _with_env_once(container: Container) -> Container:
+def _drop_repeated_env(container: Container) -> Container:
     last: dict[str, EnvVar] = {}
     for variable in container.env:
         last[variable.name] = variable

@@ -1,7 +1,7 @@
-"""Which Workload is a job's: the one that asks for the pods that the job has.
+"""Find the Workload of a job: the one that requests the job's pods.
 
-Upstream's comparison of podsets (`equivalence`) sees little on purpose. A job that runs has the size that was admitted,
-one that waits that of the spec; either will do, for the one becomes the other in several writes.
+Upstream's comparison of podsets (`equivalence`) is coarse on purpose. A running job has the admitted size, a waiting
+one the size of the spec. Either size matches, because one becomes the other in several writes.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,22 @@ from muster.api.kueue import PodSet, PodSetAssignment, Workload
 from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED, POD_SET_LABEL, QUOTA_RESERVED
 from muster.queueing.jobframework.equivalence import equivalent
 from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.topology.written import request_of
 
 
 def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
-    """The Workload that the job is kept in step with.
+    """Return the Workload that is kept in step with the job, or None.
 
-    A job that has ended, and one whose Workload was made by another program, take what there is. Otherwise it is the
-    first that fits. If none does, one without quota will do for a suspended job: it is changed.
+    - A job that has ended, and a job with a prebuilt Workload, take the first Workload.
+    - Otherwise the first Workload that is finished or fits is the job's.
+    - If there is none and the job is suspended, a Workload without quota is taken and changed.
     """
     if job.end is not None or job.prebuilt:
         return workloads[0] if workloads else None
     for workload in workloads:
         if is_true(workload.status.conditions, FINISHED):
             return workload
-        if fits(job, workload) and not _moved(job, workload) and not asks_back(job, workload):
+        if fits(job, workload) and not _has_moved(job, workload) and not asks_back(job, workload):
             return workload
     if not job.suspended:
         return None
@@ -34,31 +36,41 @@ def match(job: ObservedJob, workloads: Sequence[Workload]) -> Workload | None:
 
 
 def fits(job: ObservedJob, workload: Workload) -> bool:
-    """Whether the Workload has the job's podsets and its longest time; of an elastic job in whatever size."""
+    """Return whether the Workload has the job's podsets and execution time limit; an elastic job fits in any size."""
     spec, reserved = workload.spec, workload.status.admission
     if spec.maximum_execution_time_seconds != job.maximum_execution_time_seconds:
         return False
     admitted = is_true(workload.status.conditions, ADMITTED)
-    mine = _in_size_of(job.podsets, spec.pod_sets) if job.elastic else job.podsets
+    mine = _resize(job.podsets, spec.pod_sets) if job.elastic else job.podsets
     if reserved is not None and not job.elastic:
-        assignments = {one.name: one for one in reserved.pod_set_assignments}
-        granted = tuple(_as_admitted(podset, assignments.get(podset.name)) for podset in spec.pod_sets)
-        if equivalent(mine, granted, admitted=admitted):
+        if equivalent(mine, granted(workload), admitted=admitted):
             return True
         if not job.suspended:
             return False
     return equivalent(mine, spec.pod_sets, admitted=admitted)
 
 
+def granted(workload: Workload) -> tuple[PodSet, ...]:
+    """Return the podsets of a Workload, in the size that was admitted where it holds quota."""
+    reserved = workload.status.admission
+    assignments = {one.name: one for one in (reserved.pod_set_assignments if reserved is not None else ())}
+    return tuple(_resize_as_admitted(podset, assignments.get(podset.name)) for podset in workload.spec.pod_sets)
+
+
 def injected(job: ObservedJob, workload: Workload) -> bool:
-    """Whether the job's pods still carry what an admission put there."""
-    own = [POD_SET_LABEL in podset.template.metadata.labels for podset in workload.spec.pod_sets]
-    now = [POD_SET_LABEL in podset.template.metadata.labels for podset in job.podsets]
-    return len(own) == len(now) and any(marked and not before for marked, before in zip(now, own, strict=True))
+    """Return whether the job's pods still carry what an admission injected."""
+    template_marks = [POD_SET_LABEL in podset.template.metadata.labels for podset in workload.spec.pod_sets]
+    job_marks = [POD_SET_LABEL in podset.template.metadata.labels for podset in job.podsets]
+    return len(template_marks) == len(job_marks) and any(
+        now and not before for now, before in zip(job_marks, template_marks, strict=True)
+    )
 
 
 def asks_back(job: ObservedJob, workload: Workload) -> bool:
-    """Whether pods that had ended run again, whose quota was given back: others may have it, so the job starts anew."""
+    """Return whether pods run again that had ended and given back their quota.
+
+    Other workloads may have that quota by now, so the job has to restart.
+    """
     conditions = workload.status.conditions
     if not job.composed or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, EVICTED):
         return False
@@ -67,7 +79,7 @@ def asks_back(job: ObservedJob, workload: Workload) -> bool:
 
 
 def shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
-    """The podsets of an elastic job that are smaller now than what they hold, or gave back."""
+    """Return the podsets of an elastic job that are smaller now than the count that they hold or gave back."""
     if not job.elastic:
         return frozenset()
     admission, sizes = workload.status.admission, {podset.name: podset.count for podset in job.podsets}
@@ -77,30 +89,32 @@ def shrunk(job: ObservedJob, workload: Workload) -> frozenset[str]:
 
 
 def placed_alike(one: Sequence[PodSet], other: Sequence[PodSet]) -> bool:
-    """Whether the pods may run on the same nodes: what upstream's comparison leaves out."""
-    return [_placement(podset) for podset in one] == [_placement(podset) for podset in other]
+    """Return whether the pods may run on the same nodes, which upstream's comparison leaves out."""
+    return [_placement_of(podset) for podset in one] == [_placement_of(podset) for podset in other]
 
 
-def _placement(podset: PodSet) -> object:
+def _placement_of(podset: PodSet) -> object:
     spec = podset.template.spec
-    return spec.node_selector, spec.affinity, spec.tolerations, podset.topology_request
+    # Kueue adds the labels of ranks even without a request for a topology, where they mean nothing.
+    request = podset.topology_request if request_of(podset.topology_request) is not None else None
+    return spec.node_selector, spec.affinity, spec.tolerations, request
 
 
-def _moved(job: ObservedJob, workload: Workload) -> bool:
-    """Whether the job went to another queue while it waited for admission checks with the quota of the first."""
+def _has_moved(job: ObservedJob, workload: Workload) -> bool:
+    """Return whether the job moved to another queue while it waited for admission checks with quota of the first."""
     conditions = workload.status.conditions
     waiting = is_true(conditions, QUOTA_RESERVED) and not is_true(conditions, ADMITTED)
     return job.suspended and waiting and workload.spec.queue_name != job.queue
 
 
-def _in_size_of(mine: tuple[PodSet, ...], theirs: tuple[PodSet, ...]) -> tuple[PodSet, ...]:
+def _resize(mine: tuple[PodSet, ...], theirs: tuple[PodSet, ...]) -> tuple[PodSet, ...]:
     if len(mine) != len(theirs):
         return mine
     return tuple(msgspec.structs.replace(own, count=other.count) for own, other in zip(mine, theirs, strict=True))
 
 
-def _as_admitted(podset: PodSet, assignment: PodSetAssignment | None) -> PodSet:
-    """A podset that could be admitted in part, with as many pods as it was."""
+def _resize_as_admitted(podset: PodSet, assignment: PodSetAssignment | None) -> PodSet:
+    """Return a podset that allows partial admission with the admitted number of pods."""
     if assignment is None or assignment.count is None or podset.min_count is None:
         return podset
     return msgspec.structs.replace(podset, count=assignment.count)

@@ -1,17 +1,18 @@
-"""Names of Workloads, byte for byte those of Kueue: prebuilt workloads and other clusters refer to them."""
+"""Name Workloads, byte for byte as Kueue does: prebuilt workloads and other clusters refer to these names."""
 
 from hashlib import sha1
 
-_LONGEST = 253  # as a name may be
-_LONGEST_LABEL = 63  # as the value of a label may be
+_LONGEST = 253  # the limit of names
+_LONGEST_LABEL = 63  # the limit of label values
 _HASH = 5
 
 
 def workload_name(kind: str, group: str, name: str, uid: str, extra: str = "", *, short: bool = False) -> str:
-    """Of the Workload of an object: `job-NAME-HASH`, cut so that it stays a valid name.
+    """Return the name of the Workload of an object: `job-NAME-HASH`, cut so that it stays a valid name.
 
-    group: of the object's API, "" for the core. extra: tells several Workloads of one object apart (its generation).
-    short: names that are also valid as values of labels (upstream gate ShortWorkloadNames).
+    group: the API group of the object, "" for the core.
+    extra: distinguishes several Workloads of one object (its generation).
+    short: make the name valid as the value of a label, too (upstream gate ShortWorkloadNames).
     """
     room = (_LONGEST_LABEL if short else _LONGEST) - 1 - _HASH
     identity = "\n".join([kind, group, name, uid, *([extra] if extra else [])])

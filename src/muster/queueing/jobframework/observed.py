@@ -9,26 +9,28 @@ from muster.api.kueue import PodSet, PriorityClassRef, ReclaimablePod
 
 
 class End(Struct, frozen=True):
-    """How a job ended."""
+    """The end of a job: success or failure, and its message."""
 
     success: bool
     message: str
 
 
 class ObservedJob(Struct, frozen=True):
-    """What is known of a job.
+    """The observed state of a job.
 
-    suspended: it makes no pods. active: pods of it run or are ending.
-    ready: its pods are (KEP-349: ready + succeeded >= wanted).
-    podsets: as it is now.
+    suspended: it makes no pods.
+    active: pods of it run or are ending.
+    ready: its pods are ready (Kueue KEP-349: ready + succeeded >= wanted).
+    podsets: its podsets as they are now.
     reclaimable: pods that have ended and need no quota any more, of as many as the job has now.
     queue: the name of its LocalQueue; empty if it has none.
-    priority_class: the class that its priority comes from. priority: None if there is no such class.
-    lacks_injection: it makes pods without what an admission injects, for another program has let it run.
+    priority_class: the class that its priority comes from.
+    priority: None if there is no such class.
+    lacks_injection: it makes pods without what an admission injects, because another program has resumed it.
     elastic: it may change size while it runs.
-    composed: it is made of jobs: they are made anew if they are deleted, and may run on for a while after its end.
+    composed: it is made of jobs. These are recreated if they are deleted, and may run on for a while after its end.
     prebuilt: it names a Workload that another program has made.
-    annotations: those that its Workload has too.
+    annotations: the annotations that its Workload has, too.
     """
 
     suspended: bool
@@ -49,9 +51,9 @@ class ObservedJob(Struct, frozen=True):
 
 
 class PodSetInfo(Struct, frozen=True):
-    """What is injected into the pods of a podset when its job starts, and taken away again when it stops.
+    """The fields injected into the pods of a podset when its job starts, and removed when it stops.
 
-    gates: scheduling gates that hold the pods until they are told where to go.
+    gates: scheduling gates that hold the pods until a place is assigned to them.
     """
 
     name: str

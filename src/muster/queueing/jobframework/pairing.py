@@ -1,8 +1,9 @@
-"""A job and its Workload: one is kept in step with the other (Kueue's job framework).
+"""Keep a job and its Workload in step (Kueue's job framework).
 
-The Workload is what queues; the job only runs while its Workload is admitted. The order of the rules is upstream's, but
-for this: what is told about the job (pods that are ready, pods whose quota is free) never stands in the way of giving
-back quota, and a Workload that holds quota goes only once nothing of the job runs.
+The Workload queues; the job runs only while its Workload is admitted. The order of the rules is upstream's, with two
+differences:
+- A report about the job (ready pods, reclaimable pods) never delays giving back quota.
+- A Workload that holds quota is deleted only once nothing of the job runs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,65 +33,70 @@ from muster.api.kueue.names import (
     PODS_READY,
     QUOTA_RESERVED,
     SUCCEEDED,
+    WORKLOAD_SLICE_REPLACED,
     WORKLOAD_SLICE_REPLACEMENT_FOR,
 )
 from muster.api.managed.dispatch import REFUSED_ANNOTATION, home_of
 from muster.api.meta import Condition
 from muster.queueing.conditions import put, since
-from muster.queueing.elastic.growth import lowered
+from muster.queueing.elastic.growth import granted, lowered
 from muster.queueing.jobframework.equivalence import equivalent
 from muster.queueing.jobframework.matching import asks_back, fits, injected, match, placed_alike, shrunk
 from muster.queueing.jobframework.observed import ObservedJob
-from muster.queueing.jobframework.slices import waits_to_replace
+from muster.queueing.jobframework.slices import REPLACED_MESSAGE, is_growing, sort_slices, waits_to_replace
 from muster.queueing.workload.eviction import released_after_eviction
 from muster.queueing.workload.readiness import with_readiness
 
 NOT_ADMITTED = "Not admitted by cluster queue"
-NOT_STARTED = "Resumed before it was admitted; it starts anew on what it was admitted with"
+NOT_STARTED = "The job was resumed before it was admitted; it restarts on the nodes it was admitted to"
 WORKLOAD_FINISHED = "Workload is finished"
 WORKLOAD_DELETED = "Workload is deleted"
 MISSING_WORKLOAD = "missing workload"
 CANNOT_RESTORE = "Missing Workload; unable to restore pod templates"
 NO_MATCH = "No matching Workload; restoring pod templates according to existent Workload"
-RUNS_AGAIN = "Pods run again that had succeeded and given their quota back; it queues again whole"
+RUNS_AGAIN = "Pods run again that had succeeded and given back their quota; the whole job queues again"
 OUT_OF_SYNC_MESSAGE = "The prebuilt workload is out of sync with its user job"
 
 
-def _everything(_: Workload) -> bool:
+def _watch_all(_: Workload) -> bool:
     return True
 
 
 class PairingRules(Struct, frozen=True):
-    """What the settings say.
+    """The settings for pairing jobs with Workloads.
 
     watched: whether the condition PodsReady of a Workload is kept.
     kept_deactivated: how long a job is kept whose Workload the engine has deactivated; None: for ever.
     """
 
-    watched: Callable[[Workload], bool] = _everything
+    watched: Callable[[Workload], bool] = _watch_all
     kept_deactivated: timedelta | None = None
 
 
 class PairingPlan(Struct, frozen=True):
-    """What to do, in this order; nothing if all is empty.
+    """The steps to take for a job, in this order; none if all fields are empty.
 
-    workload: the one that is the job's.
-    stop: suspend the job, and why.
-    restore: make the job's pods again what they are in this Workload.
+    workload: the job's Workload.
+    stop: suspend the job, for this reason.
+    restore: restore the pod templates of the job from this Workload.
     delete: Workloads that do not fit the job.
-    update, annotations, status: the Workload's spec and status are to be this; annotations to set, or (None) to remove.
-    let_go: the Workload needs no finalizer any more.
-    create: a Workload is to be made.
-    start: the job may run, as its Workload says.
-    end_job: the job has been kept for long enough.
-    lacks_priority: something waits for the priority class that the job names.
-    wake_at: when to look again even if nothing changes.
+    replaced: slices that another Workload of the job has replaced, each with the status that marks it as finished.
+    update: the spec to write to the Workload.
+    annotations: annotations to set, or (None) to remove.
+    status: the status to write to the Workload.
+    let_go: remove the finalizer of the Workload.
+    create: create a Workload.
+    start: start the job with what its Workload was admitted with.
+    end_job: end the job, because it has been kept for long enough.
+    lacks_priority: the priority class that the job names does not exist yet, and a step waits for it.
+    wake_at: when to decide again even if nothing changes.
     """
 
     workload: Workload | None = None
     stop: str | None = None
     restore: Workload | None = None
     delete: tuple[Workload, ...] = ()
+    replaced: tuple[tuple[Workload, WorkloadStatus], ...] = ()
     update: WorkloadSpec | None = None
     annotations: Mapping[str, str | None] = field(default_factory=dict)
     status: WorkloadStatus | None = None
@@ -103,7 +109,7 @@ class PairingPlan(Struct, frozen=True):
 
     @property
     def gives_back(self) -> bool:
-        """Whether quota becomes free because of what the job was seen to be: that has to be still so."""
+        """Whether the plan frees quota because of the observed state of the job, which must then still be so."""
         if self.delete:
             return True
         if self.workload is None or is_true(self.workload.status.conditions, FINISHED):
@@ -112,46 +118,63 @@ class PairingPlan(Struct, frozen=True):
         return lowered or self.let_go
 
 
-_USUAL = PairingRules()
+_DEFAULTS = PairingRules()
 
 
-def decide(job: ObservedJob, workloads: Sequence[Workload], now: datetime, rules: PairingRules = _USUAL) -> PairingPlan:
-    """What to do about a job and the Workloads that belong to it, the oldest first. Raises `QuantityError`."""
+def decide(
+    job: ObservedJob, workloads: Sequence[Workload], now: datetime, rules: PairingRules = _DEFAULTS
+) -> PairingPlan:
+    """Decide what to do about a job and its Workloads, the oldest first. Raises `QuantityError`."""
+    slices = sort_slices(workloads)
+    plan = _plan_paired(job, slices.current, now, rules)
+    needless = slices.waiting if job.end is not None or _has_wanted_pods(job, plan.workload) else ()
+    replaced = tuple((one, _finish(one, WORKLOAD_SLICE_REPLACED, REPLACED_MESSAGE, now)) for one in slices.replaced)
+    return replace(plan, delete=(*plan.delete, *needless), replaced=replaced)
+
+
+def _has_wanted_pods(job: ObservedJob, workload: Workload | None) -> bool:
+    """Return whether as many pods as the job wants were granted."""
+    have = granted(workload) if workload is not None else {}
+    return bool(have) and all(have.get(podset.name, 0) >= podset.count for podset in job.podsets)
+
+
+def _plan_paired(job: ObservedJob, workloads: Sequence[Workload], now: datetime, rules: PairingRules) -> PairingPlan:
+    """Plan for the Workloads that the job may be paired with, the best first."""
     workload = match(job, workloads)
     if workload is None:
-        return _unmatched(job, tuple(workloads))
+        return _plan_unmatched(job, tuple(workloads))
     plan = PairingPlan(workload, delete=tuple(other for other in workloads if other is not workload))
     conditions = workload.status.conditions
     if is_true(conditions, FINISHED):
-        return replace(plan, let_go=True, stop=WORKLOAD_FINISHED if _runs_on(job) else None)
+        return replace(plan, let_go=True, stop=WORKLOAD_FINISHED if _is_running(job) else None)
     if workload.metadata.deletion_timestamp is not None:
-        return _going(job, plan, workload)
+        return _plan_deleted(job, plan, workload)
     if job.end is not None and job.composed and job.active:
-        return plan  # the rest of it is stopping
+        return plan  # the rest of the job is stopping
     if job.end is not None:
-        return replace(plan, status=_finished(workload, SUCCEEDED if job.end.success else FAILED, job.end.message, now))
+        return replace(plan, status=_finish(workload, SUCCEEDED if job.end.success else FAILED, job.end.message, now))
     if job.prebuilt and not fits(job, workload):
         stop = MISSING_WORKLOAD if not job.suspended else None
-        return replace(plan, stop=stop, status=_finished(workload, OUT_OF_SYNC, OUT_OF_SYNC_MESSAGE, now))
-    status = _told(job, workload, now, rules)
+        return replace(plan, stop=stop, status=_finish(workload, OUT_OF_SYNC, OUT_OF_SYNC_MESSAGE, now))
+    status = _report_job(job, workload, now, rules)
     if (evicted := find_true(conditions, EVICTED)) is not None:
-        return _evicted(job, plan, workload, status, evicted, now, rules)
-    plan = _followed(job, _with_status(plan, workload, status), workload)
+        return _plan_evicted(job, plan, workload, status, evicted, now, rules)
+    plan = _follow_job(job, _with_status(plan, workload, status), workload)
     if is_true(conditions, ADMITTED):
-        if job.lacks_injection:  # it stops, and starts on the nodes whose quota it has
+        if job.lacks_injection:  # the job stops, and restarts on the nodes whose quota it has
             return replace(plan, stop=NOT_STARTED)
         return replace(plan, start=True) if job.suspended else plan
     if not job.suspended:
-        return replace(plan, stop=NOT_ADMITTED)
-    return _restored(job, plan, workload)
+        return plan if job.elastic and is_growing(workload) else replace(plan, stop=NOT_ADMITTED)
+    return _restore_templates(job, plan, workload)
 
 
-def _runs_on(job: ObservedJob) -> bool:
+def _is_running(job: ObservedJob) -> bool:
     return job.end is None and not job.suspended
 
 
-def _unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPlan:
-    """No Workload is the job's: a running job stops first, and one is made once nothing of it runs."""
+def _plan_unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPlan:
+    """Plan for a job without a matching Workload: a running job stops first, then a Workload is made for it."""
     if job.end is not None:
         return PairingPlan()
     if not job.suspended:
@@ -168,23 +191,23 @@ def _unmatched(job: ObservedJob, others: tuple[Workload, ...]) -> PairingPlan:
     return PairingPlan(create=job.priority is not None, lacks_priority=job.priority is None)
 
 
-def _going(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """The Workload was deleted by a user: the job stops, and queues again with another one."""
-    if _runs_on(job):
+def _plan_deleted(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
+    """Plan for a Workload that a user deleted: the job stops, and queues again with another Workload."""
+    if _is_running(job):
         return replace(plan, stop=WORKLOAD_DELETED)
     if (job.active or home_of(workload.metadata)) and job.end is None:
         return plan
-    return replace(_restored(job, plan, workload), let_go=True)
+    return replace(_restore_templates(job, plan, workload), let_go=True)
 
 
-def _restored(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """What was injected into a stopped job is taken away again."""
+def _restore_templates(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
+    """Add to the plan that a stopped job loses what was injected into it."""
     if job.active or job.end is not None or not injected(job, workload):
         return plan
     return replace(plan, restore=workload)
 
 
-def _finished(workload: Workload, reason: str, message: str, now: datetime) -> WorkloadStatus:
+def _finish(workload: Workload, reason: str, message: str, now: datetime) -> WorkloadStatus:
     conditions = put(workload.status.conditions, FINISHED, True, reason, message, now)
     return msgspec.structs.replace(workload.status, conditions=conditions)
 
@@ -193,42 +216,43 @@ def _with_status(plan: PairingPlan, workload: Workload, status: WorkloadStatus) 
     return plan if status == workload.status else replace(plan, status=status)
 
 
-# What is told about the job.
+# The report about the job in the status.
 
 
-def _told(job: ObservedJob, workload: Workload, now: datetime, rules: PairingRules) -> WorkloadStatus:
-    status = _reclaimed(job, workload)
+def _report_job(job: ObservedJob, workload: Workload, now: datetime, rules: PairingRules) -> WorkloadStatus:
+    status = _update_reclaimable(job, workload)
     if job.elastic and is_true(status.conditions, QUOTA_RESERVED):
         status = lowered(status, {podset.name: podset.count for podset in job.podsets})
     if not rules.watched(workload):
         return status
-    known = any(condition.type == PODS_READY for condition in status.conditions)
-    if not known and not is_true(status.conditions, ADMITTED):
-        return status  # nothing is written about pods that are not waited for yet
+    has_readiness = any(condition.type == PODS_READY for condition in status.conditions)
+    if not has_readiness and not is_true(status.conditions, ADMITTED):
+        return status  # readiness is not reported before the workload is admitted
     conditions = with_readiness(status.conditions, job.ready and not job.suspended, now)
     return status if conditions is status.conditions else msgspec.structs.replace(status, conditions=conditions)
 
 
-def _reclaimed(job: ObservedJob, workload: Workload) -> WorkloadStatus:
-    """Pods that ended give their quota back (KEP-78).
+def _update_reclaimable(job: ObservedJob, workload: Workload) -> WorkloadStatus:
+    """Return the status with the reclaimable pods, whose quota becomes free (Kueue KEP-78).
 
-    While quota is held it is not asked for again: the API refuses that, and a kind that starts its pods anew may count
-    fewer. A podset of an elastic job that has shrunk does have fewer, and never more than have ended.
+    While the workload holds quota, the number of reclaimable pods does not fall: the API refuses that, and a kind that
+    restarts its pods may count fewer. A podset of an elastic job that has shrunk may count fewer, and never more than
+    have ended.
     """
     status = workload.status
-    asked = {podset.name: podset.count for podset in job.podsets}
-    ended = {one.name: one.count for one in job.reclaimable}
-    known = {one.name: one.count for one in status.reclaimable_pods}
+    job_sizes = {podset.name: podset.count for podset in job.podsets}
+    ended_pods = {one.name: one.count for one in job.reclaimable}
+    known_pods = {one.name: one.count for one in status.reclaimable_pods}
     reserved = is_true(status.conditions, QUOTA_RESERVED)
     fewer = shrunk(job, workload)
     follows = job.elastic or not (reserved or injected(job, workload))
     pods = []
     for podset in workload.spec.pod_sets:
-        size = asked.get(podset.name, podset.count) if follows else podset.count
-        count = ended.get(podset.name, 0)
-        if count:  # pods that were left out by partial admission have nothing to do either
-            count = min(size, count + max(0, size - asked.get(podset.name, size)))
-        count = max(count, known.get(podset.name, 0)) if reserved and podset.name not in fewer else count
+        size = job_sizes.get(podset.name, podset.count) if follows else podset.count
+        count = ended_pods.get(podset.name, 0)
+        if count:  # pods that partial admission left out have nothing to do either
+            count = min(size, count + max(0, size - job_sizes.get(podset.name, size)))
+        count = max(count, known_pods.get(podset.name, 0)) if reserved and podset.name not in fewer else count
         if count:
             pods.append(ReclaimablePod(name=podset.name, count=count))
     if tuple(pods) == status.reclaimable_pods:
@@ -239,7 +263,7 @@ def _reclaimed(job: ObservedJob, workload: Workload) -> WorkloadStatus:
 # Eviction.
 
 
-def _evicted(
+def _plan_evicted(
     job: ObservedJob,
     plan: PairingPlan,
     workload: Workload,
@@ -248,7 +272,7 @@ def _evicted(
     now: datetime,
     rules: PairingRules,
 ) -> PairingPlan:
-    """The job stops; once nothing of it runs, here or in another cluster, the quota is free."""
+    """Plan for an eviction: the job stops, and once nothing of it runs in any cluster, its quota is free."""
     if not job.suspended:
         return replace(_with_status(plan, workload, status), stop=evicted.message)
     if job.active or home_of(workload.metadata):
@@ -256,10 +280,10 @@ def _evicted(
     holds = is_true(status.conditions, QUOTA_RESERVED)
     if holds:
         status = released_after_eviction(status, now)
-        status = _reclaimed(job, msgspec.structs.replace(workload, status=status))
-    plan = _restored(job, _with_status(plan, workload, status), workload)
+        status = _update_reclaimable(job, msgspec.structs.replace(workload, status=status))
+    plan = _restore_templates(job, _with_status(plan, workload, status), workload)
     if not holds:
-        plan = _followed(job, plan, workload)
+        plan = _follow_job(job, plan, workload)
     by_us = not workload.spec.active and evicted.reason.startswith(DEACTIVATED_DUE_TO)
     if not by_us or rules.kept_deactivated is None:
         return plan
@@ -270,29 +294,29 @@ def _evicted(
 # The Workload follows its job.
 
 
-def _followed(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
-    """The Workload's spec and annotations as the job is now, where they may follow."""
+def _follow_job(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:
+    """Add to the plan the Workload's spec and annotations as the job is now, where they may change."""
     spec, reserved = workload.spec, is_true(workload.status.conditions, QUOTA_RESERVED)
-    wanted = spec
+    new_spec = spec
     if job.suspended and not reserved:
-        wanted = msgspec.structs.replace(wanted, queue_name=job.queue)
+        new_spec = msgspec.structs.replace(new_spec, queue_name=job.queue)
         if not job.prebuilt and not injected(job, workload):
-            wanted = _rebuilt(wanted, job)
+            new_spec = _rebuild_spec(new_spec, job)
     elif reserved and job.elastic:
-        wanted = _resized(wanted, job.podsets)
+        new_spec = _resize_spec(new_spec, job.podsets)
     promoted = not job.prebuilt and _is_promoted(job, workload, reserved=reserved)
     if promoted and job.priority is not None:
-        wanted = msgspec.structs.replace(wanted, priority_class_ref=job.priority_class, priority=job.priority)
+        new_spec = msgspec.structs.replace(new_spec, priority_class_ref=job.priority_class, priority=job.priority)
     return replace(
         plan,
-        update=None if wanted == spec else wanted,
-        annotations=_annotated(job, workload, wanted),
+        update=None if new_spec == spec else new_spec,
+        annotations=_find_annotations(job, workload, new_spec),
         lacks_priority=promoted and job.priority is None,
     )
 
 
-def _rebuilt(spec: WorkloadSpec, job: ObservedJob) -> WorkloadSpec:
-    """Of a Workload without quota: the job's podsets, also where upstream's comparison sees no difference."""
+def _rebuild_spec(spec: WorkloadSpec, job: ObservedJob) -> WorkloadSpec:
+    """Return the spec of a Workload without quota with the job's podsets, also where upstream sees no difference."""
     same = equivalent(job.podsets, spec.pod_sets) and placed_alike(job.podsets, spec.pod_sets)
     return msgspec.structs.replace(
         spec,
@@ -301,17 +325,17 @@ def _rebuilt(spec: WorkloadSpec, job: ObservedJob) -> WorkloadSpec:
     )
 
 
-def _resized(spec: WorkloadSpec, podsets: tuple[PodSet, ...]) -> WorkloadSpec:
+def _resize_spec(spec: WorkloadSpec, podsets: tuple[PodSet, ...]) -> WorkloadSpec:
     counts = {podset.name: podset.count for podset in podsets}
     resized = tuple(msgspec.structs.replace(one, count=counts.get(one.name, one.count)) for one in spec.pod_sets)
     return msgspec.structs.replace(spec, pod_sets=resized)
 
 
 def _is_promoted(job: ObservedJob, workload: Workload, *, reserved: bool) -> bool:
-    """Whether the job names another WorkloadPriorityClass than its Workload has.
+    """Return whether the job names another WorkloadPriorityClass than its Workload has.
 
-    Of the same class nothing is read again: the Workload's own priority may have been changed since. While quota is
-    held, a class cannot come or go; and the PriorityClass of its pods is for ever.
+    If the class is the same, its value is not read again: the Workload's own priority may have been changed since.
+    While the Workload holds quota, a class cannot be added or removed. The PriorityClass of its pods never changes.
     """
     old, new = workload.spec.priority_class_ref, job.priority_class
     own_old = old is not None and old.kind == WORKLOAD_PRIORITY_CLASS.kind
@@ -323,13 +347,13 @@ def _is_promoted(job: ObservedJob, workload: Workload, *, reserved: bool) -> boo
     return own_old or (own_new and old is None)
 
 
-def _annotated(job: ObservedJob, workload: Workload, wanted: WorkloadSpec) -> dict[str, str | None]:
+def _find_annotations(job: ObservedJob, workload: Workload, new_spec: WorkloadSpec) -> dict[str, str | None]:
     have = workload.metadata.annotations
     changes: dict[str, str | None] = {key: text for key, text in job.annotations.items() if have.get(key) != text}
     if ADMISSION_GATED_BY in have and ADMISSION_GATED_BY not in job.annotations and not job.prebuilt:
         changes[ADMISSION_GATED_BY] = None
-    if waits_to_replace(workload):  # what it was to replace holds nothing any more
+    if waits_to_replace(workload):  # the slice that it was to replace holds nothing any more
         changes[WORKLOAD_SLICE_REPLACEMENT_FOR] = None
-    if REFUSED_ANNOTATION in have and wanted.pod_sets != workload.spec.pod_sets:  # this may be granted
+    if REFUSED_ANNOTATION in have and new_spec.pod_sets != workload.spec.pod_sets:  # the cluster may take the new size
         changes[REFUSED_ANNOTATION] = None
     return changes

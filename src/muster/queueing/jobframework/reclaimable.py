@@ -1,7 +1,7 @@
-"""Pods of a Job that will never be needed again: their quota is given back before the Job ends (KEP-78).
+"""Count the pods of a Job that are never needed again; their quota is free before the Job ends (Kueue KEP-78).
 
-What ended counts only while it is part of the Job: indexes that a Job lost when it was shrunk (KEP-3715) are not in the
-way of what is left (kueue#13117).
+An ended pod counts only while its index belongs to the Job. Indexes that a Job lost when it shrank (kubernetes
+KEP-3715) do not distort the count (kueue#13117).
 """
 
 from muster.api.batch import Job
@@ -9,21 +9,21 @@ from muster.api.values.indexes import Indexes
 
 
 def reclaimable_pods(job: Job) -> int:
-    """How many of the pods that the Job was counted with (its parallelism) have nothing left to do."""
+    """Return how many of the Job's pods (its parallelism) have nothing left to do."""
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     completions = parallelism if job.spec.completions is None else job.spec.completions
-    done = _done(job, completions)
-    if parallelism <= 1 or not done:
+    completed = _count_completed(job, completions)
+    if parallelism <= 1 or not completed:
         return 0
-    return max(0, parallelism - max(0, completions - done))
+    return max(0, parallelism - max(0, completions - completed))
 
 
-def _done(job: Job, completions: int) -> int:
-    """How many completions there will be no more pods for."""
+def _count_completed(job: Job, completions: int) -> int:
+    """Return the number of completions that need no more pods."""
     status = job.status
     if job.spec.completion_mode != "Indexed":
         return status.succeeded
-    # A failed index may be completed, too, where an old server let both be written; it is one pod less.
+    # An old server may have listed an index as failed and completed; the union counts it once.
     texts = (status.completed_indexes, status.failed_indexes or "")
     completed, failed = (Indexes.parse(text, max(0, completions)) for text in texts)
     return len(completed | failed)

@@ -1,37 +1,87 @@
-"""Slices: Kueue makes a new Workload for each size of an elastic job; here the job keeps one, which changes its size.
+"""Sort the slices of an elastic job, which Kueue makes for each size; here a job keeps one Workload and resizes it.
 
-Those that Kueue has left are left as they are: one that was replaced has nothing to say any more, and one that waits to
-replace another that holds quota would ask a second time for what the job runs on.
+A job that Kueue has resized may own several Workloads:
+- The newest slice with quota becomes the job's Workload.
+- A slice that another slice has replaced holds nothing any more.
+- A slice that waits to replace one with quota stays out of the queues: the Workload with quota grows to that size
+instead. Once it has grown, the waiting slice is of no use.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
 
 from muster.api.conditions import find_true, is_true
 from muster.api.kueue import Workload
-from muster.api.kueue.names import FINISHED, QUOTA_RESERVED, WORKLOAD_SLICE_REPLACED, WORKLOAD_SLICE_REPLACEMENT_FOR
+from muster.api.kueue.names import (
+    FINISHED,
+    QUOTA_RESERVED,
+    WORKLOAD_SLICE_NAME,
+    WORKLOAD_SLICE_REPLACED,
+    WORKLOAD_SLICE_REPLACEMENT_FOR,
+)
+
+REPLACED_MESSAGE = "Replaced to accommodate a new workload slice"
+
+
+class Slices(Struct, frozen=True):
+    """The Workloads of one job.
+
+    current: those that the job may be paired with; one that has taken over from another comes first.
+    replaced: those that another slice replaces, and that are not marked as finished yet.
+    waiting: those that wait to replace a Workload that holds quota.
+    """
+
+    current: tuple[Workload, ...]
+    replaced: tuple[Workload, ...] = ()
+    waiting: tuple[Workload, ...] = ()
+
+
+def sort_slices(workloads: Sequence[Workload]) -> Slices:
+    """Sort the Workloads of one job, which come the oldest first (Kueue `normalizeActiveSlices`)."""
+    live = {_key_of(one): one for one in workloads if not _is_marked_as_replaced(one)}
+    waiting = tuple(one for one in live.values() if _waits_behind_holder(one, live))
+    others = [one for one in live.values() if one not in waiting]
+    successors = {_predecessor_of(one) for one in others} & live.keys()
+    replaced = tuple(
+        one for one in others if _key_of(one) in successors and not is_true(one.status.conditions, FINISHED)
+    )
+    current = [one for one in others if one not in replaced]
+    return Slices(tuple(sorted(current, key=lambda one: _predecessor_of(one) not in live)), replaced, waiting)
 
 
 def waits_to_replace(workload: Workload) -> bool:
-    """Whether it is to take over from another one, and has no quota yet."""
-    return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and not _holds(workload)
+    """Return whether the slice is to take over from another one, and has no quota yet."""
+    return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and not _has_quota(workload)
 
 
-def in_force(workloads: Sequence[Workload]) -> list[Workload]:
-    """Of the Workloads of one job those that it may be paired with; one that has taken over comes first."""
-    kept = [one for one in workloads if not _was_replaced(one)]
-    there = {f"{one.metadata.namespace}/{one.metadata.name}": one for one in kept}
-
-    def replaces(workload: Workload) -> Workload | None:
-        return there.get(workload.metadata.annotations.get(WORKLOAD_SLICE_REPLACEMENT_FOR, ""))
-
-    kept = [one for one in kept if _holds(one) or (old := replaces(one)) is None or not _holds(old)]
-    return sorted(kept, key=lambda one: replaces(one) is None)
+def is_growing(workload: Workload) -> bool:
+    """Return whether the slice took over from another one and waits for its checks, while the earlier pods run on."""
+    return WORKLOAD_SLICE_REPLACEMENT_FOR in workload.metadata.annotations and _has_quota(workload)
 
 
-def _was_replaced(workload: Workload) -> bool:
+def slice_name(workload: Workload) -> str:
+    """Return the name that all pods of an elastic job carry: that of its first Workload."""
+    return workload.metadata.annotations.get(WORKLOAD_SLICE_NAME) or workload.metadata.name
+
+
+def _waits_behind_holder(workload: Workload, live: Mapping[str, Workload]) -> bool:
+    old = live.get(_predecessor_of(workload))
+    return old is not None and _has_quota(old) and not _has_quota(workload)
+
+
+def _predecessor_of(workload: Workload) -> str:
+    return workload.metadata.annotations.get(WORKLOAD_SLICE_REPLACEMENT_FOR, "")
+
+
+def _key_of(workload: Workload) -> str:
+    return f"{workload.metadata.namespace}/{workload.metadata.name}"
+
+
+def _is_marked_as_replaced(workload: Workload) -> bool:
     finished = find_true(workload.status.conditions, FINISHED)
     return finished is not None and finished.reason == WORKLOAD_SLICE_REPLACED
 
 
-def _holds(workload: Workload) -> bool:
+def _has_quota(workload: Workload) -> bool:
     return is_true(workload.status.conditions, QUOTA_RESERVED)

@@ -1,1 +1,1 @@
-"""Who waits for quota, and in which order."""
+"""Workloads that wait for quota, and their order."""

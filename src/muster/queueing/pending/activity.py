@@ -1,4 +1,4 @@
-"""Whether a ClusterQueue admits, a LocalQueue takes jobs, and if not, what is in the way (their condition Active)."""
+"""Decide whether a ClusterQueue admits and a LocalQueue takes jobs, and name the obstacles (condition Active)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -28,7 +28,11 @@ from muster.queueing.model import FlavorSpec, QueueSpec, StopPolicy
 
 
 class Activity(Struct, frozen=True):
-    """active: the queue is in use. reason, message: of its condition Active."""
+    """The activity of a queue.
+
+    active: whether the queue is in use.
+    reason, message: the reason and message of its condition Active.
+    """
 
     active: bool
     reason: str
@@ -50,13 +54,14 @@ def activity(
     terminating: bool = False,
     in_circle: bool = False,
 ) -> Activity:
-    """Of a ClusterQueue. The first obstacle gives the reason; the message names all of them.
+    """Return the activity of a ClusterQueue. The first obstacle gives the reason; the message names all of them.
 
-    terminating: it is being deleted. in_circle: its Cohorts name each other as parents.
+    terminating: the queue is being deleted.
+    in_circle: its Cohorts name each other as parents.
     """
     if terminating:
         return _TERMINATING
-    obstacles = _obstacles(spec, flavors, checks)
+    obstacles = _find_obstacles(spec, flavors, checks)
     if in_circle:
         obstacles.append((UNKNOWN, "its cohorts name each other in a circle"))
     if not obstacles:
@@ -66,7 +71,7 @@ def activity(
 
 
 def local_activity(stop: StopPolicy, queue: Activity | None) -> Activity:
-    """Of a LocalQueue, by its stop policy and its ClusterQueue; None if there is no such queue."""
+    """Return the activity of a LocalQueue by its stop policy and its ClusterQueue, None if there is no such queue."""
     if stop != "None":
         return _LOCAL_STOPPED
     if queue is None:
@@ -74,14 +79,14 @@ def local_activity(stop: StopPolicy, queue: Activity | None) -> Activity:
     return _LOCAL_READY if queue.active else Activity(False, CLUSTER_QUEUE_IS_INACTIVE, _NO_SUBMISSION)
 
 
-def _obstacles(
+def _find_obstacles(
     spec: QueueSpec, flavors: Mapping[str, FlavorSpec], checks: Mapping[str, AdmissionCheck]
 ) -> list[tuple[str, str]]:
     used = dict.fromkeys(name for group in spec.groups for name in group.flavors)
-    found = {name: checks[name] for name in sorted(spec.checks) if name in checks}
-    multi = _of_controller(found, MULTI_KUEUE_CONTROLLER)
-    provisioning = _of_controller(found, PROVISIONING_REQUEST_CONTROLLER)
-    inactive = [name for name, check in found.items() if not is_true(check.status.conditions, ACTIVE)]
+    existing = {name: checks[name] for name in sorted(spec.checks) if name in checks}
+    multi = _filter_by_controller(existing, MULTI_KUEUE_CONTROLLER)
+    provisioning = _filter_by_controller(existing, PROVISIONING_REQUEST_CONTROLLER)
+    inactive = [name for name, check in existing.items() if not is_true(check.status.conditions, ACTIVE)]
     several = multi if len(multi) > 1 else []
     candidates = (
         (STOPPED, "is stopped", ["-"] if spec.stop != "None" else []),
@@ -89,7 +94,7 @@ def _obstacles(
         (
             ADMISSION_CHECK_NOT_FOUND,
             "references missing AdmissionCheck(s): {}",
-            [name for name in sorted(spec.checks) if name not in found],
+            [name for name in sorted(spec.checks) if name not in existing],
         ),
         (ADMISSION_CHECK_INACTIVE, "references inactive AdmissionCheck(s): {}", inactive),
         (
@@ -108,11 +113,11 @@ def _obstacles(
             [f"{','.join(multi)}, {','.join(provisioning)}"] if multi and provisioning else [],
         ),
     )
-    found_wanting = [(reason, message.format(",".join(names))) for reason, message, names in candidates if names]
-    return [*found_wanting, *_missing_topologies([flavors[name] for name in used if name in flavors])]
+    obstacles = [(reason, message.format(",".join(names))) for reason, message, names in candidates if names]
+    return [*obstacles, *_find_missing_topologies([flavors[name] for name in used if name in flavors])]
 
 
-def _missing_topologies(flavors: Iterable[FlavorSpec]) -> list[tuple[str, str]]:
+def _find_missing_topologies(flavors: Iterable[FlavorSpec]) -> list[tuple[str, str]]:
     return [
         (TOPOLOGY_NOT_FOUND, f'there is no Topology "{flavor.topology}" for TAS flavor "{flavor.name}"')
         for flavor in flavors
@@ -120,5 +125,5 @@ def _missing_topologies(flavors: Iterable[FlavorSpec]) -> list[tuple[str, str]]:
     ]
 
 
-def _of_controller(checks: Mapping[str, AdmissionCheck], controller: str) -> list[str]:
+def _filter_by_controller(checks: Mapping[str, AdmissionCheck], controller: str) -> list[str]:
     return [name for name, check in checks.items() if check.spec.controller_name == controller]

@@ -1,9 +1,10 @@
-"""Those who wait in one ClusterQueue: in which order, who is tried next, and who is not tried for now.
+"""The workloads that wait in one ClusterQueue: their order, the next one to try, and those not to try for now.
 
-Workloads that admission cannot tell apart but by their place (same podsets, same priority) form a class. If the first
-of a class does not fit, none of it does; so it is classes that are tried, set aside and woken, and what a decision
-costs does not depend on how many wait. Everybody's place is kept apart from that, in sorted lists: positions take
-logarithmic time.
+Workloads that differ to admission only by their place (same podsets, same priority) form a class. If the first of a
+class does not fit, none of it does. So classes are tried, set aside and woken, and the cost of a decision does not
+depend on how many workloads wait.
+
+The places of all workloads are kept apart from that, in sorted lists: finding a position takes logarithmic time.
 """
 
 from collections import Counter
@@ -17,38 +18,45 @@ from typing import NamedTuple
 from msgspec import Struct
 from sortedcontainers import SortedList
 
-from muster.queueing.model import PODS, FlavorResource, PodSet, QueueSpec, Usage, WorkloadInfo
+from muster.queueing.model import PODS, FlavorResource, Places, PodSet, QueueSpec, Usage, WorkloadInfo
 from muster.queueing.pending.ordering import Place
 
-# Usage of a LocalQueue, place, and the class whose first member stands there.
+# Usage of a LocalQueue, place, and the class whose first member has that place.
 _Entry = tuple[float, Place, "EquivalenceClass"]
 
 
 class PendingReason(NamedTuple):
-    """Why a workload waits: reason and message of its condition QuotaReserved=False."""
+    """The reason why a workload waits: reason and message of its condition QuotaReserved=False."""
 
     reason: str
     message: str
 
 
 class Parked(Struct, frozen=True):
-    """The head was tried, cannot be admitted yet, and stays the head.
+    """A head that was tried, cannot be admitted yet, and stays the head.
 
-    claim: what it keeps others from taking. blocker: the workload whose pods it waits for.
+    claim: the quota that it keeps other workloads from taking.
+    blocker: the workload whose pods it waits for.
+    victims: keys of the evicted workloads that it waits for. While they leave, their quota is kept for the claim.
+    places: where its pods will go once the victims have left.
     """
 
     place: Place
     note: PendingReason
     claim: Usage
     blocker: str = ""
+    victims: frozenset[str] = frozenset()
+    places: tuple[Places, ...] = ()
 
 
 class EquivalenceClass:
-    """A class of workloads.
+    """A class of workloads that admission cannot tell apart.
 
-    needs: every flavor and resource that it might take. places: of its members. aside: it was tried and does not fit.
-    unplaced: a place for its pods could help, in whatever tree it becomes free.
-    entry: where it stands among the classes to be tried, if it does.
+    needs: every flavor and resource that it might take.
+    places: the places of its members in the queue.
+    aside: whether it was tried and does not fit.
+    unplaced: whether a free place for its pods could help, in whatever tree.
+    entry: its entry among the classes to be tried, if it is one of them.
     """
 
     __slots__ = ("aside", "entry", "identity", "local_queue", "needs", "note", "places", "unplaced")
@@ -65,9 +73,10 @@ class EquivalenceClass:
 
 
 class Waiter(Struct):
-    """A workload that waits, and where it is found.
+    """A waiting workload, and where it stands in its queue.
 
-    until: not before then; None is at once. obstacle: why it may not be tried at all, whatever is free.
+    until: when it may be tried; None is at once.
+    obstacle: why it may not be tried at all, however much quota is free.
     """
 
     workload: WorkloadInfo
@@ -78,7 +87,7 @@ class Waiter(Struct):
 
 
 def shape(podsets: Iterable[PodSet]) -> Hashable:
-    """Everything about podsets that admission looks at."""
+    """Return everything about podsets that admission looks at."""
     return tuple(
         (
             podset.name,
@@ -92,13 +101,14 @@ def shape(podsets: Iterable[PodSet]) -> Hashable:
             tuple(sorted(podset.flavors.items())),
             tuple(sorted(podset.asks.items())),
             podset.topology,
+            podset.allowed,
         )
         for podset in podsets
     )
 
 
 def needs(workload: WorkloadInfo, spec: QueueSpec | None) -> frozenset[FlavorResource]:
-    """Every flavor and resource that the workload could take in the ClusterQueue."""
+    """Return every flavor and resource that the workload could take in the ClusterQueue."""
     if spec is None:
         return frozenset()
     resources = {resource for podset in workload.podsets for resource in podset.requests} | {PODS}
@@ -110,8 +120,8 @@ def needs(workload: WorkloadInfo, spec: QueueSpec | None) -> frozenset[FlavorRes
     )
 
 
-def _requests(workload: WorkloadInfo) -> Counter[str]:
-    """Of all its pods together."""
+def _sum_requests(workload: WorkloadInfo) -> Counter[str]:
+    """Return the requests of all pods of the workload together."""
     total = Counter[str]()
     for podset in workload.podsets:
         total[PODS] += podset.count
@@ -123,8 +133,10 @@ def _requests(workload: WorkloadInfo) -> Counter[str]:
 class PendingQueue:
     """The pending queue of one ClusterQueue.
 
-    usage: the past usage of LocalQueues. stopped: those that are stopped, whose workloads have no position. `Queues`
-    keeps both.
+    usage: the past usage of LocalQueues.
+    stopped: the stopped LocalQueues, whose workloads have no position.
+
+    `Queues` keeps both up to date.
     """
 
     def __init__(self, name: str, usage: Mapping[str, float], stopped: AbstractSet[str]) -> None:
@@ -134,9 +146,9 @@ class PendingQueue:
         self.parked: Parked | None = None
         self.tried = False  # whether nothing happened since the head was parked
         self.waiters: dict[str, Waiter] = {}
-        self.everyone = SortedList()  # but those of LocalQueues that are stopped
+        self.everyone = SortedList()  # except the workloads of stopped LocalQueues
         self.local: dict[str, SortedList] = {}
-        self.asked: dict[str, Counter[str]] = {}  # what those of each LocalQueue ask for together
+        self.asked: dict[str, Counter[str]] = {}  # the total requests of each LocalQueue
         self._usage = usage
         self._stopped = stopped
         self._classes: dict[Hashable, EquivalenceClass] = {}
@@ -150,11 +162,22 @@ class PendingQueue:
 
     @property
     def active(self) -> int:
-        """How many are to be tried."""
+        """The number of workloads that are to be tried."""
         return 0 if self.closed is not None else sum(len(entry[2].places) for entry in self._open)
 
+    def keys(self) -> Iterator[tuple[str, bool]]:
+        """Return the key of every workload whose LocalQueue is not stopped, and whether it is to be tried.
+
+        This takes linear time.
+        """
+        open_ = set() if self.closed is not None else {place[-1] for entry in self._open for place in entry[2].places}
+        return ((place[-1], place[-1] in open_) for place in self.everyone)
+
     def active_by_local(self) -> Counter[str]:
-        """How many of each LocalQueue are to be tried; looks at each of them."""
+        """Count the workloads of each LocalQueue that are to be tried.
+
+        This takes linear time.
+        """
         if self.closed is not None:
             return Counter()
         waiters = self.waiters
@@ -162,61 +185,62 @@ class PendingQueue:
 
     @property
     def classes(self) -> tuple[int, int]:
-        """How many classes are to be tried, and how many were tried and do not fit."""
+        """The number of classes to be tried, and of those that were tried and do not fit."""
         if self.closed is not None:
             return 0, len(self._classes)
         return len(self._classes) - len(self._aside), len(self._aside)
 
     def insert(self, waiter: Waiter) -> None:
-        """A workload comes."""
+        """Insert a workload."""
         self.waiters[waiter.workload.key] = waiter
         if waiter.workload.local_queue not in self._stopped:
             self.everyone.add(waiter.place)
         self.local.setdefault(waiter.workload.local_queue, SortedList()).add(waiter.place)
-        self.asked.setdefault(waiter.workload.local_queue, Counter()).update(_requests(waiter.workload))
+        self.asked.setdefault(waiter.workload.local_queue, Counter()).update(_sum_requests(waiter.workload))
         self.file(waiter)
 
     def take(self, waiter: Waiter) -> None:
-        """A workload leaves."""
+        """Remove a workload."""
         self.unfile(waiter)
         del self.waiters[waiter.workload.key]
         if waiter.workload.local_queue not in self._stopped:
             self.everyone.remove(waiter.place)
         places = self.local[waiter.workload.local_queue]
         places.remove(waiter.place)
-        self.asked[waiter.workload.local_queue].subtract(_requests(waiter.workload))
+        self.asked[waiter.workload.local_queue].subtract(_sum_requests(waiter.workload))
         if not places:
             del self.local[waiter.workload.local_queue], self.asked[waiter.workload.local_queue]
 
     def stop(self, local_queue: str) -> None:
-        """A LocalQueue was just stopped: its workloads are in no order any more."""
-        for found in self.local[local_queue]:
-            self.everyone.remove(found)
+        """Remove the workloads of a LocalQueue that was just stopped from the order."""
+        for place in self.local[local_queue]:
+            self.everyone.remove(place)
 
     def resume(self, local_queue: str) -> None:
-        """A LocalQueue is no longer stopped: its workloads are where they would have been."""
+        """Return the workloads of a LocalQueue that is no longer stopped to their places in the order."""
         self.everyone.update(self.local[local_queue])
 
     def file(self, waiter: Waiter) -> None:
-        """Let a workload be tried with those like it, unless something is in its way."""
+        """Let a workload be tried with those like it, unless it has an obstacle."""
         if waiter.until is not None or waiter.obstacle is not None:
             return
         workload = waiter.workload
         local_queue = workload.local_queue if self.by_usage else ""
-        identity = (local_queue, workload.priority, waiter.place[0], shape(workload.podsets))
+        own = workload.family, workload.gated
+        identity = (local_queue, workload.priority, waiter.place[0], own, shape(workload.podsets))
         equivalence = self._classes.get(identity)
         if equivalence is None:
             equivalence = self._classes[identity] = EquivalenceClass(identity, local_queue, needs(workload, self.spec))
         equivalence.places.add(waiter.place)
         waiter.equivalence = equivalence
         if equivalence.aside and equivalence.places[0] is waiter.place:
-            # The order is also a right, to displace those who are newer: the first may succeed where others did not.
+            # The first may preempt newer workloads, so it may succeed where the others failed.
             self.reopen(equivalence)
         else:
             self._refile(equivalence)
 
     def unfile(self, waiter: Waiter) -> None:
-        """It is not to be tried."""
+        """Remove a workload from those that are to be tried."""
         if (equivalence := waiter.equivalence) is not None:
             equivalence.places.remove(waiter.place)
             waiter.equivalence = None
@@ -226,27 +250,30 @@ class PendingQueue:
             self._refile(equivalence)
 
     def head(self) -> WorkloadInfo | None:
-        """Who is to be tried next."""
+        """Return the workload that is to be tried next."""
         if self.closed is not None or not self._open:
             return None
         entry: _Entry = self._open[0]
         return self.waiters[entry[1][-1]].workload
 
     def set_aside(self, equivalence: EquivalenceClass, note: PendingReason) -> None:
-        """None of the class fits now."""
+        """Set a class aside, because none of its workloads fits now."""
         equivalence.note = note
         equivalence.aside = True
         self._aside[equivalence] = None
         self._refile(equivalence)
 
     def reopen(self, equivalence: EquivalenceClass) -> None:
-        """Try the class again."""
+        """Let a class be tried again."""
         equivalence.aside = False
         self._aside.pop(equivalence, None)
         self._refile(equivalence)
 
     def wake(self, freed: AbstractSet[FlavorResource] | None) -> bool:
-        """Something is free that was not (None: anything): try again what might take some; whether any might."""
+        """Let everything be tried again that might take some of the freed quota (None: any).
+
+        Return whether there is anything to try.
+        """
         woken = [equivalence for equivalence in self._aside if freed is None or not equivalence.needs.isdisjoint(freed)]
         for equivalence in woken:
             self.reopen(equivalence)
@@ -257,7 +284,7 @@ class PendingQueue:
         return bool(woken)
 
     def wake_unplaced(self) -> bool:
-        """There is a place that was not: try again what looked for one; whether anything did."""
+        """Let everything be tried again that lacked a place for its pods; return whether there is anything."""
         woken = [equivalence for equivalence in self._aside if equivalence.unplaced]
         for equivalence in woken:
             self.reopen(equivalence)
@@ -268,7 +295,7 @@ class PendingQueue:
         return bool(woken) or not self.tried
 
     def refresh(self) -> None:
-        """The specification, or what is in the way of whom, is another."""
+        """File all workloads again, because the specification or their obstacles changed."""
         self._classes.clear()
         self._open.clear()
         self._aside.clear()
@@ -278,7 +305,7 @@ class PendingQueue:
             self.file(waiter)
 
     def weigh(self, local_queue: str) -> None:
-        """The past usage of a LocalQueue is another."""
+        """Move the classes of a LocalQueue whose past usage changed."""
         for equivalence in self._classes.values():
             if equivalence.local_queue == local_queue:
                 self._refile(equivalence)
@@ -295,10 +322,13 @@ class PendingQueue:
             self._open.add(entry)
         equivalence.entry = entry
 
-    # Positions: of every workload that waits in a LocalQueue that is not stopped, whether tried or not.
+    # Positions of all workloads whose LocalQueue is not stopped, whether they are to be tried or not.
 
     def position(self, waiter: Waiter) -> tuple[int, int]:
-        """How many are before it in the ClusterQueue and in its LocalQueue, which is not stopped."""
+        """Return how many workloads are before this one in the ClusterQueue and in its LocalQueue.
+
+        The LocalQueue must not be stopped.
+        """
         mine = waiter.workload.local_queue
         in_local = self.local[mine].bisect_left(waiter.place)
         if not self.by_usage:
@@ -315,12 +345,12 @@ class PendingQueue:
         return before, in_local
 
     def places(self, start: int, limit: int) -> Iterator[Place]:
-        """A part of the queue, in order."""
+        """Return a part of the queue, in order."""
         if not self.by_usage:
             return iter(self.everyone.islice(start, start + limit))
-        return islice(self._by_usage(), start, start + limit)
+        return islice(self._iterate_by_usage(), start, start + limit)
 
-    def _by_usage(self) -> Iterator[Place]:
+    def _iterate_by_usage(self) -> Iterator[Place]:
         def usage(name: str) -> float:
             return self._usage.get(name, 0.0)
 

@@ -1,19 +1,25 @@
-"""Who waits for quota, ClusterQueue by ClusterQueue, and when a workload is worth another look.
+"""Keep the workloads that wait for quota, by ClusterQueue, and decide when each is worth another try.
 
-A workload that waits is either to be tried, or it was tried and does not fit (inadmissible, whole classes at a time),
-or something is in its way whatever is free: it is held back after an eviction, its LocalQueue is stopped, its namespace
-is not selected. It is tried again only once something happened that could help; what that is:
+A waiting workload is in one of three states:
+- It is to be tried.
+- It was tried and does not fit (inadmissible, a whole class at a time).
+- It has an obstacle, however much quota is free: it is held back after an eviction, its LocalQueue is stopped, or its
+namespace is not selected.
 
-- a flush of its tree (`flush`), for those who might take some of what was freed;
-- its own change, the end of what held it back (`advance`), a namespace or a LocalQueue that changes.
+A workload is tried again only after an event that could help:
+- a flush of its tree (`flush`), for workloads that might take some of the freed quota;
+- its own change, the end of its time held back (`advance`), or a change of a namespace or a LocalQueue.
 
-The requeue rules are Kueue's, but for two things that only a queue with a lock and a pause needs: nothing is in flight
-here, so no event can be missed between a decision and its outcome, and no flush waits for a second. What is kept is
-a function of who waits, so it can be rebuilt by adding everybody anew; all that is lost is who need not be tried.
+The requeue rules are Kueue's, without two that only a queue with a lock and a pause needs. Nothing is in flight here,
+so no event can be missed between a decision and its outcome, and no flush waits for a second.
+
+The state is a function of the waiting workloads, so it can be rebuilt by adding all of them again. Only the knowledge
+which of them need not be tried is lost.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from heapq import heappop, heappush
 from typing import Final
@@ -21,26 +27,27 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.queueing.model import PODS, FlavorResource, QueueSpec, Usage, WorkloadInfo
+from muster.queueing.model import PODS, FlavorResource, Places, QueueSpec, Usage, WorkloadInfo
 from muster.queueing.moments import NEVER
+from muster.queueing.pending.displaced import Displacements
 from muster.queueing.pending.ordering import place
 from muster.queueing.pending.queue import EquivalenceClass, Parked, PendingQueue, PendingReason, Waiter
 from muster.queueing.quota.tree import Node
 
-# Held back until it is added again without.
+# The reason of a workload that is held back until it is added again without `until`.
 HELD_BACK: Final = PendingReason("PendingEvaluation", "The workload waits before it is queued again")
 _NOT_SELECTED: Final = PendingReason("Misconfigured", "workload namespace doesn't match ClusterQueue selector")
 
 
 class Position(Struct, frozen=True):
-    """Of a workload that waits, both from 0."""
+    """The positions of a waiting workload in its ClusterQueue and in its LocalQueue, both from 0."""
 
     workload: WorkloadInfo
     in_queue: int
     in_local: int
 
 
-# A workload got this.
+# A callback for a workload and the quota that it got.
 Charge = Callable[[WorkloadInfo, Usage], None]
 
 
@@ -56,20 +63,21 @@ class Queues:
         self._stopped: set[str] = set()  # LocalQueues
         self._wakes: list[tuple[datetime, str]] = []  # an entry is void if the waiter has another time
         self._untried: dict[str, None] = {}
-        self._parked: dict[str, Parked] = {}  # by ClusterQueue; those who claim something or wait for pods
+        self._parked: dict[str, Parked] = {}  # by ClusterQueue: heads that claim quota or wait for pods
         self._claims: dict[str, Usage] = {}  # as of the last `take_lifted`
-        self._reparked: set[str] = set()  # since then
-        self._freed: dict[Node, set[FlavorResource] | None] = {}  # flushes that were asked for
+        self._reparked: set[str] = set()  # since the last `take_lifted`
+        self._freed: dict[Node, set[FlavorResource] | None] = {}  # requested flushes
         self._places_freed = False
+        self._displaced = Displacements()
 
-    # What the shell tells.
+    # Changes of the cluster.
 
     def set_queue(self, spec: QueueSpec, *, active: bool = True) -> None:
-        """Add or change a ClusterQueue. Whom that could help in its tree is for `flush` to wake.
+        """Add or change a ClusterQueue. Waking the workloads that this could help in its tree is left to `flush`.
 
         active: whether it can admit at all (its flavors and checks exist); a stopped one cannot either.
         """
-        pending = self._pending_queue(spec.name)
+        pending = self._ensure_queue(spec.name)
         same = pending.spec is not None and replace(pending.spec, stop=spec.stop) == spec
         pending.spec, pending.closed = spec, None
         if spec.stop != "None" or not active:
@@ -79,22 +87,22 @@ class Queues:
             for waiter in pending.waiters.values():
                 namespace = waiter.workload.namespace
                 if namespace not in selected:
-                    selected[namespace] = self._selects(pending, namespace)
-                waiter.obstacle = self._obstacle(waiter.workload, selected=selected[namespace])
+                    selected[namespace] = self._is_selected(pending, namespace)
+                waiter.obstacle = self._find_obstacle(waiter.workload, selected=selected[namespace])
             pending.refresh()
-        self._changed(pending)
+        self._update_head(pending)
 
     def remove_queue(self, name: str) -> None:
-        """Its workloads wait for another one of that name."""
-        pending = self._pending_queue(name)
+        """Remove a ClusterQueue. Its workloads wait for another one of that name."""
+        pending = self._ensure_queue(name)
         pending.spec = None
         pending.closed = PendingReason("Misconfigured", f"ClusterQueue {name} doesn't exist")
         pending.refresh()
-        self._changed(pending)
+        self._update_head(pending)
         self._drop_if_unused(pending)
 
     def stop_local(self, local_queue: str, *, stopped: bool = True) -> None:
-        """A LocalQueue is stopped, or no longer, as is one that is gone."""
+        """Stop or resume a LocalQueue; one that is gone counts as resumed."""
         if stopped == (local_queue in self._stopped):
             return
         (self._stopped.add if stopped else self._stopped.discard)(local_queue)
@@ -104,7 +112,7 @@ class Queues:
                 self._review(pending, [self._waiters[place[-1]] for place in pending.local[local_queue]])
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """A namespace has these labels now; none if it is gone."""
+        """Set the labels of a namespace; none if it is gone."""
         before = self._labels.pop(name, {})
         if labels:
             self._labels[name] = labels
@@ -116,7 +124,7 @@ class Queues:
                 self._review(pending, [one for one in pending.waiters.values() if one.workload.namespace == name])
 
     def set_usage(self, local_queue: str, usage: float) -> None:
-        """The past usage of a LocalQueue, for ClusterQueues that go by it; infinite if its weight is 0."""
+        """Set the past usage of a LocalQueue, for ClusterQueues that order by it; infinite if its weight is 0."""
         if self._usage.get(local_queue, 0.0) == usage:
             return
         if usage:
@@ -126,97 +134,120 @@ class Queues:
         for pending in self._pending.values():
             if pending.by_usage and local_queue in pending.local:
                 pending.weigh(local_queue)
-                self._changed(pending)
+                self._update_head(pending)
 
     def add(self, workload: WorkloadInfo, *, until: datetime | None = None) -> None:
-        """A workload waits, or is another than it was.
+        """Add a waiting workload, or replace it by its new state.
 
-        until: it is held back after an eviction (`requeueAt`); `NEVER` until it is added again.
+        until: when the backoff after its eviction ends (`requeueAt`); `NEVER` until it is added again.
         """
         old = self._waiters.get(workload.key)
-        if old is not None and self._same(old, workload, until):
+        if old is not None and self._is_same(old, workload, until) and old.workload.gated == workload.gated:
             old.workload = workload
             return
         if old is not None:
             self.remove(workload.key)
-        pending = self._pending_queue(workload.queue)
-        obstacle = self._obstacle(workload, selected=self._selects(pending, workload.namespace))
-        waiter = self._waiters[workload.key] = Waiter(workload, place(workload), until, obstacle)
+            if not self._is_same(old, workload, old.until):
+                self._displaced.forget_workload(workload.key)
+        self._displaced.came_back(workload.key, workload.queue)
+        pending = self._ensure_queue(workload.queue)
+        obstacle = self._find_obstacle(workload, selected=self._is_selected(pending, workload.namespace))
+        # The victims of a workload that is new here may still be leaving, and their quota is for this workload.
+        sticky = old is None and workload.preempting
+        waiter = self._waiters[workload.key] = Waiter(workload, place(workload, sticky=sticky), until, obstacle)
         if until is not None and until != NEVER:
             heappush(self._wakes, (until, workload.key))
         pending.insert(waiter)
-        self._changed(pending)
+        self._update_head(pending)
 
     def remove(self, key: str, *, taken: Usage | None = None) -> None:
-        """A workload waits no longer; it was admitted if something was taken."""
+        """Remove a workload that no longer waits.
+
+        taken: the quota that it was admitted with, if it was admitted.
+        """
         if (waiter := self._waiters.pop(key, None)) is not None:
             pending = self._pending[waiter.workload.queue]
             if pending.parked is not None and pending.parked.claim == taken:
-                self._claims.pop(pending.name, None)  # what it kept from others it has now
+                self._claims.pop(pending.name, None)  # the workload has what it claimed
             pending.take(waiter)
-            self._changed(pending)
+            self._update_head(pending)
             self._drop_if_unused(pending)
             if taken is not None and pending.by_usage:
                 for charge in self._charges:
                     charge(waiter.workload, taken)
 
     def on_charge(self, charge: Charge) -> None:
-        """Call `charge(workload, taken)` when a workload of a ClusterQueue that goes by past usage got something.
+        """Call `charge(workload, taken)` when a workload of a ClusterQueue that orders by past usage got quota.
 
-        The account sets the usage anew in that call, before the queues are asked which workload is next.
+        The account sets the usage again in that call, before the next head is chosen.
         """
         self._charges.append(charge)
 
     def flush(self, node: Node, freed: Iterable[FlavorResource] | None = None) -> None:
-        """Something happened in the tree of the node that could help those who do not fit.
+        """Wake the workloads that do not fit, because an event in the tree of the node could help them.
 
-        freed: it could help only who might take some of this; None is everybody.
+        freed: wake only those that might take some of this; None is all of them.
         """
-        known = self._freed.get(node, set())
-        self._freed[node] = None if freed is None or known is None else known.union(freed)
+        pending_flush = self._freed.get(node, set())
+        self._freed[node] = None if freed is None or pending_flush is None else pending_flush.union(freed)
+        if freed is None:
+            self.forgive(node)
+
+    def forgive(self, node: Node) -> None:
+        """Forget which workloads were preempted for which in the tree of the node.
+
+        Call it when a workload ended or quota changed there. Workloads that were preempted before may preempt others in
+        turn.
+        """
+        self._displaced.forget(queue.name for queue in node.root.queues())
+
+    def forget(self, key: str) -> None:
+        """Forget a workload that is gone for good, whether it waited or not."""
+        self.remove(key)
+        self._displaced.forget_workload(key)
 
     def flush_places(self) -> None:
-        """There is a place on nodes that was not, for whichever tree."""
+        """Wake the workloads of all trees that lacked a place on nodes."""
         self._places_freed = True
 
     def _flush(self) -> None:
-        """Do what was asked for by `flush`; once for a tree, however much ended in it."""
+        """Perform the requested flushes, once for each tree however much ended in it."""
         if self._places_freed:
             self._places_freed = False
             for waiting in self._pending.values():
                 if waiting.wake_unplaced():
-                    self._changed(waiting)
+                    self._update_head(waiting)
         if not self._freed:
             return
         freed: dict[Node, set[FlavorResource] | None] = {}
         for node, some in self._freed.items():
-            known = freed.setdefault(node.root, set())
-            freed[node.root] = None if some is None or known is None else known | some
+            pending_flush = freed.setdefault(node.root, set())
+            freed[node.root] = None if some is None or pending_flush is None else pending_flush | some
         self._freed.clear()
         for root, some in freed.items():
             for queue in root.queues():
                 if (pending := self._pending.get(queue.name)) is not None and pending.wake(some):
-                    self._changed(pending)
+                    self._update_head(pending)
 
     @property
     def usage(self) -> Mapping[str, float]:
-        """The past usage of LocalQueues, as it is set from time to time; 0 of those that are not here."""
+        """The past usage of LocalQueues as it was last set; 0 for those that are missing."""
         return self._usage
 
-    # What admission asks and decides.
+    # Queries and decisions of admission.
 
     def advance(self, now: datetime) -> None:
-        """Let those be tried who were held back until now."""
+        """Let the workloads be tried whose time held back ends by `now`."""
         while (at := self.next_wake) is not None and at <= now:
             waiter = self._waiters[heappop(self._wakes)[1]]
             waiter.until = None
             pending = self._pending[waiter.workload.queue]
             pending.file(waiter)
-            self._changed(pending)
+            self._update_head(pending)
 
     @property
     def next_wake(self) -> datetime | None:
-        """When `advance` will find a workload."""
+        """The time at which `advance` will next find a workload."""
         while self._wakes:
             at, key = self._wakes[0]
             waiter = self._waiters.get(key)
@@ -227,34 +258,45 @@ class Queues:
 
     @property
     def untried(self) -> list[str]:
-        """ClusterQueues whose head has not been tried since something changed."""
+        """The ClusterQueues whose head has not been tried since a change."""
         self._flush()
         return list(self._untried)
 
     @property
     def parked(self) -> Mapping[str, Parked]:
-        """ClusterQueues whose head was tried and keeps something from others, or waits for pods."""
+        """The parked heads, by ClusterQueue, that claim quota or wait for pods of another workload."""
         return self._parked
 
     def sticky(self, key: str) -> bool:
-        """Whether it stays the head until its victims are gone."""
+        """Return whether a workload stays the head until its victims have left."""
         waiter = self._waiters.get(key)
         return waiter is not None and not waiter.place[0]
 
     def head(self, queue: str) -> WorkloadInfo | None:
-        """Who is to be tried next in a ClusterQueue."""
+        """Return the workload of a ClusterQueue that is to be tried next."""
         self._flush()
         pending = self._pending.get(queue)
         return pending.head() if pending is not None else None
 
+    def displace(self, workload: WorkloadInfo, victims: Iterable[WorkloadInfo]) -> None:
+        """Record that the victims are evicted for a waiting workload."""
+        self._displaced.record(workload.key, (victim.key for victim in victims))
+
+    def protected_from(self, key: str) -> AbstractSet[str]:
+        """Return the workloads that may not be preempted for a waiting one, as one was preempted for the other."""
+        return self._displaced.protected_from(key)
+
     def set_aside(self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False) -> None:
-        """It does not fit, and no other like it does. unplaced: see `queue.EquivalenceClass`."""
+        """Set aside a workload that does not fit, with its class.
+
+        unplaced: see `queue.EquivalenceClass`.
+        """
         pending = self._pending[workload.queue]
-        self._stick(self._waiters[workload.key], sticky=False)
-        equivalence = self._class_of(workload)
+        self._set_sticky(self._waiters[workload.key], sticky=False)
+        equivalence = self._find_class(workload)
         equivalence.unplaced = unplaced
         pending.set_aside(equivalence, note)
-        self._changed(pending)
+        self._update_head(pending)
 
     def park(
         self,
@@ -265,23 +307,25 @@ class Queues:
         sticky: bool = False,
         blocker: str = "",
         unplaced: bool = False,
+        victims: frozenset[str] = frozenset(),
+        places: tuple[Places, ...] = (),
     ) -> None:
-        """The head of a ClusterQueue cannot be admitted yet, and stays the head; see `queue.Parked`."""
+        """Park the head of a ClusterQueue, which cannot be admitted yet and stays the head; see `queue.Parked`."""
         waiter, pending = self._waiters[workload.key], self._pending[workload.queue]
-        self._stick(waiter, sticky=sticky and not (pending.spec is not None and pending.spec.strict))
-        equivalence = self._class_of(workload)
+        self._set_sticky(waiter, sticky=sticky and not (pending.spec is not None and pending.spec.strict))
+        equivalence = self._find_class(workload)
         equivalence.note, equivalence.unplaced = note, unplaced
-        pending.parked, pending.tried = Parked(waiter.place, note, claim, blocker), True
-        self._changed(pending)
+        pending.parked, pending.tried = Parked(waiter.place, note, claim, blocker, victims, places), True
+        self._update_head(pending)
 
     def retry(self, queue: str) -> None:
-        """Try the head again."""
+        """Let the head of a ClusterQueue be tried again."""
         if (pending := self._pending.get(queue)) is not None:
             pending.tried = False
-            self._changed(pending)
+            self._update_head(pending)
 
     def take_lifted(self) -> Mapping[str, frozenset[FlavorResource]]:
-        """What ClusterQueues kept from others at the last call, where they no longer keep just that."""
+        """Return the claims of ClusterQueues at the last call that have changed since."""
         lifted = {}
         for name in sorted(self._reparked):
             parked = self._parked.get(name)
@@ -293,10 +337,10 @@ class Queues:
         self._reparked.clear()
         return lifted
 
-    # What users ask.
+    # Queries of users.
 
     def why(self, key: str) -> PendingReason | None:
-        """Why it waits, as far as is known: that of the last decision about it or one like it."""
+        """Return why a workload waits, as far as is known: the last decision about it or one like it."""
         waiter = self._waiters.get(key)
         if waiter is None:
             return None
@@ -307,40 +351,46 @@ class Queues:
         return waiter.equivalence.note if waiter.equivalence is not None else HELD_BACK
 
     def workload(self, key: str) -> WorkloadInfo | None:
-        """A workload as it waits; None if it does not."""
+        """Return a waiting workload; None if it does not wait."""
         waiter = self._waiters.get(key)
         return waiter.workload if waiter is not None else None
 
     def waiting(self, queue: str) -> list[str]:
-        """All that wait in a ClusterQueue, in no order."""
+        """Return the keys of all workloads that wait in a ClusterQueue, in no order."""
         return list(pending.waiters) if (pending := self._pending.get(queue)) is not None else []
 
     def position(self, key: str) -> Position | None:
-        """Where a workload stands; None if it does not wait, or its LocalQueue is stopped."""
+        """Return the position of a workload; None if it does not wait, or its LocalQueue is stopped."""
         waiter = self._waiters.get(key)
         if waiter is None or waiter.workload.local_queue in self._stopped:
             return None
         return Position(waiter.workload, *self._pending[waiter.workload.queue].position(waiter))
 
     def pending(self, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
-        """Who waits in a ClusterQueue, in order, whether tried or not, but for those whose LocalQueue is stopped."""
+        """Yield the workloads that wait in a ClusterQueue, in order, except those whose LocalQueue is stopped.
+
+        Workloads that are not to be tried are among them.
+        """
         if (pending := self._pending.get(queue)) is not None:
-            for number, found in enumerate(pending.places(offset, limit), offset):
-                waiter = self._waiters[found[-1]]
-                in_local = pending.local[waiter.workload.local_queue].bisect_left(found)
+            for number, waiter_place in enumerate(pending.places(offset, limit), offset):
+                waiter = self._waiters[waiter_place[-1]]
+                in_local = pending.local[waiter.workload.local_queue].bisect_left(waiter_place)
                 yield Position(waiter.workload, number, in_local)
 
     def pending_local(self, local_queue: str, queue: str, *, offset: int = 0, limit: int = 1000) -> Iterator[Position]:
-        """Who waits in a LocalQueue of a ClusterQueue, in order; nothing does while it is stopped."""
+        """Yield the workloads that wait in a LocalQueue of a ClusterQueue, in order; none while it is stopped."""
         pending = None if local_queue in self._stopped else self._pending.get(queue)
         places = pending.local.get(local_queue, ()) if pending is not None else ()
-        for found in places.islice(offset, offset + limit) if places else ():
-            yield Position(self._waiters[found[-1]].workload, *self._pending[queue].position(self._waiters[found[-1]]))
+        for waiter_place in places.islice(offset, offset + limit) if places else ():
+            yield Position(
+                self._waiters[waiter_place[-1]].workload,
+                *self._pending[queue].position(self._waiters[waiter_place[-1]]),
+            )
 
     def counts(self, queue: str) -> tuple[int, int]:
-        """How many of a ClusterQueue are to be tried, and how many are not (metric `pending_workloads`).
+        """Count the workloads of a ClusterQueue that are to be tried, and the others (metric `pending_workloads`).
 
-        Those of a LocalQueue that is stopped do not count as pending.
+        Workloads of a stopped LocalQueue do not count as pending.
         """
         self._flush()
         pending = self._pending.get(queue)
@@ -348,8 +398,14 @@ class Queues:
             return 0, 0
         return pending.active, len(pending.everyone) - pending.active
 
+    def keys_of_pending(self, queue: str) -> Iterable[tuple[str, bool]]:
+        """Return the key of each workload that `counts` counts, and whether it is to be tried."""
+        self._flush()
+        pending = self._pending.get(queue)
+        return pending.keys() if pending is not None else ()
+
     def counts_by_local(self, queue: str) -> dict[str, tuple[int, int]]:
-        """The same for each LocalQueue of it with pending workloads, unless it is stopped."""
+        """Count the same as `counts` for each LocalQueue with pending workloads that is not stopped."""
         pending = self._pending.get(queue)
         if pending is None:
             return {}
@@ -361,20 +417,24 @@ class Queues:
         }
 
     def waiting_local(self, local_queue: str, queue: str) -> int:
-        """How many wait in a LocalQueue of a ClusterQueue; none count that wait while it is stopped."""
+        """Count the workloads that wait in a LocalQueue of a ClusterQueue; 0 while the LocalQueue is stopped."""
         pending = self._pending.get(queue)
         return (
             len(pending.local.get(local_queue, ())) if pending is not None and local_queue not in self._stopped else 0
         )
 
     def classes(self, queue: str) -> tuple[int, int]:
-        """How many kinds of workloads are to be tried, and how many are not (metric `pending_scheduling_hashes`)."""
+        """Count the classes of workloads that are to be tried, and the others (metric `pending_scheduling_hashes`)."""
         self._flush()
         pending = self._pending.get(queue)
         return pending.classes if pending is not None else (0, 0)
 
     def asked(self, queue: str) -> dict[str, int]:
-        """What those ask for together who are pending: of what the ClusterQueue has, and of what else they name."""
+        """Return the total requests of the pending workloads.
+
+        Resources of the ClusterQueue that no workload requests count 0. Resources that the ClusterQueue does not have
+        are included, except the number of pods.
+        """
         pending = self._pending.get(queue)
         if pending is None or pending.spec is None:
             return {}
@@ -391,7 +451,7 @@ class Queues:
     def __contains__(self, key: str) -> bool:
         return key in self._waiters
 
-    def _pending_queue(self, name: str) -> PendingQueue:
+    def _ensure_queue(self, name: str) -> PendingQueue:
         if name not in self._pending:
             self._pending[name] = PendingQueue(name, self._usage, self._stopped)
         return self._pending[name]
@@ -400,38 +460,38 @@ class Queues:
         if pending.spec is None and not pending.waiters:
             del self._pending[pending.name]
 
-    def _stick(self, waiter: Waiter, *, sticky: bool) -> None:
+    def _set_sticky(self, waiter: Waiter, *, sticky: bool) -> None:
         if waiter.place[0] == sticky:
             pending = self._pending[waiter.workload.queue]
             pending.take(waiter)
             waiter.place = place(waiter.workload, sticky=sticky)
             pending.insert(waiter)
 
-    def _class_of(self, workload: WorkloadInfo) -> EquivalenceClass:
+    def _find_class(self, workload: WorkloadInfo) -> EquivalenceClass:
         equivalence = self._waiters[workload.key].equivalence
         assert equivalence is not None, f"{workload.key} was not to be tried"
         return equivalence
 
-    def _selects(self, pending: PendingQueue, namespace: str) -> bool:
+    def _is_selected(self, pending: PendingQueue, namespace: str) -> bool:
         matcher = pending.spec.namespaces if pending.spec is not None else None
         return matcher is not None and matcher.matches(self._labels.get(namespace, {}))
 
-    def _obstacle(self, workload: WorkloadInfo, *, selected: bool) -> PendingReason | None:
+    def _find_obstacle(self, workload: WorkloadInfo, *, selected: bool) -> PendingReason | None:
         if workload.local_queue in self._stopped:
             return PendingReason("Suspended", f"LocalQueue {workload.local_queue.partition('/')[2]} is inactive")
         return None if selected else _NOT_SELECTED
 
     def _review(self, pending: PendingQueue, waiters: Iterable[Waiter]) -> None:
-        """What is in the way of some may be another."""
+        """File workloads again whose obstacles may have changed."""
         for waiter in waiters:
-            selected = self._selects(pending, waiter.workload.namespace)
-            waiter.obstacle = self._obstacle(waiter.workload, selected=selected)
+            selected = self._is_selected(pending, waiter.workload.namespace)
+            waiter.obstacle = self._find_obstacle(waiter.workload, selected=selected)
             pending.unfile(waiter)
             pending.file(waiter)
-        self._changed(pending)
+        self._update_head(pending)
 
-    def _same(self, old: Waiter, workload: WorkloadInfo, until: datetime | None) -> bool:
-        """Whether nothing changed that admission looks at."""
+    def _is_same(self, old: Waiter, workload: WorkloadInfo, until: datetime | None) -> bool:
+        """Return whether nothing changed that admission looks at."""
         was = old.workload
         return (
             old.until == until
@@ -440,7 +500,7 @@ class Queues:
             and (was.queue, was.local_queue, was.blocks) == (workload.queue, workload.local_queue, workload.blocks)
         )
 
-    def _changed(self, pending: PendingQueue) -> None:
+    def _update_head(self, pending: PendingQueue) -> None:
         """Note whether the head of a pending queue is to be tried, and what its former head no longer claims."""
         head = pending.head()
         if pending.parked is not None and (head is None or head.key != pending.parked.place[-1]):

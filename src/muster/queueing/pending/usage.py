@@ -1,11 +1,11 @@
-"""Admission fair sharing: how much each LocalQueue used lately, which orders the LocalQueues of one ClusterQueue.
+"""Account for what each LocalQueue used lately, which orders the LocalQueues of one ClusterQueue.
 
-Usage decays: what was used one half-life ago counts half. Between two samples a LocalQueue is charged a penalty for
-each workload at its admission, so that it cannot have everything admitted before its usage is seen; once the workload's
-reservation is accounted for, the penalty has become part of what was consumed. Amounts are those of
-`api.quantity.amount`; they are floats here, for only their order matters and nothing is admitted by them.
+Usage decays: after one half-life it counts half. Between two samples a LocalQueue is charged a penalty for each
+workload at its admission, so that it cannot have everything admitted before its usage is seen. Once the workload's
+reservation is accounted for, the penalty has become part of the consumed amount.
 
-The rules are Kueue's (KEP-4136 admission fair sharing).
+Amounts are those of `api.quantity.amount`. The amounts are floats here, because only their order matters and nothing is
+admitted by them. The rules are Kueue's admission fair sharing (Kueue KEP-4136).
 """
 
 import math
@@ -18,10 +18,11 @@ _CPU = "cpu"
 
 
 class Decay(Struct, frozen=True):
-    """The settings.
+    """The settings of the decay.
 
-    half_life: after which usage counts half; 0: the past never fades, and nothing is added to it.
-    sampling: how often usage is taken. weights: of resources, 1 where there is none.
+    half_life: the time after which usage counts half; 0: the past never fades, and nothing is added to it.
+    sampling: how often usage is sampled.
+    weights: the weights of resources, 1 by default.
     """
 
     half_life: timedelta
@@ -29,31 +30,35 @@ class Decay(Struct, frozen=True):
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def kept(self, elapsed: timedelta) -> float:
-        """How much of the past still counts after that time, from 1 to 0."""
+        """Return how much of the past still counts after that time, from 1 to 0."""
         return math.pow(0.5, max(elapsed, timedelta()) / self.half_life) if self.half_life else 1.0
 
     def decayed(self, old: Mapping[str, float], current: Mapping[str, float], elapsed: timedelta) -> dict[str, float]:
-        """What was consumed, at the end of a time in which `current` was in use."""
-        kept = self.kept(elapsed)
-        return _sum(_times(old, kept), _times(current, 1 - kept))
+        """Return the consumed amounts at the end of a time in which `current` was in use."""
+        rest = self.kept(elapsed)
+        return _add(_scale(old, rest), _scale(current, 1 - rest))
 
     def penalty(self, requests: Mapping[str, float]) -> dict[str, float]:
-        """For the admission of a workload: as if it had run for one sampling interval."""
-        return _times(requests, 1 - self.kept(self.sampling))
+        """Return the penalty for the admission of a workload: as if it had run for one sampling interval."""
+        return _scale(requests, 1 - self.kept(self.sampling))
 
     def score(self, consumed: Mapping[str, float], weight: float) -> float:
-        """One number for what was consumed, by the weight of the LocalQueue; who has no weight is last."""
+        """Return one number for the consumed amounts, by the weight of the LocalQueue.
+
+        Without a weight it comes last.
+        """
         if weight <= 0:
             return math.inf
-        # CPUs are kept in thousandths, and compared with bytes and pieces of other resources as whole ones.
+        # CPUs are counted in thousandths, but compared as whole ones with units of other resources.
         units = {resource: value / 1000 if resource == _CPU else value for resource, value in sorted(consumed.items())}
         return sum(self.weights.get(resource, 1.0) * value for resource, value in units.items()) / weight
 
 
 class Account(Struct, frozen=True):
-    """Of one LocalQueue.
+    """The account of one LocalQueue.
 
-    consumed: the decayed usage as of `updated`. penalties: of workloads whose reservation is not accounted for yet.
+    consumed: the decayed usage as of `updated`.
+    penalties: the penalties of workloads whose reservation is not accounted for yet.
     """
 
     updated: datetime
@@ -62,83 +67,91 @@ class Account(Struct, frozen=True):
 
     @property
     def penalty(self) -> dict[str, float]:
-        """All penalties together."""
+        """The sum of all penalties."""
         total: dict[str, float] = {}
         for penalty in self.penalties.values():
-            total = _sum(total, penalty)
+            total = _add(total, penalty)
         return total
 
     @property
     def faded(self) -> bool:
-        """Nothing is left that could be told from nothing."""
+        """Whether the account is indistinguishable from an empty one."""
         return not self.penalties and not any(round(value) for value in self.consumed.values())
 
 
 class Accounts:
-    """Of all LocalQueues, by `namespace/name`. What is kept in their status restores them after a restart."""
+    """The accounts of all LocalQueues, by `namespace/name`.
+
+    The status of the LocalQueues restores the accounts after a restart.
+    """
 
     def __init__(self, decay: Decay) -> None:
         self._decay = decay
         self._accounts: dict[str, Account] = {}
 
     def get(self, local_queue: str) -> Account | None:
-        """None if nothing is known of it."""
+        """Return the account of a LocalQueue; None if it has none."""
         return self._accounts.get(local_queue)
 
     def restore(self, local_queue: str, consumed: Mapping[str, float], updated: datetime) -> None:
-        """What its status says was consumed, on top of what is known already."""
-        known = self._accounts.get(local_queue, Account(updated))
+        """Add the consumed amounts of a status to the account."""
+        account = self._accounts.get(local_queue, Account(updated))
         self._accounts[local_queue] = Account(
-            max(known.updated, updated), _sum(known.consumed, consumed), known.penalties
+            max(account.updated, updated), _add(account.consumed, consumed), account.penalties
         )
 
     def charge(self, local_queue: str, workload: str, requests: Mapping[str, float], now: datetime) -> None:
-        """A workload got quota. The same one again replaces its penalty."""
-        known = self._accounts.get(local_queue, Account(now))
-        penalties = {**known.penalties, workload: self._decay.penalty(requests)}
-        self._accounts[local_queue] = Account(known.updated, known.consumed, penalties)
+        """Charge the penalty for a workload that got quota. The same workload again replaces its penalty."""
+        account = self._accounts.get(local_queue, Account(now))
+        penalties = {**account.penalties, workload: self._decay.penalty(requests)}
+        self._accounts[local_queue] = Account(account.updated, account.consumed, penalties)
 
     def refund(self, local_queue: str, workload: str) -> None:
-        """It did not keep its quota long enough to be accounted for; nothing happens if it owes nothing."""
-        known = self._accounts.get(local_queue)
-        if known is not None and workload in known.penalties:
-            self._accounts[local_queue] = Account(known.updated, known.consumed, _without(known.penalties, workload))
+        """Remove the penalty of a workload that lost its quota before it was accounted for.
+
+        Without a penalty do nothing.
+        """
+        account = self._accounts.get(local_queue)
+        if account is not None and workload in account.penalties:
+            self._accounts[local_queue] = Account(
+                account.updated, account.consumed, _drop_penalty(account.penalties, workload)
+            )
 
     def settle(self, local_queue: str, workload: str, current: Mapping[str, float], now: datetime) -> None:
-        """The workload's reservation counts in the LocalQueue's usage (`current`): its penalty is consumed now."""
-        known = self._accounts.get(local_queue)
-        if known is not None and (penalty := known.penalties.get(workload)) is not None:
-            consumed = self._decay.decayed(known.consumed, current, now - known.updated)
+        """Turn a workload's penalty into consumption, because its reservation counts in the usage (`current`) now."""
+        account = self._accounts.get(local_queue)
+        if account is not None and (penalty := account.penalties.get(workload)) is not None:
+            consumed = self._decay.decayed(account.consumed, current, now - account.updated)
             self._accounts[local_queue] = Account(
-                max(known.updated, now), _sum(consumed, penalty), _without(known.penalties, workload)
+                max(account.updated, now), _add(consumed, penalty), _drop_penalty(account.penalties, workload)
             )
 
     def sample(self, local_queue: str, current: Mapping[str, float], now: datetime) -> Account:
-        """Account for what is in use (`current`) since the last time. A clock that goes back accounts for nothing."""
-        known = self._accounts.get(local_queue, Account(now))
-        consumed = self._decay.decayed(known.consumed, current, now - known.updated)
-        account = Account(max(known.updated, now), consumed, known.penalties)
+        """Account for the usage (`current`) since the last sample. A clock that goes back accounts for nothing."""
+        old = self._accounts.get(local_queue, Account(now))
+        consumed = self._decay.decayed(old.consumed, current, now - old.updated)
+        account = Account(max(old.updated, now), consumed, old.penalties)
         self._accounts[local_queue] = account
         return account
 
     def forget(self, local_queue: str) -> None:
-        """The LocalQueue is gone."""
+        """Forget a LocalQueue that is gone."""
         self._accounts.pop(local_queue, None)
 
     def score(self, local_queue: str, weight: float) -> float:
-        """By which LocalQueues are ordered, the lowest first; who never used anything has 0."""
-        known = self._accounts.get(local_queue)
-        used = _sum(known.consumed, known.penalty) if known is not None else {}
+        """Return the number that orders LocalQueues, the lowest first; 0 for one that never used anything."""
+        account = self._accounts.get(local_queue)
+        used = _add(account.consumed, account.penalty) if account is not None else {}
         return self._decay.score(used, weight)
 
 
-def _times(amounts: Mapping[str, float], factor: float) -> dict[str, float]:
+def _scale(amounts: Mapping[str, float], factor: float) -> dict[str, float]:
     return {resource: value * factor for resource, value in amounts.items()}
 
 
-def _sum(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+def _add(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
     return {resource: one.get(resource, 0.0) + other.get(resource, 0.0) for resource in {**one, **other}}
 
 
-def _without(penalties: Mapping[str, Mapping[str, float]], workload: str) -> dict[str, Mapping[str, float]]:
+def _drop_penalty(penalties: Mapping[str, Mapping[str, float]], workload: str) -> dict[str, Mapping[str, float]]:
     return {key: penalty for key, penalty in penalties.items() if key != workload}

@@ -1,10 +1,11 @@
-"""Past usage as the status of a LocalQueue shows it: enough to go on from there after a restart.
+"""Convert past usage to and from the status of a LocalQueue, which restores the account after a restart.
 
-A status says what was consumed as of a moment. While nothing is in use that fades by itself, so what it says need not
-be written again for it to stay right.
+A status holds the amounts consumed as of a moment. While nothing is in use they fade by themselves, so the status stays
+right without being written again.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from muster.api.kueue import AdmissionFairSharingStatus
@@ -14,7 +15,7 @@ from muster.queueing.pending.usage import Account
 
 
 def account(status: AdmissionFairSharingStatus | None, now: datetime) -> Account:
-    """What a status tells; where it tells nothing, the account begins now. Raises `QuantityError`."""
+    """Read the account of a status; without one, the account begins now. Raises `QuantityError`."""
     consumed = {
         resource: float(amount(resource, quantity))
         for resource, quantity in (status.consumed_resources if status is not None else {}).items()
@@ -25,15 +26,21 @@ def account(status: AdmissionFairSharingStatus | None, now: datetime) -> Account
 
 
 def shown(
-    account: Account, old: AdmissionFairSharingStatus | None, *, used: bool, half_life: timedelta
+    account: Account,
+    old: AdmissionFairSharingStatus | None,
+    *,
+    used: bool,
+    half_life: timedelta,
+    covered: Iterable[str] = (),
 ) -> AdmissionFairSharingStatus | None:
-    """What is to be shown of an account from now on; the old status where that still tells enough.
+    """Return the status to show for an account; the old status if it still restores the account well enough.
 
-    used: something was in use or charged since the old one. If not, it is enough to show each halving, and the end.
+    used: quota was in use or charged since the old status. If not, showing each halving and the end is enough.
+    covered: the resources of the ClusterQueue, shown with 0 if none was consumed, as upstream.
     """
     before = old.consumed_resources if old is not None else {}
-    # What was used once is shown with 0: a merge patch does not take resources away.
-    consumed: ResourceList = dict.fromkeys(before, "0")
+    # A resource that was used once is shown with 0, as a merge patch does not remove resources.
+    consumed: ResourceList = dict.fromkeys((*before, *covered), "0")
     consumed |= {resource: format_amount(resource, round(value)) for resource, value in account.consumed.items()}
     new = AdmissionFairSharingStatus(consumed_resources=consumed, last_update=account.updated.replace(microsecond=0))
     if used or old is None:
@@ -45,7 +52,7 @@ def shown(
 
 
 def by_resource(usage: Usage) -> dict[str, float]:
-    """How much of each resource, whatever the flavor."""
+    """Return the usage of each resource, summed over flavors."""
     total: Counter[str] = Counter()
     for fr, quantity in usage.items():
         total[fr.resource] += quantity

@@ -1,1 +1,1 @@
-"""What each queue may use, and what it uses."""
+"""The quota of each queue, and its usage."""

@@ -1,7 +1,7 @@
-"""The workloads that hold quota in one ClusterQueue, kept in the order in which they would be preempted.
+"""Keep the workloads that hold quota in one ClusterQueue in the order in which they would be preempted.
 
-With 100,000 of them, it will not do to look at each in order to find that none has a low enough priority: the order
-makes the first victim the first element, and the sums by priority tell what preemption could free at the most.
+With 100,000 workloads, looking at each to find that none has a low enough priority takes too long. In this order the
+first victim is the first element, and the sums by priority bound what preemption could free.
 """
 
 from collections.abc import Iterator
@@ -15,16 +15,19 @@ Rank = tuple[bool, int, float, str]
 
 
 def rank(workload: WorkloadInfo) -> Rank:
-    """Who is preempted first: those already evicted, of low priority, whose reservation is young; then by UID.
+    """Return the sort key of preemption: evicted workloads first, then low priority, young reservation, UID.
 
-    Without a known moment of the reservation it counts as the youngest.
+    A reservation whose moment is not known counts as the youngest.
     """
     since = workload.reserved.timestamp() if workload.reserved is not None else float("inf")
     return not workload.evicted, workload.priority, -since, workload.uid
 
 
 class Holders:
-    """An index; `Tree.hold` and `Tree.release` keep it. `evicted`: how many have been asked to go."""
+    """An index that `Tree.hold` and `Tree.release` maintain.
+
+    evicted: how many of its workloads are evicted and have not given back their quota yet.
+    """
 
     __slots__ = ("_order", "_usage", "evicted")
 
@@ -34,29 +37,34 @@ class Holders:
         self._usage: dict[int, dict[FlavorResource, int]] = {}
 
     def add(self, workload: WorkloadInfo) -> None:
-        """It holds quota from now on."""
+        """Add a workload that holds quota from now on."""
         self._order.add(workload)
         self.evicted += workload.evicted
         self._count(workload, 1)
 
     def discard(self, workload: WorkloadInfo) -> None:
-        """It gave its quota back."""
+        """Remove a workload that gave back its quota."""
         self._order.remove(workload)
         self.evicted -= workload.evicted
         self._count(workload, -1)
 
     def below(self, limit: float, *, evicted: bool) -> Iterator[WorkloadInfo]:
-        """Those of a priority below the limit, either evicted already or not, in the order of `rank`."""
+        """Yield the workloads with a priority below the limit, in the order of `rank`.
+
+        evicted: yield those that are evicted already, otherwise the others.
+        """
         live = not evicted
         if live or self.evicted:
             yield from self._order.irange_key((live,), (live, limit))
 
-    def any_below(self, limit: float, frs: AbstractSet[FlavorResource]) -> bool:
-        """Whether a workload of a priority below the limit holds any of this."""
-        return any(priority < limit and not frs.isdisjoint(usage) for priority, usage in self._usage.items())
+    def any_below(self, limit: float, frs: AbstractSet[FlavorResource] | None) -> bool:
+        """Return whether a workload with a priority below the limit holds any of this; None: anything at all."""
+        return any(
+            priority < limit and (frs is None or not frs.isdisjoint(usage)) for priority, usage in self._usage.items()
+        )
 
     def usage_below(self, limit: float) -> Usage:
-        """What all of a priority below the limit hold together."""
+        """Return the total usage of all workloads with a priority below the limit."""
         total: dict[FlavorResource, int] = {}
         for priority, usage in self._usage.items():
             if priority < limit:

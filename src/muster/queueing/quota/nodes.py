@@ -1,4 +1,4 @@
-"""Quota that follows the nodes: as much of each flavor as the nodes with its labels have (users' wish kueue#10270)."""
+"""Set a queue's quota to what the nodes with each flavor's labels have (users' wish kueue#10270)."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,17 +11,17 @@ from muster.api.nodes import is_ready
 from muster.api.values.quantity import amount, format_amount
 from muster.api.values.taints import untolerated
 
-# On a ClusterQueue: its nominal quota is what nodes have. Only for queues with one resource group.
+# An annotation of a ClusterQueue with one resource group, whose nominal quota then follows its nodes.
 FOLLOWS_NODES = "muster.dev/quota-from-nodes"
 
 
 def follows(queue: ClusterQueue) -> bool:
-    """Whether its quota is what nodes have."""
+    """Return whether the queue's quota follows the nodes."""
     return queue.metadata.annotations.get(FOLLOWS_NODES) == "true" and len(queue.spec.resource_groups) == 1
 
 
 def following(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], nodes: Iterable[Node]) -> ClusterQueue:
-    """The queue with the quota that these nodes give it, if it follows them."""
+    """Return the queue with the quota that these nodes give it, if its quota follows them."""
     if not follows(queue):
         return queue
     groups = quota_from_nodes(queue.spec.resource_groups, flavors, nodes)
@@ -31,28 +31,31 @@ def following(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], nodes:
 def quota_from_nodes(
     groups: tuple[ResourceGroup, ...], flavors: Mapping[str, ResourceFlavor], nodes: Iterable[Node]
 ) -> tuple[ResourceGroup, ...]:
-    """The group with the quotas that the nodes give it, and with all the resources that the nodes have.
+    """Return the group with the quotas that the nodes give it, and with all resources that the nodes have.
 
-    A node counts for the first flavor whose labels it has and that knows its taints, once it is ready; a cordoned one
-    does not count. Limits of borrowing and lending are kept, and so is a resource that no node has any more, with 0.
+    A node counts for the first flavor whose labels it has and whose taints cover its own, once it is ready. A cordoned
+    node does not count. Limits of borrowing and lending are kept. A resource that no node has any more is kept with 0.
     """
     (group,) = groups
     totals: dict[str, Counter[str]] = {flavor.name: Counter() for flavor in group.flavors}
     for node in nodes:
-        name = next((name for name in totals if _belongs(node, flavors.get(name))), None)
-        if name is not None and _gives(node):
+        name = next((name for name in totals if _is_in_flavor(node, flavors.get(name))), None)
+        if name is not None and _is_usable(node):
             totals[name].update({resource: amount(resource, q) for resource, q in node.status.allocatable.items()})
     resources = sorted({resource for total in totals.values() for resource in total} | set(group.covered_resources))
     return (
         ResourceGroup(
             covered_resources=tuple(resources),
-            flavors=tuple(_quotas(flavor, resources, totals[flavor.name]) for flavor in group.flavors),
+            flavors=tuple(_fill_quotas(flavor, resources, totals[flavor.name]) for flavor in group.flavors),
         ),
     )
 
 
-def _belongs(node: Node, flavor: ResourceFlavor | None) -> bool:
-    """Whether pods that got the flavor may go to the node: it has the labels, and no taint that pods do not expect."""
+def _is_in_flavor(node: Node, flavor: ResourceFlavor | None) -> bool:
+    """Return whether pods with the flavor may run on the node.
+
+    It has the labels, and no taint that pods do not expect.
+    """
     if flavor is None or not flavor.spec.node_labels.items() <= node.metadata.labels.items():
         return False
     expected = {(taint.key, taint.effect) for taint in flavor.spec.node_taints}
@@ -60,12 +63,12 @@ def _belongs(node: Node, flavor: ResourceFlavor | None) -> bool:
     return untolerated(others, flavor.spec.tolerations) is None
 
 
-def _gives(node: Node) -> bool:
+def _is_usable(node: Node) -> bool:
     ready = is_ready(node)
     return ready and not node.spec.unschedulable
 
 
-def _quotas(flavor: FlavorQuotas, resources: Iterable[str], total: Mapping[str, int]) -> FlavorQuotas:
+def _fill_quotas(flavor: FlavorQuotas, resources: Iterable[str], total: Mapping[str, int]) -> FlavorQuotas:
     old = {quota.name: quota for quota in flavor.resources}
     quotas = tuple(
         ResourceQuota(

@@ -1,6 +1,6 @@
-"""The status of queues and Cohorts: who waits, who holds quota, and how much of it is used or borrowed.
+"""Build the status of queues and Cohorts: waiting and holding workloads, used and borrowed quota.
 
-All of it is read from sums that are kept anyway (`tallies`, `quota`): what a status costs depends on how many flavors a
+Everything is read from sums that exist anyway (`tallies`, `quota`). The cost of a status depends on how many flavors a
 queue has, not on how many workloads. Flavors and resources come in the order of the ClusterQueue's specification.
 """
 
@@ -31,28 +31,32 @@ from muster.queueing.scheduling.fairness import share
 
 
 def queue_status(old: ClusterQueueStatus, node: Node, waiting: int, *, fair: bool) -> ClusterQueueStatus:
-    """Of a ClusterQueue, but for its conditions.
+    """Return the status of a ClusterQueue, except its conditions.
 
-    waiting: how many wait in it. fair: fair sharing is on, so the share is shown.
+    waiting: how many workloads wait in it.
+    fair: fair sharing is on, so the share is shown.
     """
     tally = node.tallies.total
     return msgspec.structs.replace(
         old,
-        flavors_reservation=_flavors(node, tally.reserved),
-        flavors_usage=_flavors(node, tally.used),
+        flavors_reservation=_list_flavors(node, tally.reserved),
+        flavors_usage=_list_flavors(node, tally.used),
         pending_workloads=waiting,
         reserving_workloads=tally.reserving,
         admitted_workloads=tally.admitted,
-        fair_sharing=_sharing(node) if fair else None,
+        fair_sharing=_make_sharing(node) if fair else None,
     )
 
 
 def local_status(old: LocalQueueStatus, tally: Tally, queue: QueueSpec | None, waiting: int) -> LocalQueueStatus:
-    """Of a LocalQueue, but for its conditions and its past usage; it shows every flavor of its ClusterQueue."""
+    """Return the status of a LocalQueue, except its conditions and its past usage.
+
+    The status shows every flavor of the LocalQueue's ClusterQueue.
+    """
     return msgspec.structs.replace(
         old,
-        flavors_reservation=_local_flavors(queue, tally.reserved),
-        flavors_usage=_local_flavors(queue, tally.used),
+        flavors_reservation=_list_local_flavors(queue, tally.reserved),
+        flavors_usage=_list_local_flavors(queue, tally.used),
         pending_workloads=waiting,
         reserving_workloads=tally.reserving,
         admitted_workloads=tally.admitted,
@@ -60,13 +64,13 @@ def local_status(old: LocalQueueStatus, tally: Tally, queue: QueueSpec | None, w
 
 
 def cohort_status(node: Node) -> CohortStatus:
-    """Of a Cohort, where fair sharing is on."""
-    return CohortStatus(fair_sharing=_sharing(node))
+    """Return the status of a Cohort for when fair sharing is on."""
+    return CohortStatus(fair_sharing=_make_sharing(node))
 
 
-def with_activity(conditions: Conditions, found: Activity, now: datetime, generation: int) -> Conditions:
-    """The conditions of a queue of that generation with what is known of its activity; the same if nothing changes."""
-    conditions = put(conditions, ACTIVE, found.active, found.reason, found.message, now)
+def with_activity(conditions: Conditions, activity: Activity, now: datetime, generation: int) -> Conditions:
+    """Return the conditions of a queue of that generation with its activity; the same if nothing changes."""
+    conditions = put(conditions, ACTIVE, activity.active, activity.reason, activity.message, now)
     active = find(conditions, ACTIVE)
     if active is None or active.observed_generation == generation:
         return conditions
@@ -74,20 +78,20 @@ def with_activity(conditions: Conditions, found: Activity, now: datetime, genera
     return tuple(observed if condition is active else condition for condition in conditions)
 
 
-def _sharing(node: Node) -> FairSharingStatus:
+def _make_sharing(node: Node) -> FairSharingStatus:
     return FairSharingStatus(weighted_share=share(node).weighted)
 
 
-def _flavors(node: Node, usage: Usage) -> tuple[FlavorUsage, ...]:
+def _list_flavors(node: Node, usage: Usage) -> tuple[FlavorUsage, ...]:
     return tuple(
         FlavorUsage(
-            name=flavor, resources=tuple(_used(node, FlavorResource(flavor, name), usage) for name in resources)
+            name=flavor, resources=tuple(_make_usage(node, FlavorResource(flavor, name), usage) for name in resources)
         )
-        for flavor, resources in _covered(node.policy)
+        for flavor, resources in _iterate_covered(node.policy)
     )
 
 
-def _used(node: Node, fr: FlavorResource, usage: Usage) -> ResourceUsage:
+def _make_usage(node: Node, fr: FlavorResource, usage: Usage) -> ResourceUsage:
     total = usage.get(fr, 0)
     borrowed = max(0, total - node.quota(fr).nominal)
     return ResourceUsage(
@@ -95,7 +99,7 @@ def _used(node: Node, fr: FlavorResource, usage: Usage) -> ResourceUsage:
     )
 
 
-def _local_flavors(queue: QueueSpec | None, usage: Usage) -> tuple[LocalQueueFlavorUsage, ...]:
+def _list_local_flavors(queue: QueueSpec | None, usage: Usage) -> tuple[LocalQueueFlavorUsage, ...]:
     return tuple(
         LocalQueueFlavorUsage(
             name=flavor,
@@ -106,12 +110,12 @@ def _local_flavors(queue: QueueSpec | None, usage: Usage) -> tuple[LocalQueueFla
                 for name in resources
             ),
         )
-        for flavor, resources in (_covered(queue) if queue is not None else ())
+        for flavor, resources in (_iterate_covered(queue) if queue is not None else ())
     )
 
 
-def _covered(queue: QueueSpec) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each flavor with the resources that it has quota for; a flavor is in one group only."""
+def _iterate_covered(queue: QueueSpec) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each flavor with the resources that it has quota for; a flavor is in one group only."""
     for group in queue.groups:
         for flavor in group.flavors:
             yield flavor, group.resources

@@ -1,17 +1,19 @@
-"""How many workloads hold quota in a ClusterQueue and in each of its LocalQueues, and how much: sums, kept as they go.
+"""Count the workloads that hold quota in a ClusterQueue and in each of its LocalQueues, and sum up their usage.
 
-Status and metrics show these numbers for a thousand queues, again and again; none of them looks at the workloads for
-it. Invariant: the tallies are what counting all holders anew would give.
+Status and metrics show these numbers for a thousand queues, again and again, without looking at the workloads.
+Invariant: the tallies equal a new count of all holders.
 """
 
 from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 
 
 class Tally:
-    """Of some workloads that hold quota.
+    """The sums over some workloads that hold quota.
 
-    reserving: how many. reserved: what they hold. admitted, used: the same of those that are admitted.
-    size: how many values are counted, with those that elastic workloads grow by.
+    reserving: how many there are.
+    reserved: the quota that they hold.
+    admitted, used: the same for the admitted ones.
+    size: how many values are counted, including the growths of elastic workloads.
     """
 
     __slots__ = ("admitted", "reserved", "reserving", "size", "used")
@@ -24,7 +26,7 @@ class Tally:
         self.used: dict[FlavorResource, int] = {}
 
     def count(self, workload: WorkloadInfo, sign: int) -> None:
-        """One more, or with -1 one less. What an elastic workload grows by is not a workload more."""
+        """Add a workload, or with -1 remove it. A growth of an elastic workload does not count as a workload."""
         one = 0 if workload.growth_of else sign
         usage = workload.usage or {}
         self.size += sign
@@ -36,9 +38,10 @@ class Tally:
 
 
 class Tallies:
-    """Of one ClusterQueue; `Tree.hold` and `Tree.release` keep it.
+    """The tallies of one ClusterQueue, which `Tree.hold` and `Tree.release` maintain.
 
-    total: of all its workloads. local: by LocalQueue (`namespace/name`), where it is not empty.
+    total: the tally of all its workloads.
+    local: the tallies that are not empty, by LocalQueue (`namespace/name`).
     """
 
     __slots__ = ("local", "total")
@@ -48,12 +51,12 @@ class Tallies:
         self.local: dict[str, Tally] = {}
 
     def add(self, workload: WorkloadInfo) -> None:
-        """It holds quota from now on."""
+        """Add a workload that holds quota from now on."""
         self.total.count(workload, 1)
         self.local.setdefault(workload.local_queue, Tally()).count(workload, 1)
 
     def discard(self, workload: WorkloadInfo) -> None:
-        """It gave its quota back."""
+        """Remove a workload that gave back its quota."""
         self.total.count(workload, -1)
         tally = self.local[workload.local_queue]
         tally.count(workload, -1)
@@ -61,14 +64,14 @@ class Tallies:
             del self.local[workload.local_queue]
 
     def of(self, local_queue: str) -> Tally:
-        """Of a LocalQueue."""
+        """Return the tally of a LocalQueue."""
         return self.local.get(local_queue) or Tally()
 
 
 def _count(total: dict[FlavorResource, int], usage: Usage, sign: int) -> None:
     for fr, amount in usage.items():
-        left = total.get(fr, 0) + sign * amount
-        if left:
-            total[fr] = left
+        amount_left = total.get(fr, 0) + sign * amount
+        if amount_left:
+            total[fr] = amount_left
         else:
             total.pop(fr, None)

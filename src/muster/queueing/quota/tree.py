@@ -1,13 +1,15 @@
-"""The tree of quota: ClusterQueues under Cohorts under Cohorts, what each may use, borrow and lend, and
-what each uses.
+"""Keep the tree of quota.
 
-The arithmetic is Kueue's (KEP-79 hierarchical cohorts, KEP-1224 lending limits). Of the quota of a node, the part that
-it does not lend is its own (`local`); what it uses beyond that counts in its parent. So usage is always a function of
-what the ClusterQueues at the leaves use, and adding and then removing an amount leaves no trace: a decision may try
-things out in the tree itself, as long as it undoes them.
+ClusterQueues under Cohorts under Cohorts, what each may use, borrow and lend, and its usage.
 
-A change of one node touches that node and its ancestors. Amounts may be below zero where quota was cut under what is
-in use; no workload is made to give back for that.
+The arithmetic is Kueue's (Kueue KEP-79 hierarchical cohorts, Kueue KEP-1224 lending limits). The part of a node's quota
+that it does not lend is its own (`local`). Usage of the node beyond that counts in its parent.
+
+So usage is always a function of the usage of the ClusterQueues at the leaves, and adding and then removing an amount
+leaves no trace. A decision may try changes in the tree itself, as long as it undoes them.
+
+A change of one node touches that node and its ancestors. Amounts may be negative where quota was cut below the usage;
+no workload has to give back quota for that.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,24 +21,26 @@ from muster.queueing.model import CohortSpec, FlavorResource, QueueSpec, Quota, 
 from muster.queueing.quota.holders import Holders
 from muster.queueing.quota.tallies import Tallies
 from muster.queueing.topology.ledger import Ledger
+from muster.queueing.topology.nodelabels import NodeLabels
 
 _NOTHING = Quota(0)
 
-# Above every amount: what is available where no limit holds.
+# The available amount where no limit holds; it exceeds every real amount.
 UNLIMITED = 1 << 62
 
 
 class Node:
-    """A ClusterQueue or a Cohort. Read it; `Tree` changes it.
+    """A ClusterQueue or a Cohort. Others read it; only `Tree` changes it.
 
     children: Cohorts first, then ClusterQueues, each by name.
-    subtree: the quota of the node and of everything below that is lent to it.
-    local: the part of that which it does not lend.
-    usage: what is taken of it.
-    over: of each flavor and resource, the children that use more than their own; see `borrowers`.
-    workloads: those that hold quota in a ClusterQueue, by key. held: the same in the order of preemption.
-    tallies: how many they are, and what they hold.
-    height: 0 for a ClusterQueue, 1 for a Cohort with nothing but those below.
+    subtree: the quota of the node and the quota that the nodes below lend to it.
+    local: the part of `subtree` that the node does not lend.
+    usage: the used amounts of `subtree`.
+    over: the children that use more than their own, by flavor and resource; see `borrowers`.
+    workloads: the workloads that hold quota in a ClusterQueue, by key.
+    held: the same workloads in the order of preemption.
+    tallies: their number and their usage.
+    height: 0 for a ClusterQueue, 1 for a Cohort with nothing but ClusterQueues below.
     """
 
     __slots__ = (
@@ -72,37 +76,37 @@ class Node:
 
     @property
     def is_queue(self) -> bool:
-        """Whether it is a ClusterQueue."""
+        """Whether the node is a ClusterQueue."""
         return self.height == 0
 
     @property
     def policy(self) -> QueueSpec:
-        """Of a ClusterQueue, how it admits."""
+        """The specification of a ClusterQueue, which says how it admits."""
         assert isinstance(self.spec, QueueSpec), f"{self.name} is a Cohort"
         return self.spec
 
     @property
     def weight(self) -> Fraction:
-        """For fair sharing."""
+        """The weight for fair sharing."""
         return self.spec.weight if self.spec is not None else Fraction(1)
 
     @property
     def root(self) -> "Node":
-        """The uppermost node over it; the node itself where nothing is."""
+        """The uppermost node above this one, or the node itself."""
         node = self
         while node.parent is not None:
             node = node.parent
         return node
 
     def ancestors(self) -> Iterator["Node"]:
-        """Its Cohort, that one's parent, and so on."""
+        """Yield the node's Cohort, the parent of that Cohort, and so on."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
     def queues(self) -> Iterator["Node"]:
-        """The ClusterQueues at or below it, in a stable order."""
+        """Yield the ClusterQueues at or below the node, in a stable order."""
         nodes = [self]
         while nodes:
             node = nodes.pop()
@@ -111,22 +115,22 @@ class Node:
             nodes.extend(reversed(node.children.values()))
 
     def cohorts(self) -> Iterator["Node"]:
-        """The Cohorts directly below it, in order."""
+        """Return the Cohorts directly below the node, in order."""
         return takewhile(lambda child: not child.is_queue, self.children.values())
 
     def borrowers(self, frs: Iterable[FlavorResource]) -> list["Node"]:
-        """The children that use more than their own of one of these, in order; without a look at the others."""
+        """Return the children that use more than their own of one of these, in order, without visiting the others."""
         over = self.over
-        found = {node for fr in frs if fr in over for node in over[fr]}
-        return sorted(found, key=lambda node: (node.is_queue, node.name))
+        borrowers = {node for fr in frs if fr in over for node in over[fr]}
+        return sorted(borrowers, key=lambda node: (node.is_queue, node.name))
 
     def quota(self, fr: FlavorResource) -> Quota:
-        """Its own; 0 where it has none."""
+        """Return the node's own quota; 0 if it has none."""
         return self.quotas.get(fr, _NOTHING)
 
     def available(self, fr: FlavorResource) -> int:
-        """How much more may be used here now; below 0 where more is used than there is."""
-        node, free = self, 0  # free: what may be used up to here before it counts above
+        """Return how much more may be used here now; negative if more is used than there is."""
+        node, free = self, 0  # free: the amount that may be used here before it counts above
         bounds = []
         while (parent := node.parent) is not None:
             usage, local = node.usage.get(fr, 0), node.local.get(fr, 0)
@@ -138,7 +142,7 @@ class Node:
         return min(bounds)
 
     def potential(self, fr: FlavorResource) -> int:
-        """How much could be used here if nothing were in use."""
+        """Return how much could be used here if nothing were in use."""
         node, local = self, 0
         bounds = []
         while (parent := node.parent) is not None:
@@ -150,26 +154,26 @@ class Node:
         return min(bounds)
 
     def fits(self, usage: Usage) -> bool:
-        """Whether this much more may be used here now."""
+        """Return whether this much more may be used here now."""
         return all(amount <= self.available(fr) for fr, amount in usage.items() if amount)
 
     def borrows(self, fr: FlavorResource, more: int = 0) -> bool:
-        """Whether it uses, with so much more, more than its own."""
+        """Return whether the node, with so much more, uses more than its own."""
         return self.usage.get(fr, 0) + more > self.subtree.get(fr, 0)
 
     def local_available(self, fr: FlavorResource) -> int:
-        """How much more may be used before it counts above."""
+        """Return how much more may be used before it counts in the parent."""
         return max(0, self.local.get(fr, 0) - self.usage.get(fr, 0))
 
     def add(self, usage: Usage) -> None:
-        """Count usage here and, as far as it exceeds what is its own, above."""
+        """Count usage here and, as far as it exceeds the node's own quota, in the nodes above."""
         for fr, amount in usage.items():
             node: Node | None = self
             while node is not None and amount > 0:
                 beyond = amount - node.local_available(fr)
-                used, own, parent = node.usage.get(fr, 0), node.subtree.get(fr, 0), node.parent
+                used, quota, parent = node.usage.get(fr, 0), node.subtree.get(fr, 0), node.parent
                 node.usage[fr] = used + amount
-                if used <= own < used + amount and parent is not None:
+                if used <= quota < used + amount and parent is not None:
                     parent.over.setdefault(fr, set()).add(node)
                 node, amount = parent, beyond
 
@@ -178,16 +182,16 @@ class Node:
         for fr, amount in usage.items():
             node: Node | None = self
             while node is not None and amount > 0:
-                used, own, parent = node.usage.get(fr, 0), node.subtree.get(fr, 0), node.parent
+                used, quota, parent = node.usage.get(fr, 0), node.subtree.get(fr, 0), node.parent
                 beyond = min(amount, used - node.local.get(fr, 0))
                 node.usage[fr] = used - amount
-                if used > own >= used - amount and parent is not None:
+                if used > quota >= used - amount and parent is not None:
                     parent.over[fr].discard(node)
                 node, amount = parent, beyond
 
 
 def _insert(children: dict[tuple[bool, str], Node], key: tuple[bool, str], node: Node) -> None:
-    """Keep them sorted: the order of decisions must not depend on who was heard of first."""
+    """Insert a child in sorted order, so that decisions do not depend on the order of events."""
     if children and key > next(reversed(children)):
         children[key] = node
         return
@@ -203,19 +207,19 @@ def _remove(parent: Node, key: tuple[bool, str]) -> None:
 
 
 def _recompute(node: Node) -> None:
-    """Quota and, of a Cohort, usage: from its own specification and its children."""
+    """Compute a node's quota, and a Cohort's usage, from its specification and its children."""
     node.subtree = {fr: quota.nominal for fr, quota in node.quotas.items()}
     if not node.is_queue:
         node.usage = {}
         for child in node.children.values():
-            _add(node, _share(child))
-        node.height = _height(node)
-    _keep(node)
+            _add(node, _share_of(child))
+        node.height = _compute_height(node)
+    _compute_local(node)
     _mark(node)
 
 
 def _mark(node: Node) -> None:
-    """Tell its parent of what the node uses more than its own."""
+    """Mark in the parent the resources of which the node uses more than its own."""
     if node.parent is None:
         return
     over = node.parent.over
@@ -227,13 +231,13 @@ def _mark(node: Node) -> None:
 
 
 class _Share(NamedTuple):
-    """What of a node counts in its parent: the quota that it lends, and what it uses of others'."""
+    """The part of a node that counts in its parent: the quota that it lends, and what it uses beyond its own."""
 
     lent: Mapping[FlavorResource, int]
     borrowed: Mapping[FlavorResource, int]
 
 
-def _share(node: Node) -> _Share:
+def _share_of(node: Node) -> _Share:
     local = node.local
     return _Share(
         {fr: amount - local.get(fr, 0) for fr, amount in node.subtree.items()},
@@ -248,49 +252,52 @@ def _add(node: Node, share: _Share, sign: int = 1) -> None:
         node.usage[fr] = node.usage.get(fr, 0) + sign * amount
 
 
-def _height(node: Node) -> int:
+def _compute_height(node: Node) -> int:
     return 1 + max((child.height for child in node.cohorts()), default=0)
 
 
-def _keep(node: Node) -> None:
-    """Of its quota, what it does not lend."""
+def _compute_local(node: Node) -> None:
+    """Compute the part of a node's quota that it does not lend."""
     lending = {fr: limit for fr in node.subtree if (limit := node.quota(fr).lending) is not None}
     node.local = {fr: max(0, node.subtree[fr] - limit) for fr, limit in lending.items()}
 
 
 class Tree:
-    """All ClusterQueues and Cohorts. A Cohort that is only named by others exists, without quota of its own."""
+    """All ClusterQueues and Cohorts. A Cohort that only others name exists, too, without quota of its own."""
 
     def __init__(self) -> None:
-        self.unready: dict[str, WorkloadInfo] = {}  # those that hold quota and whose pods are not ready, by key
+        self.unready: dict[str, WorkloadInfo] = {}  # holders whose pods are not ready, by key
         self.queues: dict[str, Node] = {}
         self.cohorts: dict[str, Node] = {}
-        self._holding: dict[str, Node] = {}  # where each workload holds quota, by its key
-        self._cut: dict[str, str] = {}  # Cohorts whose parent is not followed, for it would close a circle
-        self.ledger = Ledger()  # where the pods are of those that say so
+        self._families: dict[str, dict[str, WorkloadInfo]] = {}  # variants that hold quota, by parent and key
+        self._holding: dict[str, Node] = {}  # the queue in which each workload holds quota, by its key
+        self._cut: dict[str, str] = {}  # Cohorts whose parent would close a circle, and that parent
+        self.ledger = Ledger()  # the places of workloads with a topology
+        self.node_labels = NodeLabels()
 
     def set_queue(self, spec: QueueSpec) -> Node:
-        """Add or change a ClusterQueue; what it uses stays."""
+        """Add or change a ClusterQueue, and keep its usage."""
         node = self.queues.get(spec.name)
         if node is None:
             node = self.queues[spec.name] = Node(spec.name, spec)
         elif node.spec == spec:
             return node
         node.spec, node.quotas = spec, spec.quotas
-        self._hang(node, spec.cohort)
+        self._attach(node, spec.cohort)
         return node
 
     def remove_queue(self, name: str) -> None:
-        """Forget a ClusterQueue and what it uses."""
+        """Remove a ClusterQueue and its usage."""
         if (node := self.queues.pop(name, None)) is not None:
             for key, workload in node.workloads.items():
                 del self._holding[key]
                 self.unready.pop(key, None)
+                self._leave_family(workload)
                 self.ledger.give(workload.places)
-            self._hang(node, "")
+            self._attach(node, "")
 
     def hold(self, workload: WorkloadInfo) -> None:
-        """A workload that has quota (`usage`) counts in its ClusterQueue from now on, in place of its former state."""
+        """Count a workload that has quota (`usage`) in its ClusterQueue, in place of its former state."""
         self.release(workload)
         node = self._holding[workload.key] = self.queues[workload.queue]
         node.workloads[workload.key] = workload
@@ -298,59 +305,72 @@ class Tree:
         node.tallies.add(workload)
         if not workload.ready:
             self.unready[workload.key] = workload
+        if workload.family:
+            self._families.setdefault(workload.family, {})[workload.key] = workload
         node.add(workload.usage or {})
         if workload.places:
             self.ledger.take(workload.places)
 
     def holder(self, key: str) -> WorkloadInfo | None:
-        """The workload of that key, if it holds quota."""
+        """Return the workload of that key, if it holds quota."""
         node = self._holding.get(key)
         return node.workloads[key] if node is not None else None
 
     def release(self, workload: WorkloadInfo) -> None:
-        """Whatever the workload held, in whichever ClusterQueue, is free again; nothing happens if it held nothing."""
+        """Free whatever the workload holds, in whichever ClusterQueue; do nothing if it holds nothing."""
         if (node := self._holding.pop(workload.key, None)) is not None:
-            held = node.workloads.pop(workload.key)
-            node.held.discard(held)
-            node.tallies.discard(held)
+            holder = node.workloads.pop(workload.key)
+            node.held.discard(holder)
+            node.tallies.discard(holder)
             self.unready.pop(workload.key, None)
-            node.remove(held.usage or {})
-            if held.places:
-                self.ledger.give(held.places)
+            self._leave_family(holder)
+            node.remove(holder.usage or {})
+            if holder.places:
+                self.ledger.give(holder.places)
+
+    def siblings(self, workload: WorkloadInfo) -> list[WorkloadInfo]:
+        """Return the other variants of the workload's parent that hold quota."""
+        return [one for one in self._families.get(workload.family, {}).values() if one.key != workload.key]
+
+    def _leave_family(self, workload: WorkloadInfo) -> None:
+        if (family := self._families.get(workload.family)) is not None:
+            family.pop(workload.key, None)
+            if not family:
+                del self._families[workload.family]
 
     def set_cohort(self, spec: CohortSpec) -> Node:
         """Add or change a Cohort."""
-        node = self._cohort(spec.name)
+        node = self._ensure_cohort(spec.name)
         node.spec, node.quotas = spec, spec.quotas
-        self._hang(node, spec.parent)
-        self._mend()
+        self._attach(node, spec.parent)
+        self._reattach_cut()
         return node
 
     def remove_cohort(self, name: str) -> None:
-        """Take the quota of a Cohort away; as long as a queue or a Cohort names it, it remains as a mere name."""
+        """Remove the quota of a Cohort. While a queue or a Cohort names it, it remains without quota."""
         node = self.cohorts.get(name)
         if node is None:
             return
         node.spec, node.quotas = None, {}
         self._cut.pop(name, None)
-        self._hang(node, "")
+        self._attach(node, "")
         self._drop_if_unused(node)
-        self._mend()
+        self._reattach_cut()
 
     def in_circle(self, node: Node) -> bool:
-        """Whether the Cohorts over it name each other in a circle: nothing is admitted there."""
+        """Return whether the Cohorts above the node name each other in a circle, where nothing is admitted."""
         return node.root.name in self._cut and not node.root.is_queue
 
-    def _cohort(self, name: str) -> Node:
+    def _ensure_cohort(self, name: str) -> Node:
         return self.cohorts.setdefault(name, Node(name))
 
-    def _hang(self, node: Node, cohort: str) -> None:
-        """Put a node under a Cohort ("" is none) and bring everything over its old and new place up to date."""
+    def _attach(self, node: Node, cohort: str) -> None:
+        """Put a node under a Cohort ("" is none) and update everything above its old and new place."""
         old = node.parent
         key = (node.is_queue, node.name)
         if old is not None and old.name != cohort:
             _remove(old, key)
-        node.parent = self._cohort(cohort) if cohort else None
+        node.parent = self._ensure_cohort(cohort) if cohort else None
         if not node.is_queue:
             self._cut.pop(node.name, None)
             if node.parent is not None and (node.parent is node or node in node.parent.ancestors()):
@@ -358,34 +378,34 @@ class Tree:
                 node.parent = None
                 if old is not None and key in old.children:
                     _remove(old, key)
-        counted = _share(node) if old is not None and old is node.parent else _Share({}, {})
+        counted = _share_of(node) if old is not None and old is node.parent else _Share({}, {})
         if node.parent is not None and key not in node.parent.children:
             _insert(node.parent.children, key, node)
         _recompute(node)
-        self._count(node, counted)
+        self._update_ancestors(node, counted)
         if old is not None and old is not node.parent:
-            before = _share(old)
+            before = _share_of(old)
             _recompute(old)
-            self._count(old, before)
+            self._update_ancestors(old, before)
             self._drop_if_unused(old)
 
-    def _mend(self) -> None:
+    def _reattach_cut(self) -> None:
         """Follow the parents again whose circle has been broken."""
         for name, parent in list(self._cut.items()):
-            self._hang(self.cohorts[name], parent)
+            self._attach(self.cohorts[name], parent)
 
-    def _count(self, node: Node, before: _Share) -> None:
-        """Bring everything over a node up to date that counted as `before`, without a look at its siblings."""
+    def _update_ancestors(self, node: Node, before: _Share) -> None:
+        """Update everything above a node that counted as `before`, without visiting its siblings."""
         while (parent := node.parent) is not None:
-            counted, after = _share(parent), _share(node)
+            counted, after = _share_of(parent), _share_of(node)
             if before.lent.keys() <= after.lent.keys():
                 _add(parent, before, -1)
                 _add(parent, after)
-                parent.height = _height(parent)
-                _keep(parent)
+                parent.height = _compute_height(parent)
+                _compute_local(parent)
                 _mark(parent)
             else:
-                _recompute(parent)  # what no queue has any more is not to be listed
+                _recompute(parent)  # a resource that no queue has any more must not be listed
             node, before = parent, counted
 
     def _drop_if_unused(self, cohort: Node) -> None:

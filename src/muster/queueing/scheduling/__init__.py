@@ -1,1 +1,1 @@
-"""The admission cycle: who gets quota now."""
+"""The admission cycle, which decides what workloads get quota now."""

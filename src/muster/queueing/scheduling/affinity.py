@@ -1,7 +1,7 @@
-"""Which flavors suit a podset: taints, and what it says about nodes.
+"""Decide which flavors suit a podset, by taints and by what the podset requires of nodes.
 
-A flavor stands for nodes of which only its own labels are known. So of the node selector and the required node
-affinity only what is about those labels is looked at; the rest is left to the scheduler (Kueue, flavorassigner.go).
+A flavor stands for nodes of which only its own labels are known. So only the parts of the node selector and the
+required node affinity that name those labels count. The rest is left to the scheduler (Kueue, flavorassigner.go).
 """
 
 from collections.abc import Mapping
@@ -13,27 +13,32 @@ from muster.queueing.model import FlavorSpec, PodSet
 
 
 def mismatch(podset: PodSet, flavor: FlavorSpec) -> str:
-    """Why the flavor does not suit the podset; "" if it does. Raises `SelectorError` for an affinity without sense."""
+    """Return why the flavor does not suit the podset; "" if it does.
+
+    Raises `SelectorError` for a malformed affinity.
+    """
     if flavor.taints and (taint := untolerated(flavor.taints, (*podset.tolerations, *flavor.tolerations))) is not None:
-        return f"untolerated taint {_shown(taint)} in flavor {flavor.name}"
-    if flavor.labels and not (_selected(podset.selector, flavor.labels) and _wanted(podset.terms, flavor.labels)):
+        return f"untolerated taint {_format_taint(taint)} in flavor {flavor.name}"
+    if flavor.labels and not (
+        _matches_selector(podset.selector, flavor.labels) and _matches_terms(podset.terms, flavor.labels)
+    ):
         return f"flavor {flavor.name} doesn't match node affinity"
     return ""
 
 
-def _selected(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+def _matches_selector(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     return all(labels[key] == value for key, value in selector.items() if key in labels)
 
 
-def _wanted(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> bool:
-    """Whether one of the alternatives is met; one that is about other labels only may be met by any node."""
+def _matches_terms(terms: tuple[NodeSelectorTerm, ...], labels: Mapping[str, str]) -> bool:
+    """Return whether one of the alternatives is met; any node may meet one that names other labels only."""
     relevant = [[r for r in term.match_expressions if r.key in labels] for term in terms]
     if not all(relevant):
         return True
     return not terms or any(all(requirement(r).matches(labels) for r in term) for term in relevant)
 
 
-def _shown(taint: Taint) -> str:
-    """As Go prints the struct, which is what upstream's messages have."""
+def _format_taint(taint: Taint) -> str:
+    """Return the taint as Go prints the struct, which upstream's messages contain."""
     added = "<nil>" if taint.time_added is None else taint.time_added.strftime("%Y-%m-%d %H:%M:%S +0000 UTC")
     return f"{{{taint.key} {taint.value} {taint.effect} {added}}}"

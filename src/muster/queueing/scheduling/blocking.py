@@ -1,9 +1,11 @@
-"""Who waits until the pods of the workload admitted before are ready (KEP-349, `blockAdmission`).
+"""Decide which workloads wait until the pods of those admitted before are ready (Kueue KEP-349, `blockAdmission`).
 
-Upstream blocks everything, everywhere. Here it can also be asked for where it is needed: for a ClusterQueue (then it
-blocks that ClusterQueue), for a ResourceFlavor (then it blocks who would get that flavor), or for a workload (then it
-blocks who would get one of its flavors). The most specific word counts: the workload's, then that of the ClusterQueue,
-then that of its flavors, then the Configuration's.
+Upstream blocks everything, everywhere. Here blocking can also be set for one object:
+- for a ClusterQueue: it blocks that ClusterQueue;
+- for a ResourceFlavor: it blocks the workloads that would get that flavor;
+- for a workload: it blocks the workloads that would get one of its flavors.
+
+The most specific setting counts: the workload's, then its ClusterQueue's, then its flavors', then the Configuration's.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,9 +21,10 @@ _ALL: Final = "*"
 
 
 class Blocking(Struct, frozen=True):
-    """What blocks what.
+    """The settings for blocking.
 
-    everything: by the Configuration. queues, flavors: where these say something themselves, what.
+    everything: the setting of the Configuration.
+    queues, flavors: the settings of single ClusterQueues and ResourceFlavors, by name.
     """
 
     everything: bool = False
@@ -29,41 +32,41 @@ class Blocking(Struct, frozen=True):
     flavors: Mapping[str, bool] = field(default_factory=dict)
 
     def closed_by(self, workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
-        """The scopes in which no workload is admitted while this workload is not ready."""
+        """Return the scopes in which no workload is admitted while this workload is not ready."""
         flavors = {fr.flavor for fr in usage}
         if workload.blocks is not None:
             return [f"flavor/{flavor}" for flavor in flavors] if workload.blocks else []
-        if (word := self.queues.get(workload.queue)) is not None:
-            return [f"queue/{workload.queue}"] if word else []
-        if marked := [flavor for flavor in flavors if flavor in self.flavors]:
-            return [f"flavor/{flavor}" for flavor in marked if self.flavors[flavor]]
+        if (setting := self.queues.get(workload.queue)) is not None:
+            return [f"queue/{workload.queue}"] if setting else []
+        if configured := [flavor for flavor in flavors if flavor in self.flavors]:
+            return [f"flavor/{flavor}" for flavor in configured if self.flavors[flavor]]
         return [_ALL] if self.everything else []
 
 
 def scopes_of(workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
-    """The scopes that have to be open for a workload to get this."""
+    """Return the scopes that have to be open for a workload to get this usage."""
     return [_ALL, f"queue/{workload.queue}", *{f"flavor/{fr.flavor}" for fr in usage}]
 
 
 class Closed:
-    """Which scopes are closed, and by whom."""
+    """The scopes that are closed, and the workload that closes each."""
 
     def __init__(self, blocking: Blocking | None, unready: Iterable[WorkloadInfo]) -> None:
         self._blocking = blocking
-        self._by: dict[str, str] = {}
+        self._closers: dict[str, str] = {}
         if blocking is not None:
             for workload in unready:
                 self.close(workload)
 
     def close(self, workload: WorkloadInfo) -> None:
-        """Its pods have to get ready first."""
+        """Close the scopes of a workload whose pods have to get ready first."""
         if self._blocking is None:
             return
         for scope in self._blocking.closed_by(workload, workload.usage or {}):
-            self._by.setdefault(scope, workload.key)
+            self._closers.setdefault(scope, workload.key)
 
     def blocker(self, workload: WorkloadInfo, usage: Usage) -> str:
-        """The key of the workload that has to be ready before this one is admitted; "" is none."""
-        if not self._by:
+        """Return the key of the workload that has to be ready before this one is admitted; "" if there is none."""
+        if not self._closers:
             return ""
-        return next((self._by[scope] for scope in scopes_of(workload, usage) if scope in self._by), "")
+        return next((self._closers[scope] for scope in scopes_of(workload, usage) if scope in self._closers), "")

@@ -1,7 +1,7 @@
-"""Which child of each node is the best, while what decides it changes.
+"""Find the best child of each node while the keys of children change.
 
-A heap for each node, in which an entry is void once its child has got another one: a change costs the logarithm of the
-number of children, and they are not all compared again.
+Each node has a heap, in which an entry is void once its child has another entry. A change costs the logarithm of the
+number of children, without comparing all of them again.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ Key = tuple[Any, ...]
 
 
 class ChildHeap:
-    """Children by key, the lowest key first; `None` is the parent of the roots."""
+    """The children of each node by key, the lowest key first; `None` is the parent of the roots."""
 
     def __init__(self) -> None:
         self._current: dict[Node, int] = {}
@@ -22,7 +22,7 @@ class ChildHeap:
         self._serial = 0
 
     def put(self, node: Node, key: Key | None) -> None:
-        """The key of the node is another; None: it is out."""
+        """Set the key of a node; None removes the node."""
         if key is None:
             self._current.pop(node, None)
             return
@@ -31,7 +31,7 @@ class ChildHeap:
         heappush(self._heaps[node.parent], (key, self._serial, node))
 
     def best(self, parent: Node | None) -> Node | None:
-        """The child with the lowest key; None if all are out."""
+        """Return the child with the lowest key; None if there is none."""
         heap = self._heaps[parent]
         while heap:
             _, serial, node = heap[0]

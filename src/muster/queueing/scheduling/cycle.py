@@ -1,21 +1,24 @@
-"""The admission cycle: who gets quota now, at whose expense, and why the others do not.
+"""Run the admission cycle: decide which workloads get quota now, at whose expense, and why the others do not.
 
-The rule: of the heads of all ClusterQueues, each looked at as things stand, the first in order is served; then the
-next, until no head is left that could be served. This is what a scheduler that admits one workload at a time would do
-(the order is upstream's, KEP-1714 and `scheduler.go`), but here a head is looked at again only when usage changed so
-far that its nomination may not hold.
+Of the heads of all ClusterQueues, each judged in the present state, the first in order is served, then the next, until
+no head can be served. A scheduler that admits one workload at a time would do the same (the order is upstream's, Kueue
+KEP-1714 and `scheduler.go`). Here a head is nominated again only when usage changed so far that its nomination may not
+hold.
 
-- One that fits is admitted, and the next of its ClusterQueue becomes a head.
-- One that fits at the expense of others stays the head until they are gone. For the rest of the cycle its usage counts,
-  and theirs does not. Who fits only because they go waits as well, and keeps what it will get.
-- One that does not fit is set aside, with all like it, and its successor becomes a head; of a StrictFIFO queue it stays
-  the head, and if it waits for preemption to become possible, what it may have is kept for it. Growth of one that
-  runs already (`growth.growth`) is set aside everywhere, and nothing is kept for it.
-- One that fits at the expense of others, where smaller elastic workloads would do, stays the head as well and keeps
-  what it will get; no workload is evicted.
-- One that fits while the pods of another must get ready first stays the head and keeps what it will get.
+- A head that fits is admitted, and the next workload of its ClusterQueue becomes a head.
+- A head that fits at the expense of others stays the head until its victims have left. Its usage counts and theirs does
+not, for the rest of the cycle and in every later cycle, until it is admitted or can no longer be. So no other workload
+gets what its victims give back. A head that fits only because they leave waits as well, and keeps what it will get.
+- A head that does not fit is set aside, with its class, and its successor becomes a head. In a StrictFIFO queue it
+stays the head. If it waits for preemption to become possible, what it may have is kept for it.
+- Growth of a running workload (`growth.growth`) that does not fit is set aside in every queue, and nothing is kept for
+it.
+- A head that fits at the expense of others, where smaller elastic workloads suffice, stays the head and keeps what it
+will get; no workload is evicted.
+- A head that fits, but has to wait until the pods of another workload are ready, stays the head and keeps what it will
+get.
 
-A head whose turn depends on preemption is looked at again when its turn comes, and goes back if that changed.
+A head that depends on preemption is nominated again when its turn comes, and goes back if its nomination changed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,20 +31,21 @@ from msgspec.structs import replace
 
 from muster.api.kueue.names import WAITING_FOR_PREEMPTED_WORKLOADS
 from muster.queueing.model import Assignment, FlavorSpec, Mode, Places, Usage, WorkloadInfo
-from muster.queueing.pending.queue import PendingReason
+from muster.queueing.pending.queue import Parked, PendingReason
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling import explain
 from muster.queueing.scheduling.blocking import MESSAGE, Closed
 from muster.queueing.scheduling.fairness import Contender
 from muster.queueing.scheduling.heads import CohortTree, Heads
+from muster.queueing.scheduling.migration import is_checked
 from muster.queueing.scheduling.nomination import AdmissionSettings, Found, Nomination, may_improve, nominate
 from muster.queueing.scheduling.preemption.candidates import Victim
 from muster.queueing.topology.assigning import places_now
 
 __all__ = ["Admission", "AdmissionSettings", "Outcome", "Pending", "Preemption", "Recomputation", "run"]
 
-# Whether elastic workloads that shrink would do, so that none need be evicted.
+# Returns whether shrinking elastic workloads suffices, so that no workload needs to be evicted.
 Spare = Callable[["Preemption"], bool]
 
 _DEFERRED = (
@@ -50,14 +54,14 @@ _DEFERRED = (
 
 
 class Admission(Struct, frozen=True):
-    """A workload that holds quota from now on, and which."""
+    """A workload that holds quota from now on, and its assignment."""
 
     workload: WorkloadInfo
     assignment: Assignment
 
 
 class Preemption(Struct, frozen=True):
-    """Who has to go, for whom. Those evicted already are among them; so may be one admitted in the same cycle."""
+    """The decision to preempt for a workload victims that may be evicted already, or admitted in the same cycle."""
 
     workload: WorkloadInfo
     assignment: Assignment
@@ -65,12 +69,12 @@ class Preemption(Struct, frozen=True):
 
 
 def spare_none(decision: Preemption) -> bool:  # noqa: ARG001  (a `Spare`)
-    """Where no workload is elastic."""
+    """Return False, for a cluster without elastic workloads."""
     return False
 
 
 class Pending(Struct, frozen=True):
-    """A workload that was looked at and waits."""
+    """A workload that was tried and waits."""
 
     workload: WorkloadInfo
     reason: str
@@ -78,20 +82,22 @@ class Pending(Struct, frozen=True):
 
 
 class Recomputation(StrEnum):
-    """What became of a head whose victims go for another already, once they are counted as gone."""
+    """The outcome for a head some of whose victims another head preempts, once these count as gone."""
 
     NEW_TARGETS = "new_targets"  # it fits at the expense of others
-    DEFERRED_FIT = "deferred_fit"  # it fits once they are gone
+    DEFERRED_FIT = "deferred_fit"  # it fits once they have left
     SKIPPED = "skipped"  # neither
 
 
 class Outcome(Struct):
-    """What a cycle decided, in order.
+    """The decisions of a cycle, in order.
 
-    spared: those for which elastic workloads are to shrink instead.
+    spared: preemptions for which elastic workloads shrink instead.
     skips: by ClusterQueue, how many heads could have preempted if others had not been served before (metric
-    `admission_cycle_preemption_skips`). recomputed: of which ClusterQueues the heads had victims in common with others
-    that were served before (metric `preemption_target_recomputations_total`). looks: how many nominations were made.
+    `admission_cycle_preemption_skips`).
+    recomputed: the ClusterQueues whose heads had victims in common with heads served before (metric
+    `preemption_target_recomputations_total`).
+    looks: how many nominations were made.
     """
 
     admitted: list[Admission] = field(default_factory=list)
@@ -115,14 +121,31 @@ def run(
 ) -> Outcome:
     """Serve the heads of all ClusterQueues in which something changed.
 
-    Those admitted leave the queues and hold their usage in the tree; otherwise the tree is as it was. More is to be
-    done at once if `queues.untried` is not empty afterwards.
+    Admitted workloads leave the queues and hold their usage in the tree; otherwise the tree is unchanged. If
+    `queues.untried` is not empty afterwards, call `run` again at once.
 
-    limit: after about so many nominations stop, so that the caller can do something else before it goes on. The heads
-        have to be nominated again by the next call, so at least as many as there are heads are made beside theirs.
-    spare: asked before a workload is evicted; it reads the tree as the decisions before this one leave it.
+    limit: stop after about so many nominations, so that the caller can do other work in between. The next call has to
+    nominate the heads again, so at least as many further nominations as there are heads are made.
+    spare: whether shrinking elastic workloads suffices, called before any eviction; it reads the tree as the earlier
+    decisions leave it.
     """
     return _Cycle(tree, queues, flavors, settings, now, spare).run(limit)
+
+
+class _Reservation(Struct):
+    """The reservation of a preemptor at the head of a ClusterQueue.
+
+    holders: its victims that still hold quota.
+    """
+
+    node: Node
+    parked: Parked
+    holders: list[WorkloadInfo]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no victim has left since the preemptor was last tried."""
+        return len(self.holders) == len(self.parked.victims)
 
 
 class _Cycle:
@@ -144,28 +167,31 @@ class _Cycle:
         self._closed = Closed(settings.blocking, tree.unready.values())
         self._heads = Heads(settings)
         self._forest: dict[Node, CohortTree] = {}
-        self._claimed: list[Places] = []  # places kept for those who wait for others to go
-        self._left: list[Places] = []  # those of victims, which do not count for the rest of the cycle
+        self._away: set[str] = set()  # keys of victims, which do not count for the rest of the cycle
+        self._claimed: list[Places] = []  # places kept for heads that wait for others to leave
+        self._left: list[Places] = []  # places of victims, which do not count for the rest of the cycle
         self._outcome = Outcome()
-        self._most = inf  # nominations, until now and in all
+        self._most = inf  # the limit of nominations
 
     @property
-    def _spent(self) -> bool:
+    def _is_spent(self) -> bool:
         return self._outcome.looks >= self._most
 
     def run(self, limit: float) -> Outcome:
         self._queues.advance(self._now)
         self._wake()
-        heads = self._to_try()
+        heads = self._find_queues_to_try()
         more = max(limit, len(heads))
         self._most = len(heads) + more
-        for name in heads:
-            self._enter(name)
         try:
-            # Without all heads it is not known whose turn it is: then the next call goes on with setting aside.
-            if not self._spent:
+            waiting = self._keep_reservations()
+            for name in heads:
+                if name not in waiting:
+                    self._enter(name)
+            # The order is known only with all heads; without them, the next call goes on setting heads aside.
+            if not self._is_spent:
                 self._most = self._outcome.looks + more
-            while not self._spent and (nomination := self._heads.pop()) is not None:
+            while not self._is_spent and (nomination := self._heads.pop()) is not None:
                 self._serve(nomination)
         finally:
             self._undo()
@@ -173,34 +199,121 @@ class _Cycle:
         return self._outcome
 
     def _wake(self) -> None:
-        """Let those try again from whom another kept something, and those who waited for pods."""
+        """Retry heads whose blocker is ready or a victim of which has left, and flush the quota of lifted claims."""
         for name, parked in list(self._queues.parked.items()):
-            if parked.blocker and parked.blocker not in self._tree.unready:
+            is_unblocked = parked.blocker and parked.blocker not in self._tree.unready
+            if is_unblocked or any(self._tree.holder(victim) is None for victim in parked.victims):
                 self._queues.retry(name)
         for name, freed in self._queues.take_lifted().items():
             if (node := self._tree.queues.get(name)) is not None:
                 self._queues.flush(node, freed)
 
-    def _to_try(self) -> list[str]:
-        """The ClusterQueues whose head is to be tried, and in their trees those whose head claims something."""
+    def _find_queues_to_try(self) -> list[str]:
+        """Return the ClusterQueues whose head is to be tried, and those in their trees whose head claims quota."""
         names = [name for name in self._queues.untried if name in self._tree.queues]
         for name in names:
             self._forest.setdefault(self._tree.queues[name].root, CohortTree())
-        rest = [
+        if names and self._tree.ledger.in_use:
+            # All trees share the nodes, so the places that a preemptor keeps count in every tree.
+            for name, parked in self._queues.parked.items():
+                if parked.places and name in self._tree.queues:
+                    self._forest.setdefault(self._tree.queues[name].root, CohortTree())
+        claiming = [
             name
             for name, parked in self._queues.parked.items()
             if parked.claim and name in self._tree.queues and self._tree.queues[name].root in self._forest
         ]
-        return list(dict.fromkeys(names + rest))
+        return list(dict.fromkeys(names + claiming))
 
-    def _cohorts(self, node: Node) -> CohortTree:
+    def _keep_reservations(self) -> set[str]:
+        """Count what preemptors wait for as theirs, and admit those whose victims have left.
+
+        A reservation ends if a victim was not evicted after all, or if its preemptor would not fit even without the
+        victims. Return the ClusterQueues whose head needs no further try.
+        """
+        reservations: list[_Reservation] = []
+        for name, parked in sorted((name, parked) for name, parked in self._queues.parked.items() if parked.victims):
+            node = self._tree.queues.get(name)
+            if node is None or node.root not in self._forest or self._tree.in_circle(node):
+                continue
+            holders = [holder for key in parked.victims if (holder := self._tree.holder(key)) is not None]
+            if all(holder.evicted for holder in holders):
+                reservations.append(_Reservation(node, parked, holders))
+        for reservation in reservations:
+            for holder in reservation.holders:
+                self._remove_victim(holder)
+            self._reserve_for(reservation)
+        untried = set(self._queues.untried)
+        return {
+            reservation.node.name
+            for reservation in reservations
+            if (reservation.is_complete and reservation.node.name not in untried) or self._redeem(reservation)
+        }
+
+    def _redeem(self, reservation: _Reservation) -> bool:
+        """Admit a preemptor that fits by now. Return whether it was admitted, or keeps its reservation."""
+        node, cohorts = reservation.node, self._tree_of(reservation.node)
+        workload = self._queues.head(node.name)
+        assert workload is not None, "the preemptor of a reservation is the head"
+        if workload.family and any(holder.family == workload.family for holder in reservation.holders):
+            self._renew(reservation, workload)  # there is quota for both, but the job may have only one of them
+            return True
+        self._cancel(reservation)
+        best = self._nominate(node, workload).found
+        if best.fits and not self._fits_now(node, best.assignment, cohorts):
+            alternative = self._nominate_beside_victims(workload, cohorts)
+            if not alternative.fits:
+                if reservation.holders:
+                    self._reserve_for(reservation)
+                    self._renew(reservation, workload)
+                return bool(reservation.holders)
+            best = alternative
+        if best.fits:
+            self._admit_unless_blocked(node, workload, best.assignment, cohorts, sticky=True)
+        return best.fits
+
+    def _renew(self, reservation: _Reservation, workload: WorkloadInfo) -> None:
+        parked, victims = reservation.parked, frozenset(holder.key for holder in reservation.holders)
+        self._park(workload, parked.note, parked.claim, sticky=True, victims=victims, places=parked.places)
+
+    def _reserve_for(self, reservation: _Reservation) -> None:
+        reservation.node.add(reservation.parked.claim)
+        self._tree_of(reservation.node).claims.append((reservation.node, reservation.parked.claim))
+        self._claim_places(reservation.parked.places)
+
+    def _find_victims(self, cohorts: CohortTree, assignment: Assignment) -> frozenset[str]:
+        """Return the victims that must leave before an assignment fits.
+
+        Of its tree, or of any tree if places are short.
+        """
+        return frozenset(self._away if assignment.places else (victim.key for victim in cohorts.victims))
+
+    def _cancel(self, reservation: _Reservation) -> None:
+        reservation.node.remove(reservation.parked.claim)
+        self._tree_of(reservation.node).claims.remove((reservation.node, reservation.parked.claim))
+        self._tree.ledger.give(reservation.parked.places)
+        for places in reservation.parked.places:
+            self._claimed.remove(places)
+
+    def _remove_victim(self, victim: WorkloadInfo) -> None:
+        """Count a victim as gone for the rest of the cycle; another tree may wait for its places as well."""
+        if victim.key in self._away:
+            return
+        queue = self._tree.queues[victim.queue]
+        self._away.add(victim.key)
+        self._forest.setdefault(queue.root, CohortTree()).send_away(queue, victim)
+        self._left += victim.places
+        self._tree.release(victim)
+        self._heads.changed(queue)
+
+    def _tree_of(self, node: Node) -> CohortTree:
         return self._forest[node.root]
 
     def _enter(self, name: str) -> None:
         """Put the head of a ClusterQueue among the heads, in place of the former one."""
         node = self._tree.queues[name]
-        cohorts = self._cohorts(node)
-        nomination = self._next(node)
+        cohorts = self._tree_of(node)
+        nomination = self._find_head(node)
         if nomination is None:
             cohorts.heads.pop(name, None)
             self._heads.withdraw(node)
@@ -208,59 +321,61 @@ class _Cycle:
             cohorts.watch(nomination)
             self._heads.enter(nomination)
 
-    def _next(self, node: Node) -> Nomination | None:
-        """The head of a ClusterQueue, if it can be served; those before it that do not fit are set aside.
+    def _find_head(self, node: Node) -> Nomination | None:
+        """Return the head of a ClusterQueue if it can be served; set aside those before it that do not fit.
 
-        Once enough was looked at for now, none; then none at all is served any more, so the order is kept.
+        Once the limit of nominations is reached, return None for every queue. Then no head at all is served any more,
+        so the order is kept.
         """
-        while not self._spent and (head := self._queues.head(node.name)) is not None:
+        while not self._is_spent and (head := self._queues.head(node.name)) is not None:
             if self._tree.in_circle(node):
                 self._park(head, PendingReason("Suspended", f"ClusterQueue {node.name} is inactive"), {})
                 return None
-            nomination = self._look(node, head)
-            found = nomination.found
+            nomination = self._nominate(node, head)
+            best = nomination.found
             strict = node.policy.strict and not head.growth_of
-            if found.possible or (strict and found.mode > Mode.NO_FIT):
+            if best.possible or (strict and best.mode > Mode.NO_FIT):
                 return nomination
-            note = _note(found.assignment)
+            note = _explain(best)
             if strict:
-                self._park(head, note, {}, unplaced=found.unplaced)
+                self._park(head, note, {}, unplaced=best.unplaced)
                 return None
-            self._set_aside(head, note, unplaced=found.unplaced)
+            self._set_aside(head, note, unplaced=best.unplaced)
         return None
 
-    def _look(self, node: Node, workload: WorkloadInfo) -> Nomination:
+    def _nominate(self, node: Node, workload: WorkloadInfo) -> Nomination:
         self._outcome.looks += 1
-        found = nominate(self._tree, workload, self._flavors, self._settings)
-        contender = Contender(node, workload, found.assignment.usage, self._queues.sticky(workload.key))
+        protected = self._queues.protected_from(workload.key)
+        best = nominate(self._tree, workload, self._flavors, self._settings, protected)
+        contender = Contender(node, workload, best.assignment.usage, self._queues.sticky(workload.key))
         return Nomination(
             contender,
-            found,
-            may_improve(node, found.assignment),
-            self._cohorts(node).version,
+            best,
+            may_improve(node, best.assignment),
+            self._tree_of(node).version,
             self._tree.ledger.version,
         )
 
     def _serve(self, nomination: Nomination) -> None:
-        node, cohorts = nomination.node, self._cohorts(nomination.node)
-        found = nomination.found
-        if nomination.ledger != self._tree.ledger.version and found.fits and found.assignment.places:
-            self._enter(node.name)  # another workload may have its place
+        node, cohorts = nomination.node, self._tree_of(nomination.node)
+        best = nomination.found
+        if nomination.ledger != self._tree.ledger.version and best.fits and best.assignment.places:
+            self._enter(node.name)  # another workload may have taken its place
             return
-        if not found.fits and nomination.version != cohorts.version:
+        if not best.fits and nomination.version != cohorts.version:
             self._enter(node.name)
-            again = cohorts.heads.get(node.name)
-            if again is not None and (again.workload is not nomination.workload or not again.found.possible):
-                again = None
-            if found.victims and again is None:
+            renewed = cohorts.heads.get(node.name)
+            if renewed is not None and (renewed.workload is not nomination.workload or not renewed.found.possible):
+                renewed = None
+            if best.victims and renewed is None:
                 self._outcome.skips[node.name] = self._outcome.skips.get(node.name, 0) + 1
-            if any(self._tree.holder(victim.workload.key) is None for victim in found.victims):
-                self._outcome.recomputed.append((node.name, _recomputed(again)))
+            if any(self._tree.holder(victim.workload.key) is None for victim in best.victims):
+                self._outcome.recomputed.append((node.name, _classify_recomputation(renewed)))
             return
         cohorts.heads.pop(node.name, None)
-        if found.fits:
+        if best.fits:
             self._serve_fitting(nomination, cohorts)
-        elif found.victims:
+        elif best.victims:
             self._preempt(nomination, cohorts)
         else:
             self._reserve(nomination, cohorts)
@@ -268,20 +383,35 @@ class _Cycle:
     def _serve_fitting(self, nomination: Nomination, cohorts: CohortTree) -> None:
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
         if not self._fits_now(node, assignment, cohorts):
-            elsewhere = self._without_victims(workload, cohorts)
-            if not elsewhere.fits:
+            alternative = self._nominate_beside_victims(workload, cohorts)
+            if not alternative.fits:
                 note = PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, _DEFERRED)
                 if workload.growth_of:
                     self._set_aside(workload, note)
                     self._enter(node.name)
                     return
                 self._claim(node, assignment.usage, cohorts, assignment.places)
-                self._park(workload, note, assignment.usage, sticky=True, unplaced=bool(assignment.places))
+                self._park(
+                    workload,
+                    note,
+                    assignment.usage,
+                    sticky=True,
+                    unplaced=bool(assignment.places),
+                    victims=self._find_victims(cohorts, assignment),
+                    places=assignment.places,
+                )
                 return
-            assignment = elsewhere.assignment
+            assignment = alternative.assignment
+        self._admit_unless_blocked(node, workload, assignment, cohorts)
+
+    def _admit_unless_blocked(
+        self, node: Node, workload: WorkloadInfo, assignment: Assignment, cohorts: CohortTree, *, sticky: bool = False
+    ) -> None:
+        """Admit a workload, or let it wait until the pods of another are ready."""
         if blocker := self._closed.blocker(workload, assignment.usage):
             self._claim(node, assignment.usage, cohorts, assignment.places)
-            self._park(workload, PendingReason("WaitingForPodsReady", MESSAGE), assignment.usage, blocker=blocker)
+            note = PendingReason("WaitingForPodsReady", MESSAGE)
+            self._park(workload, note, assignment.usage, sticky=sticky, blocker=blocker)
             return
         self._admit(node, workload, assignment, cohorts)
 
@@ -291,6 +421,7 @@ class _Cycle:
             usage=assignment.usage,
             places=assignment.places,
             reserved=self._now,
+            admitted=bool(workload.family) and not is_checked(node.policy, workload),
             evicted=False,
             ready=False,
         )
@@ -298,51 +429,60 @@ class _Cycle:
         self._closed.close(holder)
         self._queues.remove(workload.key, taken=assignment.usage)
         self._outcome.admitted.append(Admission(holder, assignment))
-        self._look_again(cohorts.grow(assignment.usage))
+        self._renominate(cohorts.grow(assignment.usage))
         self._enter(node.name)
 
     def _preempt(self, nomination: Nomination, cohorts: CohortTree) -> None:
         node, workload, assignment = nomination.node, nomination.workload, nomination.found.assignment
         decision = Preemption(workload, assignment, nomination.found.victims)
-        if self._spare(decision):
+        migrates = nomination.found.migrates
+        if not migrates and self._spare(decision):
             self._outcome.spared.append(decision)
             message = f"{explain.message(assignment)}. Pending elastic workload(s) that shrink"
             self._park(workload, PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
             self._claim(node, assignment.usage, cohorts)
             return
         self._outcome.preemptions.append(decision)
-        count = len(nomination.found.victims)
-        message = f"{explain.message(assignment)}. Pending the preemption of {count} workload(s)"
-        self._park(workload, PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, message), assignment.usage, sticky=True)
+        if not migrates:
+            self._queues.displace(workload, (victim.workload for victim in decision.victims))
+        kind = "migration" if migrates else "preemption"
+        message = f"{explain.message(assignment)}. Pending the {kind} of {len(decision.victims)} workload(s)"
         for victim in nomination.found.victims:
-            cohorts.victims.append(victim.workload)
-            self._left += victim.workload.places
-            self._tree.release(victim.workload)
-            self._heads.changed(self._tree.queues[victim.workload.queue])
+            self._remove_victim(victim.workload)
         node.add(assignment.usage)
         cohorts.claims.append((node, assignment.usage))
+        places: tuple[Places, ...] = ()
         if self._tree.ledger.in_use:
-            self._claim_places(places_now(assignment, workload.podsets, self._flavors, self._tree.ledger) or ())
+            places = places_now(assignment, workload.podsets, self._flavors, self._tree.ledger) or ()
+            self._claim_places(places)
+        self._park(
+            workload,
+            PendingReason(WAITING_FOR_PREEMPTED_WORKLOADS, message),
+            assignment.usage,
+            sticky=True,
+            victims=frozenset(victim.workload.key for victim in nomination.found.victims),
+            places=places,
+        )
         cohorts.grow(assignment.usage)
-        # Usage shrank as well, so even those may be better off whose nomination still holds.
-        self._look_again(cohorts.fitting())
+        # Usage shrank as well, so a head may now get more than its nomination, even if that still holds.
+        self._renominate(cohorts.fitting())
 
     def _reserve(self, nomination: Nomination, cohorts: CohortTree) -> None:
-        """The head of a StrictFIFO queue cannot preempt: keep for it what it may have without."""
+        """Keep for the head of a StrictFIFO queue that cannot preempt what it may have without preemption."""
         node, assignment = nomination.node, nomination.found.assignment
         claim: Usage = {}
         if node.policy.preemption.within_cohort != "Any":
-            claim = _reservation(node, assignment)
-        self._park(nomination.workload, _note(assignment), claim, unplaced=nomination.found.unplaced)
+            claim = _find_reservable(node, assignment)
+        self._park(nomination.workload, _explain(nomination.found), claim, unplaced=nomination.found.unplaced)
         self._claim(node, claim, cohorts)
 
     def _claim(self, node: Node, usage: Usage, cohorts: CohortTree, places: tuple[Places, ...] = ()) -> None:
         node.add(usage)
         cohorts.claims.append((node, usage))
         self._claim_places(places)
-        self._look_again(cohorts.grow(usage))
+        self._renominate(cohorts.grow(usage))
 
-    def _look_again(self, nominations: Iterable[Nomination]) -> None:
+    def _renominate(self, nominations: Iterable[Nomination]) -> None:
         for nomination in nominations:
             self._enter(nomination.node.name)
 
@@ -351,7 +491,7 @@ class _Cycle:
         self._claimed += places
 
     def _fits_now(self, node: Node, assignment: Assignment, cohorts: CohortTree) -> bool:
-        """Whether it fits as things are: no victim has gone yet, and no other workload has what it waits for."""
+        """Return whether an assignment fits now, while the victims still hold their quota and nothing is claimed."""
         return (not cohorts.victims or self._has_quota_now(node, assignment.usage, cohorts)) and (
             not self._left or self._has_places_now(assignment)
         )
@@ -375,22 +515,22 @@ class _Cycle:
             claimant.add(claim)
         return fits
 
-    def _without_victims(self, workload: WorkloadInfo, cohorts: CohortTree) -> Found:
-        """What it could have now beside what others wait for, from another flavor perhaps."""
+    def _nominate_beside_victims(self, workload: WorkloadInfo, cohorts: CohortTree) -> Found:
+        """Return the nomination of a workload beside the claims and the victims, perhaps with another flavor."""
         self._count_victims(cohorts)
         self._tree.ledger.take(self._left)
-        found = nominate(self._tree, workload, self._flavors, self._settings)
+        best = nominate(self._tree, workload, self._flavors, self._settings)
         self._tree.ledger.give(self._left)
         self._discount_victims(cohorts)
-        return found
+        return best
 
     def _count_victims(self, cohorts: CohortTree) -> None:
-        for victim in cohorts.victims:
-            self._tree.queues[victim.queue].add(victim.usage or {})
+        for queue, usage in cohorts.freed.items():
+            queue.add(usage)
 
     def _discount_victims(self, cohorts: CohortTree) -> None:
-        for victim in cohorts.victims:
-            self._tree.queues[victim.queue].remove(victim.usage or {})
+        for queue, usage in cohorts.freed.items():
+            queue.remove(usage)
 
     def _park(
         self,
@@ -401,15 +541,19 @@ class _Cycle:
         sticky: bool = False,
         blocker: str = "",
         unplaced: bool = False,
+        victims: frozenset[str] = frozenset(),
+        places: tuple[Places, ...] = (),
     ) -> None:
-        self._queues.park(workload, note, claim, sticky=sticky, blocker=blocker, unplaced=unplaced)
-        self._tell(workload, note)
+        self._queues.park(
+            workload, note, claim, sticky=sticky, blocker=blocker, unplaced=unplaced, victims=victims, places=places
+        )
+        self._report(workload, note)
 
     def _set_aside(self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False) -> None:
         self._queues.set_aside(workload, note, unplaced=unplaced)
-        self._tell(workload, note)
+        self._report(workload, note)
 
-    def _tell(self, workload: WorkloadInfo, note: PendingReason) -> None:
+    def _report(self, workload: WorkloadInfo, note: PendingReason) -> None:
         self._outcome.pending.append(Pending(workload, note.reason, note.message))
 
     def _undo(self) -> None:
@@ -421,24 +565,29 @@ class _Cycle:
                 self._tree.hold(victim)
 
 
-def _recomputed(again: Nomination | None) -> Recomputation:
-    if again is None:
+def _classify_recomputation(renewed: Nomination | None) -> Recomputation:
+    if renewed is None:
         return Recomputation.SKIPPED
-    return Recomputation.DEFERRED_FIT if again.found.fits else Recomputation.NEW_TARGETS
+    return Recomputation.DEFERRED_FIT if renewed.found.fits else Recomputation.NEW_TARGETS
 
 
-def _note(assignment: Assignment) -> PendingReason:
-    return PendingReason(explain.cause(assignment) or "WaitingForQuota", explain.message(assignment))
+def _explain(best: Found) -> PendingReason:
+    if best.bar is not None:
+        return best.bar
+    message = explain.message(best.assignment)
+    if best.gave_up:
+        message += f". {best.gave_up}"
+    return PendingReason(explain.cause(best.assignment) or "WaitingForQuota", message)
 
 
-def _reservation(node: Node, assignment: Assignment) -> Usage:
-    """Of what a workload asks for, what its ClusterQueue may use without displacing a workload (upstream #805)."""
+def _find_reservable(node: Node, assignment: Assignment) -> Usage:
+    """Return how much of its requests a workload may have in its ClusterQueue without preemption (upstream #805)."""
     claim = {}
     for fr, amount in assignment.usage.items():
         quota = node.quota(fr)
         limit = quota.nominal
         if assignment.level:
             limit = node.usage.get(fr, 0) + amount if quota.borrowing is None else quota.nominal + quota.borrowing
-        if (kept := min(amount, limit - node.usage.get(fr, 0))) > 0:
-            claim[fr] = kept
+        if (part := min(amount, limit - node.usage.get(fr, 0))) > 0:
+            claim[fr] = part
     return claim

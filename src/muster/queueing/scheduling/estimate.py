@@ -1,12 +1,12 @@
-"""When a workload that waits will start: the admission cycle itself, played forward on what is known of the others.
+"""Estimate when a waiting workload will start, by running the admission cycle forward on what is known of the others.
 
-Those that hold quota end one after the other, by their time limit or as those of their queue usually do; after each end
-the cycle decides as it would then. So the estimate follows every rule of quota, order and preemption. It cannot know
-who is yet to come, and says how sure it is of what it knows:
+The workloads that hold quota end one after the other, by their time limit or as workloads of their queue usually do.
+After each end the cycle decides as it would then. So the estimate follows every rule of quota, order and preemption.
 
-- sure: only time limits, which are kept to, stand between now and the start, and no other workload is admitted before.
-- likely: others are let in or have to go first, or it rests on run times that were much alike.
-- a guess: it rests on run times that differ widely, are few, or are exceeded already.
+Future submissions are not known. The estimate says how certain it is:
+- sure: only time limits, which are enforced, lie before the start, and no other workload is admitted before.
+- likely: other workloads are admitted or evicted first, or the estimate rests on run times that were much alike.
+- a guess: the estimate rests on run times that differ widely, are few, or are exceeded already.
 """
 
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling import cycle
 
-# Who has to wait for more ends than this is told that it is far away.
+# The limit of ends that an estimate looks ahead.
 MOST_ENDS = 2000
-# Cycles in a row that change something: more only if workloads displace each other for ever.
+# The limit of cycles in a row that change something: workloads might preempt each other for ever.
 _MOST_CYCLES = 200
 
-# From so many run times on, of which none is more than so many times another, the next is likely to be like them.
+# At least so many run times, none more than so many times another, make a likely estimate.
 _ENOUGH, _ALIKE = 3, 2.0
 
 _NAMED = 3
 
 
 class Certainty(IntEnum):
-    """How sure an estimate is."""
+    """The certainty of an estimate."""
 
     NONE = 0
     GUESS = 1
@@ -48,10 +48,10 @@ class Certainty(IntEnum):
 
 
 class RunTime(Struct, frozen=True):
-    """How long a workload holds quota once it has it.
+    """The time for which a workload holds quota once it has it.
 
-    limit: it is ended after so long at the latest; None if nothing ends it.
-    recent: how long others of its queue held theirs.
+    limit: the workload is ended after so long at the latest; None if nothing ends it.
+    recent: the run times of other workloads of its queue.
     """
 
     limit: timedelta | None = None
@@ -59,7 +59,11 @@ class RunTime(Struct, frozen=True):
 
 
 class Estimate(Struct, frozen=True):
-    """When a workload starts: None where that cannot be said. because: what it rests on, for people."""
+    """The estimated start of a workload.
+
+    at: the moment; None if it cannot be estimated.
+    because: what the estimate rests on, for people.
+    """
 
     at: datetime | None
     certainty: Certainty
@@ -67,7 +71,7 @@ class Estimate(Struct, frozen=True):
 
 
 class _Rest(Struct, frozen=True):
-    """How much longer a workload holds its quota."""
+    """The remaining time for which a workload holds its quota."""
 
     time: timedelta
     certainty: Certainty
@@ -75,7 +79,7 @@ class _Rest(Struct, frozen=True):
 
 
 def remaining(run: RunTime, ran: timedelta) -> _Rest | None:
-    """For a workload that has held quota for some time; None if nothing says when it ends."""
+    """Return the remaining time of a workload that has run for `ran`; None if nothing says when it ends."""
     limit = run.limit - ran if run.limit is not None else None
     longer = [time for time in run.recent if time > ran]
     if longer:
@@ -83,7 +87,7 @@ def remaining(run: RunTime, ran: timedelta) -> _Rest | None:
         middle = timedelta(seconds=median(time.total_seconds() for time in longer))
         usual = _Rest(middle - ran, Certainty.LIKELY if alike else Certainty.GUESS, "as those before it")
     elif run.recent:
-        # It takes longer than all before it: nothing is better known than that it may take as long again.
+        # It runs longer than all before it, so the best guess is that it takes as long again.
         usual = _Rest(ran, Certainty.GUESS, "though it runs longer than those before it")
     elif limit is None:
         return None
@@ -104,9 +108,10 @@ def estimate(
     settings: cycle.AdmissionSettings | None = None,
     names: Mapping[str, str] | None = None,
 ) -> Estimate:
-    """When the workload gets quota. The tree and the queues are used up.
+    """Estimate when the workload gets quota. The call consumes the tree and the queues.
 
-    runs: by key, of all whose end is known somehow, running or waiting. names: what people call workloads, by key.
+    runs: the run times of all workloads whose end can be estimated, running or waiting, by key.
+    names: how to name workloads for people, by key.
     """
     return _Forecast(tree, queues, flavors, key, runs, now, settings or cycle.AdmissionSettings(), names or {}).run()
 
@@ -132,15 +137,15 @@ class _Forecast(Struct):
             if self._admit():
                 return Estimate(self.now, self._certainty, self._because)
             if not self._pass_time():
-                return Estimate(None, Certainty.NONE, self._stuck())
+                return Estimate(None, Certainty.NONE, self._explain_stuck())
         return Estimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
 
     def _admit(self) -> bool:
-        """Admit what can be now; whether the workload is among them."""
+        """Admit the workloads that fit now. Return whether the subject of the estimate is among them."""
         for _ in range(_MOST_CYCLES):
             outcome = cycle.run(self.tree, self.queues, self.flavors, self.settings, self.now)
             for preemption in outcome.preemptions:
-                self._displace(preemption)
+                self._preempt(preemption)
             for admission in outcome.admitted:
                 if admission.workload.key == self.key:
                     return True
@@ -150,12 +155,12 @@ class _Forecast(Struct):
                 break
         return False
 
-    def _displace(self, preemption: cycle.Preemption) -> None:
-        """The victims give back at once, and wait again."""
+    def _preempt(self, preemption: cycle.Preemption) -> None:
+        """Free the quota of the victims at once, and queue them again."""
         victims = [victim.workload for victim in preemption.victims]
         if preemption.workload.key == self.key:
             self._certainty = min(self._certainty, Certainty.LIKELY)
-            self._because = f"it takes the place of {self._listed([victim.key for victim in victims])}"
+            self._because = f"it takes the place of {self._list_names([victim.key for victim in victims])}"
         for victim in victims:
             self.tree.release(victim)
             self.queues.flush(self.tree.queues[victim.queue], victim.usage)
@@ -165,56 +170,58 @@ class _Forecast(Struct):
         ran = self.now - holder.reserved if holder.reserved is not None else timedelta()
         rest: _Rest | None
         if holder.evicted:
-            rest = _Rest(timedelta(), Certainty.LIKELY, "as it has been told to")
+            rest = _Rest(timedelta(), Certainty.LIKELY, "as it is evicted")
         else:
             rest = remaining(self.runs.get(holder.key, RunTime()), max(ran, timedelta()))
         if rest is not None:
             heappush(self._ends, (self.now + rest.time, holder.key, holder.reserved, rest))
 
     def _pass_time(self) -> bool:
-        """Until a workload ends or may be tried again; false if that never happens."""
+        """Advance to the next end or retry of a workload. Return False if there is none."""
         wake = self.queues.next_wake
-        end = self._next_end()
+        end = self._find_next_end()
         if end is None or (wake is not None and wake < end[0]):
             if wake is None:
                 return False
             self.now = wake
             return True
         at, key, _, rest = heappop(self._ends)
-        holder = self._holder(key)
+        holder = self._find_holder(key)
         assert holder is not None, "only the ends of holders are next"
         self.now = max(at, self.now)
         self._certainty = min(self._certainty, rest.certainty)
         self._because = f"{self.names.get(key, key)} ends then, {rest.because}"
+        node = self.tree.queues[holder.queue]
         self.tree.release(holder)
-        self.queues.flush(self.tree.queues[holder.queue], holder.usage)
+        self.queues.flush(node, holder.usage)
+        self.queues.forgive(node)
         return True
 
-    def _next_end(self) -> tuple[datetime, str, datetime | None, _Rest] | None:
-        """Without those of workloads that had to go before."""
+    def _find_next_end(self) -> tuple[datetime, str, datetime | None, _Rest] | None:
+        """Return the next end, without those of workloads that were evicted before."""
         while self._ends:
             _, key, since, _ = self._ends[0]
-            holder = self._holder(key)
+            holder = self._find_holder(key)
             if holder is not None and holder.reserved == since:
                 return self._ends[0]
             heappop(self._ends)
         return None
 
-    def _holder(self, key: str) -> WorkloadInfo | None:
+    def _find_holder(self, key: str) -> WorkloadInfo | None:
         return next((node.workloads[key] for node in self.tree.queues.values() if key in node.workloads), None)
 
-    def _stuck(self) -> str:
-        """No other workload ends any more, and still it waits."""
+    def _explain_stuck(self) -> str:
+        """Explain why the workload waits although no other workload will end."""
         why = self.queues.why(self.key)
         if why is not None and why.reason in (SUSPENDED, MISCONFIGURED):
             return why.message
         holders = sorted(key for node in self.tree.queues.values() for key in node.workloads)
         if holders:
-            return f"nothing says when {self._listed(holders)} {'ends' if len(holders) == 1 else 'end'}"
+            return f"nothing says when {self._list_names(holders)} {'ends' if len(holders) == 1 else 'end'}"
         return f"it does not fit even if nothing else runs{f': {why.message}' if why is not None else ''}"
 
-    def _listed(self, keys: list[str]) -> str:
-        """A few of them by name."""
+    def _list_names(self, keys: list[str]) -> str:
+        """Name a few of the workloads."""
         more = len(keys) - _NAMED
         names = (self.names.get(key, key) for key in keys[:_NAMED])
         return ", ".join(names) + (f" and {more} more" if more > 0 else "")

@@ -1,14 +1,14 @@
-"""Fair sharing: how much of what can be lent each node of the tree borrows, and whose turn it is.
+"""Compute fair shares: how much of the lendable quota each node of the tree borrows, and whose turn it is.
 
-The dominant resource share of a node is the largest of what it borrows of a resource divided by what can be lent of it
-by its parent, in thousandths, divided by the weight of the node. All of it is exact: a share that is larger by one part
-in a billion is larger. Only status rounds, upwards.
+The dominant resource share of a node is, in thousandths, the largest ratio of the borrowed to the lendable amount of a
+resource, divided by the weight of the node. The parent of the node defines what is lendable. Shares are exact: one that
+is larger by one part in a billion is larger. Only status rounds, upwards.
 
-A `Tournament` finds whose turn it is: in each Cohort the children's nominees compete by the share that the child would
-have with its nominee admitted, and the winner is the nominee of the Cohort. A change below a node changes the results
-on the way to the root only, so the next winner costs the height of the tree, not the number of those who compete.
+A `Tournament` finds the next head. In each Cohort the children's nominees compete by the share that the child would
+have with its nominee admitted; the winner is the nominee of the Cohort. A change below a node changes results only on
+the way to the root. So finding the next winner costs the height of the tree, not the number of contenders.
 
-The rules are Kueue's (KEP-1714 fair sharing).
+The rules are Kueue's (Kueue KEP-1714 fair sharing).
 """
 
 from collections.abc import Iterable
@@ -25,36 +25,36 @@ from muster.queueing.scheduling.childheap import ChildHeap, Key
 
 Strategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
-# What status shows for a share without bound.
+# The value that status shows for an infinite share.
 UNBOUNDED = (1 << 63) - 1
 
 _NOTHING: Usage = {}
 
 
 class FairSharing(Struct, frozen=True):
-    """That fair sharing is on, and how it preempts.
+    """The settings of fair sharing.
 
-    strategies: by which rules a workload may displace one of another ClusterQueue; the second is tried if the first
-    does not free enough.
-    within_nominal: who stays within its nominal quota may displace any borrower, whatever the shares.
-    prefer_nominal: whose share does not grow by borrowing what it asks for is first in the tournament.
-    prefer_preemptors: who waits for victims to go is first in the tournament (upstream: off unless asked for).
+    strategies: the rules by which a workload may preempt workloads of other ClusterQueues. The second is tried if the
+    first does not free enough.
+    within_nominal: a workload within the nominal quota of its queue may preempt any borrower, whatever the shares.
+    prefer_nominal: a contender comes first in the tournament if its side borrows nothing of what it requests.
     """
 
     strategies: tuple[Strategy, ...] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
     within_nominal: bool = True
     prefer_nominal: bool = True
-    prefer_preemptors: bool = False
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Share:
-    """A dominant resource share; they compare by size, exactly.
+    """A dominant resource share; shares compare by size, exactly.
 
-    infinite: of a node of weight 0 that borrows; two of these compare by what they would be at weight 1.
-    value: in thousandths. resource: the dominant one, "" if there is none.
-    borrowed: of what the node uses more than its own. It may be that and still have the share 0: if nothing can be
-    lent of it.
+    infinite: whether it is the share of a node of weight 0 that borrows. Two of these compare by their value at weight
+    1.
+    value: the share in thousandths.
+    resource: the dominant resource, "" if there is none.
+    borrowed: the flavors and resources of which the node uses more than its own. Some may exist although the share is
+    0, if nothing of them can be lent.
     """
 
     infinite: bool = False
@@ -64,11 +64,11 @@ class Share:
 
     @property
     def weighted(self) -> int:
-        """As status shows it (`weightedShare`)."""
+        """The share as status shows it (`weightedShare`)."""
         return UNBOUNDED if self.infinite else ceil(self.value)
 
     def borrows_of(self, usage: Usage) -> bool:
-        """Whether the node borrows some of this."""
+        """Return whether the node borrows some of this."""
         return any(usage.get(fr, 0) > 0 for fr in self.borrowed)
 
 
@@ -76,31 +76,31 @@ _NO_SHARE = Share()
 
 
 def share(node: Node, extra: Usage = _NOTHING) -> Share:
-    """Of the node, if it used that much more. No sibling has a larger claim on a root, so its share is 0."""
+    """Return the share of the node if it used that much more. The share of a root is 0, because it has no siblings."""
     return Shares().now(node, extra)
 
 
 class Shares:
-    """The shares of nodes while quota does not change, each computed once until usage changes below it."""
+    """The shares of nodes while quota does not change, each cached until usage changes below it."""
 
     def __init__(self) -> None:
         self._known: dict[Node, Share] = {}
         self._lendable: dict[tuple[Node, str], int] = {}
 
     def of(self, node: Node) -> Share:
-        """Its share."""
-        known = self._known.get(node)
-        if known is None:
-            known = self._known[node] = self.now(node)
-        return known
+        """Return the share of the node."""
+        cached = self._known.get(node)
+        if cached is None:
+            cached = self._known[node] = self.now(node)
+        return cached
 
     def changed(self, queue: Node) -> None:
-        """The usage of the ClusterQueue is another."""
+        """Forget the shares that depend on the usage of the ClusterQueue, which changed."""
         for node in (queue, *queue.ancestors()):
             self._known.pop(node, None)
 
     def now(self, node: Node, extra: Usage = _NOTHING) -> Share:
-        """Its share if it used that much more, and by its present usage, which may be a trial."""
+        """Compute the share of the node if it used that much more, by its present usage, which may be a trial."""
         parent = node.parent
         if parent is None:
             return _NO_SHARE
@@ -110,13 +110,13 @@ class Shares:
                 borrowed[fr] = beyond
         if not borrowed:
             return _NO_SHARE
-        ratio, resource = self._dominant(parent, borrowed)
+        ratio, resource = self._find_dominant(parent, borrowed)
         infinite = bool(ratio) and not node.weight
         value = ratio / node.weight if ratio and not infinite else ratio
         return Share(infinite, value, resource, frozenset(borrowed))
 
-    def _dominant(self, parent: Node, borrowed: Usage) -> tuple[Fraction, str]:
-        """The largest ratio of borrowed to lendable, and of which resource; the first by name among equals."""
+    def _find_dominant(self, parent: Node, borrowed: Usage) -> tuple[Fraction, str]:
+        """Return the largest ratio of borrowed to lendable, and its resource; the first by name among equals."""
         best, dominant = Fraction(0), ""
         for resource in sorted({fr.resource for fr in borrowed}):
             if (lendable := self._lendable_of(parent, resource)) > 0:
@@ -126,18 +126,18 @@ class Shares:
         return best, dominant
 
     def _lendable_of(self, parent: Node, resource: str) -> int:
-        """In all flavors, if nothing were in use."""
-        known = self._lendable.get((parent, resource))
-        if known is None:
-            known = sum(parent.potential(fr) for fr in parent.root.subtree if fr.resource == resource)
-            self._lendable[parent, resource] = known
-        return known
+        """Return the lendable amount of a resource in all flavors, if nothing were in use."""
+        cached = self._lendable.get((parent, resource))
+        if cached is None:
+            cached = sum(parent.potential(fr) for fr in parent.root.subtree if fr.resource == resource)
+            self._lendable[parent, resource] = cached
+        return cached
 
 
 class Contender(Struct, frozen=True, eq=False):
-    """The head of a ClusterQueue, with what it would use.
+    """The head of a ClusterQueue, with the usage that it would have.
 
-    preemptor: it waits for its victims to go.
+    preemptor: whether it waits for its victims to leave.
     """
 
     queue: Node
@@ -147,10 +147,10 @@ class Contender(Struct, frozen=True, eq=False):
 
 
 class Tournament:
-    """Whose turn it is, again and again, while usage changes.
+    """A competition of heads by share, played again as usage changes.
 
-    Trees of Cohorts do not compete by share; among their winners, and among ClusterQueues without a Cohort, it is
-    priority and time that decide.
+    Trees of Cohorts do not compete by share. Priority and time decide among their winners, and among ClusterQueues
+    without a Cohort.
     """
 
     def __init__(self, contenders: Iterable[Contender], fair: FairSharing) -> None:
@@ -163,19 +163,20 @@ class Tournament:
             self.enter(contender)
 
     def enter(self, contender: Contender) -> None:
-        """Another head competes (one for each ClusterQueue)."""
+        """Enter the head of a ClusterQueue, in place of its former one."""
         self._nominees[contender.queue] = contender
         self.changed(contender.queue)
 
     def leave(self, queue: Node) -> None:
-        """The head of the ClusterQueue no longer competes."""
+        """Withdraw the head of a ClusterQueue."""
         if self._nominees.pop(queue, None) is not None:
             self.changed(queue)
 
     def pop(self) -> Contender | None:
-        """The winner, who no longer competes; None at the end.
+        """Remove and return the winner; None at the end.
 
-        Until the next call the caller may change what the winner's ClusterQueue uses; other changes it has to tell.
+        Until the next call the caller may change the usage of the winner's ClusterQueue; it has to report other changes
+        with `changed`.
         """
         if self._last is not None:
             self.changed(self._last)
@@ -190,7 +191,7 @@ class Tournament:
         return winner
 
     def changed(self, queue: Node) -> None:
-        """Usage of the ClusterQueue, or its head, is another: play again what depends on it."""
+        """Play again what depends on the usage or the head of the ClusterQueue, which changed."""
         for node in (queue, *queue.ancestors()):
             if not node.is_queue:
                 best = self._children.best(node)
@@ -199,10 +200,10 @@ class Tournament:
                 else:
                     self._nominees[node] = self._nominees[best]
             nominee = self._nominees.get(node)
-            self._children.put(node, None if nominee is None else self._key(node, nominee))
+            self._children.put(node, None if nominee is None else self._key_of(node, nominee))
 
-    def _key(self, node: Node, nominee: Contender) -> Key:
-        """What decides between the children of a Cohort, the lowest first."""
+    def _key_of(self, node: Node, nominee: Contender) -> Key:
+        """Return the key by which the children of a Cohort compete, the lowest first."""
         nominee.queue.add(nominee.usage)
         try:
             after = self._shares.now(node)
@@ -210,7 +211,7 @@ class Tournament:
             nominee.queue.remove(nominee.usage)
         workload = nominee.workload
         return (
-            self._fair.prefer_preemptors and not nominee.preemptor,
+            not nominee.preemptor,
             self._fair.prefer_nominal and after.borrows_of(nominee.usage),
             after,
             -workload.priority,

@@ -1,9 +1,11 @@
-"""Flavor assignment: from which flavor each podset of a workload would get its resources, and how.
+"""Assign flavors: decide from which flavor each podset of a workload gets its resources, and in which mode.
 
-The rules are Kueue's (flavorcall.go, KEP-582 fungibility). Of each resource group of the ClusterQueue a podset
-gets one flavor, for all its resources in the group. Flavors are tried in the order of the group; the first that is good
-enough by the queue's fungibility is taken, else the best of all. Podsets are served one after the other, each on top of
-what those before it take; podsets of one group (`together`) are served as if they were one.
+The rules are Kueue's (flavorcall.go, Kueue KEP-582 fungibility). From each resource group of the ClusterQueue a podset
+gets one flavor, for all its resources in the group. Flavors are tried in the order of the group. The first that is good
+enough by the queue's fungibility is taken, else the best of all.
+
+Podsets are served one after the other, each on top of the usage of those before it. Podsets of one group (`together`)
+are served as if they were one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,22 +36,26 @@ from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.affinity import mismatch
 from muster.queueing.scheduling.explain import most_serious
 from muster.queueing.topology.assigning import unsuited
+from muster.queueing.topology.nodelabels import NodeLabels
 
-# By podset (its index in the workload) and resource.
+# Keys are the index of a podset in the workload, and a resource.
 Tried = Mapping[tuple[int, str], int]
 Pinned = Mapping[tuple[int, str], str]
 
-# The mode in which a flavor can be had, and from how far up (`Choice`).
+# The mode in which a flavor is available, and the level of borrowing (`Choice`).
 How = tuple[Mode, int]
 
 _WORST: How = (Mode.NO_FIT, 0)
 
+# The limit of searches for flavors whose labels agree, for podsets that are served together.
+_MOST_SEARCHES = 256
+
 
 class Oracle(Protocol):
-    """What preemption could do for a single flavor and resource."""
+    """A function that tells what preemption could do for a single flavor and resource."""
 
     def __call__(self, fr: FlavorResource, amount: int) -> How:
-        """NO_CANDIDATES, PREEMPT or RECLAIM, and the level once the victims are gone."""
+        """Return NO_CANDIDATES, PREEMPT or RECLAIM, and the level once the victims have left."""
 
 
 def assign(
@@ -63,29 +69,31 @@ def assign(
     pinned: Pinned | None = None,
     fair: bool = False,
     ignore_undeclared: bool = False,
+    nodes: NodeLabels | None = None,
 ) -> Assignment:
-    """Flavors for all podsets of a workload in the ClusterQueue `node`.
+    """Assign flavors to all podsets of a workload in the ClusterQueue `node`.
 
-    It ends with the first podsets that no flavor suits; later ones are not looked at.
+    The assignment ends with the first podsets that no flavor suits; later ones are not tried.
 
-    counts: of the podsets, if not their own.
-    start: index of the last flavor that was tried, where the search goes on.
-    pinned: the only flavor that may be taken for a resource of a podset; empty or None is any.
+    counts: the sizes of the podsets, if not their own.
+    start: the index of the last flavor that was tried, after which the search goes on.
+    pinned: the only flavor that a resource of a podset may get; empty or None is any.
     fair: whether fair sharing is on.
     ignore_undeclared: resources that the ClusterQueue does not cover need no quota (`quotaCheckStrategy`).
+    nodes: the labels of the cluster's nodes; None if they are not known.
     """
     podsets = workload.podsets
     if counts is not None:
         podsets = tuple(replace(podset, count=count) for podset, count in zip(podsets, counts, strict=True))
-    call = _Call(podsets, node, flavors, oracle, start or {}, pinned or {}, fair, ignore_undeclared)
+    call = _Call(podsets, node, flavors, oracle, start or {}, pinned or {}, fair, ignore_undeclared, nodes)
     return call.run()
 
 
 def level_of(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
-    """How far an amount must be borrowed, and whether it could be taken back from others.
+    """Return how far an amount must be borrowed, and whether it could be reclaimed from others.
 
     The level is the height of the lowest subtree that has so much left (0: the ClusterQueue itself), or of the whole
-    tree if none has; it can be taken back if that subtree is not the whole tree.
+    tree if none has. The amount can be reclaimed if that subtree is not the whole tree.
     """
     if node.parent is None or not node.borrows(fr, amount):
         return 0, node.parent is not None
@@ -99,12 +107,15 @@ def level_of(node: Node, fr: FlavorResource, amount: int) -> tuple[int, bool]:
 
 
 def preferred(one: How, other: How, fungibility: Fungibility) -> bool:
-    """Whether it is better to have a flavor in the first way, by the queue's preference (upstream isPreferred)."""
+    """Return whether the first way to get a flavor is better by the queue's preference (upstream isPreferred)."""
     return _rank(*one, fungibility) > _rank(*other, fungibility)
 
 
 def _rank(mode: Mode, level: int, fungibility: Fungibility) -> tuple[int, int, int]:
-    """The greater, the better. Without candidates nothing can be had now, so it is below whatever is viable."""
+    """Return the rank of a way to get a flavor, the greater the better.
+
+    Without candidates the flavor is not available now, so the rank is below every viable one.
+    """
     if mode == Mode.NO_FIT:
         return 0, 0, 0
     viable = 1 if mode == Mode.NO_CANDIDATES else 2
@@ -113,8 +124,8 @@ def _rank(mode: Mode, level: int, fungibility: Fungibility) -> tuple[int, int, i
     return viable, -level, mode
 
 
-def _tries_next(mode: Mode, level: int, fungibility: Fungibility) -> bool:
-    """Whether the flavors after one with this mode and level are looked at too."""
+def _needs_next(mode: Mode, level: int, fungibility: Fungibility) -> bool:
+    """Return whether the search goes on after a flavor with this mode and level."""
     if mode <= Mode.NO_CANDIDATES:
         return True
     if mode != Mode.FIT and fungibility.try_next_before_preempting:
@@ -123,7 +134,7 @@ def _tries_next(mode: Mode, level: int, fungibility: Fungibility) -> bool:
 
 
 class _Quote(Struct):
-    """What a flavor could do for one resource."""
+    """The way in which a flavor could provide one resource."""
 
     mode: Mode
     level: int = 0
@@ -132,7 +143,10 @@ class _Quote(Struct):
 
 
 class _Offer(Struct):
-    """What a flavor could do for all resources of a group; `how` is of the worst resource."""
+    """The way in which a flavor could provide all resources of a group.
+
+    how: the mode and level of the worst resource.
+    """
 
     attempt: FlavorAttempt
     how: How
@@ -140,7 +154,7 @@ class _Offer(Struct):
 
 
 class _Call(Struct):
-    """One call of `assign`: what it was asked, and what the podsets so far take."""
+    """One call of `assign`: its arguments, and the usage of the podsets served so far."""
 
     podsets: tuple[PodSet, ...]
     node: Node
@@ -150,44 +164,45 @@ class _Call(Struct):
     pinned: Pinned
     fair: bool
     ignore_undeclared: bool
+    nodes: NodeLabels | None
     usage: dict[FlavorResource, int] = field(default_factory=dict)
 
     @property
     def queue(self) -> QueueSpec:
-        """The ClusterQueue as it is specified."""
+        """The specification of the ClusterQueue."""
         return self.node.policy
 
     def run(self) -> Assignment:
-        done: dict[int, PodSetAssignment] = {}
-        for members in _together(self.podsets):
-            served = _Group(self, members)
-            found = served.find()
-            done.update(zip(members, served.assignments(), strict=True))
-            if not found:
+        assignments: dict[int, PodSetAssignment] = {}
+        for members in _group_podsets(self.podsets):
+            group = _Group(self, members)
+            has_flavors = group.find()
+            assignments.update(zip(members, group.assignments(), strict=True))
+            if not has_flavors:
                 break
-        podsets = tuple(done[index] for index in sorted(done))
+        podsets = tuple(assignments[index] for index in sorted(assignments))
         level = max((choice.level for podset in podsets for choice in podset.flavors.values()), default=0)
         return Assignment(podsets, self.usage, level)
 
     def total(self, podset: PodSet) -> dict[str, int]:
-        """What all pods of a podset need."""
+        """Return the requests of all pods of a podset."""
         requests = {resource: amount * podset.count for resource, amount in podset.requests.items()}
         if self.queue.group_of(PODS) is not None:
             requests[PODS] = podset.count
         return requests
 
     def quote(self, fr: FlavorResource, request: int) -> _Quote:
-        """How a flavor could provide a resource (upstream fitsResourceQuota)."""
+        """Return how a flavor could provide a resource (upstream fitsResourceQuota)."""
         node, assumed = self.node, self.usage.get(fr, 0)
         amount = assumed + request
         if amount > (most := node.potential(fr)):
-            return _Quote(Mode.NO_FIT, 0, _never(fr, assumed, request, most), "ExceedsMaxQuota")
+            return _Quote(Mode.NO_FIT, 0, _explain_excess(fr, assumed, request, most), "ExceedsMaxQuota")
         level, may_reclaim = level_of(node, fr, amount)
         available = max(0, node.available(fr))
         if amount <= available:
             return _Quote(Mode.FIT, level)
-        missing = format_amount(fr.resource, amount - available)
-        reason = f"insufficient unused quota for {fr.resource} in flavor {fr.flavor}, {missing} more needed"
+        lack = format_amount(fr.resource, amount - available)
+        reason = f"insufficient unused quota for {fr.resource} in flavor {fr.flavor}, {lack} more needed"
         if node.quota(fr).nominal >= amount or may_reclaim or self._preempts_while_borrowing():
             return _Quote(*self.oracle(fr, amount), reason)
         return _Quote(Mode.NO_FIT, level, reason, "WaitingForQuota")
@@ -197,7 +212,7 @@ class _Call(Struct):
         return policy.while_borrowing or (self.fair and policy.within_cohort != "Never")
 
 
-def _never(fr: FlavorResource, assumed: int, request: int, most: int) -> str:
+def _explain_excess(fr: FlavorResource, assumed: int, request: int, most: int) -> str:
     before, now, limit = (format_amount(fr.resource, amount) for amount in (assumed, request, most))
     return (
         f"insufficient quota for {fr.resource} in flavor {fr.flavor}, previously considered podsets requests "
@@ -205,8 +220,8 @@ def _never(fr: FlavorResource, assumed: int, request: int, most: int) -> str:
     )
 
 
-def _together(podsets: tuple[PodSet, ...]) -> list[list[int]]:
-    """The indexes of podsets that must get the same flavors, groups in the order of their first podset."""
+def _group_podsets(podsets: tuple[PodSet, ...]) -> list[list[int]]:
+    """Return the indexes of podsets that must get the same flavors, groups in the order of their first podset."""
     groups: dict[str | int, list[int]] = {}
     for index, podset in enumerate(podsets):
         groups.setdefault(podset.together or index, []).append(index)
@@ -220,33 +235,55 @@ class _Group:
         self.call = call
         self.members = members
         self.totals = [call.total(call.podsets[index]) for index in members]
-        self.requests = self.totals[0] if len(members) == 1 else _sum(self.totals)
+        self.requests = self.totals[0] if len(members) == 1 else _add_up(self.totals)
         self.chosen: dict[str, Choice] = {}
         self.reasons: list[str] = []
         self.attempts: list[FlavorAttempt] = []
         self.error = ""
+        self.searches = 0
+        self.clashes: dict[str, str] = {}  # flavors that a later one conflicts with, and why
 
     def find(self) -> bool:
-        """Choose flavors for all resources and count them as used; False if there is none for one of them."""
-        for resource in sorted(self.requests):
-            group = self.call.queue.group_of(resource)
-            if resource in self.chosen:
-                continue
-            if group is None:
-                if self.requests[resource] == 0 or self.call.ignore_undeclared:
-                    continue
-                self.reasons = [f"resource {resource} unavailable in ClusterQueue"]
-                break
-            if not self._search(group, resource):
-                break
-        else:
+        """Choose flavors for all resources and count them as used; return False if one resource gets none."""
+        if self._choose(sorted(self.requests)):
             self._count()
             return True
         self.chosen = {}
         return False
 
+    def _choose(self, resources: Sequence[str]) -> bool:
+        """Choose flavors for the resources that have none yet."""
+        for place, resource in enumerate(resources):
+            if resource in self.chosen:
+                continue
+            group = self.call.queue.group_of(resource)
+            if group is not None:
+                return self._choose_from(group, resource, resources[place + 1 :])
+            if self.requests[resource] and not self.call.ignore_undeclared:
+                self.reasons = [f"resource {resource} unavailable in ClusterQueue"]
+                return False
+        return True
+
+    def _choose_from(self, group: ResourceGroup, resource: str, rest: Sequence[str]) -> bool:
+        """Choose a flavor of a group, and flavors for the rest of the resources.
+
+        If the labels of a flavor keep the rest from getting any, the next best flavor is taken instead.
+        """
+        barred: dict[str, str] = {}
+        before = dict(self.chosen), list(self.reasons), list(self.attempts)
+        while self._search(group, resource, barred):
+            flavor = self.chosen[resource].flavor
+            if self._choose(rest):
+                return True
+            clash = self.clashes.pop(flavor, "")
+            if not clash or self.error or self.searches >= _MOST_SEARCHES:
+                return False
+            barred[flavor] = clash
+            self.chosen, self.reasons, self.attempts = dict(before[0]), list(before[1]), list(before[2])
+        return False
+
     def assignments(self) -> Iterator[PodSetAssignment]:
-        """For each of the podsets, its part of what was found."""
+        """Yield the assignment of each podset."""
         reasons = tuple(sorted(self.reasons))
         attempts = tuple(sorted(self.attempts, key=lambda attempt: attempt.flavor))
         for index, total in zip(self.members, self.totals, strict=True):
@@ -261,24 +298,29 @@ class _Group:
                 fr = FlavorResource(choice.flavor, resource)
                 usage[fr] = usage.get(fr, 0) + amount
 
-    def _search(self, group: ResourceGroup, resource: str) -> bool:
-        """Choose a flavor of a resource group (upstream findFlavorForPodSets)."""
+    def _search(self, group: ResourceGroup, resource: str, barred: Mapping[str, str]) -> bool:
+        """Choose a flavor of a resource group (upstream findFlavorForPodSets).
+
+        barred: flavors that may not be chosen, and why.
+        """
+        self.searches += 1
         fungibility = self.call.queue.fungibility
         number = self.call.queue.groups.index(group)
-        wanted = [name for name in sorted(self.requests) if name in group.resources]
+        resources = [name for name in sorted(self.requests) if name in group.resources]
         last = len(group.flavors) - 1
         index = self.call.start.get((self.members[0], resource), -1)
         best: _Offer | None = None
         tried = -1
         reasons: list[str] = []
-        # The group may have become smaller since the index was noted.
+        barred = {**self._find_without_nodes(group, number, resource), **barred}
+        # The group may have become smaller since the index was recorded.
         for tried in range(index + 1 if index < last else 0, last + 1):
-            offer = self._offer(group.flavors[tried], number, resource, wanted)
+            offer = self._make_offer(group.flavors[tried], number, resource, resources, barred)
             if self.error:
                 return False
             reasons.extend(offer.attempt.reasons)
             self.attempts.append(offer.attempt)
-            if not _tries_next(*offer.how, fungibility):
+            if not _needs_next(*offer.how, fungibility):
                 best = offer
                 break
             if preferred(offer.how, best.how if best is not None else _WORST, fungibility):
@@ -293,45 +335,88 @@ class _Group:
             self.chosen[name] = Choice(best.attempt.flavor, quote.mode, quote.level, tried)
         return True
 
-    def _offer(self, flavor: str, group: int, resource: str, wanted: list[str]) -> _Offer:
-        """What a flavor of a group could do for the resources wanted of it."""
-        if problem := self._problem(flavor, resource, group):
+    def _find_without_nodes(self, group: ResourceGroup, number: int, resource: str) -> dict[str, str]:
+        """Return the flavors of a group none of whose nodes suits the pods, and a sentence about each.
+
+        The result is empty unless some node of another flavor suits the pods: suitable nodes may be created on demand.
+        """
+        nodes, podsets = self.call.nodes, [self.call.podsets[index] for index in self.members]
+        if nodes is None or len(group.flavors) == 1 or not any(one.selector or one.terms for one in podsets):
+            return {}
+        usable = [name for name in group.flavors if not self._find_problem(name, resource, number)]
+        verdicts = {name: [nodes.could_take(self.call.flavors[name], one) for one in podsets] for name in usable}
+        if not any(map(all, verdicts.values())):
+            return {}
+        return {
+            name: f"no node of flavor {name} matches node affinity"
+            for name, verdict in verdicts.items()
+            if False in verdict
+        }
+
+    def _make_offer(
+        self, flavor: str, group: int, resource: str, resources: list[str], barred: Mapping[str, str]
+    ) -> _Offer:
+        """Return how a flavor could provide the wanted resources of its group."""
+        if (
+            problem := barred.get(flavor)
+            or self._find_problem(flavor, resource, group)
+            or self._find_clash(flavor, resources)
+        ):
             return _Offer(FlavorAttempt(flavor, group, Mode.NO_FIT, 0, (problem,), "NoMatchingFlavor"), _WORST, {})
         call = self.call
-        quotes = {name: call.quote(FlavorResource(flavor, name), self.requests[name]) for name in wanted}
-        each = quotes.values()
-        level = max(quote.level for quote in each)
-        if all(quote.mode == Mode.FIT for quote in each):
+        quotes = {name: call.quote(FlavorResource(flavor, name), self.requests[name]) for name in resources}
+        offers = quotes.values()
+        level = max(quote.level for quote in offers)
+        if all(quote.mode == Mode.FIT for quote in offers):
             return _Offer(FlavorAttempt(flavor, group, Mode.FIT, level), (Mode.FIT, level), quotes)
         fungibility = call.queue.fungibility
-        worst = min(each, key=lambda quote: _rank(quote.mode, quote.level, fungibility))
-        reasons = tuple(sorted(quote.reason for quote in each if quote.reason))
-        cause = most_serious(*(quote.cause for quote in each))
+        worst = min(offers, key=lambda quote: _rank(quote.mode, quote.level, fungibility))
+        reasons = tuple(sorted(quote.reason for quote in offers if quote.reason))
+        cause = most_serious(*(quote.cause for quote in offers))
         attempt = FlavorAttempt(flavor, group, worst.mode, level, reasons, cause)
         return _Offer(attempt, (worst.mode, worst.level), quotes)
 
-    def _problem(self, flavor: str, resource: str, group: int) -> str:
-        """Why a flavor is out of the question, whatever its quota."""
+    def _find_problem(self, flavor: str, resource: str, group: int) -> str:
+        """Return why a flavor may not be chosen, whatever its quota."""
         call = self.call
         if call.pinned and flavor not in (call.pinned.get((index, resource)) for index in self.members):
             return f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
+        podsets = [call.podsets[index] for index in self.members]
+        if any(podset.allowed and flavor not in podset.allowed for podset in podsets):
+            return f"skipping flavor {flavor} due to WorkloadAllowedResourceFlavorAnnotation annotation"
         spec = call.flavors.get(flavor)
         if spec is None:
             return f"flavor {flavor} not found"
-        podsets = [call.podsets[index] for index in self.members]
         if spec.topology or any(podset.topology is not None for podset in podsets):
             queue = call.queue
             covered = queue.groups[group].resources
-            if said := next(filter(None, (unsuited(one, spec, covered, queue, call.flavors) for one in podsets)), ""):
-                return said
+            if problem := next(
+                filter(None, (unsuited(one, spec, covered, queue, call.flavors) for one in podsets)), ""
+            ):
+                return problem
         try:
             return next(filter(None, (mismatch(podset, spec) for podset in podsets)), "")
         except SelectorError as error:
             self.error = str(error)
             return self.error
 
+    def _find_clash(self, flavor: str, resources: list[str]) -> str:
+        """Return why a flavor conflicts with those chosen for other resources: a label of a node has one value."""
+        labels = self.call.flavors[flavor].labels
+        for resource, choice in self.chosen.items():
+            others = self.call.flavors[choice.flavor].labels
+            for key in labels.keys() & others.keys():
+                if labels[key] != others[key] and resource not in resources:
+                    clash = (
+                        f"flavor {flavor} sets node label {key}={labels[key]}, "
+                        f"and flavor {choice.flavor} of {resource} sets {key}={others[key]}"
+                    )
+                    self.clashes[choice.flavor] = clash
+                    return clash
+        return ""
 
-def _sum(totals: list[dict[str, int]]) -> dict[str, int]:
+
+def _add_up(totals: list[dict[str, int]]) -> dict[str, int]:
     requests: dict[str, int] = {}
     for total in totals:
         for resource, amount in total.items():

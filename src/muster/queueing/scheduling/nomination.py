@@ -1,20 +1,24 @@
-"""What could be done about one workload now: the flavors it would get, with all of its pods or fewer, at whose expense.
+"""Nominate one workload: find the flavors that it would get now, with all of its pods or fewer, and at whose expense.
 
-A nomination holds until usage in its tree grows by more than its slack: then it may fit no longer, or only by borrowing
-from further away. Within a cycle usage only grows but for victims, so most nominations need no second look.
+A nomination holds until usage in its tree grows by more than its slack. Then the workload may no longer fit, or only by
+borrowing from further away. Within a cycle usage only grows, except for victims, so most nominations need no second
+try.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.queueing.model import Assignment, FlavorResource, FlavorSpec, Mode, PodSetAssignment, WorkloadInfo
+from muster.queueing.pending.queue import PendingReason
 from muster.queueing.quota.tree import UNLIMITED, Node, Tree
 from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.scheduling.fairness import Contender, FairSharing
 from muster.queueing.scheduling.flavors import assign, level_of
+from muster.queueing.scheduling.migration import GATED, find_bar, find_leaver, find_sibling
 from muster.queueing.scheduling.partial import reduced
 from muster.queueing.scheduling.preemption.candidates import Victim
 from muster.queueing.scheduling.preemption.classical import Preemptor
@@ -22,11 +26,12 @@ from muster.queueing.topology.assigning import needs_places, placed, places_now
 
 
 class AdmissionSettings(Struct, frozen=True):
-    """How this cluster admits.
+    """The settings of this cluster for admission.
 
-    fair: fair sharing is on. blocking: whose pods are waited for; None: no workload's.
+    fair: the settings of fair sharing; None: it is off.
+    blocking: the workloads whose pods have to be ready first; None: none.
     ignore_undeclared: resources that a ClusterQueue does not cover need no quota.
-    past: by LocalQueue, how much it used lately (admission fair sharing).
+    past: the past usage of LocalQueues (admission fair sharing).
     """
 
     fair: FairSharing | None = None
@@ -36,32 +41,43 @@ class AdmissionSettings(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """The best for a workload.
+    """The best assignment that was found for a workload.
 
-    mode: of the assignment. unplaced: in some flavor it was a place for its pods that was missing.
+    mode: the mode of the assignment.
+    unplaced: whether a place for its pods was missing in some flavor.
+    gave_up: why there may be victims that the search did not find, as a sentence; else "".
+    bar: why the workload may not have the assignment although it fits.
     """
 
     assignment: Assignment
     mode: Mode
     victims: tuple[Victim, ...] = ()
     unplaced: bool = False
+    gave_up: str = ""
+    bar: PendingReason | None = None
+
+    @property
+    def migrates(self) -> bool:
+        """Whether the workload fits, and only replaces another variant of its parent."""
+        return bool(self.victims) and all(victim.migrates for victim in self.victims)
 
     @property
     def fits(self) -> bool:
-        """Whether it could be admitted without preemption."""
+        """Whether the workload could be admitted without preemption."""
         return self.mode == Mode.FIT
 
     @property
     def possible(self) -> bool:
-        """Whether it could be admitted at all."""
+        """Whether the workload could be admitted at all."""
         return self.mode == Mode.FIT or bool(self.victims)
 
 
 class Nomination(Struct, eq=False):
-    """The head of a ClusterQueue, with what it would get.
+    """The head of a ClusterQueue, with the assignment that it would get.
 
-    improvable: another flavor may turn out to be better while usage grows, as there may be one to displace then.
-    version: of the usage of its tree. ledger: of the places of all trees.
+    improvable: another flavor may become better while usage grows, because a workload to preempt may appear there.
+    version: the version of the usage of its tree.
+    ledger: the version of the places of all trees.
     """
 
     contender: Contender
@@ -72,7 +88,7 @@ class Nomination(Struct, eq=False):
 
     @property
     def node(self) -> Node:
-        """Its ClusterQueue."""
+        """The ClusterQueue of the head."""
         return self.contender.queue
 
     @property
@@ -82,57 +98,89 @@ class Nomination(Struct, eq=False):
 
 
 def nominate(
-    tree: Tree, workload: WorkloadInfo, flavors: Mapping[str, FlavorSpec], settings: AdmissionSettings
+    tree: Tree,
+    workload: WorkloadInfo,
+    flavors: Mapping[str, FlavorSpec],
+    settings: AdmissionSettings,
+    protected: AbstractSet[str] = frozenset(),
 ) -> Found:
-    """The best for a workload: with all pods, or, if that cannot be had, with as many as can (KEP-420)."""
-    search = _Search(tree, workload, flavors, settings)
-    found = search.attempt(None)
-    if found.possible or all(podset.least is None for podset in workload.podsets):
-        return found
-    return reduced(workload.podsets, search.success) or found
+    """Find the best assignment of a workload: with all pods, or else with as many as possible (Kueue KEP-420).
+
+    protected: keys of workloads that may not be preempted for it (`pending.displaced`).
+    """
+    search = _Search(tree, workload, flavors, settings, protected)
+    best = search.attempt(None)
+    if workload.family:
+        return _restrict_variant(tree, workload, best)
+    if best.possible or all(podset.least is None for podset in workload.podsets):
+        return best
+    return reduced(workload.podsets, search.attempt_without_preemption) or best
+
+
+def _restrict_variant(tree: Tree, workload: WorkloadInfo, best: Found) -> Found:
+    """Restrict the assignment of a variant by the admitted variant of its parent.
+
+    A variant always starts with all its pods.
+    """
+    if not best.possible:
+        return best
+    sibling, queue = find_sibling(tree, workload), tree.queues[workload.queue].policy
+    if sibling is not None and (bar := find_bar(queue, workload, sibling)) is not None:
+        return replace(best, mode=Mode.NO_FIT, victims=(), bar=bar)
+    if not best.fits and workload.gated:
+        return replace(best, mode=Mode.NO_FIT, victims=(), bar=GATED)
+    if not best.fits or sibling is None:
+        return best
+    leavers = find_leaver(queue, workload, sibling)
+    return replace(best, mode=Mode.RECLAIM, victims=leavers) if leavers else best
 
 
 class _Search:
     """The search for one workload."""
 
     def __init__(
-        self, tree: Tree, workload: WorkloadInfo, flavors: Mapping[str, FlavorSpec], settings: AdmissionSettings
+        self,
+        tree: Tree,
+        workload: WorkloadInfo,
+        flavors: Mapping[str, FlavorSpec],
+        settings: AdmissionSettings,
+        protected: AbstractSet[str],
     ) -> None:
         self._tree = tree
         self._node = tree.queues[workload.queue]
         self._workload = workload
         self._flavors = flavors
         self._settings = settings
-        self._preemptor = Preemptor(tree, workload, fair=settings.fair, past=settings.past)
-        self._oracle = self._nobody
+        self._preemptor = Preemptor(tree, workload, fair=settings.fair, past=settings.past, protected=protected)
+        self._oracle = self._find_no_candidates
         self._pinned = {
             (index, resource): flavor
             for index, podset in enumerate(workload.podsets)
             for resource, flavor in podset.flavors.items()
         }
-        if not (_preempts_never(self._node) or workload.growth_of):
+        if not (_is_preemption_off(self._node) or workload.growth_of):
             self._oracle = self._preemptor.oracle
 
-    def success(self, counts: Sequence[int]) -> Found | None:
-        """With so many pods, if that can be had without preemption.
+    def attempt_without_preemption(self, counts: Sequence[int]) -> Found | None:
+        """Return the assignment with so many pods, if it needs no preemption.
 
-        Upstream also preempts for a part. But what was preempted for one size may not do for the next that is tried,
-        and two workloads could take turns for ever.
+        Upstream also preempts for a part of the pods. But the victims for one size may not suffice for the next size
+        that is tried, and two workloads could take turns for ever.
         """
-        found = self.attempt(counts)
-        return found if found.fits else None
+        best = self.attempt(counts)
+        return best if best.fits else None
 
     def attempt(self, counts: Sequence[int] | None) -> Found:
-        """Go on with the flavors after those that turned out not to do, until something does or all were tried.
+        """Search until a flavor suffices or all were tried, each time after the flavors of the last attempt.
 
-        Upstream goes on in later cycles, so that what it finds depends on the past; here it is one search.
+        Upstream goes on in later cycles, so that its result depends on the past; here the search is one call.
         """
         first: Found | None = None
         unplaced = False
         start: dict[tuple[int, str], int] = {}
-        seen: list[dict[tuple[int, str], int]] = []
-        while start not in seen:
-            seen.append(start)
+        starts: list[dict[tuple[int, str], int]] = []
+        while start not in starts:
+            starts.append(start)
             assignment = assign(
                 self._workload,
                 self._node,
@@ -143,15 +191,16 @@ class _Search:
                 pinned=self._pinned,
                 fair=self._settings.fair is not None,
                 ignore_undeclared=self._settings.ignore_undeclared,
+                nodes=self._tree.node_labels,
             )
             if self._tree.ledger.in_use:
                 assignment = placed(assignment, self._workload.podsets, self._flavors, self._tree.ledger)
                 unplaced = unplaced or any(podset.unplaced for podset in assignment.podsets)
             mode = assignment.mode
-            found = Found(assignment, mode, self._victims(assignment, mode))
-            if found.possible:
-                return found
-            first = first or found
+            best = Found(assignment, mode, self._find_victims(assignment, mode))
+            if best.possible:
+                return best
+            first = first or best
             if not assignment.has_more_flavors:
                 break
             start = {
@@ -160,9 +209,11 @@ class _Search:
                 for resource, choice in podset.flavors.items()
             }
         assert first is not None, "there is a first attempt"
-        return replace(first, unplaced=True) if unplaced else first
+        if unplaced or self._preemptor.gave_up:
+            return replace(first, unplaced=unplaced, gave_up=self._preemptor.gave_up)
+        return first
 
-    def _victims(self, assignment: Assignment, mode: Mode) -> tuple[Victim, ...]:
+    def _find_victims(self, assignment: Assignment, mode: Mode) -> tuple[Victim, ...]:
         if mode not in (Mode.PREEMPT, Mode.RECLAIM):
             return ()
         if not (self._tree.ledger.in_use and needs_places(assignment, self._flavors)):
@@ -172,33 +223,36 @@ class _Search:
     def _has_places(self, assignment: Assignment) -> bool:
         return places_now(assignment, self._workload.podsets, self._flavors, self._tree.ledger) is not None
 
-    def _nobody(self, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
+    def _find_no_candidates(self, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
         return Mode.NO_CANDIDATES, level_of(self._node, fr, amount)[0]
 
 
-def _preempts_never(node: Node) -> bool:
+def _is_preemption_off(node: Node) -> bool:
     rules = node.policy.preemption
     return rules.within_queue == "Never" and rules.within_cohort == "Never"
 
 
 def may_improve(node: Node, assignment: Assignment) -> bool:
-    """Whether a flavor that was passed over might be taken later in the cycle; see `Nomination`.
+    """Return whether a flavor that was passed over might be taken later in the cycle; see `Nomination`.
 
-    While usage grows a flavor only gets worse, but for one thing: there may come to be a workload to displace in it.
+    While usage grows a flavor only gets worse, with one exception: a workload to preempt may appear in it.
     """
-    return not _preempts_never(node) and any(map(_passed_over, assignment.podsets))
+    return not _is_preemption_off(node) and any(map(_has_passed_over, assignment.podsets))
 
 
-def _passed_over(podset: PodSetAssignment) -> bool:
+def _has_passed_over(podset: PodSetAssignment) -> bool:
     usable = [attempt.group for attempt in podset.attempts if attempt.mode != Mode.NO_FIT]
     return len(usable) > len(set(usable))
 
 
 def slack(node: Node, fr: FlavorResource, amount: int) -> int:
-    """By how much usage may grow elsewhere in the tree and the amount still fits, at the same level of borrowing."""
+    """Return by how much usage may grow elsewhere in the tree while the amount still fits.
+
+    The amount must fit at the same level of borrowing.
+    """
     if node.parent is None:
         return UNLIMITED
-    # Its own borrowing limit does not depend on others, so it is what is above that may run out.
+    # The node's own borrowing limit does not depend on others, so only the quota above may run out.
     room = node.parent.available(fr) - (amount - node.local_available(fr))
     if not node.borrows(fr, amount):
         return room

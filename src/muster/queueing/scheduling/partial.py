@@ -1,4 +1,4 @@
-"""Partial admission (KEP-420): with how few pods a workload could start now, if not with all."""
+"""Find with how few pods a workload could start now, if not with all (partial admission, Kueue KEP-420)."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -9,10 +9,10 @@ T = TypeVar("T")
 
 
 def reduced(podsets: Sequence[PodSet], attempt: Callable[[tuple[int, ...]], T | None]) -> T | None:
-    """What `attempt` makes of the most pods with which it succeeds (returns something); None if it never does.
+    """Return what `attempt` returns for the most pods with which it succeeds; None if it never does.
 
     All podsets give up pods at the same pace, from their count to their least. The search is binary, with upstream's
-    steps (podset_reducer.go): where fewer pods are not always better, it finds what upstream finds.
+    steps (podset_reducer.go). Where fewer pods are not always better, it finds what upstream finds.
     """
     spare = [max(0, podset.count - podset.least) if podset.least is not None else 0 for podset in podsets]
     steps = sum(spare)
@@ -20,8 +20,8 @@ def reduced(podsets: Sequence[PodSet], attempt: Callable[[tuple[int, ...]], T | 
     while low < high:
         step = (low + high) // 2
         counts = tuple(podset.count - pods * step // steps for podset, pods in zip(podsets, spare, strict=True))
-        if (found := attempt(counts)) is not None:
-            best, high = found, step
+        if (outcome := attempt(counts)) is not None:
+            best, high = outcome, step
         else:
             low = step + 1
     return best

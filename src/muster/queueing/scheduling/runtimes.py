@@ -1,4 +1,4 @@
-"""How long workloads hold quota, as far as it can be read off Workloads. Pure."""
+"""Read from Workloads how long they hold quota. Pure."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -8,21 +8,21 @@ from muster.api.conditions import find_true
 from muster.api.kueue import Workload
 from muster.api.kueue.names import ADMITTED, FINISHED, QUOTA_RESERVED
 
-# So many of those that finished last tell how long the next will take.
+# The number of last finished workloads that an estimate of the next run time uses.
 RECENT = 20
 
 Queue: TypeAlias = tuple[str, str]  # namespace and name of a LocalQueue
 
 
 def limit(workload: Workload) -> timedelta | None:
-    """After how long its queue ends it; None if it does not."""
+    """Return the time after which the queue ends the workload; None if it does not."""
     most = workload.spec.maximum_execution_time_seconds
     past = workload.status.accumulated_past_execution_time_seconds or 0
     return timedelta(seconds=most - past) if most is not None else None
 
 
 def recent(workloads: Iterable[Workload]) -> dict[Queue, tuple[timedelta, ...]]:
-    """How long those that finished last had run, by LocalQueue."""
+    """Return the run times of the workloads that finished last, by LocalQueue."""
     ended: dict[Queue, list[tuple[datetime, timedelta]]] = {}
     for workload in workloads:
         conditions = workload.status.conditions

@@ -1,8 +1,8 @@
-"""Places for the pods of a workload, once it is known which flavors it would get.
+"""Find places for the pods of a workload, once its flavors are known.
 
-As upstream: where quota is free and no place is, the workload may have one by preemption; where not even empty nodes
-would do, it cannot. A podset that asks for no topology gets one all the same where every flavor of its ClusterQueue has
-one: anywhere, by least free capacity.
+As upstream: if quota is free and no place is, the workload may get a place by preemption. If not even empty nodes
+suffice, it does not fit. A podset that requests no topology gets a place anywhere, by least free capacity, if every
+flavor of its ClusterQueue has a topology.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,60 +31,65 @@ ANYWHERE = TopologyRequest("unconstrained")
 def placed(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> Assignment:
-    """The assignment with places for its pods, or with the mode in which they might be had. Nothing is taken."""
+    """Return the assignment with places for its pods, or in the mode in which it might get them.
+
+    The ledger is unchanged.
+    """
     if not needs_places(assignment, flavors):
         return assignment
     if assignment.mode == Mode.FIT:
-        done, failed = _places(assignment, podsets, flavors, ledger)
+        with_places, failed = _find_places(assignment, podsets, flavors, ledger)
         if not failed:
-            return done
-        assignment = _worse(assignment, failed, Mode.PREEMPT)
+            return with_places
+        assignment = _worsen(assignment, failed, Mode.PREEMPT)
     if assignment.mode in (Mode.PREEMPT, Mode.RECLAIM):
-        _, failed = _places(assignment, podsets, flavors, ledger.emptied())
+        _, failed = _find_places(assignment, podsets, flavors, ledger.emptied())
         if failed:
-            assignment = _worse(assignment, failed, Mode.NO_FIT)
+            assignment = _worsen(assignment, failed, Mode.NO_FIT)
     return assignment
 
 
 def places_now(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> tuple[Places, ...] | None:
-    """Where the pods of an assignment could go as things are; None if nowhere."""
+    """Return the places where the pods of an assignment could go now; None if there are none."""
     if not needs_places(assignment, flavors):
         return ()
-    done, failed = _places(assignment, podsets, flavors, ledger)
-    return None if failed else done.places
+    with_places, failed = _find_places(assignment, podsets, flavors, ledger)
+    return None if failed else with_places.places
 
 
 def unsuited(
     podset: PodSet, flavor: FlavorSpec, covered: Sequence[str], queue: QueueSpec, others: Mapping[str, FlavorSpec]
 ) -> str:
-    """Why a flavor does not suit what a podset says of its topology; "" if it does.
+    """Return why a flavor does not suit the topology request of a podset; "" if it does.
 
-    covered: the resources of the flavor's group. queue: the ClusterQueue. others: all flavors, by name.
+    covered: the resources of the flavor's group.
+    queue: the ClusterQueue.
+    others: all flavors, by name.
     """
     request = podset.topology
     if request is None:
-        if not flavor.topology or _all_have_topology(queue, others):
+        if not flavor.topology or _has_only_topologies(queue, others):
             return ""
         return f'Flavor "{flavor.name}" supports only TopologyAwareScheduling'
     if not flavor.topology:
-        if any(podset.requests.get(resource) for resource in covered):
+        if any(asks_of(podset).get(resource) for resource in covered):  # the outputs of transformations need no place
             return f'Flavor "{flavor.name}" does not support TopologyAwareScheduling'
         return ""
-    asked = [level for level in (request.level, *(level for level, _ in request.slices)) if level]
-    if flavor.levels is not None and any(level not in flavor.levels for level in asked):
+    requested = [level for level in (request.level, *(level for level, _ in request.slices)) if level]
+    if flavor.levels is not None and any(level not in flavor.levels for level in requested):
         return f'Flavor "{flavor.name}" does not contain the requested level'
     return ""
 
 
-def _all_have_topology(queue: QueueSpec, flavors: Mapping[str, FlavorSpec]) -> bool:
+def _has_only_topologies(queue: QueueSpec, flavors: Mapping[str, FlavorSpec]) -> bool:
     names = {name for group in queue.groups for name in group.flavors}
     return all(name in flavors and flavors[name].topology for name in names)
 
 
 def needs_places(assignment: Assignment, flavors: Mapping[str, FlavorSpec]) -> bool:
-    """Whether a flavor of an assignment has a topology whose nodes are looked at."""
+    """Return whether a flavor of an assignment has a topology, and topologies are not ignored."""
     return any(
         _has_nodes(flavors[choice.flavor]) for podset in assignment.podsets for choice in podset.flavors.values()
     )
@@ -94,75 +99,81 @@ def _has_nodes(flavor: FlavorSpec) -> bool:
     return bool(flavor.topology) and flavor.levels is not None
 
 
-def _worse(assignment: Assignment, failed: Mapping[str, str], mode: Mode) -> Assignment:
-    """The assignment in which the resources of some podsets can only be had in a mode, and why."""
+def _worsen(assignment: Assignment, failed: Mapping[str, str], mode: Mode) -> Assignment:
+    """Return the assignment with the resources of some podsets limited to a mode, and why."""
     return replace(
-        assignment, podsets=tuple(_worse_podset(one, failed.get(one.name), mode) for one in assignment.podsets)
+        assignment, podsets=tuple(_worsen_podset(one, failed.get(one.name), mode) for one in assignment.podsets)
     )
 
 
-def _worse_podset(podset: PodSetAssignment, why: str | None, mode: Mode) -> PodSetAssignment:
+def _worsen_podset(podset: PodSetAssignment, why: str | None, mode: Mode) -> PodSetAssignment:
     if why is None:
         return podset
-    flavors = {name: _in_mode(choice, mode) for name, choice in podset.flavors.items()}
+    flavors = {name: _limit_mode(choice, mode) for name, choice in podset.flavors.items()}
     reasons = tuple(sorted({*podset.reasons} - {podset.unplaced} | {why}))
     return replace(podset, flavors=flavors, reasons=reasons, places=None, unplaced=why)
 
 
-def _in_mode(choice: Choice, mode: Mode) -> Choice:
+def _limit_mode(choice: Choice, mode: Mode) -> Choice:
     return replace(choice, mode=min(choice.mode, mode))
 
 
-def _places(
+def _find_places(
     assignment: Assignment, podsets: Sequence[PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> tuple[Assignment, dict[str, str]]:
-    """The assignment with places, or of which podsets there are none, and why; podsets beside those before them."""
+    """Return the assignment with places, and why the podsets without places have none.
+
+    Each podset is placed beside those before it.
+    """
     specs = {podset.name: podset for podset in podsets}
-    found: dict[str, Places] = {}
+    by_podset: dict[str, Places] = {}
     failed: dict[str, str] = {}
     try:
-        for members in _together(assignment, specs, flavors):
+        for members in _group_podsets(assignment, specs, flavors):
             outcome = _place(members, specs, flavors, ledger)
             if isinstance(outcome, str):
                 failed = {member.name: outcome for member in members}
                 break
-            found |= outcome
+            by_podset |= outcome
             ledger.take(outcome.values())
     finally:
-        ledger.give(found.values())
-    done = tuple(replace(one, places=found.get(one.name)) for one in assignment.podsets)
-    return replace(assignment, podsets=done), failed
+        ledger.give(by_podset.values())
+    placed_podsets = tuple(replace(one, places=by_podset.get(one.name)) for one in assignment.podsets)
+    return replace(assignment, podsets=placed_podsets), failed
 
 
-def _together(
+def _group_podsets(
     assignment: Assignment, specs: Mapping[str, PodSet], flavors: Mapping[str, FlavorSpec]
 ) -> Iterator[list[PodSetAssignment]]:
-    """Podsets that need places, those of one group together."""
+    """Yield the podsets that need places, those of one group together."""
     groups: dict[tuple[str, str], list[PodSetAssignment]] = {}
     for podset in assignment.podsets:
-        wants = specs[podset.name].topology is not None or _topologies(podset, flavors)
+        wants = specs[podset.name].topology is not None or _find_topologies(podset, flavors)
         if podset.count and wants and podset.mode != Mode.NO_FIT:
             group = specs[podset.name].together
             groups.setdefault((group, "" if group else podset.name), []).append(podset)
     yield from groups.values()
 
 
-def _topologies(podset: PodSetAssignment, flavors: Mapping[str, FlavorSpec]) -> list[str]:
-    """The flavors of a podset that have a topology."""
+def _find_topologies(podset: PodSetAssignment, flavors: Mapping[str, FlavorSpec]) -> list[str]:
+    """Return the flavors of a podset that have a topology."""
     return sorted({choice.flavor for choice in podset.flavors.values() if flavors[choice.flavor].topology})
 
 
 def _place(
     members: list[PodSetAssignment], specs: Mapping[str, PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> dict[str, Places] | str:
-    """Places for podsets that are placed together, of which the smaller is the leader; or why there are none."""
+    """Find places for podsets that are placed together, of which the smaller is the leader.
+
+    Or say why there are none.
+    """
     if len(members) > 2:
         return "at most two podsets can be placed together"
     members = sorted(members, key=lambda member: -member.count)
     workers, leader = members[0], members[1] if len(members) > 1 else None
     if leader is not None and leader.count != 1:
         return "of two podsets that are placed together one has a single pod"
-    names = _topologies(workers, flavors)
+    names = _find_topologies(workers, flavors)
     if len(names) != 1:
         return f"more than one TAS flavor assigned: {', '.join(names)}" if names else "no TAS flavor assigned"
     flavor, spec = flavors[names[0]], specs[workers.name]
@@ -180,7 +191,7 @@ def _place(
     plain = room if beside is None else ledger.room(flavor, shape)
     outcome = search.find(field.levels, plain.pods, ask, led=None if beside is None else room.pods)
     if isinstance(outcome, search.Short):
-        return _no_room(flavor, ask, outcome, plain, field.levels, spec.topology)
+        return _explain_no_room(flavor, ask, outcome, plain, field.levels, spec.topology)
     parts = {workers.name: (workers, shape, outcome.domains)}
     if leader is not None and beside is not None:
         parts[leader.name] = leader, beside, outcome.leader
@@ -199,7 +210,7 @@ def _place(
 
 
 def ask_of(request: TopologyRequest, levels: Sequence[str], count: int, *, leader: bool) -> search.Ask | str:
-    """What the request means among the levels of a Topology, which has those it names; or what is wrong with it."""
+    """Translate a request to the levels of a Topology, which has those it names; or return what is wrong with it."""
     last = len(levels) - 1
     anywhere = request.how == "unconstrained"
     level = levels.index(request.level) if request.level else 0 if request.slices else last
@@ -221,9 +232,14 @@ def ask_of(request: TopologyRequest, levels: Sequence[str], count: int, *, leade
     return search.Ask(count, level, request.how == "required", anywhere, slice_size, slice_level, by_level, leader)
 
 
+def asks_of(podset: PodSet) -> Mapping[str, int]:
+    """Return what a pod of a podset requests of its node, before transformations."""
+    return podset.asks or podset.requests
+
+
 def shape_of(podset: PodSet, flavor: FlavorSpec) -> Shape:
-    """What a pod of a podset asks of the nodes of a flavor."""
-    asks = {resource: min(amount, MOST) for resource, amount in (podset.asks or podset.requests).items() if amount > 0}
+    """Return the shape of a podset's pods on the nodes of a flavor."""
+    asks = {resource: min(amount, MOST) for resource, amount in asks_of(podset).items() if amount > 0}
     return Shape(
         requests=tuple(sorted(({"pods": 1} | asks).items())),
         node_selector=tuple(sorted(podset.selector.items())),
@@ -232,7 +248,7 @@ def shape_of(podset: PodSet, flavor: FlavorSpec) -> Shape:
     )
 
 
-def _no_room(
+def _explain_no_room(
     flavor: FlavorSpec,
     ask: search.Ask,
     short: search.Short,
@@ -240,7 +256,7 @@ def _no_room(
     levels: Sequence[Level],
     request: TopologyRequest | None,
 ) -> str:
-    """Why the pods have no place, in upstream's words."""
+    """Return why the pods have no place, in upstream's words."""
     of = f'topology "{flavor.topology}"'
     if request is not None and len(request.slices) > 1:
         labels = [level.label for level in levels]
@@ -250,12 +266,12 @@ def _no_room(
             f"; {fits}/{ask.count // size} slice(s) fit on level {label}"
             for fits, (label, size) in zip(fitting, request.slices, strict=True)
         ]
-        said = f"{of} doesn't allow to fit{''.join(parts)}"
+        sentence = f"{of} doesn't allow to fit{''.join(parts)}"
     else:
         unit = "pod" if ask.slice_size == 1 else "slice"
         if short.fits:
-            said = f"{of} allows to fit only {short.fits} out of {ask.slices} {unit}(s)"
+            sentence = f"{of} allows to fit only {short.fits} out of {ask.slices} {unit}(s)"
         else:
-            said = f"{of} doesn't allow to fit any of {ask.slices} {unit}(s)"
+            sentence = f"{of} doesn't allow to fit any of {ask.slices} {unit}(s)"
     reasons = ", ".join(sorted(f"{reason}: {count}" for reason, count in room.excluded().items()))
-    return f"{said}. Total nodes: {room.nodes}; excluded: {reasons}" if reasons else said
+    return f"{sentence}. Total nodes: {room.nodes}; excluded: {reasons}" if reasons else sentence

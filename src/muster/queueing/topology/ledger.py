@@ -1,37 +1,40 @@
-"""What nodes have for workloads that say where their pods go, and what those that hold quota take of it.
+"""Record what nodes offer to workloads with places, and what the holders of quota take of it.
 
-Counted are the nodes that are ready and not cordoned, less the pods on them that no such workload has. A workload
-takes what its assignment says, whether its pods run yet or not. Domains that are single nodes are shared between all
-flavors; others are counted for each flavor.
+Nodes that are ready and not cordoned count, less the pods on them that belong to no such workload. A workload takes
+what its assignment says, whether its pods run yet or not. Domains that are single nodes are shared between all flavors;
+others are counted for each flavor.
 
-Mutable, with one owner, and undone by the same calls: `take` and `give` leave no trace together.
+A ledger is mutable and has one owner. `take` and `give` cancel each other and leave no trace.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import cached_property, partial
 
-import numpy as np
 from msgspec import Struct
 
 from muster.api.core import Node, Toleration
 from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.values.taints import untolerated
-from muster.gang.nodes.capacity import Capacity, Ints, Mask
+from muster.gang import arrays as np
+from muster.gang.arrays import Ints, Mask
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.domains import Level, domains
 from muster.gang.shapes import MOST, Amounts, Guest, Shape
 from muster.queueing.model import FlavorSpec, Places
 
 _BEARS_ALL = (Toleration(operator="Exists"),)
 
-# "" for a single node, and its host name; or a flavor, and the values of a domain.
+# The key of a single node is "" and its host name; that of a domain is a flavor and the domain's values.
 _Key = tuple[str, tuple[str, ...]]
 
 
 class Field(Struct, frozen=True, eq=False):
     """The nodes of a flavor, as the levels of its Topology divide them.
 
-    levels: from the widest. inside: its nodes, by index. by_node: whether the lowest domains are single nodes.
+    levels: the levels from the widest.
+    inside: the flavor's nodes, by index.
+    by_node: whether the lowest domains are single nodes.
     """
 
     levels: tuple[Level, ...]
@@ -40,9 +43,10 @@ class Field(Struct, frozen=True, eq=False):
 
 
 class Room(Struct, frozen=True, eq=False):
-    """How many pods each lowest domain of a flavor takes, and what the nodes lack that take none.
+    """The room of a flavor: how many pods each lowest domain takes, and what the other nodes lack.
 
-    nodes: how many there are. excluded: tells, by reason, how many of them take none, as long as nothing changes.
+    nodes: the number of nodes.
+    excluded: a function that counts the nodes without room by reason; valid until a change.
     """
 
     pods: Ints
@@ -53,85 +57,88 @@ class Room(Struct, frozen=True, eq=False):
 class Ledger:
     """The nodes of flavors with a Topology, and what is taken of them.
 
-    in_use: whether there is a flavor with a topology; if not, no places are looked for.
-
-    version: a number that is the same only while nothing changes that may change an answer.
+    in_use: whether there is a flavor with a topology; if not, no places are searched for.
+    version: a number that stays the same only while no answer may change.
     """
 
     def __init__(self) -> None:
         self.in_use = False
         self.version = 0
-        self.capacity = Capacity()
         self._taken: dict[_Key, dict[str, int]] = {}
         self._fields: dict[str, tuple[FlavorSpec, Field]] = {}
         self._hosts: dict[str, int] | None = None  # the node of each host name
-        self._of_nodes: Ints | None = None  # what is taken of single nodes, as `Capacity.fitting` has it
+        self._of_nodes: Ints | None = None  # amounts taken of single nodes, in the form of `Capacity.fitting`
 
-    # What there is.
+    # Nodes, and pods without places.
+
+    @cached_property
+    def capacity(self) -> Capacity:
+        """The nodes. The capacity is created late, because it needs numpy and most clusters have no Topology."""
+        return Capacity()
 
     def set_node(self, node: Node) -> bool:
-        """Add or update a node; whether that could help a workload that waits."""
+        """Add or update a node; return whether that could help a waiting workload."""
         helps = self.capacity.set_node(node)
         if helps:
-            self._changed()
+            self._invalidate()
         return helps
 
     def remove_node(self, name: str) -> None:
-        """Forget a node; what is taken of it stays on record."""
+        """Remove a node; what is taken of it stays on record."""
         self.capacity.remove_node(name)
-        self._changed()
+        self._invalidate()
 
     def occupy(self, uid: str, node: str, requests: Amounts) -> None:
-        """A pod is on a node that no workload with places has."""
+        """Record a pod on a node that belongs to no workload with places."""
         if self.capacity.assigned(uid) == (node, Guest(requests)):
             return
         self.version += 1
         self.capacity.assign(uid, node, Guest(requests))
 
     def leave(self, uid: str) -> bool:
-        """Such a pod is gone; whether there was one."""
-        known = self.capacity.release(uid)
-        self.version += known
-        return known
+        """Remove such a pod; return whether there was one."""
+        has_left = self.capacity.release(uid)
+        self.version += has_left
+        return has_left
 
-    # What is taken.
+    # Places that are taken.
 
     def take(self, places: Iterable[Places], sign: int = 1) -> None:
-        """The pods of a workload go there."""
+        """Take the places for the pods of a workload."""
         for each in places:
             self.version += sign * hash(each)
-            for key, count in _keys(each):
-                taken = self._taken.setdefault(key, {})
+            for key, count in _keys_of(each):
+                amounts_taken = self._taken.setdefault(key, {})
                 amounts = tuple((resource, sign * min(count * amount, MOST)) for resource, amount in each.requests)
                 for resource, amount in amounts:
-                    taken[resource] = taken.get(resource, 0) + amount
-                if not any(taken.values()):
+                    amounts_taken[resource] = amounts_taken.get(resource, 0) + amount
+                if not any(amounts_taken.values()):
                     del self._taken[key]
                 self._count_on_node(key, amounts)
 
     def give(self, places: Iterable[Places]) -> None:
-        """They go there no more."""
+        """Give the places back."""
         self.take(places, -1)
 
     def emptied(self) -> "Ledger":
-        """The same nodes, with nothing taken."""
+        """Return a ledger of the same nodes with nothing taken."""
         empty = Ledger()
         empty.capacity, empty._fields = self.capacity, self._fields
         return empty
 
-    # What is left.
+    # Room that is left.
 
     def field(self, flavor: FlavorSpec) -> Field:
-        """Where the nodes of a flavor are; remembered until a node or the flavor changes."""
-        known = self._fields.get(flavor.name)
-        if known is None or known[0] is not flavor:
-            known = self._fields[flavor.name] = flavor, self._field(flavor)
-        return known[1]
+        """Return the field of a flavor, cached until a node or the flavor changes."""
+        entry = self._fields.get(flavor.name)
+        if entry is None or entry[0] is not flavor:
+            entry = self._fields[flavor.name] = flavor, self._make_field(flavor)
+        return entry[1]
 
     def room(self, flavor: FlavorSpec, shape: Shape, beside: Shape | None = None) -> Room:
-        """How many pods of a shape the lowest domains of a flavor take; beside one of another shape, if there is one.
+        """Return how many pods of a shape each lowest domain of a flavor takes.
 
-        Where that one itself has no room the number is -1.
+        beside: the shape of one other pod that goes there as well. A domain without room for that pod counts -1.
         """
         field = self.field(flavor)
         if field.by_node:
@@ -139,8 +146,8 @@ class Ledger:
         return self._room_of_domains(flavor, field, shape, beside)
 
     def holds(self, flavors: Mapping[str, FlavorSpec], places: Iterable[Places]) -> bool:
-        """Whether all of this could be taken beside what is taken already."""
-        taken: list[Places] = []
+        """Return whether all of these places could be taken beside what is taken already."""
+        held: list[Places] = []
         try:
             for each in places:
                 flavor = next(flavors[name] for name in each.flavors if name in flavors and flavors[name].topology)
@@ -150,12 +157,12 @@ class Ledger:
                 if any(values not in number or pods[number[values]] < count for values, count in each.domains):
                     return False
                 self.take([each])
-                taken.append(each)
+                held.append(each)
             return True
         finally:
-            self.give(taken)
+            self.give(held)
 
-    def _field(self, flavor: FlavorSpec) -> Field:
+    def _make_field(self, flavor: FlavorSpec) -> Field:
         labels = flavor.levels or ()
         nodes: list[dict[str, str] | None] = []
         for traits in self.capacity.traits:
@@ -171,20 +178,21 @@ class Ledger:
 
     def _room_of_nodes(self, field: Field, shape: Shape, beside: Shape | None) -> Room:
         capacity, leaves = self.capacity, field.levels[-1]
-        taken = self._taken_of_nodes()
-        free, fits = capacity.free() - taken, capacity.fitting(shape, taken)
+        usage = self._count_taken()
+        free, fits = capacity.free() - usage, capacity.fitting(shape, usage)
         if beside is not None:
-            alone = capacity.fitting(beside, taken) > 0
-            one = capacity.taking(beside, alone.astype(np.int64)) if alone.any() else np.zeros_like(taken)
-            fits = np.where(alone, capacity.fitting(shape, taken + one), -1)
+            alone = capacity.fitting(beside, usage) > 0
+            one = capacity.taking(beside, alone.astype(np.int64)) if alone.any() else np.zeros_like(usage)
+            fits = np.where(alone, capacity.fitting(shape, usage + one), -1)
         pods = np.full(len(leaves.names), -1 if beside is not None else 0, np.int64)
         pods[leaves.of_node[field.inside]] = fits[field.inside]
-        return Room(pods, int(field.inside.sum()), partial(self._excluded, field, shape, free))
+        return Room(pods, int(field.inside.sum()), partial(self._count_excluded, field, shape, free))
 
     def _room_of_domains(self, flavor: FlavorSpec, field: Field, shape: Shape, beside: Shape | None) -> Room:
-        """By what the nodes of a domain have together, as only that is known of what is taken; selectors do not count.
+        """Count by what the nodes of a domain have together, as nothing finer is known of what is taken.
 
-        No more than they take each for itself: what no node has room for does not fit them all.
+        Selectors do not count. A domain takes no more than its nodes take one by one: what no node has room for does
+        not fit them together.
         """
         capacity, leaves = self.capacity, field.levels[-1]
         plain = Shape(shape.requests, (), shape.tolerations)
@@ -198,27 +206,27 @@ class Ledger:
                 if resource in free:
                     free[resource][i] -= amount
         if beside is None:
-            pods = np.minimum(whole, _times(free, shape))
+            pods = np.minimum(whole, _count_fits(free, shape))
         else:
             led = {resource: amounts - dict(beside.requests).get(resource, 0) for resource, amounts in free.items()}
-            pods = np.where(_times(free, beside) > 0, np.minimum(whole, _times(led, shape)), -1)
-        return Room(pods, len(leaves.names), lambda: Counter(_scarcest(free, shape, pods)))
+            pods = np.where(_count_fits(free, beside) > 0, np.minimum(whole, _count_fits(led, shape)), -1)
+        return Room(pods, len(leaves.names), lambda: Counter(_find_scarcest(free, shape, pods)))
 
     def _free_of(self, *shapes: Shape | None) -> Iterable[tuple[str, Ints]]:
         resources = {resource for shape in shapes if shape is not None for resource, _ in shape.requests}
         return ((resource, self.capacity.free_of(resource)) for resource in sorted(resources))
 
-    def _changed(self) -> None:
+    def _invalidate(self) -> None:
         self.version += 1
         self._fields.clear()
         self._hosts = self._of_nodes = None
 
-    def _taken_of_nodes(self) -> Ints:
+    def _count_taken(self) -> Ints:
         capacity = self.capacity
         shape = len(capacity.rows()), len(capacity.names)
         if self._hosts is None:
             self._hosts = {
-                host: i for i, traits in enumerate(capacity.traits) if traits and (host := _host(traits.labels))
+                host: i for i, traits in enumerate(capacity.traits) if traits and (host := _host_of(traits.labels))
             }
         if self._of_nodes is None or self._of_nodes.shape != shape:
             self._of_nodes = np.zeros(shape, np.int64)
@@ -236,8 +244,8 @@ class Ledger:
                 if (row := rows.get(resource, len(rows))) < len(self._of_nodes):
                     self._of_nodes[row, node] += amount
 
-    def _excluded(self, field: Field, shape: Shape, free: Ints) -> dict[str, int]:
-        """Why nodes take no pod, in upstream's words; each node counts once."""
+    def _count_excluded(self, field: Field, shape: Shape, free: Ints) -> dict[str, int]:
+        """Count why nodes take no pod, in upstream's words; each node counts once."""
         capacity, rows = self.capacity, self.capacity.rows()
         reasons: dict[str, int] = {}
         rest = field.inside
@@ -257,31 +265,33 @@ class Ledger:
                 reason = f'taint "{taint.key}={taint.value}:{taint.effect}"'
                 reasons[reason] = reasons.get(reason, 0) + 1
         rest = borne
-        for resource, wanted in shape.requests:
-            enough = free[rows[resource]] >= wanted if resource in rows else np.zeros_like(rest)
+        for resource, request in shape.requests:
+            enough = free[rows[resource]] >= request if resource in rows else np.zeros_like(rest)
             if short := int((rest & ~enough).sum()):
                 reasons[f'resource "{resource}"'] = short
             rest = rest & enough
         return reasons
 
 
-def _keys(places: Places) -> Iterable[tuple[_Key, int]]:
+def _keys_of(places: Places) -> Iterable[tuple[_Key, int]]:
     if places.levels == (HOSTNAME_LABEL,):
         return [(("", values), count) for values, count in places.domains]
     return [((flavor, values), count) for flavor in places.flavors for values, count in places.domains]
 
 
-def _times(free: Mapping[str, Ints], shape: Shape) -> Ints:
-    """How often the requests of a shape are there."""
-    times: Ints = np.min([free[resource] // wanted for resource, wanted in shape.requests], axis=0)
+def _count_fits(free: Mapping[str, Ints], shape: Shape) -> Ints:
+    """Return how often the requests of a shape fit into the free amounts."""
+    times: Ints = np.min([free[resource] // request for resource, request in shape.requests], axis=0)
     return np.maximum(times, 0)
 
 
-def _scarcest(free: Mapping[str, Ints], shape: Shape, pods: Ints) -> Iterable[str]:
-    """For each domain that takes no pod, the first resource that it has not enough of."""
+def _find_scarcest(free: Mapping[str, Ints], shape: Shape, pods: Ints) -> Iterable[str]:
+    """Yield, for each domain that takes no pod, the first resource that is short."""
     for i in np.flatnonzero(pods == 0):
-        yield next((f'resource "{name}"' for name, wanted in shape.requests if free[name][i] < wanted), "fragmentation")
+        yield next(
+            (f'resource "{name}"' for name, request in shape.requests if free[name][i] < request), "fragmentation"
+        )
 
 
-def _host(labels: tuple[tuple[str, str], ...]) -> str:
+def _host_of(labels: tuple[tuple[str, str], ...]) -> str:
     return dict(labels).get(HOSTNAME_LABEL, "")

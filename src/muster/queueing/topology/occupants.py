@@ -1,4 +1,4 @@
-"""What pods take of nodes beside the workloads with places, which count by those, whether their pods run or not."""
+"""Find what pods take of nodes beside the workloads with places, which count by their places, running or not."""
 
 from muster.api.core import Pod
 from muster.api.kueue.names import TOPOLOGY_ANNOTATIONS, WORKLOAD_ANNOTATION
@@ -7,11 +7,11 @@ from muster.gang.shapes import MOST, Amounts
 
 
 def occupied(pod: Pod) -> Amounts | None:
-    """What a pod takes of its node, as a node counts it; None if nothing, or if its workload's places count."""
+    """Return what a pod takes of its node, as a node counts it; None if nothing, or if its workload's places count."""
     if not pod.spec.node_name or is_finished(pod) or _has_places(pod):
         return None
-    asked = {resource: min(amount, MOST) for resource, amount in pod_requests(pod.spec).items() if amount > 0}
-    return tuple(sorted(({"pods": 1} | asked).items()))
+    requests = {resource: min(amount, MOST) for resource, amount in pod_requests(pod.spec).items() if amount > 0}
+    return tuple(sorted(({"pods": 1} | requests).items()))
 
 
 def _has_places(pod: Pod) -> bool:

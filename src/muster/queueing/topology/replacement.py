@@ -1,17 +1,19 @@
-"""Another node for the pods of one that is lost, as near to the others as their topology asks for.
+"""Find another node for the pods of a lost one, as near to the others as their topology request says.
 
-Required: in the domain where the others are, or nowhere. Preferred: there first, then in each wider domain around them,
-then anywhere. Of slices that the node leaves incomplete, in the domain of that slice. Only where the lowest domains are
-single nodes: a rack is not lost with one of its nodes.
+- Required: in the domain of the other pods, or nowhere.
+- Preferred: there first, then in each wider domain around them, then anywhere.
+- Slices that the lost node leaves incomplete: in the domain of that slice.
+
+Only topologies whose lowest domains are single nodes count: a rack is not lost with one of its nodes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
 from msgspec.structs import replace
 
-from muster.gang.nodes.capacity import Mask
-from muster.gang.nodes.domains import Ints, Level
+from muster.gang import arrays as np
+from muster.gang.arrays import Ints, Mask
+from muster.gang.nodes.domains import Level
 from muster.queueing.model import FlavorSpec, Places, PodSet, TopologyRequest
 from muster.queueing.topology import search
 from muster.queueing.topology.assigning import ANYWHERE, ask_of, shape_of
@@ -19,79 +21,86 @@ from muster.queueing.topology.ledger import Ledger
 
 
 def lost_of(places: Places, lost: str) -> int:
-    """How many pods the assignment has on a node."""
+    """Return how many pods the assignment has on a node."""
     return sum(count for values, count in places.domains if values[-1] == lost)
 
 
 def replaced(
     places: Places, podset: PodSet, flavors: Mapping[str, FlavorSpec], ledger: Ledger, lost: str
 ) -> Places | str:
-    """The places with another node for the pods on the lost one; or why there is none. Nothing is taken."""
+    """Return the places with another node for the pods on the lost one, or why there is none.
+
+    The ledger is unchanged.
+    """
     flavor = next(flavors[name] for name in places.flavors if name in flavors and flavors[name].levels)
     field = ledger.field(flavor)
     leaves = field.levels[-1]
     number = {name[-1]: i for i, name in enumerate(leaves.names)}
-    kept = replace(places, domains=tuple(one for one in places.domains if one[0][-1] != lost))
-    if stale := [values[-1] for values, _ in kept.domains if values[-1] not in number]:
+    remaining = replace(places, domains=tuple(one for one in places.domains if one[0][-1] != lost))
+    if stale := [values[-1] for values, _ in remaining.domains if values[-1] not in number]:
         return (
             "Cannot replace the node, because the existing topologyAssignment is invalid, as it contains the stale"
             f" domain {stale[0]}"
         )
     ledger.give([places])
-    ledger.take([kept])
+    ledger.take([remaining])
     try:
         room = ledger.room(flavor, shape_of(podset, flavor)).pods
     finally:
-        ledger.give([kept])
+        ledger.give([remaining])
         ledger.take([places])
     if lost in number:
         room[number[lost]] = 0
-    there = _counts(kept, number, len(room))
+    pods = _count_pods(remaining, number, len(room))
     count = lost_of(places, lost)
     request, last = podset.topology or ANYWHERE, len(field.levels) - 1
     broken = next(((level, size) for level, size in request.slices[::-1] if count % size), None)
     ask = ask_of(request, flavor.levels or (), count, leader=False) if broken is None else None
     if not isinstance(ask, search.Ask):
         ask = search.Ask(count, last, slice_level=last)
-    near = _around(request, field.levels, there) if broken is None else _incomplete(*broken, field.levels, there, count)
+    near = (
+        _find_nearby(request, field.levels, pods)
+        if broken is None
+        else _find_incomplete(*broken, field.levels, pods, count)
+    )
     for domain in near:
-        found = search.find(field.levels, np.where(domain, room, 0), ask)
-        if isinstance(found, search.Found):
-            for leaf, more in found.domains:
-                there[leaf] += more
-            domains = tuple((leaves.names[i][-1:], int(there[i])) for i in np.flatnonzero(there))
+        outcome = search.find(field.levels, np.where(domain, room, 0), ask)
+        if isinstance(outcome, search.Found):
+            for leaf, more in outcome.domains:
+                pods[leaf] += more
+            domains = tuple((leaves.names[i][-1:], int(pods[i])) for i in np.flatnonzero(pods))
             return replace(places, domains=domains)
     return f"cannot find replacement assignment for unhealthy node: {lost}"
 
 
-def _counts(places: Places, number: Mapping[str, int], size: int) -> Ints:
+def _count_pods(places: Places, number: Mapping[str, int], size: int) -> Ints:
     counts = np.zeros(size, np.int64)
     for values, pods in places.domains:
         counts[number[values[-1]]] += pods
     return counts
 
 
-def _incomplete(label: str, size: int, levels: Sequence[Level], there: Ints, count: int) -> Iterator[Mask]:
-    """The domains whose slices these pods complete."""
-    above = _at(levels, [level.label for level in levels].index(label))
+def _find_incomplete(label: str, size: int, levels: Sequence[Level], pods: Ints, count: int) -> Iterator[Mask]:
+    """Yield the domains whose slices these pods complete."""
+    above = _domains_at(levels, [level.label for level in levels].index(label))
     for domain in np.unique(above):
-        if (int(there[above == domain].sum()) + count) % size == 0:
+        if (int(pods[above == domain].sum()) + count) % size == 0:
             yield above == domain
 
 
-def _around(request: TopologyRequest, levels: Sequence[Level], there: Ints) -> Iterator[Mask]:
-    """Where to look, the nearest to the others first."""
-    if there.any() and request.level:
+def _find_nearby(request: TopologyRequest, levels: Sequence[Level], pods: Ints) -> Iterator[Mask]:
+    """Yield the domains to search, the nearest to the other pods first."""
+    if pods.any() and request.level:
         level = [each.label for each in levels].index(request.level)
         for narrow in [level] if request.how == "required" else range(level, -1, -1):
-            above = _at(levels, narrow)
-            yield np.isin(above, above[there > 0])
-    if not there.any() or request.how != "required":
-        yield np.ones_like(there, np.bool_)
+            above = _domains_at(levels, narrow)
+            yield np.isin(above, above[pods > 0])
+    if not pods.any() or request.how != "required":
+        yield np.ones_like(pods, np.bool_)
 
 
-def _at(levels: Sequence[Level], level: int) -> Ints:
-    """The domain of a level that each lowest domain is in."""
+def _domains_at(levels: Sequence[Level], level: int) -> Ints:
+    """Return the domain of a level that each lowest domain is in."""
     numbers = np.arange(len(levels[-1].names))
     for narrower in range(len(levels) - 1, level, -1):
         numbers = levels[narrower].parents[numbers]

@@ -1,7 +1,7 @@
-"""Which pod of a podset goes to which of its domains.
+"""Decide which pod of a podset goes to which of its domains.
 
-By rank, where all pods have one: the first pods are in the first domain. Otherwise, or where pods already are elsewhere
-than their rank says, those without a domain fill up what the others leave free (upstream topology_ungater.go).
+If all pods have a rank, the first pods go to the first domain. If some pod has no rank, or already is elsewhere than
+its rank says, the pods without a domain fill up what the others leave free (upstream topology_ungater.go).
 """
 
 from collections import Counter
@@ -15,7 +15,9 @@ Domains = Sequence[tuple[tuple[str, ...], int]]
 class Member(Struct, frozen=True):
     """A pod that has not ended.
 
-    waits: it has no domain yet. selector: its node selector. rank: None if it has none.
+    waits: whether it has no domain yet.
+    selector: its node selector.
+    rank: None if it has none.
     """
 
     uid: str
@@ -25,44 +27,47 @@ class Member(Struct, frozen=True):
 
 
 def domains_of_waiting(levels: Sequence[str], domains: Domains, members: Sequence[Member]) -> dict[str, dict[str, str]]:
-    """What to add to the node selectors of those that wait, by UID; those beyond the assignment wait on."""
+    """Return what to add to the node selectors of the waiting pods, by UID; those beyond the assignment wait on."""
     by_rank = [values for values, count in domains for _ in range(count)]
     waiting = [member for member in members if member.waits]
-    if _follow_ranks(levels, by_rank, members):
-        found = [(member, by_rank[member.rank or 0]) for member in waiting]
+    if _can_follow_ranks(levels, by_rank, members):
+        assigned = [(member, by_rank[member.rank or 0]) for member in waiting]
     else:
-        there = Counter(_domain(levels, member) for member in members if not member.waits)
-        free = [values for values, count in domains for _ in range(count - there[values])]
-        found = list(zip(waiting, free, strict=False))
-    return {member.uid: dict(zip(levels, values, strict=True)) for member, values in found}
+        occupied = Counter(_domain_of(levels, member) for member in members if not member.waits)
+        free = [values for values, count in domains for _ in range(count - occupied[values])]
+        assigned = list(zip(waiting, free, strict=False))
+    return {member.uid: dict(zip(levels, values, strict=True)) for member, values in assigned}
 
 
 def rank_of(
     labels: Mapping[str, str], index_label: str | None, group_label: str | None, group_count: int | None, count: int
 ) -> int | None:
-    """The rank of a pod among `count`, by the label of its index, and that of its group, where there are groups."""
-    index = _number(labels, index_label)
+    """Return the rank of a pod among `count` pods, by the label of its index.
+
+    If the pods form groups, the label of the group counts as well.
+    """
+    index = _parse_number(labels, index_label)
     if index is None or not group_label:
         return index
-    group = _number(labels, group_label)
+    group = _parse_number(labels, group_label)
     if group is None or not group_count or index >= count // group_count:
         return None
     return group * (count // group_count) + index
 
 
-def _follow_ranks(levels: Sequence[str], by_rank: Sequence[tuple[str, ...]], members: Sequence[Member]) -> bool:
+def _can_follow_ranks(levels: Sequence[str], by_rank: Sequence[tuple[str, ...]], members: Sequence[Member]) -> bool:
     return all(
         member.rank is not None
         and member.rank < len(by_rank)
-        and (member.waits or _domain(levels, member) == by_rank[member.rank])
+        and (member.waits or _domain_of(levels, member) == by_rank[member.rank])
         for member in members
     )
 
 
-def _domain(levels: Sequence[str], member: Member) -> tuple[str, ...]:
+def _domain_of(levels: Sequence[str], member: Member) -> tuple[str, ...]:
     return tuple(member.selector.get(level, "") for level in levels)
 
 
-def _number(labels: Mapping[str, str], label: str | None) -> int | None:
+def _parse_number(labels: Mapping[str, str], label: str | None) -> int | None:
     text = labels.get(label, "") if label else ""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

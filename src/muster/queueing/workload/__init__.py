@@ -1,1 +1,1 @@
-"""What becomes of one Workload, and its conditions."""
+"""The lifecycle of one Workload, and its conditions."""

@@ -1,4 +1,4 @@
-"""Two-phase admission (KEP-993): AdmissionChecks stand between the reservation of quota and admission."""
+"""Keep the states of AdmissionChecks, which stand between the reservation of quota and admission (Kueue KEP-993)."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -19,7 +19,7 @@ States = tuple[AdmissionCheckState, ...]
 
 
 def of_queue(spec: ClusterQueueSpec) -> dict[str, frozenset[str]]:
-    """The checks of a ClusterQueue and the flavors that each is for; empty is all, however that is written."""
+    """Return the checks of a ClusterQueue and the flavors that each is for; empty is all, in whichever form."""
     if spec.admission_checks_strategy is None:
         return {}
     everything = {flavor.name for group in spec.resource_groups for flavor in group.flavors}
@@ -30,44 +30,45 @@ def of_queue(spec: ClusterQueueSpec) -> dict[str, frozenset[str]]:
 
 
 def wanted(checks: Mapping[str, frozenset[str]], flavors: Iterable[str] | None) -> list[str]:
-    """Which of a ClusterQueue's checks concern a workload with these flavors; None before it has any.
+    """Return the ClusterQueue's checks that concern a workload with these flavors; None before it has any.
 
-    A check for certain flavors concerns only those who got one of them, so it is unknown before.
+    A check for certain flavors concerns only workloads with one of them, so it cannot be known before.
     """
-    got = frozenset(flavors or ())
-    return [name for name, only in checks.items() if not only or only & got]
+    own = frozenset(flavors or ())
+    return [name for name, only in checks.items() if not only or only & own]
 
 
 def synced(states: States, names: Iterable[str], now: datetime) -> States:
-    """The states of exactly these checks, by name; new ones are Pending. The same tuple if nothing changes."""
-    known, listed = {state.name: state for state in states}, set(names)
-    if known.keys() == listed:
+    """Return the states of exactly these checks, by name; new ones are Pending. The same tuple if nothing changes."""
+    by_name, required = {state.name: state for state in states}, set(names)
+    if by_name.keys() == required:
         return states
     moment = now.replace(microsecond=0)
     return tuple(
-        known.get(name) or AdmissionCheckState(name=name, state=CHECK_PENDING, message="", last_transition_time=moment)
-        for name in sorted(listed)
+        by_name.get(name)
+        or AdmissionCheckState(name=name, state=CHECK_PENDING, message="", last_transition_time=moment)
+        for name in sorted(required)
     )
 
 
 def all_ready(states: States) -> bool:
-    """Whether nothing stands between the reservation and admission."""
+    """Return whether nothing stands between the reservation and admission."""
     return all(state.state == CHECK_READY for state in states)
 
 
 def rejection(states: States) -> str | None:
-    """Why the workload is to be deactivated, if a check rejects it."""
-    return _told(states, CHECK_REJECTED)
+    """Return why the workload has to be deactivated, if a check rejects it."""
+    return _describe_checks(states, CHECK_REJECTED)
 
 
 def retry(states: States) -> str | None:
-    """Why the workload is to be evicted, if a check wants another try."""
-    why = _told(states, CHECK_RETRY)
+    """Return why the workload has to be evicted, if a check wants another try."""
+    why = _describe_checks(states, CHECK_RETRY)
     return why and f"Evicted due to {why}"
 
 
 def retry_at(states: States) -> datetime | None:
-    """When a workload that checks send back may come again: the latest that one of them asks for."""
+    """Return when a workload that checks send back may requeue: the latest moment that a check names."""
     moments = (
         later(check.last_transition_time, timedelta(seconds=check.requeue_after_seconds))
         for check in states
@@ -77,7 +78,10 @@ def retry_at(states: States) -> datetime | None:
 
 
 def restarted(states: States, now: datetime) -> States:
-    """The states after an eviction: all begin anew. Those that wanted another try count it, others forget theirs."""
+    """Return the states after an eviction: all are Pending again.
+
+    A check that wanted another try counts it; others forget their count.
+    """
     moment = now.replace(microsecond=0)
     return tuple(
         check
@@ -94,10 +98,10 @@ def restarted(states: States, now: datetime) -> States:
     )
 
 
-def _told(states: States, state: str) -> str | None:
-    """A sentence that names the checks in a state, each with its message; None if there are none."""
-    found = sorted((check.name, check.message) for check in states if check.state == state)
-    if not found:
+def _describe_checks(states: States, state: str) -> str | None:
+    """Return a sentence that names the checks in a state, each with its message; None if there are none."""
+    matching = sorted((check.name, check.message) for check in states if check.state == state)
+    if not matching:
         return None
-    names = "; ".join(f'"{name}" ({message})' if message else f'"{name}"' for name, message in found)
-    return f"AdmissionCheck{'s' if len(found) > 1 else ''} in {state} state: {names}"
+    names = "; ".join(f'"{name}" ({message})' if message else f'"{name}"' for name, message in matching)
+    return f"AdmissionCheck{'s' if len(matching) > 1 else ''} in {state} state: {names}"

@@ -1,6 +1,7 @@
-"""Eviction: a workload is told to give its quota back; it is released once nothing of its job runs any more.
+"""Evict workloads: mark that a workload has to give back its quota, and release it once nothing of its job runs.
 
-Evicting only says so. The quota stays taken until the job has stopped (`release`), so that it is never given twice.
+An eviction only marks the workload. The quota stays taken until the job has stopped (`release`), so that it is never
+assigned twice.
 """
 
 from datetime import datetime, timedelta
@@ -24,6 +25,7 @@ from muster.api.kueue.names import (
     DEACTIVATED_DUE_TO,
     DEACTIVATED_MESSAGE,
     EVICTED,
+    FLAVOR_MIGRATION,
     NO_RESERVATION,
     NODE_FAILURES,
     PENDING_EVALUATION,
@@ -36,17 +38,20 @@ from muster.queueing.conditions import put, since
 from muster.queueing.workload import checks
 from muster.queueing.workload.readiness import with_readiness
 
-# Beyond this exponent every wait is the longest.
+# From this exponent on every wait has the maximum length.
 _MAX_DOUBLINGS = 40
 
 
 def full_reason(reason: str, cause: str = "") -> str:
-    """The reason of the condition Evicted; that of a deactivation names what is behind it."""
+    """Return the reason of the condition Evicted; that of a deactivation includes its cause."""
     return DEACTIVATED_DUE_TO + cause if reason == DEACTIVATED and cause else reason
 
 
 def evict(status: WorkloadStatus, reason: str, message: str, now: datetime, cause: str = "") -> WorkloadStatus:
-    """The status of a workload that has to give back what it holds. `cause` is what is behind the reason."""
+    """Return the status of a workload that has to give back its quota.
+
+    cause: the cause behind the reason, if there is one.
+    """
     full = full_reason(reason, cause)
     conditions = put(status.conditions, EVICTED, True, full, message, now)
     if is_true(conditions, BLOCKED_ON_PREEMPTION_GATES):
@@ -63,11 +68,11 @@ def evict(status: WorkloadStatus, reason: str, message: str, now: datetime, caus
             PreemptionGateState(name=gate.name, position=GATE_CLOSED, last_transition_time=moment)
             for gate in status.preemption_gates
         ),
-        scheduling_stats=_counted(status.scheduling_stats, reason, cause),
+        scheduling_stats=_count_eviction(status.scheduling_stats, reason, cause),
     )
 
 
-def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> SchedulingStats:
+def _count_eviction(stats: SchedulingStats | None, reason: str, cause: str) -> SchedulingStats:
     evictions = stats.evictions if stats is not None else ()
     counts = {(one.reason, one.underlying_cause): one.count for one in evictions}
     counts[reason, cause] = counts.get((reason, cause), 0) + 1
@@ -80,7 +85,7 @@ def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> Scheduli
 
 
 def release(status: WorkloadStatus, message: str, now: datetime, reason: str = PENDING_EVALUATION) -> WorkloadStatus:
-    """The status of a workload that holds nothing (any more), and why; the same if that is what it says."""
+    """Return the status of a workload that holds nothing (any more), and why; the same if nothing changes."""
     conditions = put(status.conditions, QUOTA_RESERVED, False, reason, message, now)
     if conditions is not status.conditions:
         status = msgspec.structs.replace(status, conditions=conditions)
@@ -88,9 +93,9 @@ def release(status: WorkloadStatus, message: str, now: datetime, reason: str = P
 
 
 def unadmitted(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
-    """The status of a workload whose quota is not reserved (any more); the same if that is what it says.
+    """Return the status of a workload whose quota is not reserved (any more); the same if nothing changes.
 
-    How long it was admitted is remembered; whether its pods were ready is not.
+    The time for which it was admitted is kept; the readiness of its pods is not.
     """
     conditions, past = status.conditions, status.accumulated_past_execution_time_seconds
     if (admitted := find_true(conditions, ADMITTED)) is not None:
@@ -106,20 +111,20 @@ def unadmitted(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
 
 
 def released_after_eviction(status: WorkloadStatus, now: datetime) -> WorkloadStatus:
-    """`release` of an evicted workload whose job has stopped: whether it may queue again at once depends on why."""
+    """Release an evicted workload whose job has stopped. The cause decides whether it may requeue at once."""
     evicted = find_true(status.conditions, EVICTED)
-    assert evicted is not None, "only evicted workloads give back"
+    assert evicted is not None, "only evicted workloads are released"
     if evicted.reason.startswith(DEACTIVATED):
         status = release(status, DEACTIVATED_MESSAGE, now, DEACTIVATED)
     else:
         status = release(status, evicted.message, now)
-    at_once = evicted.reason in (PREEMPTED, NODE_FAILURES)
+    at_once = evicted.reason in (PREEMPTED, NODE_FAILURES, FLAVOR_MIGRATION)
     requeued = put(status.conditions, REQUEUED, at_once, evicted.reason, evicted.message, now)
     return msgspec.structs.replace(status, conditions=requeued)
 
 
 def not_before(status: WorkloadStatus, at: datetime) -> WorkloadStatus:
-    """The status of a workload that may not queue again before a moment. A wait is never made shorter."""
+    """Return the status of a workload that may not requeue before a moment. The wait never gets shorter."""
     state = status.requeue_state or RequeueState()
     if state.requeue_at is not None and state.requeue_at >= at:
         return status
@@ -127,9 +132,9 @@ def not_before(status: WorkloadStatus, at: datetime) -> WorkloadStatus:
 
 
 def backed_off(status: WorkloadStatus, settings: WaitForPodsReady, now: datetime) -> WorkloadStatus | None:
-    """The status of a workload that has to wait before it is considered again, longer each time (KEP-1282).
+    """Return the status of a workload that has to wait before it is tried again, longer each time (Kueue KEP-1282).
 
-    None if it has been given all the chances that the settings allow.
+    None if it has used up all retries that the settings allow.
     """
     strategy = settings.requeuing_strategy
     state = status.requeue_state or RequeueState()

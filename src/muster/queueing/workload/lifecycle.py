@@ -1,12 +1,13 @@
-"""What becomes of a Workload as time goes on: evictions, checks, timeouts, its end; everything but admission itself.
+"""Decide the next state of a Workload: evictions, checks, timeouts and its end; everything except admission.
 
-One look takes a workload as far as one write of its status can; deciding again on what was written changes nothing.
-The rules and their order are those of Kueue's workload controller (which applies one a look), but for this:
+One call takes a workload as far as one write of its status can. Deciding again on the written status changes nothing.
 
-- an admission check that wants another try evicts at once, it does not hold quota until it may be tried;
-- a workload with a queue that is stopped or gone is not admitted just because its checks got ready;
-- a check that is added to a queue, or fails, after admission does not make the workload less admitted;
-- the time a workload may run begins anew when it is activated after having used it up.
+The rules and their order are those of Kueue's workload controller (which applies one at a time), with these
+differences:
+- An admission check that wants another try evicts at once; the workload does not hold quota until the next try.
+- A workload whose queue is stopped or gone is not admitted just because its checks got ready.
+- A check that is added to a queue, or fails, after admission does not undo the admission.
+- The execution time starts at 0 again when a workload is reactivated after having used it up.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from muster.api.kueue.names import (
     ADMISSION_GATED_BY,
     ADMITTED,
     BACKOFF_FINISHED,
+    BLOCKED_ON_PREEMPTION_GATES,
     CLUSTER_QUEUE_RESTARTED,
     CLUSTER_QUEUE_STOPPED,
     DEACTIVATED,
@@ -72,19 +74,21 @@ from muster.queueing.workload.eviction import (
 from muster.queueing.workload.obstacles import QueueState, Saying, obstacle
 from muster.queueing.workload.readiness import deadline
 
-# Reasons of QuotaReserved=False that say nothing any more once a workload can be queued.
+# Reasons of QuotaReserved=False that are out of date once a workload can be queued.
 _STALE: Final = (DEACTIVATED, PENDING, INADMISSIBLE, WAITING)
 _PENDING: Final = Saying(PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue")
 _UNGATED: Final = Saying(PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation")
 
 
 class QueueingContext(Struct, frozen=True):
-    """What the decision looks at beside the workload.
+    """The state that the decision depends on beside the workload.
 
-    local: its LocalQueue. queue: the ClusterQueue behind that, or the one whose quota it holds.
-    checks: of the ClusterQueue (`checks.of_queue`).
-    waiting: how long its pods may take to be ready (`readiness.settings_for`); None: that is not looked at.
+    local: its LocalQueue.
+    queue: the ClusterQueue behind that, or the one whose quota it holds.
+    checks: the checks of the ClusterQueue (`checks.of_queue`).
+    waiting: how long its pods may take to be ready (`readiness.settings_for`); None: readiness is ignored.
     kept: how long it is kept after its end, in ns; None: as long as its job.
+    role: its role in ClusterQueues that try several flavors at once (`api.managed.variants`).
     """
 
     local: QueueState
@@ -92,17 +96,18 @@ class QueueingContext(Struct, frozen=True):
     checks: Mapping[str, frozenset[str]] = field(default_factory=dict)
     waiting: WaitForPodsReady | None = None
     kept: int | None = None
+    role: Literal["", "parent", "variant"] = ""
 
 
 class LifecyclePlan(Struct, frozen=True):
-    """What to write about a workload, in this order.
+    """The writes for a workload, in this order.
 
-    status: to be stored if it is another one than before.
+    status: the status to write, if it differs.
     deactivate: set spec.active to false.
-    finalize: take our finalizer away.
-    delete: it has been kept for long enough.
-    notes: events, once the rest is stored.
-    wake_at: when to look again even if nothing changes.
+    finalize: remove our finalizer.
+    delete: delete the workload, because it has been kept for long enough.
+    notes: events, once the rest is written.
+    wake_at: when to decide again even if nothing changes.
     """
 
     status: WorkloadStatus
@@ -113,19 +118,19 @@ class LifecyclePlan(Struct, frozen=True):
     wake_at: datetime | None = None
 
     def woken(self, at: datetime) -> "LifecyclePlan":
-        """The plan with another look at that time at the latest."""
+        """Return the plan with another decision at that time at the latest."""
         return replace(self, wake_at=min(at, self.wake_at) if self.wake_at is not None else at)
 
     def noted(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> "LifecyclePlan":
-        """The plan with one more event."""
+        """Return the plan with one more event."""
         return replace(self, notes=(*self.notes, Note(type, reason, message)))
 
 
 def decide(workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Everything that is to be done about the workload now."""
-    plan = _decided(workload, around, now)
-    if _awaits_its_job(workload):
-        plan = _without_job(plan, workload, around, now)
+    """Decide everything that has to be done about the workload now."""
+    plan = _decide(workload, around, now)
+    if _is_awaiting_job(workload):
+        plan = _release_without_job(plan, workload, around, now)
     before, after = workload.status.conditions, plan.status.conditions
     if after is before:
         return plan
@@ -133,78 +138,83 @@ def decide(workload: Workload, around: QueueingContext, now: datetime) -> Lifecy
     return replace(plan, status=msgspec.structs.replace(plan.status, conditions=conditions))
 
 
-def _decided(workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
+def _decide(workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
     plan, meta = LifecyclePlan(workload.status), workload.metadata
     if not meta.owner_references and (meta.deletion_timestamp is not None or meta.labels.get(JOB_UID_LABEL)):
         plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in meta.finalizers)
         if meta.deletion_timestamp is not None:
             return plan
         if not is_true(plan.status.conditions, FINISHED):
-            plan = _set(plan, FINISHED, True, OWNER_NOT_FOUND, "The workload's owner no longer exists", now)
+            plan = _set_condition(plan, FINISHED, True, OWNER_NOT_FOUND, "The workload's owner no longer exists", now)
     if is_true(plan.status.conditions, FINISHED):
-        return _ended(plan, workload, around.kept, now)
+        return _expire(plan, workload, around.kept, now)
     if workload.spec.active and is_true(plan.status.conditions, DEACTIVATION_TARGET):
         return replace(plan, deactivate=True)
-    if (again := checks.retry_at(plan.status.admission_checks)) is not None and again > now:
-        plan = replace(plan, status=not_before(plan.status, again))
-    plan = _requeued(plan, around, now) if workload.spec.active else _deactivated(plan, now)
+    if (retry_at := checks.retry_at(plan.status.admission_checks)) is not None and retry_at > now:
+        plan = replace(plan, status=not_before(plan.status, retry_at))
+    plan = _requeue(plan, around, now) if workload.spec.active else _deactivate(plan, now)
     if not is_true(plan.status.conditions, QUOTA_RESERVED):
-        return _waiting(plan, workload, around, now)
+        return _explain_wait(plan, workload, around, now)
     if not is_true(plan.status.conditions, EVICTED):
-        return _holding(plan, workload, around, now)
-    return plan
+        plan = _continue_holding(plan, workload, around, now)
+    # Admission may run first once a backoff ends.
+    return plan if is_true(plan.status.conditions, EVICTED) else _end_backoff(plan, now)
 
 
-def _awaits_its_job(workload: Workload) -> bool:
-    """Whether a MultiKueue manager has sent it ahead of its job, which owns it before it starts."""
+def _is_awaiting_job(workload: Workload) -> bool:
+    """Return whether a MultiKueue manager has sent the workload ahead of its job, which owns it before it starts."""
     meta = workload.metadata
     return MULTI_KUEUE_ORIGIN_LABEL in meta.labels and not meta.owner_references
 
 
-def _without_job(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """One that is evicted gives its quota back at once: nothing of it has to stop first."""
+def _release_without_job(
+    plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime
+) -> LifecyclePlan:
+    """Release an evicted workload without a job at once: nothing of it has to stop first."""
     conditions = plan.status.conditions
     if not is_true(conditions, EVICTED) or not is_true(conditions, QUOTA_RESERVED) or is_true(conditions, FINISHED):
         return plan
     status = released_after_eviction(plan.status, now)
-    after = _decided(msgspec.structs.replace(workload, status=status), around, now)
+    after = _decide(msgspec.structs.replace(workload, status=status), around, now)
     return replace(after, notes=(*plan.notes, *after.notes))
 
 
-def _ended(plan: LifecyclePlan, workload: Workload, kept: int | None, now: datetime) -> LifecyclePlan:
-    if kept is None:
+def _expire(plan: LifecyclePlan, workload: Workload, retention: int | None, now: datetime) -> LifecyclePlan:
+    if retention is None:
         return plan
-    until = later(since(find_true(plan.status.conditions, FINISHED), now), timedelta(microseconds=kept // 1000))
+    until = later(since(find_true(plan.status.conditions, FINISHED), now), timedelta(microseconds=retention // 1000))
     if now < until:
         return plan.woken(until)
     plan = replace(plan, finalize=RESOURCE_IN_USE_FINALIZER in workload.metadata.finalizers)
     if workload.metadata.deletion_timestamp is not None:
         return plan
-    gone = plan.noted("Normal", "Deleted", "Deleted finished workload due to elapsed retention")
-    return replace(gone, delete=True)
+    noted = plan.noted("Normal", "Deleted", "Deleted finished workload due to elapsed retention")
+    return replace(noted, delete=True)
 
 
-def _set(plan: LifecyclePlan, type: str, value: bool, reason: str, message: str, now: datetime) -> LifecyclePlan:
+def _set_condition(
+    plan: LifecyclePlan, type: str, value: bool, reason: str, message: str, now: datetime
+) -> LifecyclePlan:
     conditions = put(plan.status.conditions, type, value, reason, message, now)
     if conditions is plan.status.conditions:
         return plan
     return replace(plan, status=msgspec.structs.replace(plan.status, conditions=conditions))
 
 
-def _evicted(plan: LifecyclePlan, reason: str, message: str, now: datetime, cause: str = "") -> LifecyclePlan:
+def _evict(plan: LifecyclePlan, reason: str, message: str, now: datetime, cause: str = "") -> LifecyclePlan:
     held = plan.status.admission is not None
     plan = replace(plan, status=evict(plan.status, reason, message, now, cause))
     return plan.noted("Normal", EVICTED_DUE_TO + full_reason(reason, cause), message) if held else plan
 
 
-# Before it is in the queue.
+# Before the workload is queued.
 
 
-def _requeued(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """What made the workload wait is over."""
+def _requeue(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
+    """Requeue the workload if the cause of its wait is over."""
     if is_true(plan.status.conditions, QUOTA_RESERVED):
         return plan
-    plan = _backoff(plan, now)
+    plan = _end_backoff(plan, now)
     requeued = find(plan.status.conditions, REQUEUED)
     if requeued is None or requeued.status == "True":
         return plan
@@ -213,20 +223,20 @@ def _requeued(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> Li
             if reason == DEACTIVATED_DUE_TO + MAXIMUM_EXECUTION_TIME_EXCEEDED:
                 status = msgspec.structs.replace(plan.status, accumulated_past_execution_time_seconds=None)
                 plan = replace(plan, status=status)
-            return _set(plan, REQUEUED, True, REACTIVATED, "The workload was reactivated", now)
+            return _set_condition(plan, REQUEUED, True, REACTIVATED, "The workload was reactivated", now)
         case reason if reason in (PODS_READY_TIMEOUT, ADMISSION_CHECK_EVICTION) and plan.wake_at is None:
-            return _set(plan, REQUEUED, True, BACKOFF_FINISHED, "The workload backoff was finished", now)
+            return _set_condition(plan, REQUEUED, True, BACKOFF_FINISHED, "The workload backoff was finished", now)
         case reason if reason == LOCAL_QUEUE_STOPPED and around.local.stop == "None":
             message = "The LocalQueue was restarted after being stopped"
-            return _set(plan, REQUEUED, True, LOCAL_QUEUE_RESTARTED, message, now)
+            return _set_condition(plan, REQUEUED, True, LOCAL_QUEUE_RESTARTED, message, now)
         case reason if reason == CLUSTER_QUEUE_STOPPED and around.queue.stop == "None":
             message = "The ClusterQueue was restarted after being stopped"
-            return _set(plan, REQUEUED, True, CLUSTER_QUEUE_RESTARTED, message, now)
+            return _set_condition(plan, REQUEUED, True, CLUSTER_QUEUE_RESTARTED, message, now)
     return plan
 
 
-def _backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
-    """As long as there is a `requeueAt` it is not over."""
+def _end_backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
+    """Remove a `requeueAt` that is over; otherwise wake at that time."""
     state = plan.status.requeue_state
     if state is None or state.requeue_at is None:
         return plan
@@ -236,138 +246,148 @@ def _backoff(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
     return replace(plan, status=msgspec.structs.replace(plan.status, requeue_state=state))
 
 
-def _deactivated(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
-    """A workload that is not active holds nothing, and begins anew should it be activated."""
+def _deactivate(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
+    """Evict an inactive workload and reset its backoff and its DeactivationTarget."""
     target = find(plan.status.conditions, DEACTIVATION_TARGET)
     if not is_true(plan.status.conditions, EVICTED):
         cause, message = "", DEACTIVATED_MESSAGE
         if target is not None:
             cause, message = target.reason, f"{message} due to {target.message}"
-        plan = _evicted(plan, DEACTIVATED, message, now, cause)
+        plan = _evict(plan, DEACTIVATED, message, now, cause)
     if target is None and plan.status.requeue_state is None:
         return plan
     conditions = drop(plan.status.conditions, DEACTIVATION_TARGET)
     return replace(plan, status=msgspec.structs.replace(plan.status, conditions=conditions, requeue_state=None))
 
 
-def _waiting(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """Why it is not in the queue. Why it waits there is for admission to say.
+def _explain_wait(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
+    """Say why the workload is not in the queue. Why it waits in the queue is for admission to say.
 
-    What is new there most often gets quota at once, and its checks with that: of those nothing is said before.
+    A new workload often gets quota at once, and its checks with that, so nothing is written about those before.
     """
-    said = find(plan.status.conditions, QUOTA_RESERVED)
-    saying = _saying(workload, said)
-    if said is not None or saying is not None:
-        plan = _listed(plan, around, now)
+    condition = find(plan.status.conditions, QUOTA_RESERVED)
+    saying = _find_saying(workload, condition)
+    if around.role == "parent" and saying in (_PENDING, _UNGATED):
+        saying = None  # the controller of variants says why they wait
+    if (condition is not None or saying is not None) and around.role != "parent":
+        plan = _sync_checks(plan, around, now)
     if saying is None:
-        lost = is_true(plan.status.conditions, ADMITTED)
-        return replace(plan, status=unadmitted(plan.status, now)) if lost else plan
+        was_admitted = is_true(plan.status.conditions, ADMITTED)
+        return replace(plan, status=unadmitted(plan.status, now)) if was_admitted else plan
     plan = replace(plan, status=release(plan.status, saying.message, now, saying.reason))
-    if saying.reason == ADMISSION_GATED and (said is None or said.reason != ADMISSION_GATED):
-        return _gated(plan, workload)
+    if saying.reason == ADMISSION_GATED and (condition is None or condition.reason != ADMISSION_GATED):
+        return _note_gates(plan, workload)
     if saying == _UNGATED:
         return plan.noted("Normal", "AdmissionGateCleared", "Admission gate cleared, workload is now admissible")
     return plan
 
 
-def _saying(workload: Workload, said: Condition | None) -> Saying | None:
-    """What QuotaReserved=False is to say; None leaves it as it is."""
+def _find_saying(workload: Workload, condition: Condition | None) -> Saying | None:
+    """Return what QuotaReserved=False is to say; None leaves the condition as it is."""
     if not workload.spec.active:
         return Saying(DEACTIVATED, DEACTIVATED_MESSAGE)
-    if said is not None and said.reason == ON_HOLD:
-        return Saying(said.reason, said.message)
-    if (gates := _gates(workload)) is not None:
+    if condition is not None and condition.reason == ON_HOLD:
+        return Saying(condition.reason, condition.message)
+    if (gates := _find_gates(workload)) is not None:
         return gates
-    if said is None:
+    if condition is None:
         return None
-    if said.reason == ADMISSION_GATED:
-        return _UNGATED
-    return _PENDING if said.reason in _STALE else None
+    if condition.reason == ADMISSION_GATED:
+        return None if is_true(workload.status.conditions, BLOCKED_ON_PREEMPTION_GATES) else _UNGATED
+    return _PENDING if condition.reason in _STALE else None
 
 
-def _gates(workload: Workload) -> Saying | None:
-    """KEP-6915: as long as the annotation names gates, the workload is not queued."""
+def _find_gates(workload: Workload) -> Saying | None:
+    """Return the reason why a workload with gates in its annotation is not queued (Kueue KEP-6915)."""
     names = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
     return Saying(ADMISSION_GATED, f"Admission is gated by: {names}") if names else None
 
 
-def _gated(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:
+def _note_gates(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:
     names = workload.metadata.annotations[ADMISSION_GATED_BY]
     return plan.noted("Normal", ADMISSION_GATED, f"Workload admission is gated by: {names}")
 
 
-def _listed(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    """With the checks that concern it."""
+def _sync_checks(plan: LifecyclePlan, around: QueueingContext, now: datetime) -> LifecyclePlan:
+    """Add the checks that concern the workload."""
     if around.queue.stop is None:
         return plan
     states = plan.status.admission_checks
-    listed = checks.synced(states, checks.wanted(around.checks, _flavors(plan.status.admission)), now)
-    if listed is states:
+    synced = checks.synced(states, checks.wanted(around.checks, _flavors_of(plan.status.admission)), now)
+    if synced is states:
         return plan
-    return replace(plan, status=msgspec.structs.replace(plan.status, admission_checks=listed))
+    return replace(plan, status=msgspec.structs.replace(plan.status, admission_checks=synced))
 
 
-def _flavors(admission: Admission | None) -> set[str]:
+def _flavors_of(admission: Admission | None) -> set[str]:
     podsets = admission.pod_set_assignments if admission is not None else ()
     return {flavor for podset in podsets for flavor in podset.flavors.values()}
 
 
-# While it holds quota.
+# While the workload holds quota.
 
 
-def _holding(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
-    plan = _listed(plan, around, now)
+def _continue_holding(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
+    if around.role == "parent":  # the parent's checks are those of the admitted variant
+        return _continue_running(plan, workload, around, now)
+    plan = _sync_checks(plan, around, now)
     states = plan.status.admission_checks
     rejection, retry = checks.rejection(states), checks.retry(states)
     if not is_true(plan.status.conditions, ADMITTED):
-        loss = _gates(workload) or obstacle(around.local, around.queue)
+        loss = _find_gates(workload) or obstacle(around.local, around.queue)
         if rejection is None and retry is None and loss is not None:
-            return _dispossessed(plan, workload, loss, now)
-        plan = _admitted(plan, now)
+            return _release_reservation(plan, workload, loss, now)
+        plan = _admit(plan, now)
     if rejection is not None:
-        plan = _set(plan, DEACTIVATION_TARGET, True, ADMISSION_CHECK_EVICTION, rejection, now)
+        plan = _set_condition(plan, DEACTIVATION_TARGET, True, ADMISSION_CHECK_EVICTION, rejection, now)
         return plan.noted("Warning", "AdmissionCheckRejected", f"Deactivated due to {rejection}")
     if retry is not None:
-        return _evicted(plan, ADMISSION_CHECK_EVICTION, retry, now)
+        return _evict(plan, ADMISSION_CHECK_EVICTION, retry, now)
     if is_true(plan.status.conditions, ADMITTED):
-        return _running(plan, workload, around, now)
+        return _continue_running(plan, workload, around, now)
     return plan
 
 
-def _dispossessed(plan: LifecyclePlan, workload: Workload, loss: Saying, now: datetime) -> LifecyclePlan:
+def _release_reservation(plan: LifecyclePlan, workload: Workload, loss: Saying, now: datetime) -> LifecyclePlan:
     plan = replace(plan, status=release(plan.status, loss.message, now, loss.reason))
-    return _gated(plan, workload) if loss.reason == ADMISSION_GATED else plan
+    return _note_gates(plan, workload) if loss.reason == ADMISSION_GATED else plan
 
 
-def _admitted(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
+def _admit(plan: LifecyclePlan, now: datetime) -> LifecyclePlan:
     status = plan.status
     if not checks.all_ready(status.admission_checks):
         message = "The workload has not all checks ready"
-        return _set(plan, ADMITTED, False, UNSATISFIED_ADMISSION_CHECKS, message, now)
+        return _set_condition(plan, ADMITTED, False, UNSATISFIED_ADMISSION_CHECKS, message, now)
     podsets = status.admission.pod_set_assignments if status.admission is not None else ()
     if any(podset.delayed_topology_request == "Pending" for podset in podsets):
         message = "There are pending delayed topology requests"
-        return _set(plan, ADMITTED, False, PENDING_DELAYED_TOPOLOGY_REQUESTS, message, now)
+        return _set_condition(plan, ADMITTED, False, PENDING_DELAYED_TOPOLOGY_REQUESTS, message, now)
     waited = (now - since(find(status.conditions, QUOTA_RESERVED), now)).total_seconds()
     queue = status.admission.cluster_queue if status.admission is not None else ""
     message = f"Admitted by ClusterQueue {queue}, wait time since reservation was {waited:.0f}s"
-    return _set(plan, ADMITTED, True, ADMITTED, "The workload is admitted", now).noted("Normal", ADMITTED, message)
+    return _set_condition(plan, ADMITTED, True, ADMITTED, "The workload is admitted", now).noted(
+        "Normal", ADMITTED, message
+    )
 
 
-# While it runs.
+# While the workload runs.
 
 
-def _running(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
+def _continue_running(plan: LifecyclePlan, workload: Workload, around: QueueingContext, now: datetime) -> LifecyclePlan:
     if around.local.stop == "HoldAndDrain":
-        return _evicted(plan, LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped", now)
+        return _evict(plan, LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped", now)
     if around.queue.stop == "HoldAndDrain":
-        return _evicted(plan, CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped", now)
-    late = _late(plan, workload, around.waiting, now) if around.waiting is not None else plan
-    return _exhausted(late, workload, now) if late.status is plan.status else late
+        return _evict(plan, CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped", now)
+    if around.role == "variant":  # the job belongs to the parent
+        return plan
+    late = _enforce_readiness(plan, workload, around.waiting, now) if around.waiting is not None else plan
+    return _enforce_time_limit(late, workload, now) if late.status is plan.status else late
 
 
-def _late(plan: LifecyclePlan, workload: Workload, waiting: WaitForPodsReady, now: datetime) -> LifecyclePlan:
-    """KEP-349: its pods took too long to be ready."""
+def _enforce_readiness(
+    plan: LifecyclePlan, workload: Workload, waiting: WaitForPodsReady, now: datetime
+) -> LifecyclePlan:
+    """Evict a workload whose pods took too long to be ready (Kueue KEP-349)."""
     limit = deadline(plan.status.conditions, workload.metadata.annotations, waiting)
     if limit is None:
         return plan
@@ -377,22 +397,22 @@ def _late(plan: LifecyclePlan, workload: Workload, waiting: WaitForPodsReady, no
     status = backed_off(plan.status, waiting, now)
     if status is None:
         why = "exceeding the maximum number of re-queuing retries"
-        return _set(plan, DEACTIVATION_TARGET, True, REQUEUING_LIMIT_EXCEEDED, why, now)
+        return _set_condition(plan, DEACTIVATION_TARGET, True, REQUEUING_LIMIT_EXCEEDED, why, now)
     meta = workload.metadata
     message = f"Exceeded the PodsReady timeout {meta.namespace}/{meta.name}"
-    return _evicted(replace(plan, status=status), PODS_READY_TIMEOUT, message, now, cause)
+    return _evict(replace(plan, status=status), PODS_READY_TIMEOUT, message, now, cause)
 
 
-def _exhausted(plan: LifecyclePlan, workload: Workload, now: datetime) -> LifecyclePlan:
-    """KEP-3125: it has been running for as long as it may."""
+def _enforce_time_limit(plan: LifecyclePlan, workload: Workload, now: datetime) -> LifecyclePlan:
+    """Deactivate a workload that has run for as long as it may (Kueue KEP-3125)."""
     most = workload.spec.maximum_execution_time_seconds
     admitted = find_true(plan.status.conditions, ADMITTED)
     if most is None or admitted is None:
         return plan
-    left = most - (plan.status.accumulated_past_execution_time_seconds or 0)
-    end = later(since(admitted, now), timedelta(seconds=left))
+    seconds_left = most - (plan.status.accumulated_past_execution_time_seconds or 0)
+    end = later(since(admitted, now), timedelta(seconds=seconds_left))
     if now < end:
         return plan.woken(end)
     why = "exceeding the maximum execution time"
-    plan = _set(plan, DEACTIVATION_TARGET, True, MAXIMUM_EXECUTION_TIME_EXCEEDED, why, now)
+    plan = _set_condition(plan, DEACTIVATION_TARGET, True, MAXIMUM_EXECUTION_TIME_EXCEEDED, why, now)
     return plan.noted("Warning", MAXIMUM_EXECUTION_TIME_EXCEEDED, f"The maximum execution time ({most}s) exceeded")

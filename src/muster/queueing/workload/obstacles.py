@@ -1,4 +1,4 @@
-"""What takes a reservation away with which nothing has been started yet: a queue on the way that stopped or is gone."""
+"""Find the queue on a workload's way that is stopped or gone, which takes away a reservation that is not used yet."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from muster.queueing.model import StopPolicy
 
 
 class Saying(NamedTuple):
-    """Of the condition QuotaReserved=False."""
+    """The reason and message of the condition QuotaReserved=False."""
 
     reason: str
     message: str
@@ -27,11 +27,11 @@ class QueueState(Struct, frozen=True):
 
 
 def obstacle(local: QueueState, queue: QueueState) -> Saying | None:
-    """The first that is in the way (KEP-1284 for those that are stopped)."""
-    return _of("LocalQueue", local) or _of("ClusterQueue", queue)
+    """Return the first obstacle on the way to quota (Kueue KEP-1284 for queues that are stopped)."""
+    return _find_in("LocalQueue", local) or _find_in("ClusterQueue", queue)
 
 
-def _of(kind: str, queue: QueueState) -> Saying | None:
+def _find_in(kind: str, queue: QueueState) -> Saying | None:
     if queue.stop is None or queue.terminating:
         return Saying(MISCONFIGURED, f"{kind} {queue.name} is terminating or missing")
     return Saying(SUSPENDED, f"{kind} {queue.name} is stopped") if queue.stop != "None" else None

@@ -1,4 +1,4 @@
-"""Where a Workload belongs by its own state: it holds quota, waits for it, or neither."""
+"""Decide by a Workload's own state whether it holds quota, waits for it, or neither."""
 
 from datetime import datetime
 
@@ -19,16 +19,16 @@ from muster.queueing.moments import NEVER
 
 
 class Holds(Struct, frozen=True):
-    """It holds quota of that ClusterQueue."""
+    """The place of a workload that holds quota of a ClusterQueue."""
 
     cluster_queue: str
 
 
 class Waits(Struct, frozen=True):
-    """It may stand in the queue of its LocalQueue.
+    """The place of a workload that may wait in its LocalQueue.
 
-    until: it is not tried before then; None is at once. After an eviction that is `NEVER`, until it is requeued.
-    expected: as far as is known, when it will be tried; None is at once.
+    until: when it may be tried; None is at once. After an eviction that is `NEVER`, until it is requeued.
+    expected: when it will probably be tried; None is at once.
     """
 
     until: datetime | None = None
@@ -39,7 +39,10 @@ Place = Holds | Waits | None
 
 
 def place_of(workload: Workload) -> Place:
-    """None: it has finished, is going, or is held (upstream `workload.IsAdmissible`)."""
+    """Return the place of a Workload; None if it has finished, is being deleted, or is on hold.
+
+    The rule is upstream's `workload.IsAdmissible`.
+    """
     conditions, admission = workload.status.conditions, workload.status.admission
     leaving = workload.metadata.deletion_timestamp is not None and admission is None
     if leaving or is_true(conditions, FINISHED):

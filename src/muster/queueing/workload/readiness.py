@@ -1,9 +1,11 @@
-"""Level 4, readiness (waitForPodsReady, KEP-349): pods of an admitted workload are ready in time, or it gives all back.
+"""Enforce readiness (level 4, waitForPodsReady, Kueue KEP-349): pods get ready in time, or the workload is evicted.
 
-The settings come from the Configuration. Beyond upstream they can be given where they are needed: an annotation
-`muster.dev/wait-for-pods-ready` on a workload (or its job), a ClusterQueue or a ResourceFlavor says `false`, or
-`timeout=10m,recoveryTimeout=5m,blockAdmission=true`; what it leaves out is as in the Configuration. The workload's
-counts before the queue's, and the queue's before that of the flavors that it got.
+The settings come from the Configuration. Beyond upstream they can be set for one object: an annotation
+`muster.dev/wait-for-pods-ready` on a workload (or its job), a ClusterQueue or a ResourceFlavor contains `false`, or
+`timeout=10m,recoveryTimeout=5m,blockAdmission=true`. Settings that an annotation leaves out come from the
+Configuration.
+
+The workload's annotation takes precedence over its queue's, and the queue's over those of the workload's flavors.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,9 +41,9 @@ def settings_for(
     queue: Mapping[str, str],
     flavors: Iterable[Mapping[str, str]],
 ) -> WaitForPodsReady | None:
-    """What holds for a workload, by the annotations of itself, its ClusterQueue, and the flavors that it got.
+    """Return the settings of a workload, by the annotations of itself, its ClusterQueue, and its flavors.
 
-    An annotation that is not understood is as if it were not there: it is refused where it is written.
+    A malformed annotation is ignored: it is refused where it is written.
     """
     for annotations in (workload, queue, *flavors):
         if (text := annotations.get(READY_ANNOTATION)) is not None:
@@ -53,7 +55,7 @@ def settings_for(
 
 
 def with_readiness(conditions: Conditions, ready: bool, now: datetime) -> Conditions:
-    """The conditions with PodsReady, by whether the pods of the workload's job are (upstream rule).
+    """Return the conditions with PodsReady, by whether the pods of the workload's job are ready (upstream rule).
 
     Once they were ready, a lack is one to recover from, until the workload is no longer admitted.
     """
@@ -73,9 +75,11 @@ def with_readiness(conditions: Conditions, ready: bool, now: datetime) -> Condit
 def deadline(
     conditions: Conditions, annotations: Mapping[str, str], settings: WaitForPodsReady
 ) -> tuple[datetime, str] | None:
-    """By when the pods of an admitted workload have to be ready, and what it waits for; None if nothing is late ever.
+    """Return by when the pods of an admitted workload have to be ready, and what it waits for.
 
-    A start counts from the Admitted condition, or from the start of the job where the settings say so; a recovery
+    None if there is no limit.
+
+    A start counts from the Admitted condition, or from the start of the job if the settings say so. A recovery counts
     from the moment at which the pods were no longer ready.
     """
     admitted = find_true(conditions, ADMITTED)
@@ -83,26 +87,26 @@ def deadline(
         return None
     condition = find(conditions, PODS_READY)
     if condition is None or (condition.status == "False" and condition.reason in _NEVER_READY):
-        start = _start(admitted.last_transition_time, annotations, settings)
-        return None if start is None else (_after(start, settings.timeout), WAIT_FOR_START)
+        start = _find_start(admitted.last_transition_time, annotations, settings)
+        return None if start is None else (_add_nanoseconds(start, settings.timeout), WAIT_FOR_START)
     if condition.status == "False" and condition.reason == WAIT_FOR_RECOVERY and settings.recovery_timeout:
-        lost = since(condition, admitted.last_transition_time)
-        return _after(lost, settings.recovery_timeout), WAIT_FOR_RECOVERY
+        unready_since = since(condition, admitted.last_transition_time)
+        return _add_nanoseconds(unready_since, settings.recovery_timeout), WAIT_FOR_RECOVERY
     return None
 
 
-def _start(admitted: datetime, annotations: Mapping[str, str], settings: WaitForPodsReady) -> datetime | None:
-    """What a start counts from; None if that has not happened yet."""
+def _find_start(admitted: datetime, annotations: Mapping[str, str], settings: WaitForPodsReady) -> datetime | None:
+    """Return the moment that a start counts from; None if it has not come yet."""
     if settings.clock == "Admitted":
         return admitted
-    if (written := annotations.get(JOB_START_ANNOTATION)) is None:
+    if (text := annotations.get(JOB_START_ANNOTATION)) is None:
         return None
     try:
-        # What is left from an earlier admission is older than this one.
-        return max(admitted, parse_job_start(written))
+        # A start left from an earlier admission is older than this admission.
+        return max(admitted, parse_job_start(text))
     except ReadyAnnotationError:
         return admitted
 
 
-def _after(moment: datetime, nanoseconds: int) -> datetime:
+def _add_nanoseconds(moment: datetime, nanoseconds: int) -> datetime:
     return later(moment, timedelta(microseconds=nanoseconds // 1000))

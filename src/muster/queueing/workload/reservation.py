@@ -1,4 +1,4 @@
-"""What an admission, and a preemption, make of a Workload's status."""
+"""Write an admission, and a preemption, into a Workload's status."""
 
 from datetime import datetime
 
@@ -10,6 +10,7 @@ from muster.api.kueue.names import (
     BLOCKED_ON_PREEMPTION_GATES,
     EVICTED,
     PREEMPTED,
+    PREEMPTION_GATED,
     QUOTA_RESERVED,
     UNSATISFIED_ADMISSION_CHECKS,
 )
@@ -22,7 +23,7 @@ from muster.queueing.workload.eviction import evict
 
 
 def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, now: datetime) -> WorkloadStatus:
-    """The status of a workload that has got quota; admitted at once if nothing is to be checked."""
+    """Return the status of a workload that has got quota; admitted at once if there is nothing to check."""
     conditions = status.conditions
     for old in (EVICTED, PREEMPTED, BLOCKED_ON_PREEMPTION_GATES):
         conditions = reset(conditions, old, QUOTA_RESERVED, now)
@@ -45,7 +46,7 @@ def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, n
 
 
 def admission(queue: str, assignment: Assignment) -> Admission:
-    """What was assigned, as a Workload's status has it."""
+    """Return the assignment as a Workload's status has it."""
     podsets = tuple(
         PodSetAssignment(
             name=podset.name,
@@ -64,6 +65,15 @@ def admission(queue: str, assignment: Assignment) -> Admission:
 
 
 def preempted(status: WorkloadStatus, reason: str, message: str, now: datetime) -> WorkloadStatus:
-    """The status of a workload that has to go for another one, for a reason of the condition Preempted."""
+    """Return the status of a preempted workload.
+
+    reason: the reason of the condition Preempted.
+    """
     status = evict(status, PREEMPTED, message, now)
     return msgspec.structs.replace(status, conditions=put(status.conditions, PREEMPTED, True, reason, message, now))
+
+
+def blocked(status: WorkloadStatus, message: str, now: datetime) -> WorkloadStatus:
+    """Return the status of a workload that needs preemption while its preemption gate is closed."""
+    conditions = put(status.conditions, BLOCKED_ON_PREEMPTION_GATES, True, PREEMPTION_GATED, message, now)
+    return msgspec.structs.replace(status, conditions=conditions)

@@ -1,1 +1,1 @@
-"""What happened to objects, for people to read."""
+"""Records what happened to objects as Events, for people to read."""

@@ -1,12 +1,12 @@
 """Keeps the number of Event objects small, however often something happens (client-go's rules and numbers).
 
-1. The same event again raises the count of the one there is.
+1. A repeated event raises the count of the existing one.
 2. Of events that differ only in their messages and come within ten minutes of each other, nine messages get events of
    their own; all others share one, whose message begins with "(combined from similar events): ".
-3. What is said to be one series is one event, whatever the messages; the newest is shown.
+3. Occurrences recorded as one series are one event, whatever their messages; the newest message is shown.
 4. One source may write 25 events about one object at once, and one more every five minutes; the rest is dropped.
 
-Pure: the time is given. What is remembered is bounded; forgetting only means one event more than needed.
+Pure: the caller gives the time. The memory is bounded; forgetting only means one event more than needed.
 """
 
 from collections import OrderedDict
@@ -25,12 +25,12 @@ SIMILAR_LIMIT = 10
 SIMILAR_WINDOW = timedelta(seconds=600)
 BURST = 25
 REFILL_SECONDS = 300.0
-# client-go remembers as many of each.
+# client-go's cache size.
 CACHE_SIZE = 4096
 
 
 class Occurrence(NamedTuple):
-    """Something happened to an object."""
+    """Something that happened to an object."""
 
     source: EventSource
     regarding: ObjectReference
@@ -41,7 +41,7 @@ class Occurrence(NamedTuple):
 
 
 class Sighting(Struct):
-    """What is to be written: the event `name` with this count. It exists already if `known`."""
+    """What to write: the event `name` with this count. The event exists already if `known`."""
 
     key: Hashable
     message: str
@@ -63,7 +63,7 @@ class _Bucket(Struct):
 
 
 class _Recent(Generic[V]):
-    """A map that forgets what was not used for longest."""
+    """A map that forgets the entry that was not used for longest."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[Hashable, V] = OrderedDict()
@@ -82,7 +82,7 @@ class _Recent(Generic[V]):
 
 
 class Correlator:
-    """Decides what becomes of each occurrence."""
+    """The events of all sources so far, which decide what becomes of each occurrence."""
 
     def __init__(self) -> None:
         self._similar: _Recent[_Similar] = _Recent()
@@ -90,7 +90,7 @@ class Correlator:
         self._buckets: _Recent[_Bucket] = _Recent()
 
     def correlate(self, event: Occurrence, now: datetime) -> Sighting | None:
-        """What to write, or None if this source has said enough about this object."""
+        """Return what to write, or None if this source has written enough about this object."""
         key, message = self._combine(event, now)
         sighting = self._sightings.get(key)
         if sighting is None:
@@ -100,10 +100,10 @@ class Correlator:
             sighting.message = message
             sighting.last = now
             sighting.count += 1
-        return sighting if self._allowed(event, now) else None
+        return sighting if self._is_allowed(event, now) else None
 
     def _combine(self, event: Occurrence, now: datetime) -> tuple[Hashable, str]:
-        key = (*_speaker(event), event.type, event.reason)
+        key = (*_source_key(event), event.type, event.reason)
         if event.series:
             return key, event.message
         similar = self._similar.get(key)
@@ -116,8 +116,8 @@ class Correlator:
             return (*key, event.regarding.field_path, event.message), event.message
         return key, COMBINED + event.message
 
-    def _allowed(self, event: Occurrence, now: datetime) -> bool:
-        key = _speaker(event)
+    def _is_allowed(self, event: Occurrence, now: datetime) -> bool:
+        key = _source_key(event)
         bucket = self._buckets.get(key)
         if bucket is None:
             bucket = _Bucket(BURST, now)
@@ -131,8 +131,11 @@ class Correlator:
         return True
 
 
-def _speaker(event: Occurrence) -> tuple[str, ...]:
-    """Who speaks about which object. Its resourceVersion says only when it was looked at."""
+def _source_key(event: Occurrence) -> tuple[str, ...]:
+    """Return the key of a source and an object.
+
+    The key leaves out the resourceVersion, which only says when the object was read.
+    """
     about = event.regarding
     identity = (about.api_version, about.kind, about.namespace, about.name, about.uid)
     return (event.source.component, event.source.host, *identity)

@@ -1,7 +1,7 @@
-"""Events: what happened to objects, for people to read (`kubectl describe`).
+"""Writes Events: what happened to objects, for people to read (`kubectl describe`).
 
-Saying so never waits, never fails and never floods the server: occurrences go into a bounded buffer, one sender
-takes them through the correlator and writes them; when the server cannot keep up, new ones are dropped and counted.
+Recording never waits, never fails and never floods the server. Occurrences go into a bounded buffer; one sender
+takes them through the correlator and writes them. When the server cannot keep up, new ones are dropped and counted.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ EventType = Literal["Normal", "Warning"]
 
 BUFFER_SIZE = 1000
 FLUSH_SECONDS = 5.0
-# A dozen tries over some two minutes, as client-go; then the event is not worth more.
+# A dozen tries over some two minutes, as client-go; then the event is dropped.
 TRIES = 12
 _RETRY = Backoff(first=0.5, limit=20.0)
-# A name may have 253 letters; 17 are for the dot and the digits.
+# A name may have 253 characters; 17 are for the dot and the digits.
 _LONGEST_NAME = 253 - 17
 # Of `note` in events.k8s.io, in bytes; upstream's scheduler cuts its messages so.
 _LONGEST_NOTE, _CUT = 1024, b" ..."
@@ -37,20 +37,20 @@ log = logging.getLogger(__name__)
 
 
 class Recorder(Protocol):
-    """Tells people what happened to an object."""
+    """A way to record what happened to an object."""
 
     def event(
         self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
     ) -> None:
-        """Something happened. `reason` is one CamelCase word; `message` a sentence. Never waits, never fails.
+        """Record an occurrence. `reason` is one CamelCase word; `message` a sentence. Never waits, never fails.
 
-        series: all that happens to the object for that reason is one event, of which the newest message is shown.
+        series: everything that happens to the object for that reason is one event, which shows the newest message.
         """
         ...
 
 
 class EventSink:
-    """Writes the events of all recorders of a process. Runs in a `Manager`, which should stop it last."""
+    """The writer of all recorders of a process. It runs in a `Manager`, which should stop it last."""
 
     name = "event-sink"
 
@@ -69,11 +69,11 @@ class EventSink:
         self._task: asyncio.Task[Any] | None = None
 
     def recorder(self, component: str, host: str = "") -> Recorder:
-        """A recorder that speaks as this component (`job-controller`), on this node if it belongs to one."""
+        """Return a recorder for this component (`job-controller`), on this node if it belongs to one."""
         return _ComponentRecorder(self, EventSource(component=component, host=host))
 
     def record(self, occurrence: Occurrence) -> None:
-        """Take an occurrence, or drop it if there is no room."""
+        """Queue an occurrence, or drop it if the buffer is full."""
         if self._stopping or len(self._buffer) >= BUFFER_SIZE:
             self.dropped += 1
             return
@@ -82,7 +82,7 @@ class EventSink:
         self._wake.set()
 
     async def run(self) -> None:
-        """Write what comes, until `stop`."""
+        """Write the queued occurrences until `stop`."""
         self._task = asyncio.current_task()
         while not (self._stopping and not self._buffer):
             await self._wake.wait()
@@ -95,7 +95,7 @@ class EventSink:
             self._idle.set()
 
     async def stop(self) -> None:
-        """Write what is there, for a few seconds at most."""
+        """Write the remaining occurrences, for a few seconds at most."""
         self._stopping = True
         self._wake.set()
         try:
@@ -113,7 +113,7 @@ class EventSink:
             try:
                 await self._send(occurrence, sighting)
             except (ApiError, TransportError) as error:
-                if _refused(error):
+                if _is_final(error):
                     log.debug("event about %s refused: %s", occurrence.regarding.name, error)
                     self.dropped += 1
                     return
@@ -123,7 +123,7 @@ class EventSink:
         self.dropped += 1
 
     async def _send(self, occurrence: Occurrence, sighting: Sighting) -> None:
-        """Raise the count of the event, or make one if there is none (any more)."""
+        """Raise the count of the event, or create it if it does not exist (any more)."""
         namespace = occurrence.regarding.namespace or "default"
         if sighting.known:
             patch: dict[str, Any] = {
@@ -135,10 +135,10 @@ class EventSink:
                 await self._client.patch(EVENT, sighting.name, patch, namespace)
                 return
             sighting.known = False
-        # The name stays the same for every try: an answer that was lost must not make a second event.
+        # The name stays the same for every try: a lost answer must not make a second event.
         sighting.name = sighting.name or f"{occurrence.regarding.name[:_LONGEST_NAME]}.{self._ids.hexadecimal(16)}"
         with ignoring("AlreadyExists"):
-            await self._client.create(EVENT, _event(occurrence, sighting, namespace))
+            await self._client.create(EVENT, _make_event(occurrence, sighting, namespace))
         sighting.known = True
 
 
@@ -150,18 +150,21 @@ class _ComponentRecorder:
     def event(
         self, regarding: ObjectReference, type: EventType, reason: str, message: str, *, series: bool = False
     ) -> None:
-        self._sink.record(Occurrence(self._source, regarding, type, reason, _note(message), series))
+        self._sink.record(Occurrence(self._source, regarding, type, reason, _clip_message(message), series))
 
 
-def _note(message: str) -> str:
-    """A message that any event can hold. Names of files may be no text at all, and what users wrote has no end."""
+def _clip_message(message: str) -> str:
+    """Return a message that any event can hold: valid text of bounded length.
+
+    Names of files may be no text at all, and users' messages have no limit.
+    """
     text = message.encode(errors="backslashreplace")
     if len(text) > _LONGEST_NOTE:
         text = text[: _LONGEST_NOTE - len(_CUT)].decode(errors="ignore").encode() + _CUT
     return text.decode()
 
 
-def _event(occurrence: Occurrence, sighting: Sighting, namespace: str) -> Event:
+def _make_event(occurrence: Occurrence, sighting: Sighting, namespace: str) -> Event:
     return Event(
         metadata=ObjectMeta(name=sighting.name, namespace=namespace),
         involved_object=occurrence.regarding,
@@ -177,6 +180,6 @@ def _event(occurrence: Occurrence, sighting: Sighting, namespace: str) -> Event:
     )
 
 
-def _refused(error: ApiError | TransportError) -> bool:
-    """Whether trying again would meet the same answer."""
+def _is_final(error: ApiError | TransportError) -> bool:
+    """Return whether a retry would meet the same answer."""
     return isinstance(error, ApiError) and error.code != 429 and error.code < 500

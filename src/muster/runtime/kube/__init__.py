@@ -1,1 +1,1 @@
-"""How a server is reached: which one, as whom, over which wire."""
+"""Reaches a server: which one, as which user, over which wire."""

@@ -1,10 +1,10 @@
-"""Who we are to a server, and since when: credentials, and the vault that renews them.
+"""Obtains and renews the credentials that prove to a server who we are.
 
-A `CredentialSource` logs in: it reads files, runs a plugin, or has known it all along. The `Vault` decides when.
+A `CredentialSource` logs in: it reads files, runs a plugin, or holds a fixed credential. The `Vault` decides when.
 
-Invariants: one login at a time, however many wait for it; a waiter that gives up does not stop it; a credential that
-the server has refused is not used again, and a source that keeps giving refused ones is not asked in a loop; no secret
-shows in a `repr`, a log or an error.
+Invariants: one login at a time, however many requests wait for it; a waiter that gives up does not stop the login; a
+credential that the server has refused is not used again; a source that keeps giving refused credentials is not asked in
+a loop; no secret shows in a `repr`, a log or an error.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from muster.runtime.clock import Clock
 from muster.runtime.kube.kubeconfig import UserConfig
 from muster.runtime.transport import TransportError
 
-# Renew this long before the end, so that no request arrives with a credential that ended on the way.
+# Renew this long before the end, so that no credential expires while its request is on the way.
 EXPIRY_SKEW = timedelta(seconds=10)
 # Files are read again this often (client-go's period: the kubelet rotates them well before they end).
 FILE_PERIOD_SECONDS = 60.0
-# A credential that was refused or had ended as soon as it came is asked for again only this much later.
+# After a credential that was refused or expired on arrival, the next login is only this much later.
 RELOGIN_SECONDS = 10.0
-# As long as a header may be on common servers; an honest token is far below.
+# The longest header that common servers accept; a real token is far shorter.
 MAX_TOKEN_BYTES = 64 * 1024
 MAX_FILE_BYTES = 1 << 20
 
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class CredentialError(TransportError):
-    """No credential could be had: from where, and why."""
+    """A login without a credential: says where it was sought, and why it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ClientCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What proves who we are: a header, a client certificate, both, or neither."""
+    """Proof of who we are: a header, a client certificate, both, or neither."""
 
     authorization: str = field(default="", repr=False)
     certificate: ClientCertificate | None = None
@@ -56,11 +56,11 @@ class Credential:
 
 
 class CredentialSource(Protocol):
-    """Where credentials come from."""
+    """A source of credentials."""
 
     @property
     def renewable(self) -> bool:
-        """Whether a second login may give something else than the first."""
+        """Whether a second login may give another credential than the first."""
         ...
 
     @property
@@ -69,12 +69,12 @@ class CredentialSource(Protocol):
         ...
 
     async def login(self) -> Credential:
-        """A credential. Raises `CredentialError`."""
+        """Return a credential. Raises `CredentialError`."""
         ...
 
 
 def bearer(token: str, where: str) -> str:
-    """The header for a token. Raises `CredentialError` for what cannot be a header."""
+    """Return the header for a token. Raises `CredentialError` for a token that cannot be in a header."""
     token = token.strip()
     if not token:
         raise CredentialError(f"{where}: the token is empty")
@@ -86,12 +86,12 @@ def bearer(token: str, where: str) -> str:
 
 
 def basic(username: str, password: str) -> str:
-    """The header for a user name and a password."""
+    """Return the header for a user name and a password."""
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
 
 class ConfiguredSource:
-    """What the kubeconfig itself says or names: token, token file, basic authentication, client certificate."""
+    """The credentials in or named by a kubeconfig: token, token file, basic authentication, client certificate."""
 
     def __init__(self, user: UserConfig, where: str = "kubeconfig") -> None:
         self._user = user
@@ -127,7 +127,7 @@ class ConfiguredSource:
 
 
 def read_file(path: Path) -> bytes:
-    """A file that the configuration names. Raises `CredentialError`."""
+    """Return the content of a file that the configuration names. Raises `CredentialError`."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_FILE_BYTES + 1)
@@ -139,13 +139,13 @@ def read_file(path: Path) -> bytes:
 
 
 class Held(Struct, frozen=True):
-    """The credential in use, and since when (`Clock.monotonic`)."""
+    """The credential in use, and the time of its login (`Clock.monotonic`)."""
 
     credential: Credential
     since: float
 
     def is_due(self, max_age_seconds: float | None, now: datetime, monotonic: float) -> bool:
-        """Whether to log in again before the next request."""
+        """Return whether to log in again before the next request."""
         age = monotonic - self.since
         if max_age_seconds is not None and age >= max_age_seconds:
             return True
@@ -153,12 +153,12 @@ class Held(Struct, frozen=True):
         return expires is not None and now >= expires - EXPIRY_SKEW and age >= RELOGIN_SECONDS
 
     def is_usable(self, now: datetime) -> bool:
-        """Whether it may be used on when its renewal fails."""
+        """Return whether the credential may still be used when its renewal fails."""
         return self.credential.expires is None or now < self.credential.expires
 
 
 class Vault:
-    """Keeps one credential and renews it."""
+    """The one credential of a transport, which the vault renews."""
 
     def __init__(self, source: CredentialSource, clock: Clock) -> None:
         self._source = source
@@ -168,14 +168,14 @@ class Vault:
         self._login: asyncio.Task[Credential | CredentialError] | None = None
 
     async def current(self) -> Credential:
-        """The credential for the next request. Raises `CredentialError`."""
+        """Return the credential for the next request. Raises `CredentialError`."""
         held = self._held
         if held is None or held.is_due(self._source.max_age_seconds, self._clock.now(), self._clock.monotonic()):
             return await self._shared_login()
         return held.credential
 
     async def refuse(self, credential: Credential) -> Credential | None:
-        """After a 401: another credential to try, or None if there is none. Raises `CredentialError`."""
+        """Return another credential to try after a 401, or None if there is none. Raises `CredentialError`."""
         held = self._held
         if held is not None and held.credential is credential:
             hammering = self._refusals > 0 and self._clock.monotonic() - held.since < RELOGIN_SECONDS
@@ -187,7 +187,7 @@ class Vault:
         return None if fresh == credential else fresh
 
     def accept(self, credential: Credential) -> None:
-        """The server knows this credential: a refusal after that is news, and worth a login at once."""
+        """Note that the server accepted this credential: a later refusal is worth a login at once."""
         if self._held is not None and self._held.credential is credential:
             self._refusals = 0
 
@@ -212,7 +212,7 @@ class Vault:
         return outcome
 
     async def _renew(self) -> Credential | CredentialError:
-        """One login. An error is a result here: each waiter raises its own, and no waiter is needed."""
+        """Log in once. An error is a result here: each waiter raises its own, and no waiter is needed."""
         try:
             credential = await self._source.login()
         except CredentialError as error:

@@ -1,7 +1,7 @@
-"""Exec plugins: programs that print a credential (client.authentication.k8s.io v1 and v1beta1).
+"""Runs exec plugins: programs that print a credential (client.authentication.k8s.io v1 and v1beta1).
 
-The protocol is pure (`request_info`, `parse_answer`); `run` is the one function that starts a process, with a limit on
-its time and on its output. Invariant: what the plugin prints on its standard output is a secret and is never shown.
+The protocol is pure (`request_info`, `parse_answer`); `run_plugin` is the one function that starts a process, with a
+limit on its time and on its output. Invariant: the plugin's standard output is a secret and is never shown.
 """
 
 import asyncio
@@ -27,33 +27,33 @@ from muster.runtime.kube.credentials import (
 )
 from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, ExecConfig, UserConfig
 
-# A plugin that asks no user has this long; one that may open a browser, this long.
+# The time limits of a plugin that asks no user, and of one that may open a browser.
 TIMEOUT_SECONDS = 60.0
 INTERACTIVE_TIMEOUT_SECONDS = 300.0
-# A token, two certificate chains and a key fit many times; more is a mistake.
+# A token, two certificate chains and a key fit many times over; a longer output is a mistake.
 MAX_STDOUT_BYTES = 1 << 20
-# What of its complaints goes into our error: the end, where the reason stands.
+# Our error quotes so much of the plugin's standard error: the end, where the reason stands.
 MAX_STDERR_BYTES = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One start of a plugin."""
+    """The command line and environment of one plugin run."""
 
     command: str
     args: tuple[str, ...] = field(repr=False)
     environ: Mapping[str, str] = field(repr=False)
-    interactive: bool  # it may use our terminal
+    interactive: bool  # whether the plugin may use our terminal
     install_hint: str = ""
 
     @property
     def timeout_seconds(self) -> float:
-        """How long it may take."""
+        """The time limit of the run."""
         return INTERACTIVE_TIMEOUT_SECONDS if self.interactive else TIMEOUT_SECONDS
 
     @property
     def where(self) -> str:
-        """How errors name it."""
+        """The name of the plugin in errors."""
         return f"exec plugin {self.command!r}"
 
 
@@ -71,7 +71,7 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 class ExecSource:
-    """Logs in by running a plugin."""
+    """A credential source that runs a plugin."""
 
     renewable = True
     max_age_seconds = None
@@ -85,7 +85,7 @@ class ExecSource:
         terminal: bool = False,
         run: Callable[[Command], Awaitable[bytes]] | None = None,
     ) -> None:
-        """`terminal`: our standard input is one, and a user is there to answer."""
+        """Use `terminal` if our standard input is a terminal with a user who can answer."""
         self._plugin = plugin
         self._cluster = config.cluster
         self._configured = ConfiguredSource(config.user, config.source)
@@ -94,7 +94,7 @@ class ExecSource:
         self._run = run or run_plugin
 
     async def login(self) -> Credential:
-        """Run the plugin; a client certificate in the kubeconfig is used where it gives none."""
+        """Run the plugin; a client certificate in the kubeconfig is used where the plugin gives none."""
         interactive = may_ask(self._plugin, terminal=self._terminal)
         cluster = self._cluster
         if self._plugin.provide_cluster_info and cluster.certificate_authority_file is not None:
@@ -115,7 +115,7 @@ class ExecSource:
 def credential_source(
     config: ConnectionConfig, *, environ: Mapping[str, str], terminal: bool = False
 ) -> CredentialSource:
-    """Where the credentials of a connection come from. Over plain http none are sent, as in client-go."""
+    """Return the credential source of a connection. Over plain http no credentials are sent, as in client-go."""
     user = config.user
     if not config.cluster.server.startswith("https://"):
         return ConfiguredSource(UserConfig())
@@ -125,7 +125,7 @@ def credential_source(
 
 
 def may_ask(plugin: ExecConfig, *, terminal: bool) -> bool:
-    """Whether the plugin gets our terminal. Raises `CredentialError` if it insists on one and there is none."""
+    """Return whether the plugin gets our terminal. Raises `CredentialError` if it insists on one and there is none."""
     if plugin.interactive_mode == "Always" and not terminal:
         raise CredentialError(
             f"exec plugin {plugin.command!r}: asks questions (interactiveMode: Always), "
@@ -135,7 +135,7 @@ def may_ask(plugin: ExecConfig, *, terminal: bool) -> bool:
 
 
 def request_info(plugin: ExecConfig, cluster: ClusterConfig, *, interactive: bool) -> str:
-    """The value of KUBERNETES_EXEC_INFO: what the plugin may know."""
+    """Return the value of KUBERNETES_EXEC_INFO: what the plugin may know."""
     spec: dict[str, Any] = {"interactive": interactive}
     if plugin.provide_cluster_info:
         about = {
@@ -152,7 +152,7 @@ def request_info(plugin: ExecConfig, cluster: ClusterConfig, *, interactive: boo
 
 
 def parse_answer(stdout: bytes, plugin: ExecConfig) -> Credential:
-    """The credential that a plugin printed. Raises `CredentialError`, which never quotes the output."""
+    """Return the credential that a plugin printed. Raises `CredentialError`, which never quotes the output."""
     where = f"exec plugin {plugin.command!r}"
     try:
         answer = msgspec.convert(without_nulls(msgspec.json.decode(stdout)), _ExecCredential)
@@ -180,27 +180,27 @@ def parse_answer(stdout: bytes, plugin: ExecConfig) -> Credential:
 
 
 def printable(text: str, limit: int = 200) -> str:
-    """Another program's text on one line of a terminal: no control characters, not too long."""
+    """Return another program's text on one line of a terminal: no control characters, shortened to `limit`."""
     return "".join(c if c.isprintable() else " " for c in text)[:limit].strip()
 
 
 async def run_plugin(command: Command) -> bytes:
-    """Start a plugin and wait for what it prints. Raises `CredentialError`."""
-    async with _pipe() as (stdout, out), _pipe() as (stderr, err):
+    """Run a plugin and return its standard output. Raises `CredentialError`."""
+    async with _open_pipe() as (stdout, out), _open_pipe() as (stderr, err):
         process = await _start(command, out, None if command.interactive else err)
         out.close()
         err.close()
-        complaints = asyncio.create_task(_tail(stderr))
+        complaints = asyncio.create_task(_read_tail(stderr))
         try:
             async with asyncio.timeout(command.timeout_seconds):
-                printed = await _head(stdout, command.where)
+                printed = await _read_head(stdout, command.where)
                 says = printable((await complaints).decode(errors="replace"), MAX_STDERR_BYTES)
                 code = await process.wait()
         except TimeoutError:
             raise CredentialError(f"{command.where}: gave no answer within {command.timeout_seconds:g} s") from None
         finally:
             complaints.cancel()
-            await _end(process, group=not command.interactive)
+            await _end_process(process, group=not command.interactive)
     if code != 0:
         how = f"exit status {code}" if code > 0 else f"killed by signal {-code}"
         raise CredentialError(f"{command.where}: {how}{': ' if says else ''}{says}")
@@ -223,9 +223,9 @@ async def _start(command: Command, out: IO[bytes], err: IO[bytes] | None) -> asy
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # A start that is cancelled ends the program alone, which may have children by then.
+        # Cancelling a start kills only the program, which may have children by then.
         with suppress(OSError, ValueError):
-            await _end(await starting, group=not command.interactive)
+            await _end_process(await starting, group=not command.interactive)
         raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -234,8 +234,11 @@ async def _start(command: Command, out: IO[bytes], err: IO[bytes] | None) -> asy
 
 
 @asynccontextmanager
-async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, IO[bytes]]]:
-    """A pipe for a child's output. Ours, not asyncio's: that one waits for grandchildren that hold it open."""
+async def _open_pipe() -> AsyncIterator[tuple[asyncio.StreamReader, IO[bytes]]]:
+    """Open a pipe for a child's output. asyncio's own pipe waits for grandchildren that hold it open.
+
+    This one does not.
+    """
     reading, writing = os.pipe()
     reader = asyncio.StreamReader()
     with os.fdopen(writing, "wb", buffering=0) as end:
@@ -248,7 +251,7 @@ async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, IO[bytes]]]:
             transport.close()
 
 
-async def _head(stream: asyncio.StreamReader, where: str) -> bytes:
+async def _read_head(stream: asyncio.StreamReader, where: str) -> bytes:
     data = bytearray()
     while chunk := await stream.read(65536):
         data += chunk
@@ -257,15 +260,15 @@ async def _head(stream: asyncio.StreamReader, where: str) -> bytes:
     return bytes(data)
 
 
-async def _tail(stream: asyncio.StreamReader) -> bytes:
+async def _read_tail(stream: asyncio.StreamReader) -> bytes:
     data = b""
     while chunk := await stream.read(65536):
         data = (data + chunk)[-MAX_STDERR_BYTES:]
     return data
 
 
-async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
-    """Leave no plugin behind that has not ended by itself, nor (if it has a session of its own) its children."""
+async def _end_process(process: asyncio.subprocess.Process, *, group: bool) -> None:
+    """Kill a plugin that has not ended by itself, and its children if it has a session of its own."""
     if process.returncode is not None:
         return
     try:
@@ -274,5 +277,5 @@ async def _end(process: asyncio.subprocess.Process, *, group: bool) -> None:
         else:
             process.kill()
     except ProcessLookupError:
-        pass  # it has just ended by itself
+        pass  # the process has just ended by itself
     await process.wait()

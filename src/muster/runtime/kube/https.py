@@ -1,9 +1,9 @@
-"""`HttpsTransport`: requests to an API server over TLS, as the user of a kubeconfig.
+"""Carries requests to an API server over TLS, as the user of a kubeconfig: `HttpsTransport`.
 
-What is retried: a refusal that says when to come back (429 and 503 with Retry-After); a connection that was refused, if
-sending twice is harmless; a 401, once and if there is another credential. aiohttp by itself sends GET, PUT and
-DELETE once more when the connection closes without a word of an answer, for a kept connection may close at any
-moment. Everything else is the caller's: it knows what the request meant.
+The transport retries three things: a refusal that says when to come back (429 and 503 with Retry-After); a refused
+connection, if sending twice is harmless; a 401, once and if there is another credential. aiohttp by itself sends GET,
+PUT and DELETE once more when the connection closes before any answer, for a kept connection may close at any moment.
+Everything else is the caller's, who knows what the request meant.
 
 Invariants: every request has an end (its time, the size of its answer, the number of tries); a secret goes into a
 header or a TLS context and nowhere else; redirects are not followed, so that no credential goes to another server.
@@ -33,15 +33,15 @@ from muster.runtime.kube.credentials import ClientCertificate, Credential, Vault
 from muster.runtime.kube.exec_plugins import credential_source, printable
 from muster.runtime.kube.kubeconfig import ConnectionConfig, Impersonation
 from muster.runtime.kube.tls import client_context, explain
-from muster.runtime.transport import Conversation, Request, Response, TransportError
+from muster.runtime.transport import ClosedError, Conversation, Request, Response, TransportError
 
 # Requests at a time; streams come on top. client-go's default rate would allow far fewer.
 MAX_CONCURRENT_REQUESTS = 64
-# A page of 500 objects of the largest size that a server stores would have 750 MB; real ones have 4.
+# A page of 500 objects of the largest stored size would have 750 MB; real pages have 4 MB.
 MAX_RESPONSE_BYTES = 256 << 20
 # An idle connection is kept this long; servers keep theirs longer (Kubernetes 90 s).
 KEEPALIVE_SECONDS = 60.0
-# For the connection with its TLS: who waits at a terminal should hear of a server that is stopped.
+# For the connection with its TLS: a user at a terminal should soon hear that a server is stopped.
 CONNECT_SECONDS = 5.0
 CONNECT_ATTEMPTS = 3
 CONNECT_BACKOFF = Backoff(first=0.1, limit=2.0)
@@ -51,9 +51,9 @@ MAX_ATTEMPTS = 10
 USER_AGENT = "muster"
 
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
-# A peer that has gone without a word is noticed after idle + interval * count seconds.
+# A silently vanished peer is noticed after idle + interval * count seconds.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-# A loop that is told that a connection has ended closes it in its next turns.
+# The loop closes an ended connection in its next turns.
 _TURNS_TO_END = 100
 
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ A = TypeVar("A", Response, "Response | aiohttp.ClientResponse")
 
 
 class HttpsTransport:
-    """Carries requests to one API server as one user; implements `Transport`."""
+    """A transport to one API server as one user; implements `Transport`."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class HttpsTransport:
         max_response_bytes: int = MAX_RESPONSE_BYTES,
         stream_idle_seconds: float | None = None,
     ) -> None:
-        """`environ` is what exec plugins get (by default ours), `terminal` whether they may ask questions there.
+        """Connect lazily. `environ` goes to exec plugins (by default ours); `terminal` lets them ask questions there.
 
         A stream on which nothing comes for `stream_idle_seconds` breaks with a `TransportError`.
         """
@@ -87,7 +87,7 @@ class HttpsTransport:
         self._vault = Vault(source, clock)
         self._max_response_bytes = max_response_bytes
         self._stream_idle_seconds = stream_idle_seconds
-        self._headers = _fixed_headers(config)
+        self._headers = _make_fixed_headers(config)
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_REQUESTS)
         self._session: aiohttp.ClientSession | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
@@ -96,15 +96,18 @@ class HttpsTransport:
         self._closed = False
 
     async def request(self, request: Request) -> Response:
-        """The answer, whatever its status. Raises `TransportError` if there is none.
+        """Return the answer, whatever its status. Raises `TransportError` if there is none.
 
-        The request's time does not run while a new credential is waited for: a login has its own limit.
+        The request's time does not run during a login for a new credential: a login has its own limit.
         """
         return await self._authenticated(request, self._whole)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body as it comes. Raises `ApiError` if the server refuses, `TransportError` if the connection breaks."""
+        """Open the body as it comes.
+
+        Raises `ApiError` if the server refuses, `TransportError` if the connection breaks.
+        """
         answer = await self._authenticated(request, self._begun)
         if isinstance(answer, Response):
             raise error_of(answer, request.method)
@@ -115,7 +118,7 @@ class HttpsTransport:
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
-        """A WebSocket. Raises `ApiError` if the server refuses, `TransportError` if the connection breaks."""
+        """Open a WebSocket. Raises `ApiError` if the server refuses, `TransportError` if the connection breaks."""
         self._require_open(request)
         credential, cluster = await self._vault.current(), self.config.cluster
         headers = [*self._headers, *([("Authorization", credential.authorization)] if credential.authorization else [])]
@@ -140,24 +143,30 @@ class HttpsTransport:
             await socket.close()
 
     async def _refusal(self, request: Request, status: int) -> ApiError:
-        """Why no conversation is held. Its words went with the handshake: the same without one is refused, too."""
+        """Return why the server refused a WebSocket.
+
+        The handshake loses its message, so the request is repeated without one.
+        """
         answer = await self.request(request)
         if answer.status == status:
             return error_of(answer, request.method)
         return error_of(Response(status, f"{self._where(request)}: HTTP {status}".encode()))
 
     async def close(self) -> None:
-        """Let go of connections; requests under way fail."""
+        """Close all connections; requests under way fail."""
         self._closed = True
         await self._vault.close()
-        for answer in self._answers:  # aiohttp forgets who reads from a connection that it closes itself
-            answer.content.set_exception(aiohttp.ClientConnectionError(_CLOSED))
+        for answer in self._answers:  # aiohttp does not wake the readers of a connection that it closes itself
+            answer.content.set_exception(_ClosedHereError(_CLOSED))
         if self._session is not None:
             await self._session.close()
-        await self._hang_up()
+        await self._close_lost_connections()
 
-    async def _hang_up(self) -> None:
-        """End the connections that aiohttp no longer knows: their request was given up in the middle of a handshake."""
+    async def _close_lost_connections(self) -> None:
+        """Close the connections that aiohttp has lost track of.
+
+        Their request was cancelled in the middle of a handshake.
+        """
         for connection in self._sockets:
             with suppress(OSError):  # it is closed already
                 connection.shutdown(socket.SHUT_RDWR)
@@ -169,22 +178,24 @@ class HttpsTransport:
     async def _authenticated(self, request: Request, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]) -> A:
         self._require_open(request)
         credential = await self._vault.current()
-        answer = await self._in_time(request, credential, read)
+        answer = await self._send_in_time(request, credential, read)
         if answer.status == 401 and (other := await self._vault.refuse(credential)) is not None:
             credential = other
-            answer = await self._in_time(request, credential, read)
+            answer = await self._send_in_time(request, credential, read)
         if answer.status != 401:
             self._vault.accept(credential)
         return answer
 
-    async def _in_time(
+    async def _send_in_time(
         self, request: Request, credential: Credential, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]
     ) -> A:
         seconds = request.timeout_seconds
         started = self._clock.monotonic()
         try:
             async with asyncio.timeout(seconds), self._slots:
-                answer = await self._attempts(request, credential, read, None if seconds is None else started + seconds)
+                answer = await self._send_with_retries(
+                    request, credential, read, None if seconds is None else started + seconds
+                )
         except TimeoutError:
             raise TransportError(f"{self._where(request)}: no answer within {seconds:g} s") from None
         took = self._clock.monotonic() - started
@@ -192,7 +203,7 @@ class HttpsTransport:
         _log.debug("%s -> %d in %.0f ms", self._where(request), answer.status, 1000 * took, extra={"audit_id": audit})
         return answer
 
-    async def _attempts(
+    async def _send_with_retries(
         self,
         request: Request,
         credential: Credential,
@@ -201,12 +212,13 @@ class HttpsTransport:
     ) -> A:
         for attempt in itertools.count(1):
             try:
-                answer = await self._once(request, credential, read)
+                answer = await self._send_once(request, credential, read)
             except (aiohttp.ClientError, OSError) as error:
                 if isinstance(error, aiohttp.ClientSSLError):
                     self._tls = None  # the next request reads the files again: they may have been rotated
+                self._require_open(request)
                 if not _may_reconnect(request.method, error, attempt):
-                    raise TransportError(f"{self._where(request)}: {explain(error)}") from None
+                    raise _broken_connection(self._where(request), error) from None
                 pause = CONNECT_BACKOFF.delay(attempt, self._random)
             else:
                 again = pause_of(answer.status, answer.headers.get("retry-after", ""), attempt)
@@ -216,10 +228,10 @@ class HttpsTransport:
             await self._clock.sleep(pause)
         raise AssertionError("count() has no end")
 
-    async def _once(
+    async def _send_once(
         self, request: Request, credential: Credential, read: Callable[[aiohttp.ClientResponse], Awaitable[A]]
     ) -> A:
-        self._require_open(request)  # it may have been closed while this waited
+        self._require_open(request)  # `close` may have been called during the wait
         if request.allowed is not None and not request.allowed():
             raise TransportError(f"{self._where(request)}: was not sent: it is allowed no longer")
         headers = [*self._headers, ("Accept", request.accept)]
@@ -240,9 +252,9 @@ class HttpsTransport:
         )
         self._answers.add(response)
         try:
-            self._require_open(request)  # it may have been closed since the answer began
+            self._require_open(request)  # `close` may have been called since the answer began
             if 300 <= response.status < 400:
-                target = _without_secrets(response.headers.get("Location", ""))
+                target = _strip_secrets(response.headers.get("Location", ""))
                 raise TransportError(
                     f"{self._where(request)}: the server redirects to {target!r}; is this an API server's address?"
                 )
@@ -276,7 +288,7 @@ class HttpsTransport:
 
     def _require_open(self, request: Request) -> None:
         if self._closed:
-            raise TransportError(f"{self._where(request)}: {_CLOSED}")
+            raise ClosedError(f"{self._where(request)}: {_CLOSED}") from None
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -295,7 +307,10 @@ class HttpsTransport:
         return made
 
     def _context(self, certificate: ClientCertificate | None) -> ssl.SSLContext | bool:
-        """The TLS context for a certificate. Connections are pooled by context: a new one makes new connections."""
+        """Return the TLS context for a certificate. Connections are pooled by context.
+
+        A new context makes new connections.
+        """
         cluster = self.config.cluster
         if not any(url.startswith("https://") for url in (cluster.server, cluster.proxy_url)):
             return True
@@ -310,6 +325,15 @@ class HttpsTransport:
 
     def _where(self, request: Request) -> str:
         return f"{request.method} {self.config.cluster.server}{quote(request.path)}"
+
+
+class _ClosedHereError(aiohttp.ClientConnectionError):
+    """The error of a reader whose transport was closed."""
+
+
+def _broken_connection(where: str, error: Exception) -> TransportError:
+    kind = ClosedError if isinstance(error, _ClosedHereError) else TransportError
+    return kind(f"{where}: {explain(error)}")
 
 
 class _Chunks:
@@ -330,7 +354,7 @@ class _Chunks:
         except TimeoutError:
             raise TransportError(f"{self._where}: nothing came for {self._idle_seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise TransportError(f"{self._where}: {explain(error)}") from None
+            raise _broken_connection(self._where, error) from None
         if not chunk:
             raise StopAsyncIteration
         return chunk
@@ -360,14 +384,14 @@ class _Socket:
 
 
 def pause_of(status: int, retry_after: str, attempt: int) -> float | None:
-    """Seconds after which a refused request is sent again; None if it is not."""
+    """Return the seconds after which a refused request is sent again; None if it is not."""
     if status not in (429, 503) or attempt >= MAX_ATTEMPTS or not (retry_after.isascii() and retry_after.isdecimal()):
         return None
     return max(float(retry_after), CONNECT_BACKOFF.first)
 
 
-def _without_secrets(location: str) -> str:
-    """A URL's host and path: its user, query and fragment may be credentials."""
+def _strip_secrets(location: str) -> str:
+    """Return a URL's host and path: its user, query and fragment may be credentials."""
     try:
         url = urlsplit(location)
     except ValueError:
@@ -376,22 +400,22 @@ def _without_secrets(location: str) -> str:
 
 
 def _may_reconnect(method: str, error: Exception, attempt: int) -> bool:
-    # Not after a time-out: that was patience enough.
+    # Do not retry after a time-out: the wait was long enough.
     never_connected = isinstance(error, aiohttp.ClientConnectorError)
     hopeless = isinstance(error, aiohttp.ClientSSLError)
     return never_connected and not hopeless and method in _IDEMPOTENT and attempt < CONNECT_ATTEMPTS
 
 
-def _fixed_headers(config: ConnectionConfig) -> tuple[tuple[str, str], ...]:
+def _make_fixed_headers(config: ConnectionConfig) -> tuple[tuple[str, str], ...]:
     headers = [("User-Agent", USER_AGENT)]
     if config.cluster.disable_compression:
         headers.append(("Accept-Encoding", "identity"))
     if config.user.impersonation is not None:
-        headers += _impersonation_headers(config.user.impersonation)
+        headers += _make_impersonation_headers(config.user.impersonation)
     return tuple(headers)
 
 
-def _impersonation_headers(other: Impersonation) -> list[tuple[str, str]]:
+def _make_impersonation_headers(other: Impersonation) -> list[tuple[str, str]]:
     headers = [("Impersonate-User", other.user)]
     if other.uid:
         headers.append(("Impersonate-Uid", other.uid))
@@ -403,7 +427,7 @@ def _impersonation_headers(other: Impersonation) -> list[tuple[str, str]]:
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket of which the kernel notices when its peer has gone without a word: a stream may be silent for hours."""
+    """Return a socket with keepalive: a stream may be silent for hours while its peer is gone."""
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,7 +1,8 @@
-"""Which server, and as whom: what a kubeconfig says, as frozen values.
+"""Defines a kubeconfig's content as frozen values: which server, and as which user.
 
-`kubeconfig_parse` makes them from the text of a kubeconfig, `kubeconfig_files` finds and reads that text (or what a
-cluster gives its pods), `credentials` and `https` use them. Invariant: no secret shows in a `repr` or in an error.
+`kubeconfig_parse` makes them from the text of a kubeconfig. `kubeconfig_files` finds and reads that text, or the files
+that a cluster gives its pods. `credentials` and `https` use them. Invariant: no secret shows in a `repr` or in an
+error.
 """
 
 from dataclasses import dataclass, field
@@ -15,16 +16,16 @@ InteractiveMode = Literal["Never", "IfAvailable", "Always"]
 
 
 class KubeconfigError(ValueError):
-    """A kubeconfig cannot be used: which one, which field, what is wrong and what to do. Holds no secret."""
+    """An unusable kubeconfig: names the file and field, what is wrong and what to do. Holds no secret."""
 
 
 class InsecureKubeconfigError(KubeconfigError):
-    """A kubeconfig that another user wrote asks for more than a connection."""
+    """A kubeconfig of another user that asks for more than a connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterConfig:
-    """Where a server is and how to trust it."""
+    """The address of a server and how to trust it."""
 
     server: str  # https://host:port/prefix, without a slash at the end
     certificate_authority: bytes | None = None  # PEM; None: what the system trusts
@@ -33,7 +34,7 @@ class ClusterConfig:
     tls_server_name: str = ""  # the name on the certificate, if it is not the server's host
     proxy_url: str = field(default="", repr=False)  # may hold a password
     disable_compression: bool = False
-    exec_extension: Any = field(default=None, repr=False)  # what the cluster tells exec plugins
+    exec_extension: Any = field(default=None, repr=False)  # the cluster's data for exec plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class ExecConfig:
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Act as another user, which the server must allow."""
+    """Another user to act as, which the server must allow."""
 
     user: str
     uid: str = ""
@@ -61,7 +62,7 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class UserConfig:
-    """Who the user is and how that is proved; of token, user name and exec plugin the first that is there is used."""
+    """The user and the proof; of token, user name and exec plugin the first that is present is used."""
 
     token: str = field(default="", repr=False)
     token_file: Path | None = None  # its content wins over `token`
@@ -77,30 +78,34 @@ class UserConfig:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
-    """One server as one user: what a transport needs."""
+    """One server as one user, as a transport needs it."""
 
     cluster: ClusterConfig
     user: UserConfig = UserConfig()
-    namespace: str = "default"  # of commands that name none
+    namespace: str = "default"  # for commands that name no namespace
     context: str = ""
-    source: str = ""  # for messages: the file, or what else it came from
+    source: str = ""  # for messages: the file or other origin
+    overruled_files: frozenset[str] = frozenset()  # the fields that name files beside inline data, which are used
 
 
 def require_inline(config: ConnectionConfig) -> None:
     """Refuse a kubeconfig that another user wrote (a Secret) if it would read files, run programs or skip checks.
 
-    The list is Kueue's for MultiKueue, and proxies: one is spoken to without TLS, and may be any program within our
-    network. Whom it impersonates is for the server to allow. Raises `InsecureKubeconfigError`.
+    The list is that of Kueue's MultiKueue, plus proxies: a proxy is reached without TLS and may be any program within
+    our
+    network. The server decides whom the user may impersonate. Raises `InsecureKubeconfigError`.
     """
-    cluster, user = config.cluster, config.user
+    cluster, user, overruled = config.cluster, config.user, config.overruled_files
+    authority = cluster.certificate_authority_file or "certificate-authority" in overruled
+    certificate = user.client_certificate_file or "client-certificate" in overruled
     problems = {
         "insecure-skip-tls-verify is not allowed": cluster.insecure_skip_tls_verify,
         "the server must be reached by https": not cluster.server.startswith("https://"),
         "proxy-url is not allowed": cluster.proxy_url,
-        "certificate-authority must be given as certificate-authority-data": cluster.certificate_authority_file,
+        "certificate-authority must be given as certificate-authority-data": authority,
         "tokenFile is not allowed": user.token_file,
-        "client-certificate must be given as client-certificate-data": user.client_certificate_file,
-        "client-key must be given as client-key-data": user.client_key_file,
+        "client-certificate must be given as client-certificate-data": certificate,
+        "client-key must be given as client-key-data": user.client_key_file or "client-key" in overruled,
         "username and password are not allowed": user.username,
         "exec plugins are not allowed": user.exec,
     }

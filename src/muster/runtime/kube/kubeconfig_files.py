@@ -1,7 +1,7 @@
 """Finds the kubeconfig and reads it: the thin shell around `kubeconfig_parse`.
 
-The order is kubectl's: the file that the user names; the list in KUBECONFIG; ~/.kube/config; and inside a pod, what
-the cluster gives its pods.
+The order is kubectl's: the file that the user names; the list in KUBECONFIG; ~/.kube/config; and inside a pod, the
+files that the cluster gives its pods.
 """
 
 import ipaddress
@@ -17,14 +17,14 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def load(environ: Mapping[str, str], *, path: str | Path = "", context: str = "") -> ConnectionConfig:
-    """The connection that the user means. Raises `KubeconfigError`.
+    """Return the connection that the user means. Raises `KubeconfigError`.
 
     `path` is a file that must exist; without it `environ` says where to look (KUBECONFIG, HOME, and in a pod
     KUBERNETES_SERVICE_HOST). A proxy that the environment names is used unless the kubeconfig names another.
     """
     if path:
         config = read(Path(path)).connection(context)
-    elif files := _default_files(environ):
+    elif files := _list_default_files(environ):
         config = merge([read(file) for file in files]).connection(context)
     elif environ.get("KUBERNETES_SERVICE_HOST"):
         config = in_cluster(environ)
@@ -35,7 +35,7 @@ def load(environ: Mapping[str, str], *, path: str | Path = "", context: str = ""
 
 
 def read(path: Path) -> Kubeconfig:
-    """One kubeconfig file; its relative paths are relative to its directory. Raises `KubeconfigError`."""
+    """Read one kubeconfig file; its relative paths are relative to its directory. Raises `KubeconfigError`."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -45,7 +45,7 @@ def read(path: Path) -> Kubeconfig:
 
 
 def in_cluster(environ: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) -> ConnectionConfig:
-    """What a pod gets: the API server's address, the service account's token, the certificate authority."""
+    """Return a pod's connection: the API server's address, the service account's token, the certificate authority."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise KubeconfigError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
@@ -65,12 +65,12 @@ def in_cluster(environ: Mapping[str, str], directory: Path = SERVICE_ACCOUNT) ->
 
 
 def proxy_from_environment(server: str, environ: Mapping[str, str]) -> str:
-    """The proxy that HTTPS_PROXY (or HTTP_PROXY) and NO_PROXY name for a server, "" for none: Go's rules."""
+    """Return the proxy that HTTPS_PROXY (or HTTP_PROXY) and NO_PROXY name for a server, "" for none (Go's rules)."""
     url = urlsplit(server)
     name = f"{url.scheme}_proxy"
     proxy = environ.get(name.upper()) or environ.get(name) or ""
     exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
-    if not proxy or _goes_direct(url.hostname or "", url.port, exceptions):
+    if not proxy or _bypasses_proxy(url.hostname or "", url.port, exceptions):
         return ""
     proxy = proxy if "://" in proxy else f"http://{proxy}"
     if not proxy.startswith(("http://", "https://")):
@@ -83,8 +83,8 @@ def _with_proxy(config: ConnectionConfig, environ: Mapping[str, str]) -> Connect
     return replace(config, cluster=replace(config.cluster, proxy_url=proxy))
 
 
-def _default_files(environ: Mapping[str, str]) -> list[Path]:
-    """The files that exist, of those that KUBECONFIG lists or of the one default."""
+def _list_default_files(environ: Mapping[str, str]) -> list[Path]:
+    """Return the existing files of those that KUBECONFIG lists, or the one default file."""
     listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(":") if name]
     if not listed and environ.get("HOME"):
         listed = [Path(environ["HOME"]) / ".kube" / "config"]
@@ -92,7 +92,7 @@ def _default_files(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _exists(path: Path) -> bool:
-    """A file that cannot be looked at counts as there: reading it says why."""
+    """Return whether a file exists; an inaccessible file counts, so that reading it reports why."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -102,14 +102,14 @@ def _exists(path: Path) -> bool:
     return True
 
 
-def _goes_direct(host: str, port: int | None, exceptions: str) -> bool:
+def _bypasses_proxy(host: str, port: int | None, exceptions: str) -> bool:
     address = _address(host)
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
-    return any(_excepted(host, port, address, item.strip().lower()) for item in exceptions.split(","))
+    return any(_is_excepted(host, port, address, item.strip().lower()) for item in exceptions.split(","))
 
 
-def _excepted(host: str, port: int | None, address: "_Address | None", item: str) -> bool:
+def _is_excepted(host: str, port: int | None, address: "_Address | None", item: str) -> bool:
     if item in ("", "*"):
         return item == "*"
     if address is not None:

@@ -1,11 +1,11 @@
-"""From the text of a kubeconfig to `ConnectionConfig`: pure, values in, values out.
+"""Parses the text of a kubeconfig into a `ConnectionConfig`: pure, values in, values out.
 
 The rules are client-go's: of several files the first that names a cluster, a user, a context or the current context
 wins, whole entry by whole entry; inline data win over the file of the same name; relative paths are relative to the
 kubeconfig.
 
 Invariants: nothing here opens a file or reads the environment; an error says which file and which field and quotes no
-secret; an entry that the chosen context does not use is not judged beyond its types.
+secret; an entry that the chosen context does not use is checked only for its types.
 """
 
 import base64
@@ -21,6 +21,7 @@ import msgspec
 import yaml
 
 from muster.api.kinds import without_nulls
+from muster.api.values.yaml_decode import is_nesting_error
 from muster.runtime.kube.kubeconfig import (
     EXEC_API_VERSIONS,
     EXEC_EXTENSION,
@@ -32,10 +33,11 @@ from muster.runtime.kube.kubeconfig import (
     UserConfig,
 )
 
-# As much as an API server stores in one object; real ones have a few kilobytes per cluster.
+# The limit of one stored object; real kubeconfigs have a few kilobytes per cluster.
 MAX_BYTES = 1 << 20
 # A kubeconfig is six levels deep, extensions may add some. libyaml overflows the C stack at some ten thousand.
 MAX_DEPTH = 64
+_TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
 
 
 class _ExecEnv(msgspec.Struct):
@@ -122,7 +124,7 @@ class _File(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an entry stands, to say so and to resolve its paths."""
+    """The place of an entry in a file, for messages and to resolve its paths."""
 
     source: str
     path: str  # users[0].user
@@ -132,7 +134,7 @@ class _Place:
         raise KubeconfigError(f"{self.source}: {self.path}.{name}: {problem}")
 
     def file(self, name: str, text: str) -> Path | None:
-        """The file that a field names; None for an empty field."""
+        """Return the file that a field names; None for an empty field."""
         if not text:
             return None
         path = Path(text)
@@ -143,7 +145,7 @@ class _Place:
         return self.directory / path
 
     def data(self, name: str, text: str, marker: bytes) -> bytes | None:
-        """The PEM text that a field holds in base64; None for an empty field."""
+        """Return the PEM text that a field holds in base64; None for an empty field."""
         if not text:
             return None
         try:
@@ -155,7 +157,7 @@ class _Place:
         return value
 
     def pem(self, entry: Any, name: str, marker: bytes) -> tuple[bytes | None, Path | None]:
-        """Inline data, or else the file, of the pair of fields `name` and `name-data`."""
+        """Return inline data, or else the file, of the pair of fields `name` and `name-data`."""
         attribute = name.replace("-", "_")
         inline = self.data(f"{name}-data", getattr(entry, f"{attribute}_data"), marker)
         return inline, None if inline else self.file(name, getattr(entry, attribute))
@@ -172,7 +174,7 @@ class Kubeconfig:
     contexts: Mapping[str, tuple[_Place, _Context]] = field(default_factory=dict, repr=False)
 
     def connection(self, context: str = "") -> ConnectionConfig:
-        """What a context (by default the current one) says. Raises `KubeconfigError`."""
+        """Return the connection of a context (by default the current one). Raises `KubeconfigError`."""
         name = context or self.current_context
         if not name:
             raise KubeconfigError(f"{self.source}: current-context is not set; {_choice('contexts', self.contexts)}")
@@ -186,16 +188,20 @@ class Kubeconfig:
             place.fail("cluster", f"{entry.cluster!r} does not exist; {_choice('clusters', self.clusters)}")
         if entry.user and entry.user not in self.users:
             place.fail("user", f"{entry.user!r} does not exist; {_choice('users', self.users)}")
+        at_cluster, cluster = self.clusters[entry.cluster]
+        at_user, user = self.users[entry.user] if entry.user else (place, _User())
         return ConnectionConfig(
-            cluster=_cluster(*self.clusters[entry.cluster]),
-            user=_user(*self.users[entry.user]) if entry.user else UserConfig(),
+            cluster=_cluster(at_cluster, cluster),
+            user=_user(at_user, user),
             namespace=entry.namespace or "default",
             context=name,
             source=place.source,
+            overruled_files=_list_overruled(cluster, "certificate-authority")
+            | _list_overruled(user, "client-certificate", "client-key"),
         )
 
     def only_cluster(self) -> ClusterConfig:
-        """The one cluster that it names, where there need be no context for it. Raises `KubeconfigError`."""
+        """Return the only cluster in the file; no context is needed for it. Raises `KubeconfigError`."""
         if len(self.clusters) != 1:
             raise KubeconfigError(f"{self.source}: names {len(self.clusters)} clusters, and one was expected")
         [entry] = self.clusters.values()
@@ -203,14 +209,14 @@ class Kubeconfig:
 
 
 def parse(data: bytes, source: str, directory: Path | None = None) -> Kubeconfig:
-    """A kubeconfig in YAML or JSON. `source` is for messages; relative paths are relative to `directory`."""
+    """Parse a kubeconfig in YAML or JSON. `source` is for messages; relative paths are relative to `directory`."""
     if len(data) > MAX_BYTES:
         raise KubeconfigError(f"{source}: has {len(data)} bytes, more than the {MAX_BYTES} that a kubeconfig may have")
     return from_dict(_yaml(data, source), source, directory)
 
 
 def from_dict(document: Any, source: str, directory: Path | None = None) -> Kubeconfig:
-    """A kubeconfig that is decoded already; an empty one (None) is an empty kubeconfig, as upstream."""
+    """Make a Kubeconfig of decoded YAML; an empty one (None) is an empty kubeconfig, as upstream."""
     try:
         file = msgspec.convert(without_nulls({} if document is None else document), _File)
     except msgspec.ValidationError as error:
@@ -226,14 +232,14 @@ def from_dict(document: Any, source: str, directory: Path | None = None) -> Kube
     return Kubeconfig(
         source=source,
         current_context=file.current_context,
-        clusters=_by_name("cluster", file.clusters, source, directory),
-        users=_by_name("user", file.users, source, directory),
-        contexts=_by_name("context", file.contexts, source, directory),
+        clusters=_index_by_name("cluster", file.clusters, source, directory),
+        users=_index_by_name("user", file.users, source, directory),
+        contexts=_index_by_name("context", file.contexts, source, directory),
     )
 
 
 def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
-    """Several kubeconfigs as one: the first wins, entry by entry."""
+    """Merge several kubeconfigs: the first wins, entry by entry."""
     clusters: dict[str, tuple[_Place, _Cluster]] = {}
     users: dict[str, tuple[_Place, _User]] = {}
     contexts: dict[str, tuple[_Place, _Context]] = {}
@@ -246,7 +252,7 @@ def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
 
 
 class _Loader(yaml.CSafeLoader):
-    """Reads what kubectl writes: no timestamps, and no yes, no, on and off for booleans."""
+    """A YAML loader for what kubectl writes: no timestamps, and no yes, no, on and off for booleans."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - a class attribute of the base
         first: [(tag, regexp) for tag, regexp in resolvers if tag.rpartition(":")[2] in ("int", "float", "null")]
@@ -265,9 +271,11 @@ def _yaml(data: bytes, source: str) -> Any:
                 raise KubeconfigError(f"{_at(source, event.start_mark)}: YAML aliases are not supported here")
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
-                raise KubeconfigError(f"{_at(source, event.start_mark)}: is nested more than {MAX_DEPTH} levels deep")
+                raise KubeconfigError(f"{_at(source, event.start_mark)}: {_TOO_DEEP}")
         return yaml.load(data, _Loader)  # noqa: S506 - a safe loader
     except yaml.MarkedYAMLError as error:
+        if is_nesting_error(error):
+            raise KubeconfigError(f"{_at(source, error.problem_mark)}: {_TOO_DEEP}") from None
         # The error's own text would quote the line, which may hold a token.
         raise KubeconfigError(f"{_at(source, error.problem_mark)}: is not YAML: {error.problem}") from None
     except KubeconfigError:
@@ -280,7 +288,9 @@ def _at(source: str, mark: Any) -> str:
     return source if mark is None else f"{source}: line {mark.line + 1}"
 
 
-def _by_name(noun: str, entries: Sequence[Any], source: str, directory: Path | None) -> dict[str, tuple[_Place, Any]]:
+def _index_by_name(
+    noun: str, entries: Sequence[Any], source: str, directory: Path | None
+) -> dict[str, tuple[_Place, Any]]:
     found: dict[str, tuple[_Place, Any]] = {}
     for index, entry in enumerate(entries):
         place = _Place(source, f"{noun}s[{index}].{noun}", directory)
@@ -292,6 +302,14 @@ def _by_name(noun: str, entries: Sequence[Any], source: str, directory: Path | N
 
 def _choice(noun: str, names: Mapping[str, Any]) -> str:
     return f"there are {noun} {', '.join(map(repr, sorted(names)))}" if names else f"there are no {noun}"
+
+
+def _list_overruled(entry: _Cluster | _User, *names: str) -> frozenset[str]:
+    """Return the names of the file fields that inline data overrules."""
+    pairs = ((name, name.replace("-", "_")) for name in names)
+    return frozenset(
+        name for name, attribute in pairs if getattr(entry, attribute) and getattr(entry, f"{attribute}_data")
+    )
 
 
 def _cluster(place: _Place, entry: _Cluster) -> ClusterConfig:
@@ -316,7 +334,7 @@ def _cluster(place: _Place, entry: _Cluster) -> ClusterConfig:
 
 
 def _check_url(place: _Place, name: str, text: str, schemes: tuple[str, ...]) -> None:
-    """The message does not repeat a proxy's URL: it may hold a password."""
+    """Check a URL. The message does not repeat a proxy's URL, which may hold a password."""
     expected = " or ".join(f"{scheme}://" for scheme in schemes)
     if not text:
         place.fail(name, f"is missing; it is a URL such as {schemes[0]}://host:6443")

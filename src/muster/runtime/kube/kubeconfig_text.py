@@ -1,6 +1,6 @@
-"""From a `ConnectionConfig` back to the text of a kubeconfig: one cluster, one user, one context, all inline. Pure.
+"""Writes a `ConnectionConfig` as the text of a kubeconfig: one cluster, one user, one context, all inline. Pure.
 
-What another user is to have of a kubeconfig is written anew: its other contexts, and files that it names, stay behind.
+A kubeconfig for another user is written anew: its other contexts, and files that it names, stay behind.
 """
 
 import base64
@@ -12,7 +12,7 @@ from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig, User
 
 
 def text(config: ConnectionConfig, name: str) -> str:
-    """The kubeconfig; name: of its cluster, user and context. Raises `InsecureKubeconfigError`."""
+    """Return the kubeconfig; `name` is that of its cluster, user and context. Raises `InsecureKubeconfigError`."""
     require_inline(config)
     context = {"cluster": name, "user": name, "namespace": config.namespace}
     document = {
@@ -33,7 +33,7 @@ def _cluster(cluster: ClusterConfig) -> dict[str, Any]:
         "tls-server-name": cluster.tls_server_name,
         "disable-compression": cluster.disable_compression,
     }
-    return _given(members)
+    return _drop_empty(members)
 
 
 def _user(user: UserConfig) -> dict[str, Any]:
@@ -49,10 +49,10 @@ def _user(user: UserConfig) -> dict[str, Any]:
             "as-groups": list(other.groups),
             "as-user-extra": {key: list(values) for key, values in other.extra},
         }
-    return _given(members)
+    return _drop_empty(members)
 
 
-def _given(members: dict[str, Any]) -> dict[str, Any]:
+def _drop_empty(members: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in members.items() if value}
 
 

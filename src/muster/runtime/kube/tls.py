@@ -1,4 +1,4 @@
-"""TLS contexts for both ends of a connection, and one-line explanations of what goes wrong on the way to a server.
+"""Makes TLS contexts for both ends of a connection, and explains in one line what went wrong on the way to a server.
 
 Invariant: a key never lies on a disk where the system has memory files; elsewhere it does for the moment
 that OpenSSL reads it, in a file of mode 0600.
@@ -26,10 +26,11 @@ _ALERTS = {
 
 
 def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None) -> ssl.SSLContext:
-    """How to speak TLS with a server, as ourselves. Raises `TransportError`.
+    """Return the context for a TLS connection to a server, as ourselves. Raises `TransportError`.
 
-    The server's certificate is judged as Go judges it: any certificate of the kubeconfig's authority is an end of
-    the chain, and authorities that lack extensions which newer rules ask for are fine.
+    The server's certificate is judged as Go judges it: any certificate of the kubeconfig's authority ends the chain,
+    and
+    authorities may lack extensions that newer rules require.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -43,25 +44,26 @@ def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None
 
 
 def server_context() -> ssl.SSLContext:
-    """How to speak TLS with clients, once it has a certificate: see `load_pair`."""
+    """Return the context for TLS connections from clients, still without a certificate: see `load_pair`."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
 def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Show this certificate from now on; both are PEM. Raises `ssl.SSLError`."""
-    with _private_file(certificate.rstrip() + b"\n" + key) as path:
-        # The password is asked for by OpenSSL on the terminal unless there is one.
+    """Serve this certificate from now on; both are PEM. Raises `ssl.SSLError`."""
+    with _write_private_file(certificate.rstrip() + b"\n" + key) as path:
+        # Without a password, OpenSSL would ask for one on the terminal.
         context.load_cert_chain(path, password="")
 
 
 @contextmanager
 def no_bundle() -> Iterator[None]:
-    """Inside, OpenSSL has no file of the system's authorities to read.
+    """Keep OpenSSL from reading the file of the system's authorities inside this context.
 
-    aiohttp reads it twice as it is loaded, for contexts that we never use, and half of the time is that. It is for a
-    process that is ours alone: others who use aiohttp in it may need those contexts.
+    aiohttp reads the file twice on import, for contexts that we never use; that is half of the import's time. Use this
+    only
+    in a process of our own: other users of aiohttp in the process may need those contexts.
     """
     variable = ssl.get_default_verify_paths().openssl_cafile_env
     before = os.environ.get(variable)
@@ -76,8 +78,8 @@ def no_bundle() -> Iterator[None]:
 
 
 def explain(error: BaseException) -> str:
-    """Why there was no answer, in one line that names what to look at."""
-    import aiohttp  # so that a context alone does not cost this
+    """Return why no answer came, in one line that names what to check."""
+    import aiohttp  # a context alone should not cost this import
 
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     match cause:
@@ -137,8 +139,8 @@ def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -
 
 
 @contextmanager
-def _private_file(content: bytes) -> Iterator[str]:
-    """A path under which OpenSSL, which reads only files, can read something that should be in none."""
+def _write_private_file(content: bytes) -> Iterator[str]:
+    """Write content to a private file, for OpenSSL, which reads only files; yield its path."""
     try:
         fd = os.memfd_create("certificate")
     except (AttributeError, OSError):

@@ -1,1 +1,1 @@
-"""What this process is to its machine: its locks, its files, its log, its memory."""
+"""Handles what this process shares with its machine: its locks, its files, its log, its memory."""

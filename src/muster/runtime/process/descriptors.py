@@ -1,12 +1,12 @@
-"""How many files a process may have open."""
+"""Raises the limit of open files of the process."""
 
 import resource
 
-DESCRIPTORS = 16 * 1024  # of a server all connections that are let in, of a node its containers, and what else there is
+DESCRIPTORS = 16 * 1024  # enough for a server's admitted connections, or a node's containers, and everything else
 
 
 def allow_descriptors(wanted: int = DESCRIPTORS) -> None:
-    """Let this process have so many files open, as far as it may: a shell gives it 1,024."""
+    """Let this process open so many files, as far as its hard limit allows: a shell gives it 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < most:

@@ -1,7 +1,7 @@
-"""A lock on a file that ends with its holder, and that others can look at without getting in the way.
+"""Locks a file until the holder ends; others can test the lock without getting in the way.
 
-It is the kernel's, of an open file description (F_OFD_SETLK): it is gone when the last descriptor of the holder's is
-closed, however the holder ends. Looking (F_OFD_GETLK) takes nothing: a process that wants the lock gets it.
+The lock is the kernel's, of an open file description (F_OFD_SETLK): it is released when the holder's last descriptor
+is closed, however the holder ends. Testing (F_OFD_GETLK) takes nothing: a process that wants the lock gets it.
 """
 
 import fcntl
@@ -18,6 +18,6 @@ def take(descriptor: int) -> None:
 
 
 def is_taken(descriptor: int) -> bool:
-    """Whether another process has locked the file; the descriptor may be for reading only. Raises `OSError`."""
+    """Return whether another process has locked the file; the descriptor may be read-only. Raises `OSError`."""
     kind, *_ = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, _WHOLE_FILE))
     return bool(kind != fcntl.F_UNLCK)

@@ -1,7 +1,8 @@
-"""Logs of the process: one line each, JSON for machines or short for people.
+"""Formats the log of the process: one line each, JSON for machines or short for people.
 
-Parts log with the standard `logging` module and give their fields as `extra`; here is only how a line looks. What
-looks like a credential never leaves: values of fields with telling names, and bearer tokens in any text.
+Parts log with the standard `logging` module and give their fields as `extra`; this module only decides how a line
+looks. Anything that looks like a credential is removed: values of fields with telling names, and bearer tokens in any
+text.
 """
 
 import logging
@@ -18,7 +19,7 @@ import msgspec
 LogFormat = Literal["json", "text"]
 
 REDACTED = "[redacted]"
-MAX_FILE_BYTES = 100 << 20  # of a log that is a file
+MAX_FILE_BYTES = 100 << 20  # of a log file
 
 _SHORT = {"WARNING": "WARN", "CRITICAL": "FATAL"}
 
@@ -33,7 +34,7 @@ def configure(
 ) -> None:
     """Send all logs of the process to a stream (standard error), and nowhere else.
 
-    file: the one that standard error is, to be moved aside when it has become long.
+    file: the file that standard error is, to be moved aside when it has become long.
     """
     handler = logging.StreamHandler(stream or sys.stderr) if file is None else Rotating(file)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
@@ -43,9 +44,9 @@ def configure(
 
 
 class Rotating(logging.StreamHandler[TextIO]):
-    """Standard error that is a file: after so many bytes it is moved aside, in place of the one before it.
+    """A handler for standard error in a file: after so many bytes the file is moved aside, over the previous one.
 
-    What else the process writes there, such as the last words of the interpreter, goes to the new file too.
+    Other output of the process, such as the last words of the interpreter, goes to the new file too.
     """
 
     def __init__(self, path: Path, max_bytes: int = MAX_FILE_BYTES) -> None:
@@ -59,12 +60,15 @@ class Rotating(logging.StreamHandler[TextIO]):
         super().emit(record)
         size = os.fstat(sys.stderr.fileno()).st_size
         if size >= self._limit:
-            self._limit = self._max_bytes if self._moved() else size + self._max_bytes
+            self._limit = self._max_bytes if self._move_aside() else size + self._max_bytes
 
-    def _moved(self) -> bool:
-        """Whether that could be done. If not, it goes on with the file that it has, and tries again much later."""
+    def _move_aside(self) -> bool:
+        """Move the file aside and return whether that worked.
+
+        If it failed, logging continues in the file, and the next try comes much later.
+        """
         try:
-            with suppress(FileNotFoundError):  # a user took it away, or an attempt before this one got no further
+            with suppress(FileNotFoundError):  # a user removed the file, or an earlier attempt stopped here
                 self._path.rename(self._path.with_name(f"{self._path.name}.1"))
             new = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError:
@@ -80,7 +84,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object a line: time, level, logger, message, the record's own fields, error."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         line: dict[str, Any] = {
             "time": _time(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
@@ -97,7 +101,7 @@ class TextFormatter(logging.Formatter):
     """`12:34:56.789 WARN  message  key=value`; control characters are escaped, a traceback follows on its own lines."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, and the traceback if there is one."""
+        """Return the line, and the traceback if there is one."""
         time = _time(record).astimezone().strftime("%H:%M:%S.%f")[:-3]
         level = _SHORT.get(record.levelname, record.levelname)
         parts = [f"{time} {level:5} {record.getMessage()}"]
@@ -109,13 +113,13 @@ class TextFormatter(logging.Formatter):
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given as `extra`; values whose names say that they are secret are not shown."""
+    """Return the fields given as `extra`; values whose names say that they are secret are hidden."""
     found = {name: value for name, value in vars(record).items() if name not in _STANDARD}
     return {name: REDACTED if _SECRET_NAME.search(name) else value for name, value in found.items()}
 
 
 def redact(text: str) -> str:
-    """The text without anything that looks like a bearer token, basic credentials or a JWT."""
+    """Return the text without anything that looks like a bearer token, basic credentials or a JWT."""
     return _SECRET_TEXT.sub(lambda match: f"{match[1]} {REDACTED}" if match[1] else REDACTED, text)
 
 

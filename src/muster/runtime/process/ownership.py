@@ -1,9 +1,9 @@
-"""Whether a directory and what lies in it belong to the user of this process alone.
+"""Checks whether a directory and what lies in it belong to the user of this process alone.
 
-What others can put in the place of a file, or change, says whatever they want: whose server we talk to, with which
-credentials, what runs under our name. So a path is looked at from the root on: each directory on the way belongs to the
-superuser or to us, and only its owner may change it (or it is one like /tmp, where others cannot touch what is not
-theirs). What lies at the end of such a way cannot be exchanged by others between a look and its use.
+Whoever can replace or change a file decides what it says: whose server we talk to, with which credentials, what runs
+under our name. So a path is checked from the root on. Each directory on the way must belong to the superuser or to us,
+and only its owner may change it (or it is one like /tmp, where others cannot touch what is not theirs). Nobody else can
+then exchange the file at the end between its check and its use.
 """
 
 import errno
@@ -13,11 +13,11 @@ import stat
 from pathlib import Path
 
 _OTHERS = 0o077
-_MOST_LINKS = 40  # as the kernel has it
+_MOST_LINKS = 40  # the kernel's limit
 
 
 class NotOursError(Exception):
-    """Others can read or change it, or have made it; says what, and what to do."""
+    """A path that others can read or change, or have made; says what, and what to do."""
 
 
 def require_directory(path: Path) -> None:
@@ -29,7 +29,7 @@ def require_directory(path: Path) -> None:
 
 
 def require_file(path: Path) -> None:
-    """Refuse a file that is not ours alone; there may be none. Raises `NotOursError`, `OSError`."""
+    """Refuse a file that is not ours alone; the file may be absent. Raises `NotOursError`, `OSError`."""
     try:
         info = _at(path)
     except FileNotFoundError:
@@ -40,7 +40,7 @@ def require_file(path: Path) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """A directory that is ours alone: made, or closed to others if it is empty. Raises `NotOursError`, `OSError`."""
+    """Make a directory that is ours alone, or close an empty one to others. Raises `NotOursError`, `OSError`."""
     for missing in reversed([parent for parent in path.parents if not parent.exists()]):
         missing.mkdir(mode=0o755, exist_ok=True)  # whatever the umask lets others do
     path.mkdir(mode=0o700, exist_ok=True)
@@ -49,17 +49,17 @@ def make_directory(path: Path) -> None:
     except NotOursError:
         if path.stat().st_uid != os.geteuid() or any(path.iterdir()):
             raise
-        path.chmod(0o700)  # nothing was in it that others could have read, and nothing they have put there
+        path.chmod(0o700)  # it was empty: others have read nothing in it and put nothing there
         require_directory(path)
 
 
 def _require(path: Path, info: os.stat_result, mode: str) -> None:
     if info.st_uid != os.geteuid():
         raise NotOursError(
-            f"{path} belongs to {user_name(info.st_uid)}, and you are {user_name(os.geteuid())}{_remedy()}"
+            f"{path} belongs to {user_name(info.st_uid)}, and you are {user_name(os.geteuid())}{_describe_remedy()}"
         )
     if info.st_mode & _OTHERS:
-        import shlex  # for what is typed as it stands here
+        import shlex  # the user types the command as it is printed
 
         real = path.resolve()
         link = f", a link to {real}," if path.is_symlink() else ""
@@ -70,7 +70,7 @@ def _require(path: Path, info: os.stat_result, mode: str) -> None:
 
 
 def _at(path: Path) -> os.stat_result:
-    """What a path leads to. Raises `NotOursError` if others decide where that is."""
+    """Return the status of what a path leads to. Raises `NotOursError` if others decide where that is."""
     todo = list(reversed(path.absolute().parts[1:]))
     here, info, links = Path("/"), os.lstat("/"), 0
     while todo:
@@ -85,7 +85,7 @@ def _at(path: Path) -> os.stat_result:
             here = found
             continue
         if not _is_trusted(info.st_uid):
-            raise NotOursError(f"{found} is a link of {user_name(info.st_uid)}{_remedy()}")
+            raise NotOursError(f"{found} is a link of {user_name(info.st_uid)}{_describe_remedy()}")
         links += 1
         if links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
@@ -97,22 +97,24 @@ def _at(path: Path) -> os.stat_result:
 
 def _require_way(path: Path, directory: Path, info: os.stat_result) -> None:
     if not _is_trusted(info.st_uid):
-        raise NotOursError(f"{directory}, on the way to {path}, belongs to {user_name(info.st_uid)}{_remedy()}")
+        raise NotOursError(
+            f"{directory}, on the way to {path}, belongs to {user_name(info.st_uid)}{_describe_remedy()}"
+        )
     writable = info.st_mode & (stat.S_IWOTH | (0 if _is_private_group(info) else stat.S_IWGRP))
     if writable and not info.st_mode & stat.S_ISVTX:
         raise NotOursError(
             f"{directory}, on the way to {path}, may be changed by others "
-            f"(mode {stat.S_IMODE(info.st_mode):04o}){_remedy()}"
+            f"(mode {stat.S_IMODE(info.st_mode):04o}){_describe_remedy()}"
         )
 
 
 def _is_trusted(uid: int) -> bool:
-    """The superuser, who can do everything anyway, and ourselves."""
+    """Return whether the user is the superuser, who can do everything anyway, or ourselves."""
     return uid in (0, os.geteuid()) or (uid == _overflow_uid() and _in_user_namespace())
 
 
 def _is_private_group(info: os.stat_result) -> bool:
-    """Whether the group is the owner's own, as many systems make one for each user."""
+    """Return whether the group is the owner's own, as many systems make one for each user."""
     import grp
 
     try:
@@ -123,7 +125,7 @@ def _is_private_group(info: os.stat_result) -> bool:
 
 
 def _in_user_namespace() -> bool:
-    """There, all users who have no name in it look the same, the superuser too."""
+    """Return whether we run in a user namespace, where all users without a name look the same, the superuser too."""
     return _read("/proc/self/uid_map").split() != ["0", "0", "4294967295"]
 
 
@@ -139,13 +141,13 @@ def _read(name: str) -> str:
         return ""
 
 
-def _remedy() -> str:
+def _describe_remedy() -> str:
     sudo = "under sudo, sudo -H takes root's own; " if os.geteuid() == 0 and "SUDO_USER" in os.environ else ""
     return f": {sudo}choose another place with MUSTER_HOME or --data"
 
 
 def user_name(uid: int) -> str:
-    """The name of a user of this machine, for messages."""
+    """Return the name of a user of this machine, for messages."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -14,7 +14,7 @@ from muster.api.core import EVENT, POD
 from muster.api.kueue import WORKLOAD
 from muster.api.status import ApiError, forbidden, not_found
 from muster.cli.terminal.progress import Progress
-from muster.insight.jobstate import Ending
+from muster.insight.jobs.state import Ending
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.containerlogs import STDOUT
@@ -28,6 +28,7 @@ class Server(MemoryServer):
     def __init__(self):
         super().__init__()
         self.position: int | None = None
+        self.version = "v1.36.2"
         self.log: list[bytes | Exception] = [
             b"2026-01-01T00:00:00.000000001Z hello\n2026-01-01T00:00:00.000000002Z no end"
         ]
@@ -88,6 +89,8 @@ class Server(MemoryServer):
     async def request(self, request):
         if request.path.endswith("/localqueues/q/pendingworkloads"):
             return self.pending()
+        if request.path == "/version" and self.fault(request) is None:
+            return Response(200, json.dumps({"gitVersion": self.version}).encode())
         return await super().request(request)
 
     def pending(self):
@@ -241,8 +244,16 @@ def test_output_that_may_not_be_read_is_an_error():
 
 
 @pytest.mark.parametrize("log", [[], [TransportError("reset")]])
-def test_a_server_that_is_gone_for_good_is_given_up_in_two_lines(log, caplog):
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [
+        ("v1.36.2+muster-0.1.0", "start the cluster again with muster up --detach, then: muster logs -f j"),
+        ("v1.36.2", "once the server answers: muster logs -f j"),
+    ],
+)
+def test_a_server_that_is_gone_for_good_is_given_up_in_two_lines(version, advice, log, caplog):
     server = Server()
+    server.version = version
     server.job()
     server.pod("Running", running={})
     server.log = log
@@ -258,7 +269,8 @@ def test_a_server_that_is_gone_for_good_is_given_up_in_two_lines(log, caplog):
     assert warning.startswith("j: the server does not answer; trying for 30 s: cannot reach the server")
     assert not caplog.records
     assert isinstance(error, TransportError)
-    assert str(error).startswith("gave up on j: the server has been gone for 30 s: cannot reach the server")
+    gone = f"gave up on j: the server has been gone for 30 s; the job goes on; {advice} (cannot reach the server"
+    assert str(error).startswith(gone)
     assert when == pytest.approx(100 + GONE_SECONDS, abs=3)
 
 
@@ -284,6 +296,27 @@ def test_a_job_whose_cluster_is_stopped_is_left_at_once_and_it_is_said_how_it_go
     assert str(error) == "the cluster was stopped; the job goes on at the next muster up: muster logs -f j"
     assert (lines, warnings) == (["j: running"], [])
     assert when == pytest.approx(101, abs=3)
+
+
+def test_interruptions_are_told_as_they_come():
+    server = Server()
+
+    def interrupted(*counts):
+        told = [{"type": "muster.dev/Interrupted", "status": "True", "message": message} for message in counts]
+        server.set(JOB, "j", spec={"completions": 1}, status={"conditions": told})
+
+    interrupted("1 interruption, the last: Pod a was evicted from node n")
+    server.pod("Running", running={})
+
+    async def script():
+        await asyncio.sleep(1)
+        interrupted("2 interruptions, the last: Pod b was preempted by big on node n")
+        await asyncio.sleep(1)
+        server.job("Complete")
+
+    warnings: list[str] = []
+    follow(server, script, warnings.append)
+    assert warnings[:1] == ["j was interrupted: Pod b was preempted by big on node n"]
 
 
 def test_what_ended_with_a_cluster_earlier_is_no_stop_of_it_now():

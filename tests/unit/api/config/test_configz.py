@@ -17,8 +17,8 @@ ROOM = ResourceRequirements(requests={"cpu": "50m"})
         (Muster(), {}, {}),
         (Muster(scheduling=Scheduling(scoring_strategy="LeastAllocated")), {"scoringStrategy": "LeastAllocated"}, {}),
         (
-            Muster(scheduling=Scheduling(minimum_run_time=MINUTE, overtakings=2)),
-            {"minimumRunTime": "1m0s", "overtakings": 2},
+            Muster(scheduling=Scheduling(minimum_run_time=MINUTE, recovery_timeout=2 * MINUTE, overtakings=2)),
+            {"minimumRunTime": "1m0s", "recoveryTimeout": "2m0s", "overtakings": 2},
             {},
         ),
         (

@@ -22,6 +22,7 @@ from muster.api.managed.pods import (
     says_something,
     validate_create,
     validate_update,
+    waits_for_place,
 )
 from muster.api.managed.surroundings import Settings
 from muster.api.meta import LabelSelector, ObjectMeta, OwnerReference
@@ -143,21 +144,30 @@ def test_the_role_that_a_pod_was_made_with_is_its_role() -> None:
 
 def test_a_held_pod_has_a_gate_a_label_a_finalizer_and_its_role() -> None:
     document: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"containers": containers({"cpu": "1"})}}
-    hold(document)
+    hold(document, places=True)
     once = msgspec.json.encode(document)
-    hold(document)
+    hold(document, places=True)
     assert msgspec.json.encode(document) == once
     held = msgspec.convert(document, Pod)
     assert is_held(held)
+    assert waits_for_place(held)
     assert is_managed(held.metadata)
     assert held.metadata.finalizers == (f"{KUEUE}/managed",)
     assert held.metadata.annotations == {f"{KUEUE}/role-hash": "dc85db45"}
 
 
+def test_a_pod_that_is_given_no_place_waits_at_one_gate() -> None:
+    """The settings turn topology-aware scheduling off."""
+    document: dict[str, Any] = {"metadata": {}, "spec": {"containers": []}}
+    hold(document, places=False)
+    held = msgspec.convert(document, Pod)
+    assert (is_held(held), waits_for_place(held)) == (True, False)
+
+
 def test_a_pod_that_its_parent_suspends_is_only_gated() -> None:
     parent = {f"{KUEUE}/pod-suspending-parent": "statefulset"}
     document: dict[str, Any] = {"metadata": {"annotations": parent}, "spec": {"containers": []}}
-    hold(document)
+    hold(document, places=True)
     held = msgspec.convert(document, Pod)
     assert is_held(held)
     assert not is_managed(held.metadata)

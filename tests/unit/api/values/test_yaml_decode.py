@@ -55,6 +55,16 @@ def test_json_means_what_json_says(value, plain, indent):
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["[" * 300, "[" * 5_000, "- " * 5_000, "\n".join(" " * depth + "a:" for depth in range(1_500))],
+    ids=["flow", "deep flow", "sequences", "mappings"],
+)
+def test_deep_nesting_has_one_message_in_every_version_of_pyyaml(text):
+    with pytest.raises(ValueError, match=r"^yaml: it nests deeper than 200 levels$"):
+        yaml_decode.decode(text.encode())
+
+
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         (r'{"a": "\ud83d"}', "found invalid Unicode character escape code"),

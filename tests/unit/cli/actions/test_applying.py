@@ -75,6 +75,18 @@ def test_what_can_be_read_is_read():
     assert "at line 8, column 1" in str(third), "of the file"
 
 
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("---\na: [", "x.yaml: yaml: while parsing a flow node did not find expected node content at line 3, column 1"),
+        ("# A licence\n\n---\n3\n---\n3", "x.yaml, document 1: expected"),
+        ("3\n---\n3", "x.yaml, document 1: expected"),
+    ],
+)
+def test_what_stands_before_the_first_document_is_none(text, where):
+    assert str(manifests(text.encode(), "x.yaml")[0]).startswith(where)
+
+
 def test_yaml_dates_are_text():
     text = b"\xef\xbb\xbfapiVersion: v1\nkind: A\nmetadata: {name: a, labels: {day: 2026-01-02, 1: x}}"
     [found] = manifests(text, "x.yaml")

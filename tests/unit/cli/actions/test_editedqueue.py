@@ -62,12 +62,12 @@ def test_a_new_resource_joins_the_others_of_its_flavor():
 @pytest.mark.parametrize(
     ("spec", "edit", "words"),
     [
-        (TWO, QueueEdit({"cpu": "1"}), "cpu has quotas of the flavors spot, own: say which with --flavor"),
+        (TWO, QueueEdit({"cpu": "1"}), "cpu has quotas of the flavors spot, own: name one with --flavor"),
         (TWO, QueueEdit({"cpu": "1"}, flavor="a100"), "cpu has no quota of the flavor a100; there is: spot, own"),
-        (TWO, QueueEdit({"memory": "1"}), "memory has no quota so far; say of which flavor"),
+        (TWO, QueueEdit({"memory": "1"}), "memory has no quota so far; name its flavor"),
         ({}, QueueEdit({"cpu": "1"}), "there is none"),
         (TWO, QueueEdit(borrowing={"cpu": "1"}, flavor="own"), "only in a cohort"),
-        (ONE, QueueEdit(lending={"gpu": "1"}), "a limit of gpu needs a quota of it"),
+        (ONE, QueueEdit(lending={"gpu": "1"}), "a limit of gpu needs a quota of that resource"),
     ],
 )
 def test_what_cannot_be_is_said(spec, edit, words):

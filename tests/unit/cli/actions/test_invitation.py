@@ -100,7 +100,14 @@ def test_nothing_of_the_cluster_itself_is_granted():
     ],
 )
 def test_what_is_said_of_it(server, lines):
-    said = remarks(Invitation("m", "kueue-system", namespaces=("lab",)), server)
+    said = remarks(Invitation("m", "kueue-system", namespaces=("lab",)), server, embedded=True)
     assert len(said) == lines
     assert "in namespace lab:" in said[0]
     assert "kubectl delete serviceaccount -n kueue-system m" in said[1]
+
+
+@pytest.mark.parametrize(("embedded", "advice"), [(True, "muster up --listen ADDRESS"), (False, "by --server URL")])
+def test_how_others_reach_it_depends_on_whose_cluster_it_is(embedded, advice):
+    *_, said = remarks(Invitation("m", "kueue-system"), "https://127.0.0.1:6443", embedded=embedded)
+    assert advice in said
+    assert ("muster up" in said) == embedded

@@ -89,5 +89,5 @@ def test_a_queue_keeps_the_checks_that_it_has(before, after):
 
 def test_a_check_that_is_going_is_not_built_on():
     going = {"name": "multikueue", "deletionTimestamp": "2026-01-01T00:00:00Z"}
-    with pytest.raises(MembershipError, match="is being deleted, and goes once no ClusterQueue names it"):
+    with pytest.raises(MembershipError, match="is being deleted, and stays while ClusterQueues name it"):
         membership.config_name(made(AdmissionCheck, {"metadata": going, "spec": membership.check()["spec"]}))

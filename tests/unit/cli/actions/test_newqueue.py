@@ -62,7 +62,7 @@ def test_yaml_is_a_stream_of_documents():
         (["--quota", "cpu=x"], "--quota: 'x' is no quantity"),
         (["--memory", "-1Gi"], "'--memory': -1Gi is below 0"),
         (["--cpu", "8", "--borrow", "cpu=2"], "--borrow and --lend mean nothing without --cohort"),
-        (["--cpu", "8", "--cohort", "c", "--lend", "memory=2Gi"], "a limit of memory needs a quota of it"),
+        (["--cpu", "8", "--cohort", "c", "--lend", "memory=2Gi"], "a limit of memory needs a quota of that resource"),
     ],
 )
 def test_what_cannot_be(options, message):

@@ -34,7 +34,7 @@ def test_where_nodes_have_images_it_is_that_of_one_and_none_of_ours() -> None:
     gang = shell((), ASKED | {"image": "python"}, "lab", on_this_machine=False)
     assert gang.command[-1] == "sh"
     assert (gang.working_directory, set(gang.environment)) == ("", {"TERM"})
-    with pytest.raises(click.UsageError, match="say which with --image"):
+    with pytest.raises(click.UsageError, match="name one with --image"):
         shell((), ASKED, "lab", on_this_machine=False)
 
 

@@ -1,7 +1,7 @@
 """What `muster history` can be asked for."""
 
 from muster.cli.commands.history import STATES
-from muster.insight.runs import OUTCOMES
+from muster.insight.history.runs import OUTCOMES
 
 
 def test_every_way_a_run_can_end_can_be_asked_for():

@@ -26,6 +26,16 @@ def test_all_is_printed_as_one_stream_of_documents(tmp_path):
     assert found["Deployment"]["spec"]["replicas"] == 3
 
 
+def test_a_framework_that_has_no_effect_is_told_beside_the_documents(tmp_path):
+    file, name = tmp_path / "kueue.yaml", "sparkoperator.k8s.io/sparkapplication"
+    file.write_text(
+        f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nintegrations: {{frameworks: [{name}]}}\n"
+    )
+    done = invoke("--config", str(file))
+    said = f"warning: integrations.frameworks names {name}: Muster has no integration for it"
+    assert (done.exit_code, said in done.stderr, said in done.stdout) == (0, True, False)
+
+
 def test_the_script_of_a_removal_is_for_the_same_namespace():
     done = invoke("--uninstall", "--namespace", "batch")
     assert done.exit_code == 0

@@ -17,8 +17,11 @@ from muster.cli.commands.nodes import command
         (["--nodes", "process", "--name", ""], "'': a lowercase RFC 1123 subdomain must"),
         (["--nodes", "process", "--client-ca", "/missing"], "/missing: No such file or directory"),
         (["--nodes", "process", "--client-ca", __file__], "holds no certificates in PEM"),
+        (["--nodes", "process", "--lease-duration", "soon"], "invalid duration"),
+        (["--nodes", "process", "--lease-duration", "1500ms"], "is no whole number of seconds from 1s to 60m"),
+        (["--nodes", "process", "--lease-duration", "2h"], "is no whole number of seconds from 1s to 60m"),
         (["--nodes", "simulated", "--name", "box"], "are of a process node: --nodes process"),
-        (["--nodes", "kubelet"], "'kubelet' is no kind of node"),
+        (["--nodes", "kubelet"], "'kubelet' is not a kind of node"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, arguments: list[str], problem: str) -> None:

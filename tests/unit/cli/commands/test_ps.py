@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from muster.cli.commands.ps import STATES, changed, selected, unfinished_first
-from muster.insight.jobstate import Word
+from muster.insight.jobs.state import Word
 
 
 def row(name: str, state: str, queue: str = "", owner: str = "ada") -> dict[str, Any]:

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from muster.cli.commands.run import command
 
-OVER = "your value takes the place of what muster run gives each worker"
+OVER = "your value replaces the one that muster run gives each worker"
 
 
 def dry_run(*options):
@@ -87,8 +87,8 @@ def test_the_queue_is_a_label_and_without_a_cluster_a_priority_is_that_of_pods(m
         (["--role", "a,gpus=-1"], "'-1' is no number of GPUs"),
         (["--role", "a,gpus=1,gpus=2"], "'gpus=2' in"),
         (["--role", "a,memory=4"], "4 is less than a megabyte"),
-        (["--role", "a", "--workers", "2"], "--workers and --role cannot be meant together"),
-        (["--role", "a", "--elastic", "1:2"], "--elastic and --role cannot be meant together"),
+        (["--role", "a", "--workers", "2"], "--workers and --role exclude each other"),
+        (["--role", "a", "--elastic", "1:2"], "--elastic and --role exclude each other"),
         (["--role", "a", "--until", "b"], "--until: there is no role b"),
         (["--until", "workers"], "--until: there is no role workers"),
         (["--start-timeout", "soon"], "--start-timeout: time: invalid duration"),
@@ -98,27 +98,27 @@ def test_the_queue_is_a_label_and_without_a_cluster_a_priority_is_that_of_pods(m
         (["--name", ""], "'--name': it is empty; without a value leave it out"),
         (["--queue="], "'--queue': it is empty"),
         (["--time", "90"], "'--time': 90 of what? Say 90s, 90m or 90h"),
-        (["--signal", "USR1@60"], "--signal: it comes before the end of a job that has a --time"),
+        (["--signal", "USR1@60"], "--signal: a signal needs a time limit: add --time"),
         (["-t", "1h", "--signal", "USR1", "--elastic", "1:2"], "workers of an elastic job start at different times"),
         (["--retries", "-1"], "'--retries': -1 is not in the range"),
         (["--label", "a"], "--label: 'a': expected KEY=VALUE"),
         (["--label", "=b"], "--label: '=b': expected KEY=VALUE"),
         (["--label", "a=b c"], "--label: 'a=b c': a valid label must be"),
-        (["--label", "kueue.x-k8s.io/queue-name=q"], "kueue.x-k8s.io/queue-name is what --queue says"),
+        (["--label", "kueue.x-k8s.io/queue-name=q"], "kueue.x-k8s.io/queue-name is set by --queue: use that option"),
         (["--annotation", "a b=c"], "--annotation: 'a b': "),
-        (["--annotation", "a=" + "x" * (256 << 10)], "they have more than 262144 bytes"),
+        (["--annotation", "a=" + "x" * (256 << 10)], "the annotations have more than 262144 bytes"),
         (["--secret", "A B"], "--secret: 'A B': expected NAME or NAME=KEY; "),
         (["--secret", "a="], "--secret: 'a=': expected NAME or NAME=KEY; "),
         (["--env-file", "/nowhere/.env"], "--env-file: /nowhere/.env: No such file or directory"),
         (["--env-file", "/"], "--env-file: /: Is a directory"),
-        (["--image", "x", "--workdir", "y"], "--workdir: y: within an image it begins with /"),
+        (["--image", "x", "--workdir", "y"], "--workdir: y: in an image the directory must begin with /"),
         (["--array", "5-1"], "--array: 5-1: the range ends before it begins; say 1-5"),
         (["--array", "0-3", "--grid", "lr=1,2"], "--array: 3 is beyond the grid, whose 2 combinations are 0-1"),
         (["--grid", "lr"], "--grid: 'lr' is not NAME=VALUE,VALUE..., as lr=0.1,0.01"),
-        (["--grid", "lr=1", "--env", "lr=2"], "lr is given by --grid and by --env: which one is meant?"),
-        (["--array", "0-3", "--workers", "2"], "--workers and --array cannot be meant together"),
-        (["--grid", "a=1", "--role", "a"], "--role and --grid cannot be meant together"),
-        (["--array", "0-3", "--start-timeout", "9s"], "--start-timeout and --array cannot be meant together"),
+        (["--grid", "lr=1", "--env", "lr=2"], "lr is given by --grid and by --env: leave one out"),
+        (["--array", "0-3", "--workers", "2"], "--workers and --array exclude each other"),
+        (["--grid", "a=1", "--role", "a"], "--role and --grid exclude each other"),
+        (["--array", "0-3", "--start-timeout", "9s"], "--start-timeout and --array exclude each other"),
         (["--start-timeout", "9s", "--elastic", "1:2"], "the workers of an elastic job do not wait for each other"),
     ],
 )
@@ -132,7 +132,7 @@ def test_what_cannot_be(options, message):
     ("arguments", "message"),
     [
         (["-n", "4", "--", "true"], "4 is a namespace; did you mean --workers?"),
-        (["-o", "json", "--", "true"], "-o is the form of --dry-run; without that there is nothing to print"),
+        (["-o", "json", "--", "true"], "-o needs --dry-run: without it there is nothing to print"),
         (["-n", "team", "--", "true"], "no cluster runs, so there is no namespace team"),
         (["--detach", "--", "true"], "--detach needs a running cluster; start one with: muster up --detach"),
         (["--workers", "4"], "Missing argument"),
@@ -215,7 +215,7 @@ BEHIND = "Error: behind a colon comes --role NAME -- COMMAND; for a word of the 
         ("--role a -- x : --role b --", "Error: role b has no command"),
         (
             "--role a -- x : --role b --name n -- y",
-            "Error: --name: behind a colon there is only --role; other options go before the first",
+            "Error: --name: only --role may follow a colon; move other options before the first colon",
         ),
     ],
 )
@@ -262,3 +262,45 @@ def test_variables_come_from_files_and_options_win(tmp_path):
 def test_the_working_directory_may_be_another(given, where, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert container("--workdir", given)["workingDir"] == where.format(tmp_path)
+
+
+def mpi_run(*options, command_words=("mpirun", "python", "a.py")):
+    return CliRunner().invoke(command, ["--dry-run", "-o", "json", *options, "--", *command_words])
+
+
+@pytest.mark.parametrize(
+    ("options", "words", "launches"),
+    [
+        (["--workers", "8"], ["mpirun", "python", "a.py"], True),
+        (["--workers", "8"], ["/opt/bin/mpiexec.hydra", "a.out"], True),
+        (["--workers", "8", "--no-mpi"], ["mpirun", "python", "a.py"], False),
+        (["--workers", "8"], ["python", "a.py"], False),
+        (["--workers", "8", "--mpi"], ["./job.sh"], True),
+        ([], ["mpirun", "python", "a.py"], False),
+        (["--role", "a:2"], ["mpirun", "python", "a.py"], False),
+        (["--array", "0-3"], ["mpirun", "python", "a.py"], False),
+    ],
+)
+def test_mpirun_over_several_workers_runs_on_rank_0_alone(options, words, launches):
+    found = json.loads(mpi_run(*options, command_words=words).stdout)
+    documents = found.get("items", [found])
+    assert [one["kind"] for one in documents] == ["Secret", "JobSet"] if launches else documents[0]["kind"] != "Secret"
+    assert ("mpi-agent" in json.dumps(documents[-1])) is launches
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (
+            ["--elastic", "2:4"],
+            "--elastic: mpirun needs a fixed number of workers (--no-mpi: each worker runs the command)",
+        ),
+        (["--mpi", "--elastic", "2:4"], "--mpi and --elastic exclude each other"),
+        (["--mpi", "--array", "0-3"], "--mpi and --array exclude each other"),
+        (["--mpi", "--role", "a:2"], "--mpi and --role exclude each other"),
+    ],
+)
+def test_what_mpirun_cannot_start_over_is_refused(options, complaint):
+    done = mpi_run(*options)
+    assert done.exit_code == 2
+    assert complaint in " ".join(done.stderr.replace("│", " ").split())

@@ -5,7 +5,7 @@ from click.testing import CliRunner
 
 from muster.cli.main import COMMANDS, cli
 from muster.cli.names import habits
-from muster.insight.nearest import nearest
+from muster.insight.nearest import find_nearest
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from muster.insight.nearest import nearest
     ],
 )
 def test_commands(word: str, found: str) -> None:
-    assert nearest(word, COMMANDS, habits.COMMANDS) == found
+    assert find_nearest(word, COMMANDS, habits.COMMANDS) == found
 
 
 def test_what_other_systems_have_is_called_something_that_there_is_and_is_not_here() -> None:

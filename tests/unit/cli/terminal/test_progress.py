@@ -3,14 +3,14 @@
 import pytest
 
 from muster.cli.terminal.progress import Progress
-from muster.insight.jobstate import JobState
-from muster.insight.quotastate import QuotaState
-from muster.insight.tally import Tally
-from muster.insight.trials import Count
+from muster.insight.jobs.state import JobState
+from muster.insight.jobs.tally import Tally
+from muster.insight.jobs.trials import TrialCount
+from muster.insight.quota.state import QuotaState
 
 
 def sweep(done, failed, running):
-    return JobState("Running", done, 40, count=Count(done, failed, running, 40 - done - failed - running))
+    return JobState("Running", done, 40, count=TrialCount(done, failed, running, 40 - done - failed - running))
 
 
 def queued(position, reason="no room"):
@@ -60,7 +60,7 @@ def running(ready, wanted):
         (1, [sweep(0, 0, 1), sweep(0, 0, 3)], ["j: 0 of 40 done, 1 running, 39 to go"]),
         (
             1,
-            [*(sweep(done, 1, 2) for done in range(9)), JobState("Failed", 39, 40, count=Count(39, 1, 0, 0))],
+            [*(sweep(done, 1, 2) for done in range(9)), JobState("Failed", 39, 40, count=TrialCount(39, 1, 0, 0))],
             [
                 "j: 0 of 40 done, 1 failed, 2 running, 37 to go",
                 "j: 3 of 40 done, 1 failed, 2 running, 34 to go",

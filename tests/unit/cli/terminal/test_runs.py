@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from muster.cli.terminal.runs import as_csv, as_table
-from muster.insight.runs import Run, row
+from muster.insight.history.runs import Run, row
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 

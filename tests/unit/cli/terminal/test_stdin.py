@@ -151,7 +151,7 @@ def test_it_is_given_once_which_is_said():
 
     taken, [warning] = play(script)
     assert taken == {"a": b"some text|", "again": b"|"}
-    assert warning == "again has no standard input: it went to the one in whose stead it runs"
+    assert warning == "again has no standard input: its predecessor has read it"
 
 
 @pytest.mark.parametrize("state", ["running", "ended"])
@@ -162,7 +162,7 @@ def test_what_does_not_arrive_is_said_unless_the_program_has_ended(state):
         feeding.observe(pod("a", state), "0")
 
     _, warnings = play(script, [b"x" * 90, b"x" * 90])
-    assert warnings == ["the standard input does not reach a, or not all of it: it has gone"] * (state == "running")
+    assert warnings == ["the standard input did not reach a, or not all of it did: it has gone"] * (state == "running")
 
 
 def test_a_connection_that_does_not_come_about_is_tried_again_and_a_refusal_is_not():
@@ -172,4 +172,6 @@ def test_a_connection_that_does_not_come_about_is_tried_again_and_a_refusal_is_n
 
     taken, warnings = play(script, a=[TransportError("no route")] * 3, b=[forbidden("you may not")])
     assert taken == {"a": b"some text|"}
-    assert [warning.split(":")[0] for warning in warnings] == ["the standard input does not reach b, or not all of it"]
+    assert [warning.split(":")[0] for warning in warnings] == [
+        "the standard input did not reach b, or not all of it did"
+    ]

@@ -34,7 +34,7 @@ def test_groups() -> None:
     assert names[:4] == ["apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io"]
     assert names[names.index("flowcontrol.apiserver.k8s.io") + 1 :] == [
         "incubator.scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.sigs.dev",
-        "scheduling.incubator.k8s.io", "visibility.kueue.x-k8s.io",
+        "scheduling.incubator.k8s.io", "metrics.k8s.io", "visibility.kueue.x-k8s.io",
     ]  # fmt: skip
     assert names.index("kueue.x-k8s.io") < names.index("scheduling.k8s.io")
     batch = {"groupVersion": "batch/v1", "version": "v1"}

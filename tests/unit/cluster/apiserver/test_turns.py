@@ -133,3 +133,23 @@ def test_a_quiet_server_keeps_nobody_waiting():
             await asyncio.sleep(0)
 
     asyncio.run(body())
+
+
+def test_of_the_clusters_own_parts_namespaces_take_turns():
+    """One user does the work of all controllers: a namespace with much to do keeps no other waiting."""
+
+    async def body():
+        clock = Clock()
+        turns = Turns(clock.monotonic, slice_seconds=0.004)
+        order = []
+
+        async def work(namespace, number):
+            await turns.take(Line("system:muster", part=namespace))
+            order.append(f"{namespace}{number}")
+            clock.time += 0.01
+
+        many = (work("a", number) for number in range(6))
+        await asyncio.gather(*many, work("b", 0))
+        assert order.index("b0") == 2
+
+    asyncio.run(body())

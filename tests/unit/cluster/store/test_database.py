@@ -224,14 +224,14 @@ def test_an_exhausted_quota_counts_as_a_full_disk(
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR_WRITE
     monkeypatch.setattr(Path, "write_bytes", failing)
-    assert isinstance(database._refusal(error), StorageFull)
+    assert isinstance(database._refuse(error), StorageFull)
     monkeypatch.undo()
-    assert isinstance(database._refusal(error), StorageFailed)
+    assert isinstance(database._refuse(error), StorageFailed)
 
 
 def test_a_checkpoint_that_fails_stops_the_next_write(database: Database) -> None:
     database.append([record(key("a"), 1)])
-    database._refusal(sqlite3.OperationalError("disk I/O error"))
+    database._refuse(sqlite3.OperationalError("disk I/O error"))
     with pytest.raises(StorageFailed, match=r"cannot write to .*: disk I/O error"):
         database.append([record(key("a"), 2, 1)])
 
@@ -251,7 +251,7 @@ def test_a_start_that_fails_lets_go_of_everything(sqlite: Kit, data: Path) -> No
             (
                 "ALTER TABLE log RENAME COLUMN body TO soul",
                 "ALTER TABLE log RENAME COLUMN soul TO body",
-                "is damaged: the tables are not as they were made",
+                "is damaged: the tables are not those that were created",
             ),
             (
                 "UPDATE log SET previous = 5, revision = 6",
@@ -261,7 +261,7 @@ def test_a_start_that_fails_lets_go_of_everything(sqlite: Kit, data: Path) -> No
             (
                 "UPDATE meta SET value = 1 WHERE key = 'compacted'",
                 "UPDATE meta SET value = 0 WHERE key = 'compacted'",
-                "is damaged: what the database says of itself does not match its checksum",
+                "is damaged: the table meta does not match its checksum",
             ),
         ):
             edit(data, damage)

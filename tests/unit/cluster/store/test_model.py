@@ -178,7 +178,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def oldest(self, resource: str) -> int:
         """The history is to hold `HISTORY` changes of each resource unless they are compacted."""
-        oldest = self.store._collection(resource).changes.oldest
+        oldest = self.store._find_collection(resource).changes.oldest
         own = [step.revision for step in self.log if step.key.resource == resource]
         assert oldest <= max([self.store.oldest, *own[: -HISTORY or None][-1:]])
         return oldest

@@ -149,7 +149,7 @@ def test_a_newer_version_is_refused_naming_both_and_not_touched(connection: sqli
 def test_a_database_of_something_else_is_refused_and_not_touched(connection: sqlite3.Connection, foreign: str) -> None:
     connection.executescript(foreign)
     before = list(connection.iterdump())
-    with pytest.raises(DataDirectoryError, match="is a database of something else"):
+    with pytest.raises(DataDirectoryError, match="is the database of another program"):
         prepare(connection, "x")
     assert list(connection.iterdump()) == before
 

@@ -98,6 +98,15 @@ def test_checks_that_are_not_ready_ask_for_nothing():
     assert injected(checked(workload({}), {"labels": {"a": "1"}}, state="Pending")).labels == LABELS
 
 
+def test_pods_of_an_elastic_job_say_which_slices_they_are_of():
+    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
+    for annotations, name in ((elastic, "wl"), (elastic | {"kueue.x-k8s.io/workload-slice-name": "first"}, "first")):
+        made = workload({"cpu": "plain"})
+        metadata = msgspec.structs.replace(made.metadata, annotations=annotations)
+        info = injected(msgspec.structs.replace(made, metadata=metadata))
+        assert info.annotations == {"kueue.x-k8s.io/workload-slice-name": name}
+
+
 @pytest.mark.parametrize("what", ["labels", "annotations", "nodeSelector"])
 def test_pitfall_45_checks_that_contradict_each_other_are_for_ever(what):
     made = checked(workload({}), {what: {"k": "one"}}, {what: {"k": "two"}})
@@ -139,3 +148,23 @@ def test_podsets_correspond_by_position():
 def test_tolerations_come_once_and_the_old_ones_first():
     one, two = Toleration(key="one"), Toleration(key="two")
     assert tolerations((one,), (two, one, two)) == (one, two)
+
+
+@pytest.mark.parametrize(
+    ("request_", "annotations"),
+    [
+        (None, {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}),
+        ({"podIndexLabel": "i"}, {"kueue.x-k8s.io/podset-unconstrained-topology": "true"}),
+        ({"podIndexLabel": "i", "required": "rack"}, {}),
+        ({"unconstrained": False}, {}),
+    ],
+)
+def test_pods_that_ask_for_no_topology_are_marked_where_they_are_given_places(request_, annotations):
+    """Kueue names the label of ranks in the request of every podset."""
+    made = workload({"cpu": "plain"})
+    document = msgspec.to_builtins(made)
+    document["spec"]["podSets"][0]["topologyRequest"] = request_
+    document["status"]["admission"]["podSetAssignments"][0]["topologyAssignment"] = {"levels": ["l"], "slices": []}
+    info = injected(msgspec.convert(document, Workload))
+    assert info.gates == ("kueue.x-k8s.io/topology",)
+    assert info.annotations == {"kueue.x-k8s.io/workload": "wl"} | annotations

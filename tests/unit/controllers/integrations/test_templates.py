@@ -60,6 +60,12 @@ def test_the_same_is_done_to_a_template_within_a_list(before: PodTemplateSpec, i
     assert edited(now, restoring(now, before)) == before
 
 
+def test_a_selector_that_becomes_empty_is_taken_away_from_a_template_within_a_list() -> None:
+    now, before = template({}, {}, {"a": "x"}, []), template({}, {}, {}, [])
+    edits = list(operations("/jobs/0", now, restoring(now, before)))
+    assert edits == [{"op": "remove", "path": "/jobs/0/spec/nodeSelector"}]
+
+
 @given(TEMPLATES, INFOS)
 def test_labels_that_are_to_be_kept_are(before: PodTemplateSpec, info: PodSetInfo) -> None:
     now = patched(before, injecting(before, info))

@@ -9,6 +9,7 @@ from tests.unit.runtime.conftest import ScriptedTransport
 from muster.api.batch import JOB
 from muster.api.config.features import FeatureGates
 from muster.api.kueue import Workload
+from muster.controllers.customlabels import CustomLabels
 from muster.controllers.integrations.workloads import Workloads
 from muster.controllers.waits import CreationWaits
 from muster.queueing.conditions import put
@@ -31,7 +32,7 @@ def test_of_a_status_only_what_is_new_is_written():
         server = ScriptedTransport(Response(200, json.dumps(DOCUMENT).encode()))
         workload = msgspec.convert(DOCUMENT, Workload)
         client, clock = Client(server), VirtualClock()
-        waits = CreationWaits(Registry(), JOB.kind, FeatureGates())
+        waits = CreationWaits(Registry(), JOB.kind, FeatureGates(), CustomLabels((), lambda *_: None))
         recorder = EventSink(client, clock, Ids(1), Random(1)).recorder("c")
         conditions = put((), "PodsReady", True, "Started", "m", NOW)
         status = msgspec.structs.replace(workload.status, conditions=conditions)

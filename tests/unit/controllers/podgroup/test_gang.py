@@ -6,7 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from muster.api.batch import Job
 from muster.api.core import Pod
+from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.ours.elastic import HELD_ANNOTATION
 from muster.api.podgroups import coscheduling, kep, volcano
 from muster.controllers.gangs import Due, Members, gang_of
 from muster.controllers.integrations.table import gang_sources
@@ -23,6 +26,13 @@ def pod(name: str, *, phase: str = "Pending", node: str = "", task: str = "", gr
     created = {"creationTimestamp": "2026-01-02T03:04:05Z"}
     return msgspec.convert(
         {"metadata": meta | created, "spec": {"nodeName": node, **spec}, "status": {"phase": phase}}, Pod
+    )
+
+
+def leaving(one: Pod) -> Pod:
+    """Return the pod as it is once somebody has deleted it."""
+    return msgspec.structs.replace(
+        one, metadata=msgspec.structs.replace(one.metadata, deletion_timestamp=one.metadata.creation_timestamp)
     )
 
 
@@ -51,6 +61,7 @@ GATED = {"schedulingGates": [{"name": "x"}]}
         pytest.param(3, "ab", "", pods("c", phase="Failed"), None, id="15-a failed pod is no member"),
         pytest.param(3, "ab", "", pods("c", **GATED), None, id="15-a gated pod is one, but has no node to get"),
         pytest.param(2, "ab", "", pods("c", **GATED), [("ab", 2)], id="15-a gated pod within the slack"),
+        pytest.param(3, "bde", "ac", (), [("b", 1), ("d", 0), ("e", 0)], id="a replacement, and more: apart"),
         pytest.param(0, "ab", "", (), [("a", 0), ("b", 0)], id="no minimum"),
         pytest.param(3, "ab", "", (), None, id="3.13-too few"),
     ],
@@ -59,12 +70,69 @@ def test_turns(minimum: int, unbound: str, bound: str, others: tuple[Pod, ...], 
     due = GROUPS.due(kep_group(minimum), Members(pods(unbound), pods(bound, node="n"), others))
     assert shown(due) == (turns or [])
     assert bool(due.lacking) is (turns is None)
-    assert all(turn.surplus is (minimum > 0 and not turn.quorums) for turn in due.turns)
+    assert all(turn.surplus is (minimum > 0 and not turn.quorums and not turn.repairs) for turn in due.turns)
+
+
+def job(uid: str, succeeded: int, *, task: str = "") -> Job:
+    template = {"metadata": {"annotations": {TASK: task} if task else {}}}
+    document = {"metadata": {"uid": uid}, "spec": {"template": template}, "status": {"succeeded": succeeded}}
+    return msgspec.convert(document, Job)
+
+
+def owned(names: str, uid: str, **more: Any) -> tuple[Pod, ...]:
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid=uid, controller=True)
+    return tuple(
+        msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, owner_references=(owner,)))
+        for one in pods(names, **more)
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "jobs", "turns"),
+    [
+        pytest.param((), (job("j", 1),), None, id="one of two that lack"),
+        pytest.param((), (job("j", 2),), [("ab", 2)], id="both are gone"),
+        pytest.param(owned("c", "j", phase="Succeeded"), (job("j", 1),), None, id="one that is there counts once"),
+        pytest.param(owned("c", "j", phase="Succeeded"), (job("j", 2),), [("ab", 2)], id="one there, one gone"),
+        pytest.param(owned("cd", "j", phase="Succeeded"), (job("j", 1),), [("ab", 2)], id="the Job is behind"),
+        pytest.param(owned("c", "j", phase="Succeeded"), (job("k", 1),), [("ab", 2)], id="of two Jobs"),
+        pytest.param(owned("c", "old", phase="Succeeded"), (), None, id="a Job made again under the name counts none"),
+    ],
+)
+def test_what_has_succeeded_counts_once_whether_it_is_there_or_gone(
+    others: tuple[Pod, ...], jobs: tuple[Job, ...], turns: Any
+) -> None:
+    due = GROUPS.due(kep_group(4), Members(pods("ab"), others=others, jobs=jobs))
+    assert shown(due) == (turns or [])
+
+
+@pytest.mark.parametrize(
+    ("task", "lacking"),
+    [("ps", ""), ("worker", 'PodGroup "g" needs 1 pod of task "ps": 0 are there')],
+)
+def test_what_a_job_counts_is_of_the_task_that_its_pods_are_of(task: str, lacking: str) -> None:
+    group = roles({"minMember": 3, "minTaskMember": {"ps": 1, "worker": 2}})
+    assert GROUPS.due(group, Members(pods("ab", task="worker"), jobs=(job("j", 1, task=task),))).lacking == lacking
+
+
+@pytest.mark.parametrize(("held", "turns"), [("4/u", [("c", 1)]), ("4", [("c", 1)]), ("4/another", []), (None, [])])
+def test_a_group_that_ran_whole_gets_back_what_is_there(held: str | None, turns: Any) -> None:
+    """Its own members are lost; one that another program put on a node starts no group."""
+    annotations = {HELD_ANNOTATION: held} if held is not None else {}
+    group = msgspec.structs.replace(
+        kep_group(4), metadata=ObjectMeta(name="g", namespace="ns", uid="u", annotations=annotations)
+    )
+    due = GROUPS.due(group, Members(pods("c"), pods("ab", node="n")))
+    assert shown(due) == turns
+    assert bool(due.lacking) is not bool(turns)
 
 
 def shown(due: Due) -> list[tuple[str, int]]:
     return [
-        ("".join(pod.metadata.name for pod in turn.pods), sum(quorum.least for quorum in turn.quorums))
+        (
+            "".join(pod.metadata.name for pod in turn.pods),
+            len(turn.pods) if turn.repairs else sum(quorum.least for quorum in turn.quorums),
+        )
         for turn in due.turns
     ]
 
@@ -90,6 +158,22 @@ def test_what_is_lacking(members: Members, sentence: str) -> None:
     assert GROUPS.due(kep_group(3), members).lacking == sentence
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(pod("c", phase="Failed", schedulerName="other"), id="failed"),
+        pytest.param(pod("c", node="n", phase="Failed"), id="failed on a node"),
+        pytest.param(leaving(pod("c", schedulerName="other")), id="on its way out"),
+        pytest.param(leaving(pod("c", node="n", phase="Running")), id="on its way out of a node"),
+    ],
+)
+@pytest.mark.parametrize("tasks", [False, True])
+def test_a_pod_that_gets_no_node_any_more_is_not_waited_for(other: Pod, tasks: bool) -> None:
+    group = roles({"minMember": 3, "minTaskMember": {"": 3}}) if tasks else kep_group(3)
+    due = GROUPS.due(group, Members(pods("ab"), others=(other,)))
+    assert due.lacking == 'PodGroup "g" needs 3 pods: 2 are there'
+
+
 def test_3_11_nothing_is_due_without_the_group() -> None:
     assert GROUPS.due(None, Members(pods("abc"))) == Due(lacking='PodGroup "g" not found')
 
@@ -111,7 +195,7 @@ TWO_TASKS = {"minMember": 3, "minTaskMember": {"ps": 1, "worker": 2}}
     ("unbound", "bound", "quorums", "lacking"),
     [
         pytest.param({"a": "ps", "b": "worker", "c": "worker"}, {}, [3, 1, 2], "", id="all"),
-        pytest.param({"c": "worker"}, {"a": "ps", "b": "worker"}, [1, 1], "", id="the last"),
+        pytest.param({"c": "worker"}, {"a": "ps", "b": "worker"}, [], "", id="the last, which is a repair"),
         pytest.param({"d": "worker"}, {"a": "ps", "b": "worker", "c": "worker"}, [], "", id="surplus"),
         pytest.param(
             {"a": "worker", "b": "worker", "c": "worker"},

@@ -1,4 +1,4 @@
-"""How the admission cycle leaves time to others."""
+"""Tests of the pauses that the admission cycle leaves to other work."""
 
 import pytest
 

@@ -1,10 +1,13 @@
-"""For whom pods run."""
+"""For whom pods run, and what stays of devices that they asked for."""
 
 import msgspec
 import pytest
 
-from muster.api.core import Pod
-from muster.controllers.scheduler.roster import tenant_of
+from muster.api.core import Node, Pod
+from muster.api.groups.resource import DeviceClass, ResourceClaim, ResourceSlice
+from muster.controllers.scheduler.roster import Roster, tenant_of
+from muster.gang.nodes.capacity import Strategy
+from muster.gang.nodes.deviceselections import MOST_SELECTIONS
 
 CLUSTER = {"kueue.x-k8s.io/cluster-queue-name": "research"}
 LOCAL = {"kueue.x-k8s.io/local-queue-name": "team"}
@@ -28,3 +31,37 @@ VOLCANO_JOB = {"volcano.sh/queue-name": "gold"}
 def test_for_whom_a_pod_runs(metadata, tenant):
     pod = msgspec.convert({"metadata": {"name": "p", "namespace": "ns", **metadata}}, Pod)
     assert tenant_of(pod) == tenant
+
+
+def _claim(number: int) -> ResourceClaim:
+    """Return the claim of a pod, with a selector of its own."""
+    exactly = {
+        "deviceClassName": "gpu",
+        "allocationMode": "ExactCount",
+        "count": 1,
+        "selectors": [{"cel": {"expression": f"s{number}"}}],
+    }
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": f"u{number}", "controller": True}
+    document = {
+        "metadata": {"name": f"c{number}", "namespace": "ns", "ownerReferences": [owner]},
+        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
+    }
+    return msgspec.convert(document, ResourceClaim)
+
+
+def test_selectors_that_come_and_go_leave_nothing_behind():
+    roster = Roster((), (), Strategy.TIGHT, lambda *_: True)
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}}}
+    slice_ = {
+        "driver": "d",
+        "nodeName": "n",
+        "pool": {"name": "n", "resourceSliceCount": 1},
+        "devices": [{"name": "a"}],
+    }
+    roster.node_changed(None, msgspec.convert(node, Node))
+    roster.device_class_changed(None, msgspec.convert({"metadata": {"name": "gpu"}}, DeviceClass))
+    roster.slice_changed(None, msgspec.convert({"metadata": {"name": "s"}, "spec": slice_}, ResourceSlice))
+    for number in range(3 * MOST_SELECTIONS):
+        roster.resource_claim_changed(None, _claim(number))
+        roster.resource_claim_changed(_claim(number), None)
+    assert len(roster.capacity.free()) <= MOST_SELECTIONS + 2

@@ -138,3 +138,26 @@ def test_schedule_anyway_spreads_if_it_can():
 def test_the_configuration_knows_every_strategy():
     assert {strategy.value for strategy in Strategy} == set(get_args(ScoringStrategy))
     assert Strategy(Configuration.default().muster.scheduling.scoring_strategy) is Strategy.TIGHT
+
+
+@pytest.mark.parametrize(
+    ("liked", "unliked", "there", "expected"),
+    [
+        pytest.param(5, 4, {"a0": "xy"}, "a0", id="liked more than unliked"),
+        pytest.param(4, 5, {"a0": "xy"}, "b1", id="unliked more than liked"),
+        pytest.param(4, 5, {"a0": "xxy"}, "a0", id="each pod counts"),
+        pytest.param(1, 1, {"a0": "x", "b1": "xx"}, "b1", id="two are liked more than one"),
+        pytest.param(1, 1, {"a0": "yy", "b1": "y"}, "b1", id="two are unliked more than one"),
+        pytest.param(3, 2, {"a0": "xy", "b1": "xxyy"}, "b1", id="by the sum of the weights"),
+    ],
+)
+def test_wishes_for_pods_nearby_are_weighed_against_each_other(liked, unliked, there, expected):
+    """Letters: the label of a pod on a node; x is liked, y is not."""
+    capacity = build(*zones("a", "b"))
+    for node, apps in there.items():
+        for number, app in enumerate(apps):
+            capacity.assign(f"{node}-{number}", node, guest_of(labelled(make_pod(cpu="0"), app=app)))
+    wishes = near("podAffinity") | near("podAntiAffinity", "y")
+    for kind, weight in (("podAffinity", liked), ("podAntiAffinity", unliked)):
+        wishes[kind][PREFERRED][0]["weight"] = weight
+    assert nodes_of(capacity, labelled(make_pod(affinity=wishes), app="z")) == {expected: 1}

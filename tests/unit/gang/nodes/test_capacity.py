@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_node, make_pod
+from tests.unit.gang.nodes.oracle import sum_differs
 
-from muster.gang.nodes.audit import sum_differs
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
 from muster.gang.shapes import guest_of, shape_of
@@ -136,3 +136,66 @@ def test_what_pods_invent_makes_no_rows_until_a_node_has_it():
 
 def inventing(name, resource):
     return make_pod(name, containers=[{"name": "c", "resources": {"requests": {"cpu": "1", resource: 3}}}])
+
+
+def test_resources_that_are_asked_for_no_more_leave_their_rows_to_others():
+    capacity = Capacity()
+    for number in range(50):
+        capacity.set_node(make_node("n", resources={"cpu": "4", f"x{number}": "2"}))
+        capacity.retire([f"x{number}"])
+    assert {resource for resource in capacity.rows() if resource.startswith("x")} == {"x48", "x49"}
+    assert len(capacity.free()) == len(capacity.rows())
+    assert (capacity.free_of("x49")[0], capacity.free_of("x3")[0], capacity.free_of("cpu")[0]) == (2, 0, 4000)
+
+
+def test_a_row_of_which_something_is_there_or_in_use_stays():
+    capacity = Capacity()
+    capacity.set_node(make_node("n", resources={"cpu": "4", "x": "2"}))
+    capacity.assign("p", "n", guest_of(make_pod(cpu="1"), (("x", 1),)))
+    capacity.retire(["x"])
+    capacity.set_node(make_node("n", resources={"cpu": "4", "y": "2"}))
+    assert (capacity.used_of("x")[0], capacity.free_of("y")[0]) == (1, 2)
+    capacity.release("p")
+    capacity.set_node(make_node("n", resources={"cpu": "4", "z": "3"}))
+    assert ("x" in capacity.rows(), capacity.free_of("z")[0]) == (False, 3)
+
+
+def test_a_resource_that_comes_back_keeps_its_row():
+    capacity = Capacity()
+    capacity.set_node(make_node("n", resources={"x": "2"}))
+    capacity.retire(["x"])
+    capacity.set_node(make_node("n", resources={"x": "2"}))
+    capacity.set_node(make_node("n", resources={"y": "2"}))
+    assert {"x", "y"} <= capacity.rows().keys()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "helps"),
+    [
+        pytest.param(None, {}, True, id="it is new"),
+        pytest.param({}, {}, False, id="nothing has changed"),
+        pytest.param({}, {"resources": {"cpu": "5"}}, True, id="it has more"),
+        pytest.param({}, {"resources": {"cpu": "3"}}, False, id="it has less"),
+        pytest.param({}, {"resources": {"cpu": "3", "memory": "17Gi"}}, True, id="less of one, and more of another"),
+        pytest.param({}, {"resources": {"gpu": "1"}}, True, id="it has what it never had"),
+        pytest.param({}, {"labels": {"zone": "b"}}, True, id="it has another label"),
+        pytest.param({"unschedulable": True}, {}, True, id="it is cordoned no more"),
+    ],
+)
+def test_whether_a_change_of_a_node_may_help_a_waiting_pod(before, after, helps):
+    capacity = Capacity()
+    if before is not None:
+        capacity.set_node(make_node("n", **before))
+    assert capacity.set_node(make_node("n", **after)) is helps
+
+
+def test_whether_a_pod_comes_or_goes_is_news():
+    capacity, guest = Capacity(), guest_of(make_pod())
+    capacity.set_node(make_node("n"))
+    assert [capacity.release("p"), capacity.assign("p", "n", guest), capacity.assign("p", "n", guest)] == [
+        False,
+        True,
+        False,
+    ]
+    assert capacity.assign("p", "m", guest)
+    assert [capacity.release("p"), capacity.release("p")] == [True, False]

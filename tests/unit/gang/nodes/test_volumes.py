@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.api.core import PersistentVolume, PersistentVolumeClaim
@@ -49,3 +50,48 @@ def test_a_volume_is_used_in_its_zone(node: dict[str, str], volume: dict[str, st
     found, closed = outcome(node, volume)
     assert isinstance(found, Placement if goes else Refusal)
     assert closed == ({} if goes else {"node(s) had no available volume zone": 1})
+
+
+CLAIM: dict[str, Any] = {
+    "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+    "spec": {"volumeName": "v"},
+    "status": {"phase": "Bound"},
+}
+LOST = 'persistentvolumeclaim "data" bound to non-existent persistentvolume "v"'
+UNBOUND = 'persistentvolumeclaim "data" is not bound, and this scheduler binds none to a first consumer'
+
+
+@pytest.mark.parametrize(
+    ("claim", "unable"),
+    [
+        pytest.param(CLAIM, "", id="bound"),
+        pytest.param(None, 'persistentvolumeclaim "data" not found', id="none"),
+        pytest.param(CLAIM | {"status": {"phase": "Lost"}}, LOST, id="its volume is lost"),
+        pytest.param(CLAIM | {"spec": {}}, UNBOUND, id="no volume"),
+        pytest.param(CLAIM | {"metadata": {}}, UNBOUND, id="about to be bound"),
+        pytest.param(
+            CLAIM | {"metadata": CLAIM["metadata"] | {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            'persistentvolumeclaim "data" is being deleted',
+            id="going",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_claim_closes_all_nodes(claim: Any, unable: str) -> None:
+    capacity = Capacity()
+    capacity.set_claim("/data", msgspec.convert(CLAIM, PersistentVolumeClaim))
+    capacity.set_claim("/data", msgspec.convert(claim, PersistentVolumeClaim) if claim is not None else None)
+    volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]
+    shape = shape_of(make_pod(volumes=volumes))
+    assert capacity.unable(shape) == unable
+    assert capacity.unable(replace(shape, unable="it is so")) == "it is so"
+
+
+def test_a_volume_that_is_gone_is_known_no_more() -> None:
+    capacity = Capacity()
+    capacity.set_node(make_node("n", labels={}))
+    capacity.set_claim("/data", msgspec.convert(CLAIM, PersistentVolumeClaim))
+    shape = shape_of(make_pod(volumes=[{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]))
+    volume = msgspec.convert({"metadata": {"name": "v"}}, PersistentVolume)
+    for there in (volume, None, volume):
+        capacity.set_volume("v", there)
+        assert isinstance(place(capacity, {shape: 1}), Placement) is (there is not None)

@@ -9,6 +9,7 @@ from tests.unit.gang.conftest import make_pod
 from muster.api.core import Pod
 from muster.gang.order.ends import End, end_of, expected_end
 
+CENTURY = 100 * 365 * 24 * 3600
 EXPECTED, LIMIT = "muster.dev/expected-duration", "kueue.x-k8s.io/max-exec-time-seconds"
 
 
@@ -32,6 +33,19 @@ def pod(*, annotations=None, labels=None, deadline=None, owner=None):
         pytest.param({"labels": {LIMIT: "30"}, "deadline": 20}, End(120, sure=True), id="the sooner of two limits"),
         pytest.param({"annotations": {EXPECTED: "10s"}, "deadline": 20}, End(110), id="expected before the limit"),
         pytest.param({"annotations": {EXPECTED: "1h"}, "deadline": 20}, End(120, sure=True), id="the limit before"),
+        pytest.param(
+            {"annotations": {EXPECTED: "25s"}, "labels": {LIMIT: "30"}, "deadline": 20},
+            End(120, sure=True),
+            id="the sooner limit before, the later one after",
+        ),
+        pytest.param({"annotations": {EXPECTED: "20s"}, "deadline": 20}, End(120, sure=True), id="both at once: sure"),
+        pytest.param({"annotations": {EXPECTED: "0s"}}, None, id="nothing at all"),
+        pytest.param({"deadline": CENTURY - 1}, End(CENTURY + 99, sure=True), id="the longest that counts"),
+        pytest.param({"deadline": CENTURY}, None, id="for ever"),
+        pytest.param({"annotations": {EXPECTED: f"{CENTURY}s"}}, None, id="for ever, expected"),
+        pytest.param({"labels": {LIMIT: "1"}}, End(101, sure=True), id="the shortest limit"),
+        pytest.param({"labels": {LIMIT: "0000000030"}}, End(130, sure=True), id="ten digits"),
+        pytest.param({"labels": {LIMIT: "00000000030"}}, None, id="eleven digits"),
         pytest.param({"annotations": {EXPECTED: "soon"}}, None, id="no duration"),
         pytest.param({"annotations": {EXPECTED: "-1h"}}, None, id="less than nothing"),
         pytest.param({"annotations": {EXPECTED: "9" * 500 + "h"}}, None, id="too long a word"),

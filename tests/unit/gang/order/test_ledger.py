@@ -67,3 +67,17 @@ def test_it_is_as_if_it_was_read_anew(steps, gone):
     ends = [terms.ends[order].tolist(), terms.sure[order].tolist()]
     assert ends[1] == [one.end is not None and one.end.sure for one in ordered]
     assert [None if np.isnan(at) else at for at in ends[0]] == [one.end and one.end.at for one in ordered]
+
+
+def test_gangs_that_come_and_go_leave_nothing_behind():
+    capacity, kept = Capacity(), Ledger()
+    for number in range(200):
+        name = f"n{number}"
+        capacity.set_node(make_node(name))
+        capacity.assign(f"{number}", name, guest_of(make_pod(cpu=str(number + 1))))
+        kept.set(f"{number}", Running((f"{number}",), 0.0), capacity)
+        kept.drop(f"{number - 2}")
+    assert kept._pods.shape[1] < 20
+    assert len(kept._nodes) < 10
+    assert len(kept._amounts) < 10
+    assert kept._terms.shape[1] < 10

@@ -5,13 +5,14 @@ from itertools import combinations
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.gang.conftest import make_node, make_pod
 
 from muster.api.core import Pod
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.nodes.holdings import Holdings
+from muster.gang.order import preemption
 from muster.gang.order.preemption import (
     Budget,
     Candidate,
@@ -260,7 +261,7 @@ def worlds(draw, *, shapes=1):
             least=draw(st.one_of(st.none(), st.integers(0, len(places)))),
             started=draw(st.integers(0, 2)),
         )
-    sizes = draw(st.lists(st.integers(1, 2), min_size=shapes, max_size=shapes, unique=True))
+    sizes = draw(st.lists(st.integers(1, max(2, shapes)), min_size=shapes, max_size=shapes, unique=True))
     return world, {shape(size): draw(st.integers(1, 4)) for size in sizes}, draw(st.integers(0, 4))
 
 
@@ -302,7 +303,8 @@ def test_of_so_many_that_not_all_are_tried_none_takes_the_room_of_the_gang():
     assert victims[0] == victims[1]
 
 
-@given(st.one_of(worlds(), worlds(shapes=2)))
+@settings(max_examples=300)
+@given(st.one_of(worlds(), worlds(shapes=2), worlds(shapes=3)))
 def test_victims_are_weaker_and_enough_and_all_needed_and_gangs_stay_whole_or_go(case):
     world, pods, strong = case
     before = world.capacity.free().copy()
@@ -320,12 +322,32 @@ def test_victims_are_weaker_and_enough_and_all_needed_and_gangs_stay_whole_or_go
         needed = gang.quorums[0].least if gang.quorums else len(gang.pods)
         assert len(left) >= needed or not left
         lost = gone & set(gang.pods)
-        if len(pods) > 1 or not lost:  # in which order several shapes go decides what fits, so that is no law
+        if not lost:
             continue
         # It cannot keep all; nor one more, if it goes on.
         assert not fits(world, pods, gone - lost)
         if left:
             assert all(not fits(world, pods, gone - {pod}) for pod in lost)
+
+
+@settings(max_examples=200)
+@given(st.one_of(worlds(shapes=2), worlds(shapes=3)), st.integers(0, 4))
+def test_however_few_tries_there_are_nobody_goes_whose_room_the_gang_leaves_alone(case, tries):
+    world, pods, strong = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(preemption, "_TRIES", tries)
+        found = world.preempt(pods, strength=strong)
+    if isinstance(found, Refusal):
+        return
+    assert has_room(world, found)
+    for key, lost in found.victims.items():
+        gang = world.gangs[key]
+        needed = gang.quorums[0].least if gang.quorums else len(gang.pods)
+        left = len(gang.pods) - len(lost)
+        assert left >= needed or not left
+        for back in [lost] if not left else [(pod,) for pod in lost]:
+            rest = {**found.victims, key: tuple(pod for pod in lost if pod not in back)}
+            assert not has_room(world, Preemption(rest, found.placement))
 
 
 @given(worlds())

@@ -188,6 +188,13 @@ class TestPassing:
         world.runs("b", "n0", 1, started=11)
         assert world.asks(world.reserve(12, reservation), 1)[0] is None
 
+    @pytest.mark.parametrize(("sure", "passing"), [(True, Passing.HARMLESS), (False, None)])
+    def test_what_started_in_a_hold_is_counted_upon_only_if_it_is_sure_to_go(self, sure, passing):
+        world = World(4, wants=3, most=0).runs("a", "n0", 2)
+        reservation = world.reserve(10)
+        world.runs("b", "n0", 1, started=11, end=20, sure=sure)
+        assert world.asks(world.reserve(12, reservation), 1)[0] == passing
+
     def test_a_hold_begins_anew_if_the_head_no_longer_fits_in_it(self):
         world = World(4, wants=4, most=0).runs("a", "n0", 2)
         reservation = world.reserve(10)

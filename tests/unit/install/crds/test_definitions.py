@@ -10,7 +10,7 @@ from muster.api.server.admissionregistration import ServiceReference, WebhookCli
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.cluster.apiserver.custom.definition import validate_create
 from muster.cluster.apiserver.custom.v1beta1 import to_v1
-from muster.install.crds import definitions
+from muster.install.crds import definitions, served_definitions
 
 WEBHOOK = WebhookClientConfig(service=ServiceReference(namespace="n", name="s", path="/convert"), ca_bundle=b"pem")
 
@@ -91,6 +91,13 @@ def test_old_versions_are_served_where_they_are_converted() -> None:
         # Else what has another name in the other version would be lost in silence.
         assert document["spec"]["conversion"] == {"strategy": "None"}
         assert [each["storage"] for each in document["spec"]["versions"] if each["served"]] == [True]
+
+
+def test_a_server_that_converts_by_itself_lists_all_versions_without_a_webhook() -> None:
+    listed = {each["metadata"]["name"]: each["spec"] for each in served_definitions()}
+    assert set(listed) == set(OURS)
+    for name, spec in listed.items():
+        assert spec == OURS[name] | {"conversion": {"strategy": "None"}}
 
 
 @needs_the_peers

@@ -4,7 +4,7 @@ from tests.unit.jobs.world import START, World, job_of
 
 from muster.api.batch import JobCondition
 from muster.api.conditions import is_true
-from muster.jobs.job.conditions import ensure
+from muster.jobs.job.conditions import backoff_limit_verdict, ensure
 
 LATER = START + timedelta(seconds=5)
 OTHER = JobCondition(type="Theirs", status="True")
@@ -55,3 +55,8 @@ def test_a_clock_set_back_does_not_complete_a_job_before_it_started() -> None:
     world.settle()
     assert is_true(world.job.status.conditions, "Complete")
     assert world.job.status.completion_time == world.job.status.start_time == START
+
+
+def test_the_back_off_limit_is_told_with_what_befell_the_last_pod_if_that_is_known() -> None:
+    said = "Job has reached the specified backoff limit"
+    assert [backoff_limit_verdict(evidence).message for evidence in ("", "x")] == [said, f"{said}: x"]

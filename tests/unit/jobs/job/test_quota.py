@@ -5,7 +5,7 @@ import pytest
 
 from muster.api.batch import Job
 from muster.api.core import Pod
-from muster.jobs.job.quota import is_gated, may_go, must_wait
+from muster.jobs.job.quota import add_gate, is_gated, may_go, must_wait
 from muster.jobs.job.terms import Terms
 
 
@@ -56,3 +56,10 @@ def test_others_go_in_order_as_many_as_are_granted():
 def test_other_gates_are_not_ours():
     assert not is_gated(pod("p", gated=False))
     assert is_gated(pod("p"))
+
+
+@pytest.mark.parametrize("gates", [None, [{"name": "other"}], [{"name": "kueue.x-k8s.io/elastic-job"}]])
+def test_a_pod_gets_the_gate_once(gates):
+    spec = {} if gates is None else {"schedulingGates": gates}
+    add_gate(spec)
+    assert [gate["name"] for gate in spec["schedulingGates"]].count("kueue.x-k8s.io/elastic-job") == 1

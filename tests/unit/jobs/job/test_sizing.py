@@ -63,3 +63,13 @@ def test_the_pod_with_less_to_lose_goes(
         names[pod.metadata.uid] = len(names) == turned
     world.sync()
     assert [names[uid] for uid in world.deleted] == [True]
+
+
+@pytest.mark.parametrize("failures", [(2, 0, 1), (0, 1, 2), (1, 2, 0)])
+def test_the_index_whose_back_off_ends_first_is_looked_at_first(failures: tuple[int, ...]) -> None:
+    spec = {"completionMode": "Indexed", "completions": 3, "parallelism": 3, "backoffLimitPerIndex": 9}
+    world = World(job_of(spec))
+    for index, count in enumerate(failures):
+        world.add("Failed", index, failures=count, ago=timedelta())
+    plan = world.decide()
+    assert (plan.create, plan.wake_at) == ((), START + timedelta(seconds=10))

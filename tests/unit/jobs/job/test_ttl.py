@@ -23,6 +23,12 @@ ENDED = {"type": "Failed", "status": "True", "lastTransitionTime": START.isoform
         (10, {"conditions": [{"type": "Complete", "status": "True"}]}, {}, None),
         (
             10,
+            {"conditions": [ENDED | {"type": "Complete"}], "completionTime": "2027-01-01T00:00:00Z"},
+            {},
+            START + timedelta(seconds=10),
+        ),
+        (
+            10,
             {"conditions": [{"type": "Complete", "status": "True"}], "completionTime": START.isoformat()},
             {},
             START + timedelta(seconds=10),

@@ -18,7 +18,15 @@ from muster.jobs.job.census import completion_index
 from muster.jobs.job.plan import Creation
 from muster.jobs.job.pods import PodTemplate
 from muster.jobs.job.quota import GATE
-from muster.jobs.job.world import FIRST_SIZE_ANNOTATION, annotations, announce, current, pod_annotations, world_of
+from muster.jobs.job.world import (
+    FIRST_SIZE_ANNOTATION,
+    annotations,
+    announce,
+    current,
+    has_world,
+    pod_annotations,
+    world_of,
+)
 
 T = TypeVar("T", Job, Pod)
 
@@ -210,3 +218,33 @@ def test_what_a_pod_was_born_with_that_waits_for_quota_is_known_to_nobody() -> N
     )
     assert current(job, [waiting]) == World(2, 1)
     assert current(job, [pod]) == World(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("size", "queued", "news"),
+    [
+        pytest.param(4, True, True, id="its size is granted: pods that are behind are told"),
+        pytest.param(6, True, False, id="it is to grow and has no pod more: its workers go on"),
+        pytest.param(2, True, True, id="it shrinks"),
+        pytest.param(6, False, True, id="no quota is asked"),
+    ],
+)
+def test_a_job_that_queues_says_a_larger_world_once_it_is_granted(size: int, queued: bool, news: bool) -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "q"} if queued else {}
+    found = announce(elastic(size, text_of(4, 2), labels=labels), [pod_of(text_of(2, 1))])
+    assert (found is not None) is news
+
+
+@pytest.mark.parametrize(
+    ("marks", "world", "expected"),
+    [
+        pytest.param(ELASTIC, None, True, id="marked by its user"),
+        pytest.param({"kueue.x-k8s.io/elastic-job": "true"}, None, False, id="elastic, and of no world yet"),
+        pytest.param({"kueue.x-k8s.io/elastic-job": "true"}, text_of(2, 1), True, id="the copy of a marked one"),
+        pytest.param({}, text_of(2, 1), False, id="not elastic any more"),
+    ],
+)
+def test_which_jobs_have_a_world(marks: dict[str, str], world: str | None, expected: bool) -> None:
+    spec = {"completionMode": "Indexed", "completions": 2, "parallelism": 2}
+    assert has_world(job_of(spec, annotations=marks | said(world))) is expected
+    assert not has_world(job_of({**spec, "completionMode": "NonIndexed"}, annotations=marks | said(world)))

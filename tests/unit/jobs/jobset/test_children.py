@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from tests.unit.jobs.jobset.world import jobset, role
 
-from muster.jobs.jobset.children import Children, owner_reference
+from muster.api.jobset import JOB_SET
+from muster.jobs.jobset.children import Children
 from muster.jobs.jobset.claims import headless_service, volume_claims
 
 OWNER = {
@@ -133,7 +134,7 @@ def test_exclusive_placement(on_jobset, on_role, annotated, own_nodes):
 def test_host_names(network, subdomain, publishes):
     made = jobset(role("a", 2), network=network)
     assert child(made)["spec"]["template"]["spec"].get("subdomain") == subdomain
-    service = headless_service(made, owner_reference(made))
+    service = headless_service(made, JOB_SET.refer_to_controller(made.metadata))
     if subdomain is None:
         assert service is None
         return
@@ -165,7 +166,7 @@ def test_volume_claim_policies():
         {"name": "init", "persistentVolumeClaim": {"claimName": "init-js"}},
     ]
     assert "volumes" not in child(made, "b", 0)["spec"]["template"]["spec"]
-    claims = [as_json(found) for found in volume_claims(made, owner_reference(made))]
+    claims = [as_json(found) for found in volume_claims(made, JOB_SET.refer_to_controller(made.metadata))]
     labels = {"l": "1", "jobset.sigs.k8s.io/jobset-name": "js"}
     meta = {"name": "data-js", "namespace": "default", "labels": labels, "annotations": {"a": "2"}}
     assert claims[0] == {"metadata": meta | {"ownerReferences": [OWNER]}, "spec": claim("x")["templates"][0]["spec"]}

@@ -7,12 +7,16 @@ from msgspec.structs import replace
 from tests.unit.jobs.jobset.world import START, World, begun, job_of, jobset, role
 
 from muster.api.batch import JobCondition, JobStatus
+from muster.api.conditions import is_true
 from muster.api.core import Toleration
 from muster.api.jobset import ReplicatedJobStatus, names
+from muster.api.ours.interruptions import STOPPED_ANNOTATION
+from muster.jobs.interruption import count_interruptions, count_suspensions, last_interruption
 from muster.jobs.jobset.census import Census
 from muster.jobs.jobset.children import Children
-from muster.jobs.jobset.decide import MAX_JOBS, decide
+from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.failure import meets
+from muster.jobs.jobset.slices import MAX_JOBS
 from muster.jobs.jobset.status import has_started, is_ready
 
 RESTARTS = {"maxRestarts": 1, "restartStrategy": "Recreate"}
@@ -203,7 +207,6 @@ def test_41_a_job_that_is_resumed_after_others_came_says_the_same_as_its_pods():
 
 def test_a_template_that_did_not_change_waits_for_nothing():
     world = begun(role("a"))
-    world.ready("js-a-0")
     world.set(suspend=True)
     world.set(suspend=False)
     assert not world.jobs["js-a-0"].spec.suspend
@@ -407,6 +410,71 @@ def test_many_jobs_are_made_and_taken_away_by_several_decisions():
     assert world.attempts == {1: MAX_JOBS + 1}
 
 
+def test_many_jobs_are_suspended_by_several_decisions_and_the_last_one_says_so():
+    world = begun(role("a", MAX_JOBS + 1))
+    wanted = replace(world.jobset, spec=replace(world.jobset.spec, suspend=True))
+    plan = decide(wanted, tuple(world.jobs.values()), now=START)
+    assert (len(plan.change), plan.more) == (MAX_JOBS, True)
+    assert not is_true(plan.status.conditions, names.SUSPENDED)  # what runs still holds quota
+    world.set(suspend=True)
+    assert all(job.spec.suspend for job in world.jobs.values())
+    assert is_true(world.jobset.status.conditions, names.SUSPENDED)
+    world.suspended()
+    world.set(suspend=False)
+    assert not any(job.spec.suspend for job in world.jobs.values())
+
+
 def test_what_children_share_does_not_depend_on_when_they_are_made():
     made = jobset(role("a", 2))
     assert Children(made).job(made.spec.replicated_jobs[0], 1) == decide(made, [], now=START).create[1]
+
+
+def test_refused_jobs_keep_no_others_from_being_created_changed_or_deleted():
+    refused = {f"js-a-{index}": 1 for index in range(MAX_JOBS)}
+    others = {f"js-a-{index}" for index in range(MAX_JOBS, 2 * MAX_JOBS)}
+    world = World(jobset(role("a", 2 * MAX_JOBS)))
+    plan = decide(world.jobset, (), now=START, refused=refused)
+    assert {job.metadata.name for job in plan.create} == others
+    assert not plan.more
+    world = begun(role("a", 2 * MAX_JOBS))
+    wanted = replace(world.jobset, spec=replace(world.jobset.spec, suspend=True))
+    plan = decide(wanted, tuple(world.jobs.values()), now=START, refused=refused)
+    assert {change.job.metadata.name for change in plan.change} == others
+    assert not is_true(plan.status.conditions, names.SUSPENDED)  # the refused ones still hold quota
+    world.end("js-a-0", "Failed")
+    world.look()
+    plan = decide(world.jobset, tuple(world.jobs.values()), now=START, refused=refused)
+    assert {job.metadata.name for job in plan.delete} == others
+
+
+def test_the_suspension_of_a_jobset_that_runs_is_an_interruption_and_its_pods_count_it():
+    world = begun(role("a", 2), role("b"), annotations={STOPPED_ANNOTATION: "Preempted"})
+    world.ready("js-a-0", "js-a-1")
+    world.set(suspend=True)
+    assert world.condition("muster.dev/Interrupted") == ("True", "Interrupted")
+    told = world.jobset.status.conditions
+    assert (count_interruptions(told), count_suspensions(told)) == (1, 1)
+    assert last_interruption(told) == "it was stopped by its queue: Preempted"
+    world.suspended()
+    world.set(suspend=False)
+    for job in world.jobs.values():
+        assert not job.spec.suspend
+        assert job.metadata.labels[names.RESTART_ATTEMPT] == "0", "it is the Job of before"
+        assert job.spec.template.metadata.labels[names.RESTART_ATTEMPT] == "1"
+    assert (world.jobset.status.restarts, len(world.created)) == (0, 3)
+
+
+def test_a_jobset_whose_jobs_have_stopped_already_is_interrupted_too():
+    world = begun(role("a"))
+    world.ready("js-a-0")
+    world.change(suspend=True)
+    world.report("js-a-0", active=0, ready=0)
+    world.settle()
+    assert count_interruptions(world.jobset.status.conditions) == 1
+
+
+def test_the_suspension_of_a_jobset_that_never_ran_is_no_interruption():
+    world = begun(role("a"), annotations={STOPPED_ANNOTATION: "Preempted"})
+    world.active("js-a-0")
+    world.set(suspend=True)
+    assert count_interruptions(world.jobset.status.conditions) == 0

@@ -45,6 +45,7 @@ def test_a_new_pod_waits_while_less_is_granted_than_its_role_is_to_have(role, gr
 
 def test_podsets_correspond_to_roles_by_position():
     assert by_role(SET, WORKLOAD, {"x": 4, "z": 9}) == {"a": 4, "b": 0}
+    assert by_role(SET, WORKLOAD, {"x": 4, "y": 2}) == {"a": 4, "b": 2}
 
 
 def test_what_was_given_back_is_granted_no_more():

@@ -11,11 +11,10 @@ from msgspec.structs import replace
 
 from muster.api.batch import Job, JobCondition
 from muster.api.conditions import find, is_true
-from muster.api.jobset import JobSet, names
+from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.meta import Condition
 from muster.api.notes import Note
 from muster.jobs.job.conditions import finish
-from muster.jobs.jobset.children import owner_reference
 from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.plan import Change, JobSetPlan
 from muster.jobs.jobset.status import says_it_runs
@@ -269,4 +268,4 @@ def job_of(made: JobSet, name: str, **labels: str) -> Job:
         }
     }
     job = msgspec.convert(document, Job)
-    return replace(job, metadata=replace(job.metadata, owner_references=(owner_reference(made),)))
+    return replace(job, metadata=replace(job.metadata, owner_references=(JOB_SET.refer_to_controller(made.metadata),)))

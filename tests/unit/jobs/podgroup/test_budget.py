@@ -4,9 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from muster.api.core import Pod
 from muster.api.groups import scheduling_v1alpha2 as native
+from muster.api.meta import ObjectMeta
 from muster.api.podgroups import coscheduling, kep, kubebatch, sigs, volcano
 from muster.api.values.selectors import label_matcher
 from muster.jobs.podgroup.budget import asks, budget_of, is_of, labels_of
@@ -60,6 +62,14 @@ def test_3_28_a_budget_keeps_the_minimum_of_its_own_pods(type_, spec, member, ot
     assert selects.matches(labels_of(member))
     stranger = pod(annotations={"scheduling.k8s.io/group-name": "h"}, labels={})
     assert not any(selects.matches(labels_of(other)) for other in [*others, stranger, pod()])
+
+
+def test_a_budget_is_of_the_group_that_controls_it_whoever_else_owns_it():
+    one, other = (replace(group(kep.PodGroup, {"minMembers": 3}), meta=ObjectMeta(name="g", uid=uid)) for uid in "uv")
+    budget, theirs = budget_of(one), budget_of(other)
+    owners = (*budget.metadata.owner_references, replace(theirs.metadata.owner_references[0], controller=False))
+    shared = replace(budget, metadata=replace(budget.metadata, owner_references=owners))
+    assert (is_of(shared, one), is_of(shared, other)) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
-from muster.api.core import Pod
+from muster.api.core import Pod, PodCondition
 from muster.api.podgroups import kep
 from muster.jobs.podgroup.policy import backoff, decide
 
@@ -59,6 +60,14 @@ STARTED = {"startTime": ago(50)}
         pytest.param(group(**STARTED), pods("SSS"), {"completion_time": NOW}, id="complete"),
         pytest.param(group(None, **STARTED), pods("SSS"), {"completion_time": NOW}, id="complete without a policy"),
         pytest.param(group(**STARTED), pods("SSSR"), {}, id="a surplus pod still runs"),
+        pytest.param(
+            group(**STARTED),
+            pods("S"),
+            {"restarts": 1, "restarted_until": ago(100), "start_time": None},
+            id="one has succeeded, of three",
+        ),
+        pytest.param(group(least=0), pods("S"), {"completion_time": NOW}, id="nothing is asked, and all is done"),
+        pytest.param(group(least=0), pods("F"), {}, id="nothing is asked, and none has succeeded"),
         pytest.param(group(least=0), pods("P"), {}, id="nothing is asked"),
         pytest.param(group(None, **STARTED), pods("RR"), {}, id="no policy: its controller sees to it"),
         pytest.param(group("None", **STARTED), pods("RR"), {}, id="None"),
@@ -182,3 +191,13 @@ def test_pods_of_before_and_after_a_restart_are_told_apart_without_comparing_the
     new = [msgspec.convert(msgspec.to_builtins(pod), Compared) for pod in pods("R" * 20, made=NOW, first=20)]
     step = decide(group(restartedUntil=OLD), gone + new, NOW)
     assert (step.status.start_time, step.end, Compared.times) == (NOW, (), 0)
+
+
+@pytest.mark.parametrize("letter", ["F", "d"])
+def test_a_restart_after_an_interruption_does_not_count_and_does_not_wait(letter):
+    *others, lost = pods("RR" + letter)
+    marks = (PodCondition(type="DisruptionTarget", status="True", reason="EvictionByEvictionAPI"),)
+    lost = replace(lost, status=replace(lost.status, conditions=marks))
+    step = decide(group(most=1, wait=30, restarts=1, **STARTED), [*others, lost], NOW)
+    assert (step.status.restarts, step.status.restarted_until) == (1, OLD)
+    assert step.note.message.startswith("Restart after an interruption: ")

@@ -133,6 +133,10 @@ def test_volcano(census: Census, old: Any, phase: str, conditions: list[str]) ->
         (PLACED, "Scheduling", "Scheduling"), (RUNNING, "Scheduling", "Running"), (BROKEN, "Running", "Failed"),
         (Census(admitted=1, running=1, failed=1, pending=1), "Running", "Scheduling"), (DONE, "Running", "Finished"),
         (Census(), "Finished", "Finished"), (RUNNING, "Failed", "Failed"),
+        (Census(admitted=1, running=1, failed=1, succeeded=1), "Running", "Failed"),
+        (Census(admitted=2, running=1, succeeded=1), "Scheduling", "Scheduling"),
+        (Census(admitted=2, running=2, succeeded=1), "Scheduling", "Running"),
+        (Census(admitted=2, failed=1), "Scheduling", "Scheduling"), (Census(failed=2), "", "Pending"),
     ],
 )  # fmt: skip
 def test_coscheduling(census: Census, old: str, phase: str) -> None:

@@ -43,9 +43,9 @@ def changed(**fields: Any) -> WorkloadSpec:
     return msgspec.convert(msgspec.to_builtins(workload().spec) | fields, WorkloadSpec)
 
 
-def podsets(count: int = 4, image: str = "i", **resources: str) -> list[dict[str, Any]]:
+def podsets(count: int = 4, image: str = "i", spec: Any = None, **resources: str) -> list[dict[str, Any]]:
     container = {"name": "c", "image": image, "resources": {"requests": resources}}
-    return [{"name": "main", "count": count, "template": {"spec": {"containers": [container]}}}]
+    return [{"name": "main", "count": count, "template": {"spec": {"containers": [container]} | (spec or {})}}]
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,9 @@ def podsets(count: int = 4, image: str = "i", **resources: str) -> list[dict[str
         pytest.param(changed(podSets=podsets(3)), False, False, id="grown here while it waits there"),
         pytest.param(changed(podSets=podsets(3)), True, True, id="grown here while it has quota there"),
         pytest.param(changed(podSets=podsets(image="other")), True, True, id="another container"),
+        pytest.param(
+            changed(podSets=podsets(spec={"tolerations": [{"key": "k"}]})), True, False, id="what an admission adds"
+        ),
         pytest.param(changed(podSets=podsets(cpu="nonsense")), True, True, id="no quantity"),
         pytest.param(changed(podSets=[]), True, True, id="no podsets"),
         pytest.param(changed(queueName="other"), True, True, id="another queue"),

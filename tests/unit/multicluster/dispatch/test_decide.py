@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.unit.multicluster.dispatch.manager import CHECK, NOW, SETTINGS, clone, with_check, workload
 
 from muster.api.conditions import find_true
-from muster.api.config.types import EARLIEST_START, INCREMENTAL
+from muster.api.config.types import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
 from muster.api.kueue import (
     CHECK_PENDING,
     CHECK_READY,
@@ -29,7 +29,7 @@ from muster.api.kueue.names import (
     OUT_OF_SYNC,
     QUOTA_RESERVED,
 )
-from muster.api.managed.dispatch import Refusal
+from muster.api.managed.dispatch import Refusal, barred
 from muster.api.meta import Condition
 from muster.multicluster.dispatch.decide import STOPPING, TRYING, decide
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote, RemoteJob
@@ -102,6 +102,13 @@ EMPTY = Remote("a"), Remote("b")
             "",
             {"create": ("b",), "remove": ("a",)},
             id="12404-a job of an earlier workload goes first",
+        ),
+        pytest.param(
+            local(),
+            (Remote("a", job=NEW_JOB), Remote("b")),
+            "",
+            {"create": ("a", "b")},
+            id="a job of its own that has lost its clone gets one again",
         ),
         pytest.param(
             local(), (Remote("a", workload=there()), Remote("b", workload=there())), "", {}, id="none admits it: wait"
@@ -331,6 +338,15 @@ def test_what_is_to_be_done(given: Workload, remotes: tuple[Remote, ...], home: 
             "b",
             id="where it runs already",
         ),
+        pytest.param(
+            (
+                Remote("a", workload=RUNNING),
+                Remote("b", workload=there(ADMITTED, seconds=9), job=JOB),
+                Remote("c", workload=there(ADMITTED, seconds=5), job=JOB),
+            ),
+            "c",
+            id="the first of those where it runs already",
+        ),
         pytest.param((Remote("a", workload=RUNNING, is_barred=True), Remote("b", workload=there())), "", id="barred"),
         pytest.param((Remote("a", workload=RUNNING, lost_since=NOW), Remote("b", workload=there())), "", id="lost"),
         pytest.param((Remote("a", workload=holding(RUNNING, EVICTED)),), "", id="evicted"),
@@ -378,6 +394,16 @@ def test_after_a_start_it_may_run_where_nothing_was_found_yet(
     assert (found.home, found.wake_at) == (home, None if home else NOW + TRYING)
     later = replace(local(), metadata=replace(local().metadata, creation_timestamp=NOW + timedelta(seconds=1)))
     assert plan(later, Remote("a", workload=RUNNING), Remote("b", lost_since=NOW), settings=settings).home == "a"
+
+
+@pytest.mark.parametrize("given", [READY, workload()])
+def test_a_home_that_was_tried_is_given_up_after_the_timeout(given: Workload) -> None:
+    settings = replace(SETTINGS, lost_timeout=timedelta(seconds=5), began=NOW)
+    home = Remote("a", lost_since=NOW, is_tried=True)
+    found = plan(given, home, home="a", settings=settings, now=NOW + timedelta(seconds=4))
+    assert (found.home, found.status, found.wake_at) == ("a", given.status, NOW + timedelta(seconds=5))
+    found = plan(given, home, home="a", settings=settings, now=NOW + timedelta(seconds=5))
+    assert (found.home, found.status) != ("a", given.status)
 
 
 @pytest.mark.parametrize("given", [READY, workload()])
@@ -524,6 +550,28 @@ def test_the_incremental_dispatcher_asks_more_each_round(minutes: int, names: st
     found = plan(local(), *map(Remote, "abcdefg"), settings=settings, now=NOW + timedelta(minutes=minutes))
     assert " ".join(found.status.nominated_cluster_names) == names
     assert (found.wake_at is None) is (len(found.status.nominated_cluster_names) == 7)
+
+
+def test_no_more_clusters_are_asked_than_a_status_can_name() -> None:
+    remotes = [Remote(f"c{number:02}") for number in range(25)]
+    for dispatcher in (ALL_AT_ONCE, INCREMENTAL):
+        settings = DispatchSettings(SETTINGS.lost_timeout, dispatcher, step=25)
+        names = plan(local(), *remotes, settings=settings).status.nominated_cluster_names
+        assert names == tuple(f"c{number:02}" for number in range(20))
+
+
+def test_a_round_asks_no_more_when_some_were_asked_in_it() -> None:
+    settings = DispatchSettings(SETTINGS.lost_timeout, INCREMENTAL)
+    for asked, names in ((("a",), "a b c"), (("a", "b", "c"), "a b c"), (("a", "b", "c", "d"), "a b c d")):
+        found = plan(local(nominated_cluster_names=asked), *map(Remote, "abcdefg"), settings=settings)
+        assert " ".join(found.status.nominated_cluster_names) == names
+
+
+def test_the_check_names_the_clusters_that_have_anothers_job_as_long_as_one_has() -> None:
+    named = plan(local(), Remote("a", is_barred=True), Remote("b"))
+    assert state(named) == (CHECK_PENDING, barred(["a"]))
+    assert state(plan(replace(local(), status=named.status), *EMPTY)) == (CHECK_PENDING, "")
+    assert plan(local(), *EMPTY).status.admission_checks == local().status.admission_checks
 
 
 @pytest.mark.parametrize(("minutes", "names"), [(0, "c"), (4, "c"), (5, "c a"), (10, "c a b"), (15, "c a b d")])

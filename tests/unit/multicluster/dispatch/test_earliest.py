@@ -74,6 +74,12 @@ def wait(there: ClusterQueue, *ahead: Ahead, cpu: int = 2, **asked: int) -> floa
         pytest.param(
             queue({"f": {"cpu": 2}, "g": {"cpu": 2}}, {"f": {"cpu": 2}}), (running(2, 80),), 0, id="a flavor is free"
         ),
+        pytest.param(
+            queue({"f": {"cpu": "1999m"}, "g": {"cpu": "2001m"}}, {"g": {"cpu": "2m"}}),
+            (),
+            USUAL / 2000,
+            id="the flavor that is free is too small by a little",
+        ),
     ],
 )
 def test_the_wait(there: ClusterQueue, ahead: tuple[Ahead, ...], seconds: float) -> None:
@@ -85,12 +91,19 @@ def test_the_scarcest_resource_counts() -> None:
     assert wait(there, Ahead({"cpu": 1000, "gpu": 1}, 600, holds=True), gpu=1) == 600
 
 
+def test_a_flavor_needs_room_for_all_that_it_covers() -> None:
+    quota = {"cpu": 4, "gpu": 2}
+    used = {"f": {"cpu": 4, "gpu": 0}, "g": {"cpu": 0, "gpu": 2}}
+    assert wait(queue({"f": quota, "g": quota}, used), gpu=1) > 0
+    assert wait(queue({"f": quota, "g": quota}, {"f": used["f"]}), gpu=1) == 0
+
+
 @pytest.mark.parametrize(("quota", "seconds"), [({}, 0), ({"pods": 2}, 0), ({"pods": 1}, inf)])
 def test_pods_count_only_where_there_is_a_quota_for_them(quota: dict[str, int], seconds: float) -> None:
     assert wait(queue({"f": {"cpu": 4} | quota}), pods=2) == seconds
 
 
-@pytest.mark.parametrize("amount", ["much", "1e100", "-5"])
+@pytest.mark.parametrize("amount", ["much", "1e100", "-5", "-1m"])
 def test_a_quota_that_is_none_is_an_error(amount: str) -> None:
     with pytest.raises(QuantityError):
         wait(queue({"f": {"cpu": 5}, "g": {"cpu": amount}}))

@@ -107,6 +107,7 @@ def test_a_selector_of_the_users_stays():
         ({"muster.dev/elastic": "1:4"}, {f"{KUEUE}/elastic-job": "true"}),
         ({"kubectl.kubernetes.io/last-applied-configuration": "{}"}, {}),
         ({"muster.dev/binding-since": "t", "muster.dev/elastic-cap": "2", "muster.dev/world": "{}"}, {}),
+        ({"muster.dev/held-members": "2/u", "muster.dev/stopped-for": "preempted"}, {}),
         ({f"{KUEUE}/stopping": "true"}, {}),
         ({f"{KUEUE}/prebuilt-workload-name": "another"}, {}),
     ],

@@ -181,3 +181,11 @@ def test_a_container_that_has_ended_and_runs_is_shown_in_two_steps():
     made = after_patch(local, MIRROR.status(local, remote))
     assert plain(made.status) == plain(pod(HELD).status)
     assert after_patch(made, MIRROR.status(made, remote)) == pod(SEEN)
+
+
+def test_the_copy_leaves_the_gate_for_its_place_to_its_worker():
+    """The worker's webhook sets it where places are given; an engine that knows the first gate alone starts it."""
+    gates = [GATE, {"name": f"{KUEUE}/topology"}, {"name": "example.com/license"}]
+    spec = {"containers": [{"name": "c"}], "schedulingGates": gates}
+    copy = MIRROR.copy({"metadata": {"name": "p", "namespace": "n"}, "spec": spec}, "w", "here")
+    assert copy["spec"]["schedulingGates"] == [{"name": "example.com/license"}, GATE]

@@ -1,4 +1,4 @@
-"""Elastic workloads: what is granted is lowered at once, what is missing queues for the same flavors."""
+"""Tests of elastic workloads: a smaller size takes effect at once, and missing pods queue for the same flavors."""
 
 from datetime import UTC, datetime
 
@@ -119,10 +119,10 @@ def test_what_there_is_quota_for(made, size):
 def test_it_is_lowered_to_what_is_wanted_and_never_raised():
     status = workload(granted=4).status
     assert growth.lowered(status, {"main": 9}) is status
-    made = msgspec.structs.replace(workload(wanted=1), status=growth.lowered(status, {"main": 1}))
-    (given_,) = made.status.admission.pod_set_assignments
+    result = msgspec.structs.replace(workload(wanted=1), status=growth.lowered(status, {"main": 1}))
+    (given_,) = result.status.admission.pod_set_assignments
     assert (given_.count, given_.resource_usage) == (1, {"cpu": "500m", "memory": "1Gi"})
-    assert usage(made) == {FlavorResource("f", "cpu"): 500, FlavorResource("f", "memory"): 2**30}
+    assert usage(result) == {FlavorResource("f", "cpu"): 500, FlavorResource("f", "memory"): 2**30}
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 50))
@@ -132,19 +132,60 @@ def test_up_and_down_are_the_same_way(first, more, least):
     extra = msgspec.convert({"clusterQueue": "cq", "podSetAssignments": [assigned(more)]}, Admission)
     grown = growth.raised(before.status, extra)
     assert growth.lowered(grown, {"main": first}) == before.status
-    made = msgspec.structs.replace(workload(wanted=first + more), status=grown)
-    assert usage(made)[FlavorResource("f", "cpu")] == (first + more) * 500
+    result = msgspec.structs.replace(workload(wanted=first + more), status=grown)
+    assert usage(result)[FlavorResource("f", "cpu")] == (first + more) * 500
     small = msgspec.structs.replace(workload(wanted=least), status=growth.lowered(grown, {"main": least}))
     assert usage(small)[FlavorResource("f", "memory")] == min(least, first + more) * 2**30
 
 
+def resize(made, **changes):
+    podset = msgspec.structs.replace(made.spec.pod_sets[0], **changes)
+    return msgspec.structs.replace(made.spec, pod_sets=(podset,))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "patch"),
+    [
+        (
+            workload(wanted=4).spec,
+            workload(wanted=7).spec,
+            [{"op": "add", "path": "/spec/podSets/0/count", "value": 7}],
+        ),
+        (workload(wanted=4).spec, workload(wanted=4).spec, []),
+        (workload(wanted=4).spec, resize(workload(), count=7, name="other"), []),
+        (workload(wanted=4).spec, msgspec.structs.replace(workload(wanted=7).spec, priority=9), []),
+    ],
+    ids=["another size", "the same size", "another podset", "something else as well"],
+)
+def test_a_patch_has_another_size_and_nothing_else(old, new, patch):
+    assert growth.resizing(old, new) == patch
+
+
+def test_of_several_podsets_only_those_change_that_are_wanted_in_another_size():
+    spec = workload(wanted=4).spec
+    one, two = spec.pod_sets[0], msgspec.structs.replace(spec.pod_sets[0], name="two", count=2)
+    old = msgspec.structs.replace(spec, pod_sets=(one, two))
+    new = msgspec.structs.replace(spec, pod_sets=(one, msgspec.structs.replace(two, count=3)))
+    assert growth.resizing(old, new) == [{"op": "add", "path": "/spec/podSets/1/count", "value": 3}]
+    admission = msgspec.convert(
+        {"clusterQueue": "cq", "podSetAssignments": [assigned(4), assigned(2) | {"name": "two"}]}, Admission
+    )
+    status = WorkloadStatus(admission=admission)
+    assert growth.lowered(WorkloadStatus(), {}) == WorkloadStatus()
+    counts = [pods.count for pods in growth.lowered(status, {"main": 4, "two": 1}).admission.pod_set_assignments]
+    assert counts == [4, 1]
+    more = msgspec.convert({"clusterQueue": "cq", "podSetAssignments": [assigned(3) | {"name": "two"}]}, Admission)
+    assert [pods.count for pods in growth.raised(status, more).admission.pod_set_assignments] == [4, 5]
+
+
 def test_while_it_shrinks_what_ended_in_the_part_that_goes_is_not_given_back_twice():
     """The spec is written before the status: in between nothing of what still runs may be free (pitfall 40)."""
-    made = workload(wanted=2, granted=4)
+    result = workload(wanted=2, granted=4)
     stale = msgspec.structs.replace(
-        made,
+        result,
         status=msgspec.convert(
-            msgspec.to_builtins(made.status) | {"reclaimablePods": [{"name": "main", "count": 2}]}, type(made.status)
+            msgspec.to_builtins(result.status) | {"reclaimablePods": [{"name": "main", "count": 2}]},
+            type(result.status),
         ),
     )
     assert usage(stale)[FlavorResource("f", "cpu")] == 1000

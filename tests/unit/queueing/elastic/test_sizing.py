@@ -1,12 +1,13 @@
-"""Who gets smaller when quota is short: a table, and the laws that it promises."""
+"""Tests of which workloads shrink when quota is short: a table, and the laws that hold."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from muster.queueing.elastic.sizing import Elastic, smaller
+from muster.queueing.elastic.sizing import Elastic, affordable, smaller
 from muster.queueing.model import FlavorResource, FlavorSpec, PodSet, QueueSpec, Quota, ResourceGroup, WorkloadInfo
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling.nomination import AdmissionSettings, nominate
@@ -17,7 +18,7 @@ FLAVORS = {"default": FlavorSpec("default")}
 
 
 def tree_of(**cpus: int) -> Tree:
-    """ClusterQueues of one cohort, by their CPUs."""
+    """Return ClusterQueues of one cohort, by their CPUs."""
     tree = Tree()
     for name, cpu in cpus.items():
         group = ResourceGroup(("cpu",), ("default",))
@@ -91,6 +92,15 @@ def test_what_a_cohort_lends_comes_back_from_another_queue() -> None:
     assert decide(tree, claim("new", "a", 3), [borrower]) == {}, "it would borrow in its turn"
 
 
+def test_pods_of_two_cpus_give_back_no_more_of_them_than_were_borrowed() -> None:
+    tree = tree_of(a=4, b=3)
+    holder = replace(claim("borrower", "b", 3, held=True), usage={CPU: 6})
+    tree.hold(holder)
+    borrower = Elastic(holder.key, "b", 0, holder.created, 3, 0, {CPU: 2})
+    assert decide(tree, claim("new", "a", 3), [borrower]) == {"borrower": 2}
+    assert decide(tree, claim("new", "a", 4), [borrower]) == {}, "the last pod that it could spare is half its own"
+
+
 def test_what_is_its_own_a_queue_does_not_give_back() -> None:
     tree = tree_of(a=2, b=6)
     holder = elastic(tree, "holder", "b", 6, 1)
@@ -109,6 +119,13 @@ def test_a_waiting_elastic_workload_makes_others_shrink_for_its_least_only() -> 
     tree = tree_of(a=6)
     running = elastic(tree, "running", "a", 6, 2)
     assert decide(tree, claim("new", "a", 4), [running], least=2) == {"running": 4}
+
+
+@pytest.mark.parametrize(("free", "wanted", "pods"), [(0, 5, 0), (1, 5, 1), (3, 5, 3), (5, 5, 5), (9, 5, 5)])
+def test_a_running_workload_can_grow_by_what_there_is_quota_for(free: int, wanted: int, pods: int) -> None:
+    tree = tree_of(a=free)
+    growth = claim("running", "a", wanted)
+    assert affordable(growth, lambda one: nominate(tree, one, FLAVORS, AdmissionSettings()).fits) == pods
 
 
 @st.composite

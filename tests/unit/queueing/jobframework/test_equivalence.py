@@ -1,4 +1,4 @@
-"""Whether a workload still is what its job asks for."""
+"""Tests of whether a workload still is what its job requests."""
 
 from typing import Any
 
@@ -42,6 +42,7 @@ def requests(kind: str, cpu: Any) -> dict[str, Any]:
         pytest.param([podset(spec={"tolerations": [SPOT]})], [podset()], False, id="tolerations"),
         pytest.param([podset()], [podset(), podset()], False, id="number of podsets"),
         pytest.param([podset(), podset(count=20)], [podset(count=20), podset()], False, id="order"),
+        pytest.param([podset(), podset(count=20)], [podset(), podset(count=30)], False, id="the second of two"),
         pytest.param([podset(container={"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]})],
                      [podset(container={"env": [{"name": "A", "value": "2"}]})], True, id="the last one counts"),
     ],

@@ -1,4 +1,4 @@
-"""Names of Workloads are a contract with manifests and other clusters: goldens of upstream's."""
+"""Tests of the names of Workloads, a contract with manifests and other clusters: upstream's goldens."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A job and its Workload, situation by situation; most are those of upstream's job_controller_test."""
+"""Tests of a job and its Workload, situation by situation; most are those of upstream's job_controller_test."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,16 +51,16 @@ def priority_ref(own, of_pods=None):
 
 
 def conditions(text):
-    """Of `QuotaReserved Admitted Evicted=Preempted !PodsReady=WaitForStart`."""
-    made = []
+    """Parse conditions such as `QuotaReserved Admitted Evicted=Preempted !PodsReady=WaitForStart`."""
+    result = []
     for word in text.split():
         type_, _, reason = word.lstrip("!").partition("=")
         status = "False" if word.startswith("!") else "True"
         message = f"because of {reason or type_}"
-        made.append(
+        result.append(
             Condition(type=type_, status=status, reason=reason or type_, message=message, last_transition_time=THEN)
         )
-    return tuple(made)
+    return tuple(result)
 
 
 def workload(
@@ -109,53 +109,55 @@ def workload(
     )
 
 
-def said(plan: PairingPlan):
-    """What a plan does, in few words."""
-    told: dict[str, Any] = {}
+def summarize(plan: PairingPlan):
+    """Summarize a plan in few words."""
+    changes: dict[str, Any] = {}
     if plan.stop is not None:
-        told["stop"] = plan.stop
+        changes["stop"] = plan.stop
     if plan.restore is not None:
-        told["restore"] = plan.restore.metadata.name
+        changes["restore"] = plan.restore.metadata.name
     if plan.delete:
-        told["delete"] = [one.metadata.name for one in plan.delete]
+        changes["delete"] = [one.metadata.name for one in plan.delete]
+    if plan.replaced:
+        changes["replaced"] = [one.metadata.name for one, _ in plan.replaced]
     for flag in ("let_go", "create", "start", "end_job", "lacks_priority"):
         if getattr(plan, flag):
-            told[flag] = True
+            changes[flag] = True
     if plan.annotations:
-        told["annotations"] = dict(plan.annotations)
+        changes["annotations"] = dict(plan.annotations)
     if plan.wake_at is not None:
-        told["wake"] = plan.wake_at - NOW
+        changes["wake"] = plan.wake_at - NOW
     if plan.update is not None:
-        told |= spec_changes(plan.workload.spec, plan.update)
+        changes |= spec_changes(plan.workload.spec, plan.update)
     if plan.status is not None:
-        told |= status_changes(plan.workload.status, plan.status)
-    return told
+        changes |= status_changes(plan.workload.status, plan.status)
+    return changes
 
 
 def spec_changes(old, new):
-    told: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for field in old.__struct_fields__:
         before, now = getattr(old, field), getattr(new, field)
         if before != now:
-            told[field] = now
-    if "pod_sets" in told:
-        told["pod_sets"] = [one.count for one in new.pod_sets]
-    if "priority_class_ref" in told:
-        told["priority_class_ref"] = new.priority_class_ref.name if new.priority_class_ref else None
-    return told
+            changes[field] = now
+    if "pod_sets" in changes:
+        changes["pod_sets"] = [one.count for one in new.pod_sets]
+    if "priority_class_ref" in changes:
+        changes["priority_class_ref"] = new.priority_class_ref.name if new.priority_class_ref else None
+    return changes
 
 
 def status_changes(old, new):
     was = {one.type: one for one in old.conditions}
-    told: dict[str, Any] = {
+    changes: dict[str, Any] = {
         one.type: f"{one.status} {one.reason}" for one in new.conditions if was.get(one.type) != one
     }
     if old.reclaimable_pods != new.reclaimable_pods:
-        told["reclaimable"] = sum(one.count for one in new.reclaimable_pods)
+        changes["reclaimable"] = sum(one.count for one in new.reclaimable_pods)
     if old.admission != new.admission:
         given = new.admission.pod_set_assignments[0] if new.admission else None
-        told["granted"] = (given.count, given.resource_usage) if given else None
-    return told
+        changes["granted"] = (given.count, given.resource_usage) if given else None
+    return changes
 
 
 READY_OFF = PairingRules(watched=lambda _: False)
@@ -286,6 +288,12 @@ CASES = {
         {"stop": "Not admitted by cluster queue"},
     ),
     "pitfall-44 nor is it started": (READY_OFF, job(), [workload("QuotaReserved")], {}),
+    "another program let it run without what its admission injects: it stops, to start where it has quota": (
+        READY_OFF,
+        job(runs=True, lacks_injection=True),
+        [workload(ADMITTED)],
+        {"stop": "The job was resumed before it was admitted; it restarts on the nodes it was admitted to"},
+    ),
     # Priority.
     "another class while it waits": (
         READY_OFF,
@@ -310,6 +318,12 @@ CASES = {
         job(wpc="high", priority=200),
         [workload()],
         {"priority_class_ref": "high", "priority": 200},
+    ),
+    "a class goes while it waits": (
+        READY_OFF,
+        job(),
+        [workload(wpc="low", priority=100)],
+        {"priority_class_ref": None, "priority": 0},
     ),
     "the same class is not read again": (
         READY_OFF,
@@ -412,13 +426,13 @@ CASES = {
         READY_OFF,
         job(runs=True, ended=1, composed=True),
         [workload(ADMITTED, reclaimable=3)],
-        {"stop": "Pods run again that had succeeded and given their quota back; it queues again whole"},
+        {"stop": "Pods run again that had succeeded and given back their quota; the whole job queues again"},
     ),
     "elastic ones too": (
         READY_OFF,
         job(12, runs=True, elastic=True, composed=True),
         [workload(ADMITTED, reclaimable=3)],
-        {"stop": "Pods run again that had succeeded and given their quota back; it queues again whole"},
+        {"stop": "Pods run again that had succeeded and given back their quota; the whole job queues again"},
     ),
     "it queues anew once it has stopped": (
         READY_OFF,
@@ -735,12 +749,12 @@ CASES = {
 
 @pytest.mark.parametrize(("rules", "facts", "workloads", "done"), CASES.values(), ids=CASES)
 def test_what_is_done(rules, facts, workloads, done):
-    assert said(decide(facts, workloads, NOW, rules)) == done
+    assert summarize(decide(facts, workloads, NOW, rules)) == done
 
 
 @pytest.mark.parametrize(("rules", "facts", "workloads", "done"), CASES.values(), ids=CASES)
 def test_what_was_told_is_not_told_again(rules, facts, workloads, done):
-    """Once status, spec and annotations are written, nothing about them is left to write."""
+    """Nothing is left to write once spec and status are written."""
     plan = decide(facts, workloads, NOW, rules)
     if plan.workload is None:
         return
@@ -777,3 +791,52 @@ KEEPS = (
 def test_pitfall_8_it_says_when_quota_becomes_free(name):
     rules, facts, workloads, _ = CASES[name]
     assert decide(facts, workloads, NOW, rules).gives_back is (name in GIVES_BACK)
+
+
+ADMITTED = "QuotaReserved Admitted"
+SLICE = {names.WORKLOAD_SLICE_REPLACEMENT_FOR: "ns/old"}
+
+
+@pytest.mark.parametrize(
+    ("job_", "workloads", "plan"),
+    [
+        pytest.param(
+            job(3, runs=True, elastic=True),
+            [workload(ADMITTED, 1, name="old"), workload(ADMITTED, 3, name="new", annotations=SLICE)],
+            {"replaced": ["old"]},
+            id="replaced",
+        ),
+        pytest.param(
+            job(3, runs=True, elastic=True),
+            [workload(ADMITTED, 3, granted=1, name="old"), workload(count=3, name="new", annotations=SLICE)],
+            {},
+            id="it waits while the other lacks quota",
+        ),
+        pytest.param(
+            job(3, runs=True, elastic=True),
+            [workload(ADMITTED, 3, name="old"), workload(count=3, name="new", annotations=SLICE)],
+            {"delete": ["new"]},
+            id="needless",
+        ),
+        pytest.param(
+            job(3, elastic=True, end=End(True, "done")),
+            [workload(ADMITTED, 3, granted=1, name="old"), workload(count=3, name="new", annotations=SLICE)],
+            {"delete": ["new"], "Finished": "True Succeeded"},
+            id="the job has ended",
+        ),
+        pytest.param(
+            job(3, runs=True, elastic=True),
+            [workload("QuotaReserved !Admitted", 3, name="new", annotations=SLICE)],
+            {},
+            id="it waits for its checks, and what ran runs on",
+        ),
+        pytest.param(
+            job(3, runs=True, elastic=True),
+            [workload("QuotaReserved !Admitted", 3, name="first")],
+            {"stop": "Not admitted by cluster queue"},
+            id="no slice",
+        ),
+    ],
+)
+def test_slices(job_, workloads, plan):
+    assert summarize(decide(job_, workloads, NOW, PairingRules(watched=lambda _: False))) == plan

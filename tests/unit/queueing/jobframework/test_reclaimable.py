@@ -1,4 +1,4 @@
-"""Pods of a Job that have nothing left to do."""
+"""Tests of the number of a Job's pods that have nothing left to do."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Whether queues are active, and what their condition Active says."""
+"""Tests of whether queues are active, and of their condition Active."""
 
 from typing import Any
 
@@ -93,9 +93,9 @@ def test_a_queue_that_is_being_deleted_says_nothing_else() -> None:
 
 
 def test_cohorts_in_a_circle() -> None:
-    found = activity(queue("spot"), FLAVORS, CHECKS, in_circle=True)
-    assert not found.active
-    assert found.reason == "Unknown"
+    result = activity(queue("spot"), FLAVORS, CHECKS, in_circle=True)
+    assert not result.active
+    assert result.reason == "Unknown"
 
 
 ACTIVE, INACTIVE = Activity(True, "Ready", ""), Activity(False, "Stopped", "")

@@ -1,4 +1,4 @@
-"""The order within a ClusterQueue, as a table, and that it is an order."""
+"""Tests of the order within a ClusterQueue, as a table, and of its being an order."""
 
 from datetime import timedelta
 from functools import cmp_to_key
@@ -44,7 +44,7 @@ WORKLOADS = st.builds(
 
 
 def rule(one: tuple[WorkloadInfo, bool], other: tuple[WorkloadInfo, bool]) -> int:
-    """The rule, written as a comparison."""
+    """Compare two workloads by the rule of the order."""
     (mine, my_stick), (theirs, their_stick) = one, other
     if my_stick != their_stick:
         return -1 if my_stick else 1

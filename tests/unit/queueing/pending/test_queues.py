@@ -1,4 +1,7 @@
-"""Who waits where, who is to be tried, and what wakes whom; the pitfalls of queueing, by name; laws over histories."""
+"""Tests of the queues: which workloads wait, which are tried, and which events wake which.
+
+The pitfalls of queueing have tests by name, and laws hold over random histories.
+"""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -26,7 +29,7 @@ GPU = FlavorResource("default", "gpu")
 
 
 class Two:
-    """ClusterQueues `best` and `strict` in a cohort, and who waits there."""
+    """The ClusterQueues `best` and `strict` in a cohort, and the workloads that wait there."""
 
     def __init__(self, **waiting: str) -> None:
         self.tree = aw.tree({"queues": {"best": "in=both gpu=5 tpu=5 for=team:red", "strict": "in=both gpu=5 strict"}})
@@ -37,7 +40,7 @@ class Two:
             self.queues.add(aw.workload(name, text))
 
     def active(self, queue: str = "best") -> list[str]:
-        """Those to be tried, in order: one after the other is taken away."""
+        """Return the workloads to be tried, in order, by taking one after the other away."""
         names = []
         while (head := self.queues.head(queue)) is not None:
             names.append(head.uid)
@@ -235,6 +238,24 @@ def test_what_is_removed_does_not_wake() -> None:
 # Aside and awake.
 
 
+def test_who_waits_for_its_victims_is_not_set_aside_with_others_like_it() -> None:
+    two = Two(a="best | gpu=9")
+    two.queues.add(replace(aw.workload("b", "best at=1 | gpu=9"), preempting=True))
+    two.aside("a")
+    assert two.active() == ["b"]
+
+
+def test_classes_count_as_tried_until_they_are_to_be_tried_again() -> None:
+    two = Two(a="best | gpu=9", b="best | gpu=8", c="best | tpu=9")
+    two.aside("a", "c")
+    assert two.queues.classes("best") == (1, 2)
+    two.flush(GPU)
+    assert two.queues.classes("best") == (2, 1)
+    two.queues.set_queue(two.specs["best"], active=False)
+    assert two.queues.classes("best") == (0, 3)
+    assert two.queues.classes("nothing") == (0, 0)
+
+
 def test_all_alike_are_set_aside_at_once() -> None:
     lines = {"a": "best | gpu=9", "b": "best at=1 | gpu=9", "c": "best p=1 | gpu=9", "d": "best at=2 | gpu=8"}
     two = Two(**lines)
@@ -326,6 +347,43 @@ def test_a_strict_queue_has_no_sticky_head() -> None:
     two.queues.park(head, NOTE, {GPU: 1}, sticky=True)
     two.queues.add(aw.workload("b", "strict p=9 | gpu=1"))
     assert two.active("strict") == ["b", "a"]
+
+
+def test_who_waited_for_its_victims_before_a_restart_is_the_head_after_it() -> None:
+    two = Two(a="best p=9 | gpu=1")
+    two.queues.add(replace(aw.workload("b", "best | gpu=1"), preempting=True))
+    assert two.order() == ["b", "a"]
+    two.aside("b")
+    assert two.order() == ["a", "b"]
+    two.queues.add(replace(aw.workload("b", "best p=1 | gpu=1"), preempting=True))
+    assert two.order() == ["a", "b"], "what was written about it is about another one"
+
+
+def test_who_displaced_whom_counts_until_something_ends_or_changes() -> None:
+    two = Two()
+    high, low = aw.workload("high", "strict p=1 | gpu=1"), aw.workload("low", "best | gpu=1")
+    node = two.tree.queues["best"]
+
+    def displace() -> None:
+        two.queues.displace(high, [low])
+        two.queues.forget(low.key)
+        assert not two.queues.protected_from(high.key), "it ended instead"
+        two.queues.displace(high, [low])
+        two.queues.add(low)
+        assert two.queues.protected_from(high.key) == {low.key}
+
+    displace()
+    two.queues.flush(node, [GPU])
+    two.queues.remove(low.key, taken={GPU: 1})
+    assert two.queues.protected_from(high.key) == {low.key}, "it is admitted again"
+    two.queues.forgive(node)
+    assert not two.queues.protected_from(high.key)
+    displace()
+    two.queues.flush(node)
+    assert not two.queues.protected_from(high.key)
+    displace()
+    two.queues.add(replace(low, priority=5))
+    assert not two.queues.protected_from(high.key), "it is another one now"
 
 
 def test_an_event_between_a_decision_and_the_next_is_not_missed() -> None:  # pitfalls 10, 11
@@ -429,6 +487,18 @@ def test_a_queue_that_never_was_can_be_removed() -> None:
 # Positions.
 
 
+def test_who_is_pending_and_who_of_them_is_to_be_tried() -> None:
+    two = Two(a="best | gpu=9", b="best at=1 | gpu=8", c="best lq=stopped | gpu=1")
+    two.queues.stop_local("ns/stopped")
+    two.aside("a")
+    assert dict(two.queues.keys_of_pending("best")) == {"ns/a": False, "ns/b": True}
+    two.queues.set_queue(two.specs["best"], active=False)
+    assert dict(two.queues.keys_of_pending("best")) == {"ns/a": False, "ns/b": False}
+    assert two.queues.counts_by_local("best") == {"ns/best": (0, 2)}
+    assert (dict(two.queues.keys_of_pending("nothing")), two.queues.counts_by_local("nothing")) == ({}, {})
+    assert two.queues.asked("nothing") == {}
+
+
 def test_positions() -> None:
     two = Two()
     for number, (lq, priority) in enumerate(product(("x", "y"), (0, 1, 2))):
@@ -444,6 +514,13 @@ def test_positions() -> None:
     assert [(one.workload.uid, one.in_queue, one.in_local) for one in local] == [("w4", 3, 1)]
     assert two.queues.waiting_local("ns/y", "best") == 3
     assert two.queues.waiting_local("ns/z", "best") == 0
+
+
+def test_a_page_of_the_line_has_a_thousand_unless_another_size_is_asked_for() -> None:
+    two = Two(**{f"w{number}": "best | gpu=1" for number in range(1001)})
+    assert [len(list(page)) for page in (two.queues.pending("best"), two.queues.pending_local("ns/best", "best"))] == [
+        1000, 1000,
+    ]  # fmt: skip
 
 
 def test_what_does_not_wait_has_no_position() -> None:
@@ -468,7 +545,7 @@ LINES = [
 
 
 class Histories(RuleBasedStateMachine):
-    """Whatever happened, the queues are what they would be if they were made anew, and the tree is kept to."""
+    """Random histories, after which the queues equal rebuilt ones, and the tree is respected."""
 
     @initialize(by_usage=st.booleans())
     def begin(self, by_usage: bool) -> None:
@@ -535,7 +612,7 @@ class Histories(RuleBasedStateMachine):
         self.nobody_was_forgotten()
 
     def nobody_was_forgotten(self) -> None:
-        """Made anew, with everybody to be tried, the queues would admit nobody either."""
+        """Rebuilt queues with every workload to be tried admit no workload either."""
         anew = self.anew()
         assert not run(self.two.tree, anew, aw.FLAVORS, AdmissionSettings(past=self.usage), self.now).admitted
         for queue in ("best", "strict"):
@@ -543,18 +620,18 @@ class Histories(RuleBasedStateMachine):
             assert anew.head(queue) is self.two.queues.head(queue)
 
     def anew(self) -> Queues:
-        made = Queues()
+        queues = Queues()
         for name, usage in self.usage.items():
-            made.set_usage(name, usage)
+            queues.set_usage(name, usage)
         for name in self.stopped:
-            made.stop_local(name)
+            queues.stop_local(name)
         for workload, until in self.waiting.values():
-            made.add(workload, until=None if until is not None and until <= self.now else until)
+            queues.add(workload, until=None if until is not None and until <= self.now else until)
         for name, labels in self.labels.items():
-            made.set_namespace(name, labels)
+            queues.set_namespace(name, labels)
         for node in self.two.tree.queues.values():
-            made.set_queue(node.policy)
-        return made
+            queues.set_queue(node.policy)
+        return queues
 
     @invariant()
     def the_order_is_as_made_anew(self) -> None:

@@ -1,4 +1,4 @@
-"""Decayed usage of LocalQueues."""
+"""Tests of the decayed usage of LocalQueues."""
 
 from datetime import UTC, datetime, timedelta
 from math import inf

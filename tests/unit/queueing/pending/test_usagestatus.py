@@ -1,4 +1,4 @@
-"""Past usage in the status of LocalQueues."""
+"""Tests of past usage in the status of LocalQueues."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -69,3 +69,8 @@ def test_shown(
 def test_flavors_do_not_matter():
     usage = {FlavorResource("a", "cpu"): 1000, FlavorResource("b", "cpu"): 500, FlavorResource("b", "gpu"): 2}
     assert by_resource(usage) == {"cpu": 1500, "gpu": 2}
+
+
+def test_what_a_queue_covers_is_named_though_nothing_was_consumed() -> None:
+    first = shown(Account(NOW, {"cpu": 1500.0}), None, used=True, half_life=HOUR, covered=("cpu", "gpu"))
+    assert first == AdmissionFairSharingStatus(consumed_resources={"cpu": "1500m", "gpu": "0"}, last_update=NOW)

@@ -1,4 +1,4 @@
-"""The index of who holds quota equals a sorted list, after any history."""
+"""Tests that the index of holders equals a sorted list, after any history."""
 
 from hypothesis import given
 from hypothesis import strategies as st

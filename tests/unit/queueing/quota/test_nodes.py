@@ -1,4 +1,4 @@
-"""What nodes give to a quota."""
+"""Tests of the quota that nodes give."""
 
 import msgspec
 import pytest
@@ -38,9 +38,9 @@ def quotas(nodes, flavors=("any",), **about):
         name: msgspec.convert({"metadata": {"name": name}, "spec": spec}, ResourceFlavor)
         for name, spec in FLAVORS.items()
     }
-    (made,) = quota_from_nodes((group(flavors, **about),), known, nodes)
-    assert all(tuple(quota.name for quota in flavor.resources) == made.covered_resources for flavor in made.flavors)
-    return {flavor.name: {quota.name: quota.nominal_quota for quota in flavor.resources} for flavor in made.flavors}
+    (queue,) = quota_from_nodes((group(flavors, **about),), known, nodes)
+    assert all(tuple(quota.name for quota in flavor.resources) == queue.covered_resources for flavor in queue.flavors)
+    return {flavor.name: {quota.name: quota.nominal_quota for quota in flavor.resources} for flavor in queue.flavors}
 
 
 TAINT = {"key": "own", "value": "us", "effect": "NoSchedule"}
@@ -89,8 +89,8 @@ def test_a_resource_that_is_gone_stays_with_nothing():
 
 
 def test_limits_are_kept():
-    (made,) = quota_from_nodes((group(("any",), borrowingLimit="1", lendingLimit="2"),), {}, [])
-    (quota,) = made.flavors[0].resources
+    (result,) = quota_from_nodes((group(("any",), borrowingLimit="1", lendingLimit="2"),), {}, [])
+    (quota,) = result.flavors[0].resources
     assert (quota.borrowing_limit, quota.lending_limit) == ("1", "2")
 
 

@@ -1,4 +1,4 @@
-"""What the status of queues and Cohorts says."""
+"""Tests of the status of queues and Cohorts."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -30,13 +30,13 @@ QUEUES: dict[str, dict[str, Any]] = {
 
 
 def tree(*holders: tuple[str, dict[str, Any]]) -> Tree:
-    made = Tree()
+    result = Tree()
     for name, written in QUEUES.items():
-        made.set_queue(queue(name, written))
-    made.set_cohort(cohort("all", {}))
+        result.set_queue(queue(name, written))
+    result.set_cohort(cohort("all", {}))
     for name, values in holders:
-        made.hold(replace(workload(name=name, queue="a"), **values | {"usage": usage(values["usage"])}))
-    return made
+        result.hold(replace(workload(name=name, queue="a"), **values | {"usage": usage(values["usage"])}))
+    return result
 
 
 MADE = tree(
@@ -46,7 +46,7 @@ MADE = tree(
 
 
 def plain(flavors: Any) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Amounts by flavor and resource, in their order."""
+    """Return the amounts by flavor and resource, in their order."""
     return {
         one["name"]: {
             each["name"]: tuple(value for name, value in each.items() if name != "name") for each in one["resources"]
@@ -114,8 +114,8 @@ def test_the_condition() -> None:
     ready, stopped = Activity(True, "Ready", "fine"), Activity(False, "Stopped", "no")
     first = with_activity((), ready, START, 1)
     assert with_activity(first, ready, NOW, 1) is first
-    (seen,) = with_activity(first, ready, NOW, 2)
-    assert (seen.observed_generation, seen.last_transition_time) == (2, START)
+    (result,) = with_activity(first, ready, NOW, 2)
+    assert (result.observed_generation, result.last_transition_time) == (2, START)
     (flipped,) = with_activity(first, stopped, NOW, 2)
     assert (flipped.status, flipped.reason, flipped.message) == ("False", "Stopped", "no")
     assert (flipped.observed_generation, flipped.last_transition_time) == (2, NOW)

@@ -1,4 +1,4 @@
-"""The sums are what counting all holders anew would give, whatever came and went."""
+"""Tests that the sums equal a new count of all holders, after any history."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -35,7 +35,7 @@ def numbers(tally: Tally) -> tuple[object, ...]:
     return tally.reserving, tally.admitted, tally.reserved, tally.used
 
 
-def counted(workloads: list[WorkloadInfo]) -> tuple[object, ...]:
+def count_again(workloads: list[WorkloadInfo]) -> tuple[object, ...]:
     whole = [one for one in workloads if one.whole == one.key]
     reserved: Counter[FlavorResource] = Counter()
     used: Counter[FlavorResource] = Counter()
@@ -55,7 +55,7 @@ def test_sums(history: list[tuple[WorkloadInfo, bool]]) -> None:
         (tree.hold if holds else tree.release)(workload)
     for node in tree.queues.values():
         here = list(node.workloads.values())
-        assert numbers(node.tallies.total) == counted(here)
+        assert numbers(node.tallies.total) == count_again(here)
         assert set(node.tallies.local) == {one.local_queue for one in here}
         for name in ("ns/l", "ns/m"):
-            assert numbers(node.tallies.of(name)) == counted([one for one in here if one.local_queue == name])
+            assert numbers(node.tallies.of(name)) == count_again([one for one in here if one.local_queue == name])

@@ -1,5 +1,6 @@
-"""The quota tree: situations with numbers, and laws over random trees and histories."""
+"""Tests of the quota tree: situations with numbers, and laws over random trees and histories."""
 
+import operator
 from typing import Any
 
 import pytest
@@ -104,11 +105,11 @@ def test_available_and_potential(name: str) -> None:
 def test_pitfall_23_only_what_exceeds_the_part_that_is_not_lent_counts_above() -> None:
     tree = given.tree({"one": queue([10, 1, 4], "team")}, {})
     one, team = tree.queues["one"], tree.cohorts["team"]
-    seen = []
+    result = []
     for _ in range(4):
         one.add({GPU: 3})
-        seen.append((one.usage[GPU], team.usage.get(GPU, 0), one.borrows(GPU)))
-    assert seen == [(3, 0, False), (6, 0, False), (9, 3, False), (12, 6, True)]
+        result.append((one.usage[GPU], team.usage.get(GPU, 0), one.borrows(GPU)))
+    assert result == [(3, 0, False), (6, 0, False), (9, 3, False), (12, 6, True)]
 
 
 def test_pitfall_23_the_borrowing_limit_is_relative_to_what_is_there() -> None:
@@ -121,6 +122,7 @@ def test_pitfall_25_quota_that_is_cut_leaves_less_than_nothing() -> None:
     tree = given.tree({"one": queue(10, used=8)})
     tree.hold(holder("w", "one", 2))
     node = tree.set_queue(given.queue("one", queue(4)))
+    assert tree.set_queue(given.queue("one", queue(4))) is node
     assert (node.available(GPU), set(node.workloads), node.fits({GPU: 1})) == (-6, {"ns/w"}, False)
     assert node.fits({GPU: 0})
 
@@ -172,7 +174,9 @@ def test_a_workload_that_moved_to_another_queue_leaves_the_first() -> None:
 def test_releasing_what_was_in_a_queue_that_is_gone() -> None:
     tree = given.tree({"one": queue(4, "team"), "two": queue(0, "team")})
     tree.hold(holder("w", "one", 3))
+    assert tree.holder("ns/w") is not None
     tree.remove_queue("one")
+    assert tree.holder("ns/w") is None
     tree.release(holder("w", "one", 3))
     assert (tree.queues["two"].available(GPU), set(tree.cohorts)) == (0, {"team"})
     tree.remove_queue("two")
@@ -207,10 +211,18 @@ steps = st.one_of(
     st.tuples(st.just("hold"), workloads),
     st.tuples(st.just("release"), workloads),
 )
+# Most steps do nothing where there is no ClusterQueue, and the law of what is in use wants something in use.
+histories = st.builds(
+    operator.add,
+    st.lists(
+        st.tuples(st.just("set_queue"), queue_specs) | st.tuples(st.just("hold"), workloads), min_size=6, max_size=9
+    ),
+    st.lists(steps, min_size=3, max_size=20),
+)
 
 
 class History:
-    """A tree beside what is said about it, from which it can be built anew."""
+    """A tree beside the specifications from which it can be built again."""
 
     def __init__(self) -> None:
         self.tree = Tree()
@@ -248,9 +260,10 @@ class History:
 
 
 def picture(tree: Tree) -> dict[str, Any]:
-    """Everything that decisions can see; of Cohorts in a circle only that they are."""
+    """Return everything that decisions can see; of Cohorts in a circle only that they are."""
     nodes = [*tree.queues.values(), *tree.cohorts.values()]
-    return {f"{'queue' if node.is_queue else 'cohort'} {node.name}": _seen(tree, node) for node in nodes}
+    result = {f"{'queue' if node.is_queue else 'cohort'} {node.name}": _seen(tree, node) for node in nodes}
+    return result | {"unready": set(tree.unready)}
 
 
 def _seen(tree: Tree, node: Node) -> Any:
@@ -267,7 +280,7 @@ def _nonzero(numbers: dict[FlavorResource, int]) -> dict[FlavorResource, int]:
     return {fr: number for fr, number in numbers.items() if number}
 
 
-@sampled(st.lists(steps, max_size=25))
+@sampled(histories)
 def test_after_any_history_the_tree_is_as_if_built_anew(history: list[tuple[str, Any]]) -> None:
     run = History()
     for what, value in history:
@@ -296,7 +309,7 @@ def test_what_is_added_and_removed_leaves_no_trace(tree: Tree, usage: dict[Flavo
         assert picture(tree) == before
 
 
-@sampled(st.lists(steps, max_size=25))
+@sampled(histories)
 def test_a_cohort_knows_which_children_use_more_than_their_own(history: list[tuple[str, Any]]) -> None:
     run = History()
     for what, value in history:
@@ -344,5 +357,5 @@ def test_whoever_takes_only_what_fits_never_uses_more_than_there_is(
 
 
 def total(node: Node, fr: FlavorResource) -> int:
-    """All quota at and below a node."""
+    """Return all quota at and below a node."""
     return node.quota(fr).nominal + sum(total(child, fr) for child in node.children.values())

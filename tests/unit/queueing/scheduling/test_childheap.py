@@ -1,4 +1,4 @@
-"""The best child of each node is the one with the lowest key, after any history."""
+"""Tests that the best child of each node is the one with the lowest key, after any history."""
 
 from hypothesis import given
 from hypothesis import strategies as st

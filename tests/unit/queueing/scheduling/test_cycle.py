@@ -1,4 +1,4 @@
-"""The admission cycle: situations as data, and the laws that hold over random worlds and histories."""
+"""Tests of the admission cycle: situations as data, and the laws that hold over random worlds and histories."""
 
 import sys
 from collections.abc import Callable
@@ -24,7 +24,7 @@ DOCUMENT = yaml.safe_load((Path(__file__).parents[1] / "cases" / "cycle.yaml").r
 
 
 class Played:
-    """A case, from cycle to cycle."""
+    """A case that is played from cycle to cycle."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         world = DOCUMENT["worlds"].get(case.get("world"), {})
@@ -44,10 +44,14 @@ class Played:
         return self.outcome
 
     def happen(self, step: dict[str, Any]) -> None:
+        for name in step.get("evict", []):
+            self.tree.hold(replace(self._holder(name), evicted=True))
         for name in step.get("end", []):
             holder = self._holder(name)
             self.tree.release(holder)
             self.queues.flush(self.tree.queues[holder.queue], holder.usage)
+        for name in step.get("flush", []):
+            self.queues.flush(self.tree.queues[name])
         for name in step.get("ready", []):
             self.tree.hold(replace(self._holder(name), ready=True))
         for name in step.get("leave", []):
@@ -70,9 +74,9 @@ class Played:
                 getattr(self, f"check_{what}")({})
 
     def check_admitted(self, wanted: dict[str, str]) -> None:
-        found = {_name(one.workload): one.assignment.usage for one in self.outcome.admitted}
-        assert set(found) == set(wanted)
-        assert {name: found[name] for name, text in wanted.items() if text} == {
+        result = {_name(one.workload): one.assignment.usage for one in self.outcome.admitted}
+        assert set(result) == set(wanted)
+        assert {name: result[name] for name, text in wanted.items() if text} == {
             name: usage_of(text) for name, text in wanted.items() if text
         }
         for one in self.outcome.admitted:
@@ -83,16 +87,16 @@ class Played:
         assert [_name(one.workload) for one in self.outcome.admitted] == wanted
 
     def check_preempted(self, wanted: dict[str, str]) -> None:
-        found = {
+        result = {
             _name(victim.workload): _name(one.workload) for one in self.outcome.preemptions for victim in one.victims
         }
-        assert found == wanted
+        assert result == wanted
 
     def check_pending(self, wanted: dict[str, Any]) -> None:
-        found = {_name(one.workload): [one.reason, one.message] for one in self.outcome.pending}
+        result = {_name(one.workload): [one.reason, one.message] for one in self.outcome.pending}
         for name, text in wanted.items():
-            assert found[name][: 2 if isinstance(text, list) else 1] == (text if isinstance(text, list) else [text])
-            assert self.queues.why(f"ns/{name}") == tuple(found[name])
+            assert result[name][: 2 if isinstance(text, list) else 1] == (text if isinstance(text, list) else [text])
+            assert self.queues.why(f"ns/{name}") == tuple(result[name])
 
     def check_why(self, wanted: dict[str, list[str]]) -> None:
         for name, note in wanted.items():
@@ -154,6 +158,34 @@ def test_where_elastic_workloads_shrink_instead_none_is_evicted_and_the_head_kee
     assert (queues.sticky("ns/high"), parked.note.reason) == (True, "WaitingForPreemptedWorkloads")
 
 
+def test_what_is_free_for_a_head_while_others_shrink_for_it_is_not_there_for_the_next() -> None:
+    case = {
+        "queues": {"q": "in=all cpu=4 within=lower", "next": "in=all cpu=0"},
+        "admitted": {"low": "q cpu=2 p=0"},
+    }
+    waiting = {"high": "q p=1 | cpu=4", "small": "next | cpu=1"}
+    tree = aw.tree(case)
+    queues = aw.queues((node.policy for node in tree.queues.values()), waiting)
+    outcome = run(tree, queues, aw.FLAVORS, AdmissionSettings(), START, spare=lambda _: True)
+    assert [_name(one.workload) for one in outcome.spared] == ["high"]
+    assert outcome.admitted == []
+
+
+def test_a_head_says_that_the_search_for_victims_gave_up() -> None:
+    case = {
+        "cohorts": {"all": "cpu=86"},
+        "queues": {"ann": "in=all cpu=0 within=lower reclaim=any", "bob": "in=all cpu=0"},
+        "admitted": {f"a{size}": f"ann cpu={size} p=-1" for size in range(1, 9)} | {"b": "bob cpu=50"},
+    }
+    tree = aw.tree(case)
+    queues = aw.queues((node.policy for node in tree.queues.values()), {"x": "ann | cpu=40"})
+    (waiting,) = run(tree, queues, aw.FLAVORS, AdmissionSettings(FairSharing()), START).pending
+    assert waiting.message == (
+        "couldn't assign flavors to pod set main: insufficient unused quota for cpu in flavor default, 40m more "
+        "needed. The search for workloads to preempt ended after 400 steps without a result"
+    )
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> dict[str, Any]:
     flavors = draw(st.sampled_from([["default"], ["spot", "solid"]]))
@@ -210,7 +242,7 @@ def decisions(outcome: Outcome) -> tuple[Any, Any]:
 
 
 class Both:
-    """The cycle and its definition, through the same history."""
+    """The cycle and its definition, which play the same history."""
 
     def __init__(self, case: dict[str, Any], chosen: AdmissionSettings) -> None:
         self.settings = chosen
@@ -284,14 +316,14 @@ def test_a_cycle_in_pieces_admits_the_same_in_the_same_order(case: dict[str, Any
     specs = [node.policy for node in whole.queues.values()]
     expected = [one.workload.uid for one in run(whole, aw.queues(specs, case["waiting"]), *WITH, START).admitted]
     queues = aw.queues(specs, case["waiting"])
-    found: list[str] = []
+    result: list[str] = []
     while queues.untried:
-        found += [one.workload.uid for one in run(pieces, queues, *WITH, START, limit=1).admitted]
-    assert found == expected
+        result += [one.workload.uid for one in run(pieces, queues, *WITH, START, limit=1).admitted]
+    assert result == expected
 
 
 def looks_in_pieces(queues: dict[str, str], waiting: dict[str, str], limit: int) -> list[int]:
-    """Nominations of each call until nothing is left to decide."""
+    """Return the nominations of each call until nothing is left to decide."""
     tree = aw.tree({"queues": queues})
     lines = aw.queues((node.policy for node in tree.queues.values()), waiting)
     looks: list[int] = []
@@ -321,10 +353,10 @@ def test_nobody_is_served_before_all_heads_are_known() -> None:
     waiting |= {"first": "one p=1 | cpu=2", "second": "two | cpu=2"}
     tree = aw.tree({"queues": {"one": "in=all cpu=1", "two": "in=all cpu=1"}})
     queues = aw.queues((node.policy for node in tree.queues.values()), waiting)
-    found: list[str] = []
+    result: list[str] = []
     while queues.untried:
-        found += [one.workload.uid for one in run(tree, queues, *WITH, START, limit=1).admitted]
-    assert found == ["first"]
+        result += [one.workload.uid for one in run(tree, queues, *WITH, START, limit=1).admitted]
+    assert result == ["first"]
 
 
 @pytest.mark.parametrize("fair", [None, FairSharing()])
@@ -343,7 +375,7 @@ def test_a_chain_of_cohorts_may_be_as_long_as_it_likes(fair: FairSharing | None)
 
 
 def play(case: dict[str, Any], chosen: AdmissionSettings, check: Callable[[Tree], None]) -> None:
-    """A history in which victims go when they are told to."""
+    """Play a history in which victims leave when they are evicted."""
     tree = aw.tree({**case, "admitted": {}})
     queues = aw.queues((node.policy for node in tree.queues.values()), case["waiting"])
 

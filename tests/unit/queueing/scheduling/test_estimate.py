@@ -1,7 +1,7 @@
-"""When a workload starts, and how sure that is: tables in the language of `admission_worlds`.
+"""Tests of estimated starts and their certainty: tables in the language of `admission_worlds`.
 
-`running` workloads are admitted at the beginning, in their order, before the others come. `runs` says of each how long
-it takes, in seconds: `<60` is a time limit, other numbers are the run times of those before it.
+`running` workloads are admitted at the beginning, in their order, before the others arrive. `runs` is the run time of
+each workload in seconds: `<60` is a time limit, other numbers are the run times of the workloads before it.
 """
 
 from datetime import timedelta
@@ -30,7 +30,7 @@ def run_time(text: str) -> RunTime:
     return RunTime(limit, tuple(recent))
 
 
-def played(case: dict[str, Any], *, later: int = 0, until: dict[str, int] | None = None) -> Estimate:
+def estimate_case(case: dict[str, Any], *, later: int = 0, until: dict[str, int] | None = None) -> Estimate:
     tree = aw.tree(case)
     queues = aw.queues((node.policy for node in tree.queues.values()), case.get("running", {}))
     assert len(run(tree, queues, aw.FLAVORS, AdmissionSettings(), START).admitted) == len(case.get("running", {}))
@@ -236,21 +236,21 @@ CASES = {
 
 @pytest.mark.parametrize(("case", "seconds", "certainty", "because"), CASES.values(), ids=CASES.keys())
 def test_estimate(case, seconds, certainty, because):
-    found = played(case)
+    result = estimate_case(case)
     at = None if seconds is None else START + timedelta(seconds=seconds)
-    assert (found.at, str(found.certainty)) == (at, certainty), found.because
-    assert because in found.because
+    assert (result.at, str(result.certainty)) == (at, certainty), result.because
+    assert because in result.because
 
 
 def test_time_that_has_passed_counts():
     case = {"queues": ONE, "running": {"a": "q | cpu=4"}, "waiting": {"me": "q | cpu=1"}, "runs": {"a": "<60"}}
-    assert played(case, later=50).at == START + timedelta(seconds=60)
-    assert played(case, later=70).at == START + timedelta(seconds=70)
+    assert estimate_case(case, later=50).at == START + timedelta(seconds=60)
+    assert estimate_case(case, later=70).at == START + timedelta(seconds=70)
 
 
 def test_who_is_held_back_is_waited_for():
     case = {"queues": ONE, "waiting": {"me": "q | cpu=1"}}
-    assert played(case, until={"me": 30}).at == START + timedelta(seconds=30)
+    assert estimate_case(case, until={"me": 30}).at == START + timedelta(seconds=30)
 
 
 def test_a_line_without_end_is_given_up():
@@ -260,7 +260,7 @@ def test_a_line_without_end_is_given_up():
         "waiting": waiting | {"me": f"q at={MOST_ENDS + 5} | cpu=4"},
         "runs": dict.fromkeys(waiting, "<1"),
     }
-    assert played(case) == Estimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
+    assert estimate_case(case) == Estimate(None, Certainty.NONE, f"more than {MOST_ENDS} others have to end before")
 
 
 @pytest.mark.parametrize(
@@ -280,8 +280,8 @@ def test_a_line_without_end_is_given_up():
 )
 def test_how_much_longer_it_takes(text, ran, seconds, certainty):
     rest = remaining(run_time(text), timedelta(seconds=ran))
-    found = (None, None) if rest is None else (rest.time, rest.certainty)
-    assert found == (None if seconds is None else timedelta(seconds=seconds), certainty)
+    result = (None, None) if rest is None else (rest.time, rest.certainty)
+    assert result == (None if seconds is None else timedelta(seconds=seconds), certainty)
 
 
 _POLICIES = st.sampled_from(["lower", "newer", "never"])
@@ -289,7 +289,7 @@ _POLICIES = st.sampled_from(["lower", "newer", "never"])
 
 @st.composite
 def _worlds(draw: st.DrawFn) -> dict[str, Any]:
-    """Two or three queues of a cohort, those who wait in them, and for some of them how long they take."""
+    """Draw two or three queues of a cohort, the workloads that wait in them, and run times for some of these."""
     names = [f"q{number}" for number in range(draw(st.integers(2, 3)))]
     reclaim = st.sampled_from(["lower", "any", "never"])
     queues = {
@@ -309,11 +309,11 @@ def _worlds(draw: st.DrawFn) -> dict[str, Any]:
 @given(_worlds())
 @settings(deadline=None)
 def test_whatever_there_is_an_estimate_ends_and_is_not_in_the_past(case):
-    found = played(case)
-    assert (found.at is None) == (found.certainty == Certainty.NONE)
-    assert found.at is None or found.at >= START
-    assert found.because
-    assert found == played(case), "same input, same estimate"
+    result = estimate_case(case)
+    assert (result.at is None) == (result.certainty == Certainty.NONE)
+    assert result.at is None or result.at >= START
+    assert result.because
+    assert result == estimate_case(case), "same input, same estimate"
 
 
 @given(_worlds())
@@ -323,4 +323,4 @@ def test_whoever_is_let_in_now_is_told_so(case):
     queues = aw.queues((node.policy for node in tree.queues.values()), case["waiting"])
     admitted = [one.workload.key for one in run(tree, queues, aw.FLAVORS, AdmissionSettings(), START).admitted]
     if "ns/me" in admitted:
-        assert played(case).at == START
+        assert estimate_case(case).at == START

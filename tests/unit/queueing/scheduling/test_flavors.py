@@ -1,4 +1,4 @@
-"""Flavor assignment: the cases of `cases/flavors.yaml`, the order of preference, what is said about it."""
+"""Tests of flavor assignment: the cases of `cases/flavors.yaml`, the order of preference, and the messages."""
 
 from collections import Counter
 from pathlib import Path
@@ -14,6 +14,7 @@ from muster.api.core import Taint, Toleration
 from muster.queueing.model import FlavorResource, FlavorSpec, Fungibility, Mode, PodSetAssignment
 from muster.queueing.scheduling.explain import cause, considered, message
 from muster.queueing.scheduling.flavors import assign, level_of, preferred
+from muster.queueing.topology.nodelabels import NodeLabels
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "flavors.yaml").read_text())
 
@@ -35,6 +36,8 @@ _FLAVORS = [
     ),
     FlavorSpec("rack-a", {"x": "a"}),
     FlavorSpec("rack-b", {"x": "b", "y": "k"}),
+    FlavorSpec("rack-a2", {"x": "a"}),
+    FlavorSpec("rack-b2", {"x": "b"}),
 ]
 FLAVORS = {flavor.name: flavor for flavor in _FLAVORS}
 
@@ -61,6 +64,7 @@ def test_assign(case: dict[str, Any]) -> None:
         pinned=_by_index(case, "pinned"),
         fair=case.get("fair", False),
         ignore_undeclared=case.get("ignore_undeclared", False),
+        nodes=_nodes(case.get("nodes", {})),
     )
 
     assert _mode(assignment.mode) == expect["mode"]
@@ -74,6 +78,13 @@ def test_assign(case: dict[str, Any]) -> None:
     if "message" in expect:
         assert message(assignment) == expect["message"]
     assert tree.queues["queue"].usage == before
+
+
+def _nodes(written: dict[str, dict[str, str]]) -> NodeLabels:
+    nodes = NodeLabels()
+    for name, labels in written.items():
+        nodes.set_node(name, labels)
+    return nodes
 
 
 def _by_index(case: dict[str, Any], field: str) -> dict[tuple[int, str], Any]:
@@ -237,10 +248,10 @@ def test_what_fits_can_be_taken_and_is_what_was_asked_for(
         total: Counter[str] = Counter()
         for podset in sets:
             total.update({resource: amount * podset.count for resource, amount in podset.requests.items()})
-        got: Counter[str] = Counter()
+        result: Counter[str] = Counter()
         for fr, amount in assignment.usage.items():
-            got[fr.resource] += amount
-        assert +got == +total
+            result[fr.resource] += amount
+        assert +result == +total
         assert (assignment.level > 0) is any(node.borrows(fr, amount) for fr, amount in assignment.usage.items())
         assert not message(assignment)
     else:

@@ -1,4 +1,4 @@
-"""Partial admission: how few pods."""
+"""Tests of the smallest number of pods with which a workload starts."""
 
 import pytest
 from hypothesis import given as sampled
@@ -48,6 +48,6 @@ def test_nothing_between_the_answer_and_all_fits(sizes: list[tuple[int, int]], r
         tried.append(sum(counts))
         return sum(counts) if sum(counts) <= room else None
 
-    found = reduced(podsets([*sizes]), attempt)
-    assert found == max((pods for pods in tried if pods <= room), default=None)
+    result = reduced(podsets([*sizes]), attempt)
+    assert result == max((pods for pods in tried if pods <= room), default=None)
     assert len(tried) <= 7

@@ -1,4 +1,4 @@
-"""Halls of machines for tests: nodes in blocks and racks, a ClusterQueue over them, and what a workload would get."""
+"""Build halls of machines for tests: nodes in blocks and racks, a ClusterQueue over them, and assignments."""
 
 from datetime import UTC, datetime
 
@@ -28,7 +28,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def node(path, levels=HOSTS, *, ready=True, labels=None, **more):
-    """A node called by its place, `b1/r1/x1`; what it has is said as `cpu=4`."""
+    """Return a node that is named by its place, `b1/r1/x1`, with resources such as `cpu=4`."""
     values = dict(zip(levels, path.split("/"), strict=False))
     spec = {key: more.pop(key) for key in ("taints", "unschedulable") if key in more}
     return msgspec.convert(
@@ -49,7 +49,7 @@ def flavor(levels=HOSTS, name="tas", **more):
 
 
 def tree_of(nodes, flavors=(), queues=("cq",), nominal=10**9, **policy):
-    """Nodes, and ClusterQueues with as much quota for each flavor as is said."""
+    """Return a tree with these nodes, and ClusterQueues with the nominal quota for each flavor."""
     tree = Tree()
     tree.ledger.in_use = True
     names = tuple(one.name for one in flavors) or ("tas",)
@@ -64,7 +64,7 @@ def tree_of(nodes, flavors=(), queues=("cq",), nominal=10**9, **policy):
 
 
 def podset(count, topology=None, name="main", *, together="", **asks):
-    """Pods that ask for `cpu=1`, in whole units."""
+    """Return pods with requests such as `cpu=1`, in whole units."""
     asks = asks or {"cpu": 1}
     requests = {resource: amount * 1000 if resource == "cpu" else amount for resource, amount in asks.items()}
     return PodSet(name, count, requests, topology=topology, together=together)
@@ -91,7 +91,7 @@ def nominated(tree, wanted, flavors):
 
 
 def found(tree, wanted, flavors):
-    """By podset, `{"b1/r1": 3}`; or why not."""
+    """Return the places by podset, `{"b1/r1": 3}`, or why there are none."""
     outcome = nominated(tree, wanted, flavors)
     if not outcome.fits:
         return next(one.unplaced or "; ".join(one.reasons) for one in outcome.assignment.podsets if one.reasons)

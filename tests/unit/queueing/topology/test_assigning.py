@@ -1,4 +1,4 @@
-"""Where upstream puts pods, and why it refuses: what its own tests of topology assignments decide, in our words."""
+"""Tests of where pods are placed and why they are refused: the cases of upstream's topology assignments."""
 
 import pytest
 from msgspec.structs import replace
@@ -18,11 +18,11 @@ from tests.unit.queueing.topology.halls import (
     workload,
 )
 
-from muster.queueing.model import FlavorSpec, Places
+from muster.queueing.model import FlavorResource, FlavorSpec, Places, QueueSpec, Quota, ResourceGroup
 
 
 def hall(levels=HOSTS, **cpus):
-    """Nodes from `b1_r1_x3=1`."""
+    """Return nodes from `b1_r1_x3=1`."""
     return [node(path.replace("_", "/"), cpu=cpu, memory=2**30) for path, cpu in cpus.items()]
 
 
@@ -212,6 +212,13 @@ SLICES = hall(b1_r1_x3=2, b1_r2_x5=2, b1_r3_x1=2, b2_r4_x6=3, b2_r5_x2=3)
             id="slices of slices: all in the rack that takes two",
         ),
         pytest.param(
+            hall(b1_r1_x1=3, b1_r2_x2=5, b2_r1_x3=7),
+            podset(8, required("block", ("block", 8), ("rack", 4), (HOST, 2))),
+            'topology "default" doesn\'t allow to fit; 1/1 slice(s) fit on level block;'
+            f" 1/2 slice(s) fit on level rack; 3/4 slice(s) fit on level {HOST}",
+            id="the block with most slices, and what fits in it at each level",
+        ),
+        pytest.param(
             hall(b1_r1_x1=3, b1_r1_x2=3, b1_r1_x3=1),
             podset(6, required("block", ("rack", 6), (HOST, 2))),
             'topology "default" doesn\'t allow to fit; 1/1 slice(s) fit on level rack;'
@@ -238,7 +245,7 @@ def test_slices_keep_together(nodes, pods, expected):
 
 
 def group(level, workers, leader, how=required, slices=(), count=1):
-    """Workers and their leader."""
+    """Return workers and their leader."""
     number, asks = workers
     return (
         podset(count, how(level) if level else how(), "leader", together="lws", **leader),
@@ -247,7 +254,7 @@ def group(level, workers, leader, how=required, slices=(), count=1):
 
 
 def racks_of(levels, **nodes):
-    """Nodes of one rack (or of none) that have other things than CPUs: `h1={"cpu": 2}`."""
+    """Return nodes of one rack (or of none) that have other resources than CPUs: `h1={"cpu": 2}`."""
     values = {"block": "{}", "rack": "r/{}"}
     return [node(values.get(levels[0], "{}").format(name), levels, **has) for name, has in nodes.items()]
 
@@ -368,8 +375,8 @@ def test_other_pods_on_a_node_count_until_they_are_gone():
 def test_what_others_hold_counts_until_they_give_it_back(levels):
     tree = tree_of(hall(b1_r1_x1=2, b1_r2_x2=3))
     mine = workload(podset(2, required("rack")), name="mine")
-    got = nominated(tree, mine, [flavor(levels)]).assignment
-    holder = replace(mine, usage=got.usage, places=got.places)
+    result = nominated(tree, mine, [flavor(levels)]).assignment
+    holder = replace(mine, usage=result.usage, places=result.places)
     version = tree.ledger.version
     tree.hold(holder)
     assert tree.ledger.version != version
@@ -398,10 +405,63 @@ def test_a_host_is_shared_between_flavors_and_a_rack_is_not():
         one, other = flavor(levels, "one"), flavor(levels, "other")
         tree = tree_of(hall(b1_r1_x1=2), [one, other])
         mine = workload(podset(2, required("rack")))
-        got = nominated(tree, mine, [one, other]).assignment
-        tree.hold(replace(mine, key="ns/holder", usage=got.usage, places=got.places))
+        result = nominated(tree, mine, [one, other]).assignment
+        tree.hold(replace(mine, key="ns/holder", usage=result.usage, places=result.places))
         again = nominated(tree, mine, [one, other])
         assert again.fits is not taken
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        pytest.param((3, 1), {"a": {"x1": 3}, "b": {"x1": 1}}, id="workers and their leader"),
+        pytest.param((1, 1), {"a": {"x1": 1}, "b": {"x1": 1}}, id="one worker and its leader"),
+        pytest.param((3, 2), "of two podsets that are placed together one has a single pod", id="no leader"),
+        pytest.param((2, 1, 1), "at most two podsets can be placed together", id="three"),
+    ],
+)
+def test_podsets_of_one_group_are_placed_together(counts, expected):
+    podsets = [podset(count, required("rack"), name, together="g") for name, count in zip("abc", counts, strict=False)]
+    assert found(tree_of(hall(b1_r1_x1=9)), workload(*podsets), [flavor()]) == expected
+
+
+@pytest.mark.parametrize("request_", [preferred("rack"), anywhere()], ids=["preferred", "anywhere"])
+def test_where_no_host_takes_the_leader_its_workers_get_no_place_either(request_):
+    podsets = [podset(2, request_, "a", together="g"), podset(1, request_, "b", together="g", cpu=5)]
+    outcome = found(tree_of(hall(b1_r1_x1=4, b1_r2_x2=4)), workload(*podsets), [flavor()])
+    assert outcome == 'topology "default" doesn\'t allow to fit any of 2 pod(s)'
+
+
+@pytest.mark.parametrize(
+    ("workers", "expected"),
+    [(3, {"a": {"x1": 1, "x2": 2}, "b": {"x1": 1}}), (4, 'topology "default" allows to fit only 3 out of 4 pod(s)')],
+)
+def test_the_room_beside_the_leader_counts_once(workers, expected):
+    request_ = preferred("rack")
+    podsets = [podset(workers, request_, "a", together="g"), podset(1, request_, "b", together="g")]
+    assert found(tree_of(hall(b1_r1_x1=2, b2_r1_x2=2)), workload(*podsets), [flavor()]) == expected
+
+
+def test_the_podset_without_a_place_says_so_and_the_other_does_not():
+    podsets = [podset(1, required("rack"), "a"), podset(9, required("rack"), "b")]
+    outcome = nominated(tree_of(hall(b1_r1_x1=2)), workload(*podsets), [flavor()])
+    assert not outcome.fits
+    assert {one.name: one.unplaced for one in outcome.assignment.podsets} == {
+        "a": "",
+        "b": 'topology "default" allows to fit only 1 out of 9 pod(s)',
+    }
+
+
+def test_a_node_that_is_gone_takes_no_pods():
+    tree, pods = tree_of(hall(b1_r1_x1=1, b1_r1_x2=2)), workload(podset(1, required("rack")))
+    assert found(tree, pods, [flavor()]) == {"main": {"x1": 1}}
+    tree.ledger.remove_node("b1-r1-x1")
+    assert found(tree, pods, [flavor()]) == {"main": {"x2": 1}}
+
+
+def test_while_there_is_no_topology_of_the_name_nothing_is_placed():
+    outcome = found(tree_of(hall(b1_r1_x1=9)), workload(podset(1, anywhere())), [flavor(())])
+    assert outcome == 'Flavor "tas" information missing in TAS cache'
 
 
 @pytest.mark.parametrize(
@@ -423,10 +483,33 @@ def test_a_request_and_a_flavor_suit_each_other(topology, request_, problem):
 def test_who_asks_for_no_topology_gets_a_flavor_without_one():
     flavors = [flavor(name="tas"), FlavorSpec("plain")]
     tree = tree_of(hall(b1_r1_x1=2), flavors)
-    (got,) = nominated(tree, workload(podset(1)), flavors).assignment.podsets
-    assert {choice.flavor for choice in got.flavors.values()} == {"plain"}
-    assert got.places is None
-    assert got.attempts[-1].reasons == ('Flavor "tas" supports only TopologyAwareScheduling',)
+    (result,) = nominated(tree, workload(podset(1)), flavors).assignment.podsets
+    assert {choice.flavor for choice in result.flavors.values()} == {"plain"}
+    assert result.places is None
+    assert result.attempts[-1].reasons == ('Flavor "tas" supports only TopologyAwareScheduling',)
+
+
+@pytest.mark.parametrize(
+    ("asks", "fits"),
+    [
+        pytest.param({"cpu": 1000}, True, id="what transformations made needs no place"),
+        pytest.param({"cpu": 1000, "credits": 5}, False, id="what the pods ask for themselves does"),
+    ],
+)
+def test_a_flavor_without_a_topology_may_give_what_pods_do_not_ask_for(asks, fits):
+    tree, flavors = tree_of(hall(b1_r1_x1=2)), {"tas": flavor(), "plain": FlavorSpec("plain")}
+    groups = (ResourceGroup(("cpu",), ("tas",)), ResourceGroup(("credits",), ("plain",)))
+    quotas = {FlavorResource("tas", "cpu"): Quota(9000), FlavorResource("plain", "credits"): Quota(9)}
+    tree.set_queue(QueueSpec("cq", groups=groups, quotas=quotas))
+    pods = replace(podset(1, required(HOST)), requests={"cpu": 1000, "credits": 5}, asks=asks)
+    outcome = nominated(tree, workload(pods), flavors.values())
+    assert outcome.fits is fits
+    (result,) = outcome.assignment.podsets
+    if fits:
+        assert {name: choice.flavor for name, choice in result.flavors.items()} == {"cpu": "tas", "credits": "plain"}
+        assert result.places is not None
+    else:
+        assert result.reasons == ('Flavor "plain" does not support TopologyAwareScheduling',)
 
 
 def test_a_flavor_with_no_place_is_passed_over_for_the_next():

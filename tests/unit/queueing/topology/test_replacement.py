@@ -1,4 +1,4 @@
-"""Another node for the pods of one that is lost."""
+"""Tests of another node for the pods of a lost one."""
 
 import pytest
 from tests.unit.queueing.topology.halls import HOST, anywhere, flavor, node, podset, preferred, required, tree_of

@@ -1,4 +1,4 @@
-"""Which pod goes to which domain."""
+"""Tests of which pod goes to which domain."""
 
 import pytest
 
@@ -56,6 +56,8 @@ def test_pods_get_their_domains(members, expected):
         pytest.param({}, None, None, None, id="none"),
         pytest.param({"index": "x"}, None, None, None, id="no number"),
         pytest.param({"index": "-1"}, None, None, None, id="below zero"),
+        pytest.param({"index": "123456789"}, None, None, 123456789, id="nine digits"),
+        pytest.param({"index": "1234567890"}, None, None, None, id="more digits than an index has"),
         pytest.param({"index": "1", "job": "2"}, "job", 4, 5, id="of the third of four groups of two"),
         pytest.param({"index": "2", "job": "2"}, "job", 4, None, id="more than the group has"),
         pytest.param({"index": "1"}, "job", 4, None, id="no group"),

@@ -1,4 +1,4 @@
-"""Admission checks: which concern a workload, what they say, and what becomes of them after an eviction."""
+"""Tests of admission checks: which concern a workload, their messages, and their states after an eviction."""
 
 from typing import Any
 
@@ -111,11 +111,11 @@ def test_after_an_eviction_all_begin_anew_and_updates_of_pods_are_dropped() -> N
         rejected="Rejected @-9: m",
         pending="Pending tries=2 @-9: m",
     )
-    said = "Reset to Pending after eviction. Previously:"
+    texts = "Reset to Pending after eviction. Previously:"
     assert checks.restarted(given, NOW) == states(
-        retry=f"Pending after=9 tries=2: {said} Retry",
-        ready=f"Pending: {said} Ready",
-        rejected=f"Pending: {said} Rejected",
+        retry=f"Pending after=9 tries=2: {texts} Retry",
+        ready=f"Pending: {texts} Ready",
+        rejected=f"Pending: {texts} Rejected",
         pending="Pending tries=2 @-9: m",
     )
 

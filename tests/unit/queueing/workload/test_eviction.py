@@ -1,4 +1,4 @@
-"""Eviction, release and back-off: what is told, what is given back and when, and who stands where afterwards."""
+"""Tests of eviction, release and backoff: what is written, when quota is free, and the order afterwards."""
 
 from datetime import timedelta
 from typing import Any
@@ -24,9 +24,9 @@ from muster.queueing.workload.readiness import with_readiness
 CPU = FlavorResource("f", "cpu")
 
 
-def told(status: WorkloadStatus, type: str) -> str:
-    found = find(status.conditions, type)
-    return "" if found is None else f"{found.status} {found.reason}: {found.message}"
+def describe_condition(status: WorkloadStatus, type: str) -> str:
+    result = find(status.conditions, type)
+    return "" if result is None else f"{result.status} {result.reason}: {result.message}"
 
 
 # --- Evicting.
@@ -46,8 +46,8 @@ def test_who_is_evicted_keeps_the_quota_and_nothing_else() -> None:
     before = msgspec.structs.replace(before, unhealthy_nodes=(UnhealthyNode(name="node"),))
     after = evict(before, "PodsReadyTimeout", "late", NOW, "WaitForStart")
     assert after.admission == before.admission
-    assert told(after, "Evicted") == "True PodsReadyTimeout: late"
-    assert told(after, "BlockedOnPreemptionGates") == "False PodsReadyTimeout: late"
+    assert describe_condition(after, "Evicted") == "True PodsReadyTimeout: late"
+    assert describe_condition(after, "BlockedOnPreemptionGates") == "False PodsReadyTimeout: late"
     assert is_true(after.conditions, "QuotaReserved")
     assert is_true(after.conditions, "Admitted")
     assert (after.cluster_name, after.nominated_cluster_names, after.unhealthy_nodes) == (None, (), ())
@@ -107,9 +107,9 @@ def test_evictions_are_counted_by_reason_and_cause(
 def test_what_a_workload_says_once_its_job_has_stopped(reason: str, quota: str, requeued: str) -> None:
     status = lives.status({"admitted": -90, "past": 30, "conditions": {"Evicted": f"True {reason} @-60: why"}})
     after = released_after_eviction(status, NOW)
-    assert (told(after, "QuotaReserved"), told(after, "Requeued")) == (quota, requeued)
-    assert told(after, "Admitted") == "False NoReservation: The workload has no reservation"
-    assert told(after, "Evicted") == f"True {reason}: why"
+    assert (describe_condition(after, "QuotaReserved"), describe_condition(after, "Requeued")) == (quota, requeued)
+    assert describe_condition(after, "Admitted") == "False NoReservation: The workload has no reservation"
+    assert describe_condition(after, "Evicted") == f"True {reason}: why"
     assert after.admission is None
     assert after.accumulated_past_execution_time_seconds == 120
 
@@ -122,7 +122,10 @@ def test_time_before_admission_is_no_execution_time() -> None:
 
 def test_who_gave_back_has_nothing_to_recover() -> None:
     status = lives.status({"admitted": -90, "conditions": {"PodsReady": "False WaitForRecovery @-9: m"}})
-    assert told(release(status, "m", NOW), "PodsReady") == "False WaitForStart: Not all pods are ready or succeeded"
+    assert (
+        describe_condition(release(status, "m", NOW), "PodsReady")
+        == "False WaitForStart: Not all pods are ready or succeeded"
+    )
 
 
 def test_who_holds_nothing_and_says_so_is_not_written_again() -> None:
@@ -145,11 +148,11 @@ def test_pitfall_8_eviction_gives_back_exactly_what_was_taken_and_not_before_the
     held = lives.workload({"admitted": -60, **extra})
 
     def see(status: WorkloadStatus) -> int:
-        seen = convert.workload(msgspec.structs.replace(held, status=status), "q")
-        if seen.usage is None:
-            tree.release(seen)
+        result = convert.workload(msgspec.structs.replace(held, status=status), "q")
+        if result.usage is None:
+            tree.release(result)
         else:
-            tree.hold(seen)
+            tree.hold(result)
         return tree.queues["q"].usage[CPU]
 
     assert see(held.status) == others + 4000
@@ -229,10 +232,10 @@ def test_pitfall_6_who_has_to_wait_stays_out_of_the_queue_whatever_is_flushed() 
     ],
 )
 def test_where_an_evicted_workload_queues(evicted: str, by_eviction: bool, seconds: int) -> None:
-    seen = convert.workload(
+    result = convert.workload(
         lives.workload({"conditions": {"Evicted": evicted}}), "q", convert.ConversionSettings(by_eviction=by_eviction)
     )
-    assert seen.queued == at(seconds)
+    assert result.queued == at(seconds)
 
 
 def test_pitfall_7_evicted_stays_true_until_the_next_reservation() -> None:

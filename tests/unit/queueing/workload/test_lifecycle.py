@@ -1,4 +1,4 @@
-"""The life of a Workload: the cases of `cases/lifecycle.yaml`, and laws that hold for all of them and any other."""
+"""Tests of the lifecycle of a Workload: the cases of `cases/lifecycle.yaml`, and laws that hold for all of them."""
 
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,9 +22,9 @@ CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "lifecycle.yaml").
 
 @pytest.mark.parametrize("case", CASES, ids=[case["name"].replace(" ", "_") for case in CASES])
 def test_a_look(case: dict[str, Any]) -> None:
-    given, wanted = case["given"], case.get("wanted", {})
-    workload = lives.workload(given)
-    plan = decide(workload, lives.around(given), NOW)
+    before, wanted = case["given"], case.get("wanted", {})
+    workload = lives.workload(before)
+    plan = decide(workload, lives.around(before), NOW)
     assert lives.in_order(plan.status) == lives.in_order(lives.expected(workload.status, wanted))
     assert (plan.deactivate, plan.finalize, plan.delete) == tuple(
         wanted.get(name, False) for name in ("deactivate", "finalize", "delete")
@@ -108,7 +108,7 @@ def _applied(workload: Workload, plan: LifecyclePlan) -> Workload:
 
 
 def _settled(workload: Workload, around: QueueingContext, now: datetime) -> tuple[Workload, int]:
-    """The workload once nothing is to be done any more, and how many looks that took."""
+    """Return the workload once nothing is left to do, and the number of decisions until then."""
     for looks in range(10):
         plan = decide(workload, around, now)
         after = _applied(workload, plan)

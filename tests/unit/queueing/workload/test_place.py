@@ -1,4 +1,4 @@
-"""Where a Workload belongs, by what its state says."""
+"""Tests of the place of a Workload by its state."""
 
 from typing import Any
 

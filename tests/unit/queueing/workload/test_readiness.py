@@ -1,4 +1,4 @@
-"""Readiness: which settings hold, what PodsReady says, by when pods have to be ready, and who waits for it."""
+"""Tests of readiness: the settings that apply, the condition PodsReady, deadlines, and blocked workloads."""
 
 from datetime import timedelta
 from typing import Any
@@ -20,7 +20,7 @@ BASE = WaitForPodsReady(timeout=5 * MINUTE, recovery_timeout=None)
 # --- Which settings hold.
 
 
-def said(text: str | None) -> dict[str, str]:
+def annotate(text: str | None) -> dict[str, str]:
     return {} if text is None else {READY_ANNOTATION: text}
 
 
@@ -41,15 +41,15 @@ def said(text: str | None) -> dict[str, str]:
 def test_the_most_specific_word_counts(
     workload: str | None, queue: str | None, flavors: list[str | None], seconds: int | None
 ) -> None:
-    found = settings_for(BASE, said(workload), said(queue), map(said, flavors))
-    assert (found.timeout if found is not None else None) == (None if seconds is None else seconds * SECOND)
+    result = settings_for(BASE, annotate(workload), annotate(queue), map(annotate, flavors))
+    assert (result.timeout if result is not None else None) == (None if seconds is None else seconds * SECOND)
 
 
 def test_it_can_be_asked_for_where_it_is_off() -> None:
     assert settings_for(None, {}, {}, []) is None
-    found = settings_for(None, said("timeout=1m"), {}, [])
-    assert found is not None
-    assert found.timeout == MINUTE
+    result = settings_for(None, annotate("timeout=1m"), {}, [])
+    assert result is not None
+    assert result.timeout == MINUTE
 
 
 KUEUE = """
@@ -79,9 +79,9 @@ kind: Configuration
 def test_pitfall_1_the_defaults_are_those_of_the_version(
     version: str, wait: str, expected: tuple[int, str, bool, int | None] | None
 ) -> None:
-    found = load(KUEUE.format(version=version, wait=wait)).wait_for_pods_ready
-    said = found and (found.timeout, found.clock, found.block_admission, found.recovery_timeout)
-    assert said == expected
+    result = load(KUEUE.format(version=version, wait=wait)).wait_for_pods_ready
+    texts = result and (result.timeout, result.clock, result.block_admission, result.recovery_timeout)
+    assert texts == expected
 
 
 # --- What PodsReady says.
@@ -132,8 +132,8 @@ def test_pitfall_2_each_spelling_has_its_clock(clock: str) -> None:
     settings = lives.waiting({"timeout": 300, "clock": clock})
     assert settings is not None
     start = (NOW - timedelta(seconds=20)).isoformat()
-    found = deadline(conditions, {"muster.dev/job-start": start}, settings)
-    assert found == (at(240 if clock == "Admitted" else 280), "WaitForStart")
+    result = deadline(conditions, {"muster.dev/job-start": start}, settings)
+    assert result == (at(240 if clock == "Admitted" else 280), "WaitForStart")
 
 
 def test_a_timeout_may_be_a_fraction_of_a_second() -> None:

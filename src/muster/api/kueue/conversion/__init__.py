@@ -1,4 +1,4 @@
-"""Between `v1beta1` and `v1beta2` of the Kueue kinds, on JSON documents whose form was checked by their schema.
+"""Converts Kueue's kinds between `v1beta1` and `v1beta2`, as JSON documents whose form their schema has checked.
 
 Nothing is changed in place; parts that stay as they are may be shared with what was given. What the other version
 cannot say is dropped, as upstream does: going to v1beta1 and back loses v1beta2's newer fields, and the other way
@@ -53,12 +53,12 @@ _DOWN: Mapping[str, _Part] = {
 
 
 def to_v1beta2(resource: str, document: Json) -> Json:
-    """A v1beta1 document of a resource (`Kind.resource`) as v1beta2."""
+    """Return a v1beta1 document of a resource (`Kind.resource`) as v1beta2."""
     return _UP.get(resource, _SAME)(document, VERSION)
 
 
 def to_v1beta1(resource: str, document: Json) -> Json:
-    """A v1beta2 document of a resource (`Kind.resource`) as v1beta1."""
+    """Return a v1beta2 document of a resource (`Kind.resource`) as v1beta1."""
     return _DOWN.get(resource, _SAME)(document, OLD_VERSION)
 
 

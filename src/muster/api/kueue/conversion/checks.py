@@ -1,4 +1,4 @@
-"""AdmissionChecks and the kinds of MultiKueue, from v1beta1 to v1beta2 and back."""
+"""Converts AdmissionChecks and the kinds of MultiKueue from v1beta1 to v1beta2 and back."""
 
 from muster.api.kueue.checks import SECRET_LOCATION
 from muster.api.members import Json, without
@@ -7,17 +7,17 @@ _SOURCES = ("kubeConfig", "clusterProfileRef")
 
 
 def admission_check_spec_up(spec: Json) -> Json:
-    """The delay had no effect."""
+    """Remove the delay, which had no effect."""
     return without(spec, "retryDelayMinutes")
 
 
 def config_spec_down(spec: Json) -> Json:
-    """How quota is managed is lost."""
+    """Remove how quota is managed, which the older version lacks."""
     return without(spec, "quotaManagement")
 
 
 def cluster_spec_up(spec: Json) -> Json:
-    """The ways to reach a cluster go one level down; a kubeconfig without a location is none."""
+    """Move the ways to reach a cluster one level down; drop a kubeconfig without a location."""
     source = {name: spec[name] for name in _SOURCES if name in spec}
     if not (source.get("kubeConfig") or {}).get("location"):
         source.pop("kubeConfig", None)
@@ -25,7 +25,7 @@ def cluster_spec_up(spec: Json) -> Json:
 
 
 def cluster_spec_down(spec: Json) -> Json:
-    """A kubeconfig is always there, if only an empty one."""
+    """Move the kubeconfig up; without one, write an empty one."""
     source = spec.get("clusterSource") or {}
     config = source.get("kubeConfig") or {"location": "", "locationType": SECRET_LOCATION}
     return without(spec, "clusterSource") | source | {"kubeConfig": config}

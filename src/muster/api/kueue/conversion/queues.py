@@ -1,4 +1,4 @@
-"""ClusterQueues, LocalQueues and Cohorts, from v1beta1 to v1beta2 and back."""
+"""Converts ClusterQueues, LocalQueues and Cohorts from v1beta1 to v1beta2 and back."""
 
 from muster.api.kueue.clusterqueue import MAY_STOP_SEARCH
 from muster.api.kueue.v1beta1.clusterqueue import BORROW, PREEMPT
@@ -6,7 +6,7 @@ from muster.api.members import Json, renamed, without
 
 
 def cluster_queue_spec_up(spec: Json) -> Json:
-    """`cohort` is `cohortName`, the list of checks is a strategy, and there is one word for stopping the search."""
+    """Convert the spec: `cohort` becomes `cohortName`, the checks a strategy, and one word stops the search."""
     result = renamed(without(spec, "admissionChecks", "admissionChecksStrategy"), "cohort", "cohortName")
     rules = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks")
     rules = rules or [{"name": name} for name in spec.get("admissionChecks") or ()]
@@ -21,17 +21,20 @@ def cluster_queue_spec_up(spec: Json) -> Json:
 
 
 def cluster_queue_spec_down(spec: Json) -> Json:
-    """The checks stay a strategy, which both versions have; policies of concurrent admission are lost."""
+    """Convert the spec.
+
+    Checks stay a strategy, which both versions have, and policies of concurrent admission are lost.
+    """
     return renamed(without(spec, "concurrentAdmissionPolicy"), "cohortName", "cohort")
 
 
 def cluster_queue_status_up(status: Json) -> Json:
-    """What is reported no more is lost."""
+    """Remove the fields that are not reported any more."""
     return without_consumption(without(status, "pendingWorkloadsStatus"))
 
 
 def without_consumption(status: Json) -> Json:
-    """The status of a ClusterQueue or Cohort: only LocalQueues consume over time."""
+    """Convert the status of a ClusterQueue or Cohort: only LocalQueues consume over time."""
     share = status.get("fairSharing")
     if not share or "admissionFairSharingStatus" not in share:
         return status
@@ -39,10 +42,10 @@ def without_consumption(status: Json) -> Json:
 
 
 def local_queue_status_up(status: Json) -> Json:
-    """The list of flavors, which is reported no more, is lost."""
+    """Remove the list of flavors, which is not reported any more."""
     return renamed(without(status, "flavors"), "flavorUsage", "flavorsUsage")
 
 
 def local_queue_status_down(status: Json) -> Json:
-    """Usage by its old name."""
+    """Rename the usage to its old name."""
     return renamed(status, "flavorsUsage", "flavorUsage")

@@ -14,14 +14,14 @@ MAX_SLICE = 100_000  # domains, by the schema of v1beta2
 
 
 def assignment_of_domains(assignment: Json) -> Json:
-    """The assignment by slices."""
+    """Convert the assignment into slices."""
     domains = assignment.get("domains") or []
     slices = [_slice(domains[first : first + MAX_SLICE]) for first in range(0, len(domains), MAX_SLICE)]
     return {"levels": assignment.get("levels", []), "slices": slices}
 
 
 def domains_of_assignment(assignment: Json) -> Json:
-    """The assignment by domains."""
+    """Convert the assignment into domains."""
     domains = [domain for part in assignment.get("slices") or () for domain in _domains(part)]
     return {"levels": assignment.get("levels", []), "domains": domains}
 

@@ -11,12 +11,12 @@ FROZEN = "field is immutable when `immutable` is set"
 
 
 def validate_create(config_map: ConfigMap) -> list[FieldError]:
-    """A new ConfigMap."""
+    """Return what is wrong with a new ConfigMap."""
     return [*new_metadata(config_map.metadata, names.dns_subdomain), *_data(config_map)]
 
 
 def validate_update(new: ConfigMap, old: ConfigMap) -> list[FieldError]:
-    """A change of a ConfigMap, unless it is immutable."""
+    """Return what is wrong with a change of a ConfigMap, unless it is immutable."""
     return [*changed_metadata(new.metadata, old.metadata), *_frozen(new, old), *_data(new)]
 
 

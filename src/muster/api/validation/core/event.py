@@ -13,12 +13,12 @@ _MISMATCH = "does not match event.namespace"
 
 
 def validate_create(event: Event) -> list[FieldError]:
-    """A new Event; one with an eventTime keeps stricter rules."""
+    """Return what is wrong with a new Event; one with an eventTime keeps stricter rules."""
     return list(_event(event))
 
 
 def validate_update(new: Event, _old: Event) -> list[FieldError]:
-    """A change of an Event: whatever it was, the new one is good."""
+    """Yield what is wrong with the new version of an Event, whatever it was before."""
     return list(_event(new))
 
 
@@ -37,7 +37,7 @@ def _event(event: Event) -> Errors:
 
 
 def report(path: str, controller: str, instance: str) -> Errors:
-    """Who reports."""
+    """Check the reporter."""
     if not controller:
         yield required(path)
     yield from each(path, controller, names.label_key(controller))
@@ -48,7 +48,7 @@ def report(path: str, controller: str, instance: str) -> Errors:
 
 
 def sentence_fields(action: str, reason: str, note_path: str, note: str) -> Errors:
-    """What is said."""
+    """Yield what is wrong with the event's texts."""
     for path, text, limit in (("action", action, MAX_ACTION), ("reason", reason, MAX_REASON)):
         if not text:
             yield required(path)

@@ -11,7 +11,7 @@ from muster.api.validation.resources import amount
 
 
 def validate_create(node: Node) -> list[FieldError]:
-    """A new Node with its defaults."""
+    """Return what is wrong with a new Node with its defaults."""
     return [
         *new_metadata(node.metadata, names.dns_subdomain, namespaced=False),
         *_taints(node.spec.taints),
@@ -21,7 +21,7 @@ def validate_create(node: Node) -> list[FieldError]:
 
 
 def validate_update(new: Node, old: Node) -> list[FieldError]:
-    """A change of a Node."""
+    """Return what is wrong with a change of a Node."""
     return [
         *changed_metadata(new.metadata, old.metadata),
         *_amounts(new.status),
@@ -32,7 +32,7 @@ def validate_update(new: Node, old: Node) -> list[FieldError]:
 
 
 def validate_status_update(new: Node, old: Node) -> list[FieldError]:
-    """A change of a Node's status; the same rules."""
+    """Yield what is wrong with a change of a Node's status, by the same rules."""
     return validate_update(new, old)
 
 

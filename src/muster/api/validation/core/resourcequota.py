@@ -28,18 +28,18 @@ _ONLY_EXISTS = (
 
 
 def validate_create(quota: ResourceQuota) -> list[FieldError]:
-    """A new ResourceQuota."""
+    """Return what is wrong with a new ResourceQuota."""
     return [*new_metadata(quota.metadata, names.dns_subdomain), *_spec(quota.spec)]
 
 
 def validate_update(new: ResourceQuota, old: ResourceQuota) -> list[FieldError]:
-    """A change of a ResourceQuota; its scopes stay."""
+    """Return what is wrong with a change of a ResourceQuota; its scopes stay."""
     scopes = immutable("spec.scopes", sorted(new.spec.scopes), sorted(old.spec.scopes))
     return [*changed_metadata(new.metadata, old.metadata), *_spec(new.spec), *scopes]
 
 
 def validate_status_update(new: ResourceQuota, old: ResourceQuota) -> list[FieldError]:
-    """A change of a ResourceQuota's status."""
+    """Return what is wrong with a change of a ResourceQuota's status."""
     return [
         *changed_metadata(new.metadata, old.metadata),
         *_amounts("status.hard", new.status.hard),

@@ -29,12 +29,12 @@ _NOT_LOAD_BALANCER = "may only be used when `type` is 'LoadBalancer'"
 
 
 def validate_create(service: Service) -> list[FieldError]:
-    """A new Service with its defaults."""
+    """Return what is wrong with a new Service with its defaults."""
     return [*new_metadata(service.metadata, names.dns_label), *_spec(service.spec, ServiceSpec())]
 
 
 def validate_update(new: Service, old: Service) -> list[FieldError]:
-    """A change of a Service; what the server allocated stays."""
+    """Return what is wrong with a change of a Service; what the server allocated stays."""
     return [
         *changed_metadata(new.metadata, old.metadata),
         *_kept_addresses(new.spec, old.spec),
@@ -44,12 +44,12 @@ def validate_update(new: Service, old: Service) -> list[FieldError]:
 
 
 def validate_status_update(new: Service, old: Service) -> list[FieldError]:
-    """A change of a Service's status."""
+    """Return what is wrong with a change of a Service's status."""
     return [*changed_metadata(new.metadata, old.metadata), *_ingress(new, old)]
 
 
 def is_headless(spec: ServiceSpec) -> bool:
-    """Whether the service's name stands for its pods themselves."""
+    """Return whether the service's name resolves to its pods themselves."""
     return spec.cluster_ips == ("None",)
 
 
@@ -264,7 +264,7 @@ def _kept_addresses(new: ServiceSpec, old: ServiceSpec) -> Errors:
 
 
 def _kept(what: str, now: tuple[str, ...], before: tuple[str, ...], spec: ServiceSpec) -> Errors:
-    """The first of two stays; the second may come, and may go if one address family is asked for."""
+    """Check that the first of two stays; the second may come, and may go if one address family is requested."""
     path = {"clusterIP": "spec.clusterIPs", "ipFamily": "spec.ipFamilies"}[what]
     if len(now) == len(before):
         for i, (value, old_value) in enumerate(zip(now, before, strict=True)):

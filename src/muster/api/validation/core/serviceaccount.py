@@ -7,10 +7,10 @@ from muster.api.validation.metadata import changed_metadata, new_metadata
 
 
 def validate_create(account: ServiceAccount) -> list[FieldError]:
-    """A new ServiceAccount."""
+    """Return what is wrong with a new ServiceAccount."""
     return list(new_metadata(account.metadata, names.dns_subdomain))
 
 
 def validate_update(new: ServiceAccount, old: ServiceAccount) -> list[FieldError]:
-    """A change of a ServiceAccount."""
+    """Return what is wrong with a change of a ServiceAccount."""
     return list(changed_metadata(new.metadata, old.metadata))

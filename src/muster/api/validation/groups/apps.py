@@ -40,6 +40,7 @@ _SCHEDULE_FIELDS = 5
 _MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _SCHEDULE_FIELD = re.compile(r"[0-9A-Za-z*?/,-]+", re.ASCII)
 _LONGEST_CRON_JOB = 52  # the names of its Jobs have 11 more
+_STATEFUL_FIXED = ("pod_management_policy", "selector", "service_name", "volume_claim_templates")
 _STATEFUL_CHANGES = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
@@ -86,7 +87,7 @@ def _stateful_set(stateful_set: StatefulSet) -> Errors:
 
 
 def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
-    """The template with the volumes that its pods get from claims of their own."""
+    """Return the template with the volumes that its pods get from claims of their own."""
     template = spec.template
     own = {volume.name for volume in template.spec.volumes}
     claimed = tuple(
@@ -152,7 +153,7 @@ def _schedule(schedule: str, time_zone: str | None) -> Errors:
 
 
 def _schedule_problem(schedule: str) -> str:
-    """What is wrong with a schedule, as far as its form goes."""
+    """Return what is wrong with a schedule, as far as its form goes."""
     if schedule.startswith("@"):
         known = schedule in _MACROS or schedule.startswith("@every ")
         return "" if known else f"unrecognized descriptor: {schedule}"
@@ -176,7 +177,7 @@ def _pod_template(template: PodTemplate) -> Errors:
 
 
 def _selector(selector: LabelSelector | None, template: PodTemplateSpec, of: str) -> Errors:
-    """The selector of a controller, and its template, which it must match."""
+    """Yield what is wrong with the selector of a controller, and its template, which it must match."""
     if selector is None:
         yield required("spec.selector")
     else:
@@ -196,7 +197,7 @@ def _matches(selector: LabelSelector, template: PodTemplateSpec) -> bool:
 
 
 def _endless_template(template: PodTemplateSpec) -> Errors:
-    """The template of pods that are started again and again."""
+    """Yield what is wrong with the template of pods that are restarted again and again."""
     yield from pod_template("spec.template", template)
     if template.spec.restart_policy != "Always":
         yield unsupported("spec.template.spec.restartPolicy", template.spec.restart_policy, ("Always",))
@@ -211,16 +212,7 @@ def _same_selector(new: Deployment | ReplicaSet | DaemonSet, old: Deployment | R
 
 
 def _stateful_change(new: StatefulSet, old: StatefulSet) -> Errors:
-    changeable = {
-        "replicas": new.spec.replicas,
-        "ordinals": new.spec.ordinals,
-        "template": new.spec.template,
-        "update_strategy": new.spec.update_strategy,
-        "revision_history_limit": new.spec.revision_history_limit,
-        "persistent_volume_claim_retention_policy": new.spec.persistent_volume_claim_retention_policy,
-        "min_ready_seconds": new.spec.min_ready_seconds,
-    }
-    if msgspec.structs.replace(old.spec, **changeable) != new.spec:
+    if any(getattr(new.spec, field) != getattr(old.spec, field) for field in _STATEFUL_FIXED):
         yield forbidden("spec", _STATEFUL_CHANGES)
 
 

@@ -16,12 +16,12 @@ _UNSET = "needs to be unset"
 
 
 def validate_create(event: Event) -> list[FieldError]:
-    """A new Event."""
+    """Return what is wrong with a new Event."""
     return [*_common(event), *new_metadata(event.metadata, names.dns_subdomain), *_series(event), *_strict(event)]
 
 
 def validate_update(new: Event, old: Event) -> list[FieldError]:
-    """A change of an Event: of its series."""
+    """Return what is wrong with a change of an Event: of its series."""
     return [*_common(new), *changed_metadata(new.metadata, old.metadata), *_kept(new, old)]
 
 

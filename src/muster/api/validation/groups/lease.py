@@ -10,12 +10,12 @@ _STRATEGIES = ("OldestEmulationVersion",)
 
 
 def validate_create(lease: Lease) -> list[FieldError]:
-    """A new Lease."""
+    """Return what is wrong with a new Lease."""
     return [*new_metadata(lease.metadata, names.dns_subdomain), *_spec(lease.spec)]
 
 
 def validate_update(new: Lease, old: Lease) -> list[FieldError]:
-    """A change of a Lease."""
+    """Return what is wrong with a change of a Lease."""
     return [*changed_metadata(new.metadata, old.metadata), *_spec(new.spec)]
 
 

@@ -1,4 +1,4 @@
-"""Rules of what concerns the network (k8s.io/kubernetes/pkg/apis/{networking,discovery,core}/validation)."""
+"""Rules of network kinds (k8s.io/kubernetes/pkg/apis/{networking,discovery,core}/validation)."""
 
 from muster.api.core import Endpoints
 from muster.api.groups.discovery import EndpointSlice

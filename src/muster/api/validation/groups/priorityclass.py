@@ -16,13 +16,13 @@ SYSTEM_CLASSES = {
 
 
 def validate_create(priority_class: PriorityClass) -> list[FieldError]:
-    """A new PriorityClass with its defaults."""
+    """Return what is wrong with a new PriorityClass with its defaults."""
     meta = priority_class.metadata
     return [*new_metadata(meta, names.dns_subdomain, namespaced=False), *_value(priority_class)]
 
 
 def validate_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
-    """A change of a PriorityClass: of its description, and whether it is the default."""
+    """Return what is wrong with a change of a PriorityClass: of its description, and whether it is the default."""
     return [*changed_metadata(new.metadata, old.metadata), *_kept(new, old)]
 
 

@@ -56,7 +56,7 @@ def _budget(budget: PodDisruptionBudget) -> Errors:
 
 
 def _part(path: str, value: int | str) -> Errors:
-    """A number of pods, or a percentage of them."""
+    """Check a number of pods, or a percentage of them."""
     if isinstance(value, int):
         if value < 0:
             yield invalid(path, value, NOT_NEGATIVE)

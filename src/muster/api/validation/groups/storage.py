@@ -1,5 +1,7 @@
 """Rules of storage (k8s.io/kubernetes/pkg/apis/{core,storage}/validation)."""
 
+from typing import Any
+
 import msgspec
 
 from muster.api.core import PersistentVolume, PersistentVolumeClaim
@@ -34,7 +36,7 @@ def _claim(claim: PersistentVolumeClaim) -> Errors:
 
 
 def _claim_change(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Errors:
-    """Once it is bound a claim may grow; before that it may get its volume."""
+    """Check that a bound claim only grows, and that an unbound one at most gets its volume."""
     before, now = old.spec, new.spec
     if old.status.phase == "Bound":
         kept = msgspec.structs.replace(
@@ -83,8 +85,15 @@ def _volume(volume: PersistentVolume) -> Errors:
         yield forbidden(f"spec.{_WIRE_NAMES[name]}", "may not specify more than 1 volume type")
 
 
+def _without_zeroes(value: Any) -> Any:
+    """Return a value without members that say as much as if they were absent: clients in Go leave them out."""
+    if isinstance(value, dict):
+        return {name: _without_zeroes(member) for name, member in value.items() if member not in (False, 0, "", None)}
+    return value
+
+
 def _volume_change(new: PersistentVolume, old: PersistentVolume) -> Errors:
-    if any(getattr(new.spec, name) != getattr(old.spec, name) for name in _SOURCES):
+    if any(_without_zeroes(getattr(new.spec, name)) != _without_zeroes(getattr(old.spec, name)) for name in _SOURCES):
         yield forbidden("spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation")
     yield from immutable("spec.volumeMode", new.spec.volume_mode, old.spec.volume_mode)
 

@@ -1,8 +1,9 @@
 """Rules of Jobs: what a new one may be, and what may change afterwards.
 
 Paths and sentences are those of k8s.io/kubernetes/pkg/apis/batch/validation (1.36). Elastic Indexed Jobs follow the
-text of KEP-3715 by default: completions change only together with parallelism, equal before and after, and never once
-the Job has finished. `elastic="upstream"` is what the API server's code does: only the new values must be equal.
+text of kubernetes KEP-3715 by default: completions change only together with parallelism, equal before and
+after, and never once the Job has finished. `elastic="upstream"` is what the API server's code does: only the new
+values must be equal.
 """
 
 from typing import Literal
@@ -50,22 +51,22 @@ _REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
 
 
 def validate_create(job: Job) -> list[FieldError]:
-    """A new Job with its defaults and its generated selector."""
+    """Return what is wrong with a new Job with its defaults and its generated selector."""
     return list(_job(job))
 
 
 def validate_update(new: Job, old: Job, *, elastic: Elastic = "kep") -> list[FieldError]:
-    """A change of a Job's metadata or spec."""
+    """Return what is wrong with a change of a Job's metadata or spec."""
     return [*_new_rules(new), *_update(new, old, elastic)]
 
 
 def validate_status_update(new: Job, old: Job) -> list[FieldError]:
-    """A change of a Job's status; only what changed is looked at."""
+    """Return what is wrong with a change of a Job's status; only what changed is looked at."""
     return [*changed_metadata(new.metadata, old.metadata), *status.status_update(new, old)]
 
 
 def validate_template_spec(path: str, spec: JobSpec) -> list[FieldError]:
-    """The spec of a Job that a controller will make; its selector comes later."""
+    """Return what is wrong with the spec of a Job that a controller will make; its selector comes later."""
     return list(_job_template_spec(path, spec))
 
 
@@ -77,7 +78,7 @@ def _job(job: Job) -> Errors:
 
 
 def _new_rules(job: Job) -> Errors:
-    """What holds for every version of a Job, its name included: growing may make the pods' names too long."""
+    """Yield what is wrong with any version; `old` is the one before, if there is one."""
     yield from _generated_selector(job)
     yield from _spec("spec", job.spec)
     yield from _pod_names(job)
@@ -92,7 +93,7 @@ def _job_template_spec(path: str, spec: JobSpec) -> Errors:
 
 
 def _pod_names(job: Job) -> Errors:
-    """The pods of an Indexed Job are named after it: the longest name must be a label."""
+    """Check that the longest pod name of an Indexed Job is a label."""
     completions = job.spec.completions
     if job.spec.completion_mode == INDEXED and completions:
         hostname = f"{job.metadata.name}-{completions - 1}"
@@ -217,7 +218,7 @@ def _restart_policy(path: str, spec: JobSpec) -> Errors:
 
 
 def domain_prefixed_path(path: str, value: str) -> Errors:
-    """A controller's name, such as example.com/controller."""
+    """Check a controller's name, such as example.com/controller."""
     if not value:
         yield required(path)
         return
@@ -262,7 +263,10 @@ def _completions(spec: JobSpec, old: Job, elastic: Elastic) -> Errors:
 
 
 def _template_update(spec: JobSpec, old: Job) -> Errors:
-    """A template changes only while its Job is suspended and has no pods: where pods run, and what they ask for."""
+    """Check that a template changes only while its Job is suspended and has no pods.
+
+    Where pods run, and their requests.
+    """
     new = spec.template
     allowed = old.spec.template
     if old.spec.suspend and _has_no_pods(old.status):
@@ -275,7 +279,7 @@ def _has_no_pods(status: JobStatus) -> bool:
 
 
 def _with_directives(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:
-    """The template with the new one's scheduling directives."""
+    """Return the template with the new one's scheduling directives."""
     metadata = msgspec.structs.replace(
         template.metadata, labels=new.metadata.labels, annotations=new.metadata.annotations
     )
@@ -298,7 +302,7 @@ def _with_node_affinity(affinity: Affinity | None, new: Affinity | None) -> Affi
 
 
 def _with_resources(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:
-    """The template with the new one's requests and limits of containers."""
+    """Return the template with the new one's requests and limits of containers."""
     spec: PodSpec = msgspec.structs.replace(
         template.spec,
         containers=_containers_with_resources(template.spec.containers, new.spec.containers),

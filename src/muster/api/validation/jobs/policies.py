@@ -35,7 +35,7 @@ _MAX_INDEXES_BYTES = 64 * 1024
 
 
 def pod_failure_policy(path: str, spec: JobSpec) -> Errors:
-    """What to do about failed pods."""
+    """Yield what is wrong with the podFailurePolicy."""
     policy = spec.pod_failure_policy
     if policy is None:
         return
@@ -48,7 +48,7 @@ def pod_failure_policy(path: str, spec: JobSpec) -> Errors:
 
 
 def success_policy(path: str, spec: JobSpec) -> Errors:
-    """When the Job has succeeded before all its indexes have."""
+    """Yield what is wrong with the successPolicy."""
     policy = spec.success_policy
     if policy is None:
         return

@@ -17,12 +17,12 @@ _CONDITIONS = "status.conditions"
 
 
 def is_finished(status: JobStatus) -> bool:
-    """Whether the Job has ended, well or badly."""
+    """Return whether the Job has ended, well or badly."""
     return is_true(status.conditions, "Complete") or is_true(status.conditions, "Failed")
 
 
 def is_ending(status: JobStatus) -> bool:
-    """Whether the end is decided, though pods may still run."""
+    """Return whether the end is decided, though pods may still run."""
     return (
         is_finished(status)
         or is_true(status.conditions, "SuccessCriteriaMet")
@@ -31,7 +31,7 @@ def is_ending(status: JobStatus) -> bool:
 
 
 def status_update(new: Job, old: Job) -> Errors:
-    """The change of a status."""
+    """Yield what is wrong with the change of a status."""
     status, before = new.status, old.status
     yield from _numbers(status)
     yield from _uncounted(status.uncounted_terminated_pods)
@@ -175,7 +175,7 @@ def _success(job: Job) -> Errors:
 
 
 def _history(new: Job, old: Job) -> Errors:
-    """What never goes back."""
+    """Check the fields that never go back."""
     status, before = new.status, old.status
     for type_ in ("Failed", "Complete", "FailureTarget"):
         if is_true(before.conditions, type_) and not is_true(status.conditions, type_):

@@ -15,13 +15,13 @@ from muster.api.validation.metadata import changed_metadata, new_metadata
 
 
 def validate_create(job_set: JobSet) -> list[FieldError]:
-    """A new JobSet, with its defaults and its name."""
+    """Return what is wrong with a new JobSet, with its defaults and its name."""
     meta = new_metadata(job_set.metadata, names.dns_subdomain, custom=True)
     return [*meta, *definition.rules(job_set)] or list(webhook.rules(job_set))
 
 
 def validate_update(new: JobSet, old: JobSet) -> list[FieldError]:
-    """A change of a JobSet's metadata or spec."""
+    """Return what is wrong with a change of a JobSet's metadata or spec."""
     meta = changed_metadata(new.metadata, old.metadata, custom=True)
     if new.spec == old.spec and new.metadata.annotations == old.metadata.annotations:
         return list(meta)
@@ -34,12 +34,12 @@ def validate_update(new: JobSet, old: JobSet) -> list[FieldError]:
 
 
 def validate_status_update(new: JobSet, old: JobSet) -> list[FieldError]:
-    """A change of what was observed: the controller that observes answers for it."""
+    """Yield what is wrong with a change of the status, for which the controller answers."""
     return list(changed_metadata(new.metadata, old.metadata, custom=True))
 
 
 def _without(found: Iterable[FieldError], old: Iterable[FieldError]) -> list[FieldError]:
-    """What is wrong now and was not before: what was stored under other rules can still be changed."""
+    """Yield what is wrong now and was not before: objects stored under other rules can still be changed."""
     errors = list(found)
     known = {str(error) for error in old} if errors else set()
     return [error for error in errors if str(error) not in known]

@@ -11,7 +11,10 @@ _MAX_NAME = 63
 
 
 def volume_claims(path: str, job_set: JobSet) -> Errors:
-    """Each claim has a name of its own, and some container mounts it; whether it is there already is asked later."""
+    """Check that each claim has a name of its own, and that some container mounts it.
+
+    Its existence is checked later.
+    """
     seen: set[str] = set()
     roles = job_set.spec.replicated_jobs
     mounted = {name for role in roles for name in mounts(role)}
@@ -36,14 +39,14 @@ def volume_claims(path: str, job_set: JobSet) -> Errors:
 
 
 def mounts(role: ReplicatedJob) -> frozenset[str]:
-    """The names of what the containers of a replicated job mount."""
+    """Return the names of what the containers of a replicated job mount."""
     spec = role.template.spec.template.spec
     containers = (*spec.init_containers, *spec.containers)
     return frozenset(mount.name for container in containers for mount in container.volume_mounts)
 
 
 def _volumes(roles: tuple[ReplicatedJob, ...]) -> Iterator[tuple[str, str]]:
-    """The volumes that are there without claims: where, and their names."""
+    """Return the paths and names of the volumes that exist without claims."""
     for i, role in enumerate(roles):
         path = f"spec.replicatedJobs[{i}].template.spec.template.spec.volumes"
         for j, volume in enumerate(role.template.spec.template.spec.volumes):

@@ -1,4 +1,4 @@
-"""Rules of the pod that others look for."""
+"""Rules of the coordinator, the pod that the other pods look up."""
 
 from muster.api.batch import INDEXED
 from muster.api.jobset import Coordinator, JobSet, names
@@ -8,7 +8,7 @@ from muster.api.validation.names import label_value
 
 
 def coordinator(path: str, job_set: JobSet, pod: Coordinator) -> Errors:
-    """The pod is there, as long as the JobSet is as it is, and its host name can be a label."""
+    """Check that the pod exists as long as the JobSet is as it is, and that its host name can be a label."""
     yield from _is_there(path, job_set, pod)
     endpoint = coordinator_endpoint(job_set, pod)
     messages = label_value(endpoint)

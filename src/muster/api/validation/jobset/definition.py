@@ -1,4 +1,4 @@
-"""The rules that upstream's CRD has beside its schema (CEL)."""
+"""Rules that upstream's CRD has beside its schema (CEL)."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _IMMUTABLE = "Value is immutable"
 
 
 def rules(job_set: JobSet) -> Errors:
-    """What holds for every version of a JobSet."""
+    """Yield what is wrong with any version; `old` is the one before, if there is one."""
     spec = job_set.spec
     in_order = spec.startup_policy is not None and spec.startup_policy.startup_policy_order == names.IN_ORDER
     if in_order and any(role.depends_on for role in spec.replicated_jobs):
@@ -22,7 +22,10 @@ def rules(job_set: JobSet) -> Errors:
 
 
 def changes(new: JobSet, old: JobSet) -> Errors:
-    """What does not change; unlike CEL, which compares only what is there both times, it is not added or dropped."""
+    """Check what must not change.
+
+    Unlike CEL, which compares only present fields, this also forbids adding or removing.
+    """
     before = {role.name: role.depends_on for role in old.spec.replicated_jobs}
     for i, role in enumerate(new.spec.replicated_jobs):
         depended = before.get(role.name, role.depends_on)

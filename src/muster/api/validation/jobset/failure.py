@@ -22,7 +22,7 @@ _REASONS = (
 
 
 def failure_policy(path: str, policy: FailurePolicy, roles: Sequence[ReplicatedJob]) -> Errors:
-    """What a JobSet does when its Jobs fail."""
+    """Yield what is wrong with what a JobSet does when its Jobs fail."""
     if any(rule.action in _ACTIONS_OF_ONE_JOB for rule in policy.rules):
         yield from _restarted_alone(roles)
     known = {role.name for role in roles}
@@ -76,7 +76,7 @@ def _rule(path: str, rule: FailurePolicyRule, roles: set[str]) -> Errors:
 
 
 def _pattern(path: str, pattern: str) -> Errors:
-    """Upstream finds out when a Job fails, and passes over it."""
+    """Check the pattern; upstream meets a bad one when a Job fails, and skips it."""
     if len(pattern.encode()) > _MAX_PATTERN_BYTES:
         yield too_long(path, _MAX_PATTERN_BYTES)
         return

@@ -1,4 +1,4 @@
-"""Rules of the start of a group (KEP-498): a group that could never start is refused."""
+"""Rules of the start of a group (jobset KEP-498): a group that could never start is refused."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,7 +13,7 @@ _RESERVED = "the name is reserved for the volume that the start of the group is 
 
 
 def group_start(path: str, spec: JobSetSpec) -> Errors:
-    """Which replicated jobs wait for each other."""
+    """Check which replicated jobs wait for each other."""
     config = spec.group_scheduling_config
     if config is None:
         return
@@ -43,7 +43,7 @@ def group_start(path: str, spec: JobSetSpec) -> Errors:
 
 
 def _pods(role: ReplicatedJob) -> int:
-    """How many pods of a role start together; a Job without any is looked at like one that has one."""
+    """Return how many pods of a role start together; a Job without pods is treated like one with one pod."""
     return role.replicas * max(pods_at_once(role.template.spec), 1)
 
 
@@ -59,7 +59,10 @@ def _named(path: str, named: tuple[str, ...], roles: Collection[str]) -> Errors:
 
 
 def _dependencies(path: str, roles: Sequence[ReplicatedJob], targets: Collection[str]) -> Errors:
-    """The pods of one that depends on another are not there before that has started, and it waits for them."""
+    """Check that no role depends on another in one group.
+
+    Its pods would come after the other's start, which waits for them.
+    """
     held: dict[str, str] = {}  # by replicated job: the member of the group that it is, or that it waits for
     for i, role in enumerate(roles):
         for j, dependency in enumerate(role.depends_on):
@@ -93,7 +96,7 @@ def _volumes(path: str, role: ReplicatedJob) -> Errors:
 
 
 def _claims(path: str, spec: JobSetSpec, targets: Collection[str]) -> Errors:
-    """A claim that is mounted is a volume of its name."""
+    """Add a volume for each mounted claim."""
     mounted = {name for role in spec.replicated_jobs if role.name in targets for name in mounts(role)}
     for i, policy in enumerate(spec.volume_claim_policies):
         for j, template in enumerate(policy.templates):

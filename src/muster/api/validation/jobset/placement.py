@@ -1,4 +1,4 @@
-"""Rules of exclusive placement, which annotations ask for: what its pods would be refused for is refused here."""
+"""Rules of exclusive placement, which annotations request: a JobSet whose pods would be refused is refused here."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from muster.api.validation.names import label_key, label_value
 
 
 def exclusive_placement(job_set: JobSet) -> Errors:
-    """The place is named by a label of nodes, and nodes that are set apart name a Job in one."""
+    """Check that a label of nodes names the place, and that reserved nodes name a Job in one."""
     said = job_set.metadata.annotations
     yield from _topology("metadata.annotations", said)
     for i, role in enumerate(job_set.spec.replicated_jobs):

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def job_template(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
-    """The template of the Jobs of a role."""
+    """Yield what is wrong with the template of the Jobs of a role."""
     template = role.template
     yield from labels(f"{path}.metadata.labels", template.metadata.labels)
     yield from annotations(f"{path}.metadata.annotations", template.metadata.annotations)
@@ -30,7 +30,10 @@ def job_template(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
 
 
 def _add(pod: Json, job_set: JobSet, role: ReplicatedJob) -> None:
-    """What the JobSet adds: volumes of claims, and the container that waits for the group, which rules may name."""
+    """Add what the JobSet adds.
+
+    Volumes of claims, and the container that waits for the group, which rules may name.
+    """
     there = {volume.get("name") for volume in pod.get("volumes", ())}
     claims = {template.metadata.name for policy in job_set.spec.volume_claim_policies for template in policy.templates}
     # One that is there as well is named where claims are looked at.

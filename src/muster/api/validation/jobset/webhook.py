@@ -1,4 +1,4 @@
-"""The rules that upstream's webhook has of a JobSet, and those of the start of its group."""
+"""Rules of upstream's webhook for JobSets, and those of the start of a group."""
 
 from collections.abc import Collection
 
@@ -29,7 +29,7 @@ _POD_NAME_TOO_LONG = "JobSet name is too long, pod names generated for this JobS
 
 
 def rules(job_set: JobSet) -> Errors:
-    """What holds for every version of a JobSet."""
+    """Yield what is wrong with any version; `old` is the one before, if there is one."""
     spec = job_set.spec
     if spec.replicated_jobs and spec.replicated_jobs[0].depends_on:
         sentence = "DependsOn can't be set for the first ReplicatedJob"
@@ -68,7 +68,7 @@ def _subdomain(path: str, value: str) -> Errors:
 
 
 def _or_too_long(value: str, sentence: str) -> list[str]:
-    """What is wrong with a DNS-1035 label, where there is a sentence for one that is too long."""
+    """Return what is wrong with a DNS-1035 label, where there is a sentence for one that is too long."""
     return [sentence if message == _TOO_LONG else message for message in dns_1035_label(value)]
 
 
@@ -87,7 +87,7 @@ def _replicated_job(path: str, job_set: JobSet, role: ReplicatedJob, earlier: Co
 
 
 def _names(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
-    """The longest names of Jobs and pods, which are those with the highest indexes."""
+    """Check the longest names of Jobs and pods, which are those with the highest indexes."""
     last, job = max(role.replicas, 1) - 1, role.template.spec
     longest = naming.job_name(job_set, role.name, last)
     yield from each(path, longest, _or_too_long(longest, _JOB_NAME_TOO_LONG))
@@ -97,7 +97,7 @@ def _names(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
 
 
 def _dependencies(path: str, role: str, on: tuple[DependsOn, ...], earlier: Collection[str]) -> Errors:
-    """Only earlier ones can be waited for; upstream lets a replicated job wait for itself, for ever."""
+    """Check that a role waits only for earlier ones; upstream lets a role wait for itself, for ever."""
     for i, dependency in enumerate(on):
         if dependency.name not in earlier:
             sentence = f"replicatedJob: {role} cannot depend on replicatedJob: {dependency.name}"
@@ -105,7 +105,7 @@ def _dependencies(path: str, role: str, on: tuple[DependsOn, ...], earlier: Coll
 
 
 def _in_place(path: str, role: str, job: JobSpec) -> Errors:
-    """A Job whose pods stay while their containers restart."""
+    """Yield what is wrong with a Job whose pods stay while their containers restart."""
     when = "when in-place restart is enabled"
     if job.backoff_limit != _MAX_INT32:
         sentence = f"replicatedJob {role}: must be set to {_MAX_INT32} (MaxInt32) {when}"

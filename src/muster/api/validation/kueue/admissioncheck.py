@@ -7,11 +7,11 @@ from muster.api.validation.kueue.rules import changed, created
 
 
 def validate_create(check: AdmissionCheck) -> list[FieldError]:
-    """A new AdmissionCheck."""
+    """Return what is wrong with a new AdmissionCheck."""
     return created(check.metadata)
 
 
 def validate_update(new: AdmissionCheck, old: AdmissionCheck) -> list[FieldError]:
-    """A change of an AdmissionCheck."""
+    """Return what is wrong with a change of an AdmissionCheck."""
     controllers = new.spec.controller_name, old.spec.controller_name
     return changed(new.metadata, old.metadata, immutable("spec.controllerName", *controllers))

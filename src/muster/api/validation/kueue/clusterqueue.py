@@ -24,13 +24,13 @@ _MAX_CONCURRENT_FLAVORS = 16
 
 
 def validate_create(queue: ClusterQueue) -> list[FieldError]:
-    """A new ClusterQueue with its defaults."""
+    """Return what is wrong with a new ClusterQueue with its defaults."""
     webhook = chain(_webhook(queue.spec), _on_flavors(queue.spec, {}), readiness(queue.metadata))
     return created(queue.metadata, _crd(queue.spec), webhook)
 
 
 def validate_update(new: ClusterQueue, old: ClusterQueue) -> list[FieldError]:
-    """A change of a ClusterQueue."""
+    """Return what is wrong with a change of a ClusterQueue."""
     return changed(new.metadata, old.metadata, _crd(new.spec), _webhook_update(new, old))
 
 
@@ -75,7 +75,7 @@ def _flavors(spec: ClusterQueueSpec) -> tuple[str, ...]:
 
 
 def _known_on_flavors(new: ClusterQueueSpec, old: ClusterQueueSpec) -> Mapping[str, Collection[str]]:
-    """The flavors of checks as they were: older releases let through what the ClusterQueue does not have."""
+    """Check new flavors of checks; older releases allowed flavors that the ClusterQueue does not have."""
     if old.admission_checks_strategy is None or set(_flavors(new)) != set(_flavors(old)):
         return {}
     return {check.name: set(check.on_flavors) for check in old.admission_checks_strategy.admission_checks}

@@ -1,4 +1,4 @@
-"""Rules of admission gates (KEP-6915), which jobs and Workloads name in an annotation."""
+"""Rules of admission gates (Kueue KEP-6915), which jobs and Workloads name in an annotation."""
 
 from muster.api.kueue.names import ADMISSION_GATED_BY
 from muster.api.meta import ObjectMeta
@@ -11,7 +11,7 @@ _PATH = annotation_path(ADMISSION_GATED_BY)
 
 
 def gates(meta: ObjectMeta) -> Errors:
-    """Each gate is the name of a controller, once."""
+    """Check that each gate is the name of a controller, and unique."""
     text = meta.annotations.get(ADMISSION_GATED_BY, "")
     seen: set[str] = set()
     for gate in _split(text):
@@ -27,7 +27,7 @@ def gates(meta: ObjectMeta) -> Errors:
 
 
 def fewer_gates(new: ObjectMeta, old: ObjectMeta) -> Errors:
-    """Whatever must let a job be admitted is said when it is made."""
+    """Check that gates are only removed: every gate is named at creation."""
     now, before = (meta.annotations.get(ADMISSION_GATED_BY, "") for meta in (new, old))
     if now and not before:
         yield forbidden(_PATH, "cannot add admission gate after creation")

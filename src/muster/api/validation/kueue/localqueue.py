@@ -10,17 +10,17 @@ from muster.api.validation.kueue.rules import changed, created, not_negative
 
 
 def validate_create(queue: LocalQueue) -> list[FieldError]:
-    """A new LocalQueue with its defaults."""
+    """Return what is wrong with a new LocalQueue with its defaults."""
     return created(queue.metadata, weight(queue.spec.fair_sharing), namespaced=True)
 
 
 def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
-    """A change of a LocalQueue."""
+    """Return what is wrong with a change of a LocalQueue."""
     return changed(new.metadata, old.metadata, chain(_same_queue(new, old), weight(new.spec.fair_sharing)))
 
 
 def validate_status_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
-    """A change of the status: past usage is read from there after a restart."""
+    """Yield what is wrong with a change of the status, from which past usage is read after a restart."""
     return changed(new.metadata, old.metadata, _past_usage(new))
 
 

@@ -7,12 +7,12 @@ from muster.api.validation.kueue.rules import OBJECT, changed, created
 
 
 def validate_create(cluster: MultiKueueCluster) -> list[FieldError]:
-    """A new MultiKueueCluster with its defaults."""
+    """Return what is wrong with a new MultiKueueCluster with its defaults."""
     return created(cluster.metadata, _one_source(cluster))
 
 
 def validate_update(new: MultiKueueCluster, old: MultiKueueCluster) -> list[FieldError]:
-    """A change of a MultiKueueCluster."""
+    """Return what is wrong with a change of a MultiKueueCluster."""
     return changed(new.metadata, old.metadata, _one_source(new))
 
 

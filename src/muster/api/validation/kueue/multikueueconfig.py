@@ -7,12 +7,12 @@ from muster.api.validation.kueue.rules import ARRAY, changed, created
 
 
 def validate_create(config: MultiKueueConfig) -> list[FieldError]:
-    """A new MultiKueueConfig."""
+    """Return what is wrong with a new MultiKueueConfig."""
     return created(config.metadata, _unique_clusters(config))
 
 
 def validate_update(new: MultiKueueConfig, old: MultiKueueConfig) -> list[FieldError]:
-    """A change of a MultiKueueConfig."""
+    """Return what is wrong with a change of a MultiKueueConfig."""
     return changed(new.metadata, old.metadata, _unique_clusters(new))
 
 

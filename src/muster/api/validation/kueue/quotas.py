@@ -29,7 +29,7 @@ class Owner(Struct, frozen=True):
 
 
 def group_sizes(groups: tuple[ResourceGroup, ...]) -> Errors:
-    """The CRD's rule of resource groups."""
+    """Check the CRD's rule of resource groups."""
     for i, group in enumerate(groups):
         if any(len(flavor.resources) != len(group.covered_resources) for flavor in group.flavors):
             sentence = "flavors must have the same number of resources as the coveredResources"
@@ -37,7 +37,7 @@ def group_sizes(groups: tuple[ResourceGroup, ...]) -> Errors:
 
 
 def groups(groups: tuple[ResourceGroup, ...], owner: Owner) -> Errors:
-    """The webhook's rules of resource groups."""
+    """Check the webhook's rules of resource groups."""
     resources: set[str] = set()
     flavors: set[str] = set()
     for i, group in enumerate(groups):
@@ -56,7 +56,7 @@ def groups(groups: tuple[ResourceGroup, ...], owner: Owner) -> Errors:
 
 
 def weight(sharing: FairSharing | None) -> Errors:
-    """Zero, or so much that it counts."""
+    """Check that the weight is zero, or large enough to count."""
     if sharing is None:
         return
     path = "spec.fairSharing"

@@ -20,12 +20,12 @@ from muster.api.validation.pods.placement import TAINT_EFFECTS
 
 
 def validate_create(flavor: ResourceFlavor) -> list[FieldError]:
-    """A new ResourceFlavor."""
+    """Return what is wrong with a new ResourceFlavor."""
     return created(flavor.metadata, _crd(flavor.spec, ""), _webhook(flavor))
 
 
 def validate_update(new: ResourceFlavor, old: ResourceFlavor) -> list[FieldError]:
-    """A change of a ResourceFlavor."""
+    """Return what is wrong with a change of a ResourceFlavor."""
     return changed(new.metadata, old.metadata, _crd(new.spec, old.spec.topology_name), _webhook(new))
 
 

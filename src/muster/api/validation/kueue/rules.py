@@ -1,4 +1,4 @@
-"""What the rules of several Kueue kinds share: their two stages, and the fields that many kinds have.
+"""Rules that several Kueue kinds share: their two stages, and the fields that many kinds have.
 
 Upstream the API server checks the rules of the CRD (CEL, beside the schema), and asks the webhook only about objects
 that keep them. So do we: a user never reads the same thing twice in different words.
@@ -39,7 +39,7 @@ def created(
     *,
     namespaced: bool = False,
 ) -> list[FieldError]:
-    """What is wrong with a new object, by the rules of its CRD or else of its webhook."""
+    """Return what is wrong with a new object, by the rules of its CRD or else of its webhook."""
     meta = new_metadata(metadata, names.dns_subdomain, namespaced=namespaced, custom=True)
     return list(chain(meta, crd)) or OfWebhook(webhook)
 
@@ -47,17 +47,17 @@ def created(
 def changed(
     new: ObjectMeta, old: ObjectMeta, crd: Iterable[FieldError] = (), webhook: Iterable[FieldError] = ()
 ) -> list[FieldError]:
-    """What is wrong with a change, by the rules of its CRD or else of its webhook."""
+    """Return what is wrong with a change, by the rules of its CRD or else of its webhook."""
     return list(chain(changed_metadata(new, old, custom=True), crd)) or OfWebhook(webhook)
 
 
 def annotation_path(name: str) -> str:
-    """The path of an annotation."""
+    """Return the path of an annotation."""
     return f"metadata.annotations[{name}]"
 
 
 def readiness(metadata: ObjectMeta) -> Errors:
-    """Our annotation about pods that have to get ready."""
+    """Check our annotation about the time in which pods must get ready."""
     text = metadata.annotations.get(READY_ANNOTATION)
     if text is not None:
         try:
@@ -67,7 +67,7 @@ def readiness(metadata: ObjectMeta) -> Errors:
 
 
 def not_negative(path: str, quantity: Quantity) -> Errors:
-    """An amount of a resource, which is 0 or more."""
+    """Check an amount of a resource, which is 0 or more."""
     try:
         negative = parse(quantity) < 0
     except QuantityError as error:
@@ -78,7 +78,7 @@ def not_negative(path: str, quantity: Quantity) -> Errors:
 
 
 def at_most(quantity: Quantity, most: Quantity) -> bool:
-    """Whether one amount is no more than the other; what is no amount at all is not judged here."""
+    """Return whether one amount is no more than the other; true for values that are no amounts."""
     try:
         return parse(quantity) <= parse(most)
     except QuantityError:
@@ -86,7 +86,7 @@ def at_most(quantity: Quantity, most: Quantity) -> bool:
 
 
 def shown(quantity: Quantity) -> str:
-    """The amount as the API server writes it; as it is if it is none."""
+    """Return the amount as the API server writes it; other values as they are."""
     try:
         return canonical(quantity)
     except QuantityError:
@@ -94,13 +94,16 @@ def shown(quantity: Quantity) -> str:
 
 
 def unchanged(path: str, new: Any, old: Any) -> Errors:
-    """The value never changes; an amount may be written in another way, as clients do that read and write it whole."""
+    """Check that the value never changes.
+
+    An amount may be spelled differently, as clients that read and write it do.
+    """
     if new != old and _meaning(msgspec.to_builtins(new)) != _meaning(msgspec.to_builtins(old)):
         yield invalid(path, new, IMMUTABLE)
 
 
 def _meaning(value: Any) -> Any:
-    """The same JSON with amounts of resources in their one form."""
+    """Return the same JSON with amounts of resources in their one form."""
     if isinstance(value, list | tuple):
         return [_meaning(item) for item in value]
     if not isinstance(value, dict):
@@ -114,7 +117,10 @@ def _meaning(value: Any) -> Any:
 
 
 def tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
-    """The CRD's rules of a list of tolerations; each is broken by the list, not by one of its items."""
+    """Check the CRD's rules of a list of tolerations.
+
+    Each is broken by the list, not by one of its items.
+    """
     for holds, sentence in (
         (
             all(one.key or one.operator == "Exists" for one in given),
@@ -139,7 +145,7 @@ def tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
 
 
 def toleration_keys(path: str, given: tuple[Toleration, ...]) -> Errors:
-    """The webhook's rule of a list of tolerations."""
+    """Check the webhook's rule of a list of tolerations."""
     for i, toleration in enumerate(given):
         if toleration.key:
             yield from label_key(f"{path}[{i}].key", toleration.key)

@@ -10,12 +10,12 @@ _LEVELS = "spec.levels"
 
 
 def validate_create(topology: Topology) -> list[FieldError]:
-    """A new Topology."""
+    """Return what is wrong with a new Topology."""
     return created(topology.metadata, _levels(topology.spec.levels))
 
 
 def validate_update(new: Topology, old: Topology) -> list[FieldError]:
-    """A change of a Topology: of what is above its hosts."""
+    """Yield what is wrong with a change of a Topology, above its hosts."""
     now, before = new.spec.levels, old.spec.levels
     return changed(new.metadata, old.metadata, [*_changed_levels(now, before), *_levels(now)])
 

@@ -32,12 +32,12 @@ _RECLAIMABLE = "status.reclaimablePods"
 
 
 def holds(workload: Workload, condition: str) -> bool:
-    """Whether a condition is true."""
+    """Return whether a condition is true."""
     return is_true(workload.status.conditions, condition)
 
 
 def crd(new: Workload, old: Workload) -> Errors:
-    """The CRD's rules of the status."""
+    """Check the CRD's rules of the status."""
     yield from assignments(new)
     yield from _cluster(new.status, old.status)
     admission = new.status.admission
@@ -51,7 +51,7 @@ def crd(new: Workload, old: Workload) -> Errors:
 
 
 def assignments(workload: Workload) -> Errors:
-    """The CRD's rule of podsets and what they got."""
+    """Check the CRD's rule of podsets and what they got."""
     admission = workload.status.admission
     if admission is None or not holds(workload, QUOTA_RESERVED):
         return
@@ -60,7 +60,7 @@ def assignments(workload: Workload) -> Errors:
 
 
 def fits(new: Workload, old: Workload) -> Errors:
-    """The webhook's rules of how the status fits the spec."""
+    """Check the webhook's rules of how the status fits the spec."""
     if holds(new, QUOTA_RESERVED):
         yield from _admission(new, old)
     yield from _reclaimable(new, old)
@@ -71,7 +71,7 @@ def fits(new: Workload, old: Workload) -> Errors:
 
 
 def kept(new: Workload, old: Workload) -> Errors:
-    """The webhook's rules of how the status may change."""
+    """Check the webhook's rules of how the status may change."""
     if holds(new, QUOTA_RESERVED) and holds(old, QUOTA_RESERVED):
         yield from _reclaimed(new, old)
     yield from _same_admission(new, old)
@@ -147,7 +147,7 @@ def _admission(new: Workload, old: Workload) -> Errors:
 
 
 def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None) -> Errors:
-    """Every pod has as much: a pod that ends gives back its part."""
+    """Check that every pod has the same share: a pod that ends releases its part."""
     try:
         used = amount(resource, quantity)
     except QuantityError as error:
@@ -172,7 +172,7 @@ def _reclaimable(new: Workload, old: Workload) -> Errors:
 
 
 def _reclaimed(new: Workload, old: Workload) -> Errors:
-    """Quota that was given back is not asked for again, but by a podset that shrank (kueue#12958)."""
+    """Check that released quota stays released, except for a podset that shrank (kueue#12958)."""
     counts, shrunk = _reclaimable_counts(new), _shrunk(new, old)
     before = {name: count for name, count in _reclaimable_counts(old).items() if name not in shrunk}
     for name, count in before.items():
@@ -188,7 +188,7 @@ def _reclaimable_counts(workload: Workload) -> Mapping[str, int]:
 
 
 def _shrunk(new: Workload, old: Workload) -> Collection[str]:
-    """Podsets of an elastic Workload that had more pods than they have now; the admission may have followed already."""
+    """Return the podsets of an elastic Workload that lost pods; the admission may have followed already."""
     if not is_elastic(new.metadata.annotations):
         return ()
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
@@ -208,7 +208,7 @@ def _update(path: str, update: PodSetUpdate, known: Collection[str]) -> Errors:
 
 
 def _same_admission(new: Workload, old: Workload) -> Errors:
-    """What was given stays as it is until it is taken away; but places may be found later, and sizes follow."""
+    """Check that an admission stays as it is until it is removed; but places may be found later, and sizes follow."""
     now, before = new.status.admission, old.status.admission
     if now is None or before is None:
         return
@@ -218,7 +218,7 @@ def _same_admission(new: Workload, old: Workload) -> Errors:
 
 
 def _with_changeable(old: Admission, new: Admission, *, sizes: bool) -> Admission:
-    """The old admission with whatever of the new one may differ."""
+    """Return the old admission with whatever of the new one may differ."""
     pairs = zip(old.pod_set_assignments, new.pod_set_assignments, strict=True)
     return msgspec.structs.replace(old, pod_set_assignments=tuple(_changeable(*pair, sizes=sizes) for pair in pairs))
 

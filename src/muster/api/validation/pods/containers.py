@@ -67,7 +67,7 @@ class PodFacts(Struct, frozen=True):
 
 
 def containers(path: str, given: tuple[Container, ...], pod: PodFacts) -> Errors:
-    """The containers that run together."""
+    """Yield what is wrong with the containers that run together."""
     if not given:
         yield required(path)
     seen: set[str] = set()
@@ -83,7 +83,7 @@ def containers(path: str, given: tuple[Container, ...], pod: PodFacts) -> Errors
 
 
 def init_containers(path: str, given: tuple[Container, ...], main: tuple[Container, ...], pod: PodFacts) -> Errors:
-    """The containers that run before the others; `main` are those."""
+    """Yield what is wrong with the containers that run before the others; `main` are those."""
     seen = {container.name for container in main}
     for i, container in enumerate(given):
         place = f"{path}[{i}]"
@@ -115,7 +115,7 @@ def init_containers(path: str, given: tuple[Container, ...], main: tuple[Contain
 def ephemeral_containers(
     path: str, given: tuple[EphemeralContainer, ...], others: tuple[Container, ...], pod: PodFacts
 ) -> Errors:
-    """The containers put into a running pod; `others` are the pod's own."""
+    """Yield what is wrong with the containers put into a running pod; `others` are the pod's own."""
     own = {container.name for container in others}
     seen = set(own)
     for i, container in enumerate(given):
@@ -141,7 +141,7 @@ _NO_CONTAINER = EphemeralContainer()
 
 
 def only_for_pods(path: str, container: Container) -> Errors:
-    """What a template gets away with."""
+    """Yield what is wrong with what a template gets away with."""
     if container.image != container.image.strip():
         yield invalid(f"{path}.image", container.image, "must not have leading or trailing whitespace")
 

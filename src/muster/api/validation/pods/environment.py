@@ -1,4 +1,4 @@
-"""Rules of environment variables and of what manifests may ask about the pod itself."""
+"""Rules of environment variables, and of references to the pod itself."""
 
 import re
 from collections.abc import Collection
@@ -40,7 +40,7 @@ _SUBSCRIPTED = re.compile(r"(?P<path>[^\[\]]*)\['(?P<key>.*)'\]", re.DOTALL)
 
 
 def environment(path: str, variables: tuple[EnvVar, ...]) -> Errors:
-    """A container's `env`."""
+    """Yield what is wrong with a container's `env`."""
     for i, variable in enumerate(variables):
         place = f"{path}[{i}]"
         if not variable.name:
@@ -52,7 +52,7 @@ def environment(path: str, variables: tuple[EnvVar, ...]) -> Errors:
 
 
 def environment_from(path: str, sources: tuple[EnvFromSource, ...]) -> Errors:
-    """A container's `envFrom`."""
+    """Yield what is wrong with a container's `envFrom`."""
     for i, source in enumerate(sources):
         place = f"{path}[{i}]"
         if source.prefix:
@@ -75,7 +75,7 @@ def environment_from(path: str, sources: tuple[EnvFromSource, ...]) -> Errors:
 
 
 def field_selector(path: str, selector: ObjectFieldSelector, fields: Collection[str]) -> Errors:
-    """A field of the pod; `fields` are those that may be asked for here."""
+    """Yield what is wrong with a field of the pod; `fields` are those that may be asked for here."""
     if not selector.api_version:
         yield required(f"{path}.apiVersion")
         return
@@ -97,7 +97,7 @@ def field_selector(path: str, selector: ObjectFieldSelector, fields: Collection[
 
 
 def resource_selector(path: str, selector: ResourceFieldSelector, *, needs_container: bool) -> Errors:
-    """A request or limit of a container."""
+    """Yield what is wrong with a request or limit of a container."""
     if needs_container and not selector.container_name:
         yield required(f"{path}.containerName")
     elif not selector.resource:

@@ -35,7 +35,7 @@ _WINDOWS_STOP_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
 def liveness_or_startup(path: str, probe: Probe | None) -> Errors:
-    """A probe whose failure ends the container."""
+    """Yield what is wrong with a probe whose failure ends the container."""
     if probe is None:
         return
     yield from _probe(path, probe)
@@ -44,7 +44,7 @@ def liveness_or_startup(path: str, probe: Probe | None) -> Errors:
 
 
 def readiness(path: str, probe: Probe | None) -> Errors:
-    """A probe that ends nothing."""
+    """Yield what is wrong with a probe that ends nothing."""
     if probe is None:
         return
     yield from _probe(path, probe)
@@ -54,7 +54,7 @@ def readiness(path: str, probe: Probe | None) -> Errors:
 
 
 def lifecycle(path: str, hooks: Lifecycle, grace_seconds: int | None, os: str | None) -> Errors:
-    """Hooks; `grace_seconds` is the pod's grace period, `os` the operating system that it says."""
+    """Check hooks; `grace_seconds` is the pod's grace period, `os` its declared operating system."""
     if hooks.post_start is not None:
         yield from _handler(f"{path}.postStart", hooks.post_start, grace_seconds)
     if hooks.pre_stop is not None:
@@ -70,7 +70,7 @@ def lifecycle(path: str, hooks: Lifecycle, grace_seconds: int | None, os: str | 
 
 
 def port(path: str, value: int | str) -> Errors:
-    """A port by number or name."""
+    """Yield what is wrong with a port by number or name."""
     yield from each(path, value, names.port_name(value) if isinstance(value, str) else names.port_number(value))
 
 

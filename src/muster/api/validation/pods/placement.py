@@ -1,4 +1,4 @@
-"""Rules of what a pod says about where it runs: affinity, tolerations, spreading, gates."""
+"""Rules of a pod's placement: affinity, tolerations, spreading, gates."""
 
 from muster.api.core import (
     Affinity,
@@ -34,7 +34,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def affinity(path: str, wishes: Affinity | None) -> Errors:
-    """All kinds of affinity."""
+    """Yield what is wrong with all kinds of affinity."""
     if wishes is None:
         return
     if wishes.node_affinity is not None:
@@ -46,19 +46,19 @@ def affinity(path: str, wishes: Affinity | None) -> Errors:
 
 
 def tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
-    """The taints that a pod bears."""
+    """Yield what is wrong with the taints that a pod bears."""
     for i, toleration in enumerate(given):
         yield from _toleration(f"{path}[{i}]", toleration)
 
 
 def taint_effect(path: str, effect: str) -> Errors:
-    """What a taint does."""
+    """Yield what is wrong with what a taint does."""
     if effect not in TAINT_EFFECTS:
         yield unsupported(path, effect, TAINT_EFFECTS)
 
 
 def scheduling_gates(path: str, gates: tuple[PodSchedulingGate, ...]) -> Errors:
-    """What holds a pod back."""
+    """Yield what is wrong with what holds a pod back."""
     seen: set[str] = set()
     for i, gate in enumerate(gates):
         yield from each(f"{path}[{i}]", gate.name, names.label_key(gate.name))
@@ -68,7 +68,7 @@ def scheduling_gates(path: str, gates: tuple[PodSchedulingGate, ...]) -> Errors:
 
 
 def spread_constraints(path: str, constraints: tuple[TopologySpreadConstraint, ...]) -> Errors:
-    """How evenly pods are spread."""
+    """Check how evenly pods are spread."""
     for i, constraint in enumerate(constraints):
         yield from _spread_constraint(f"{path}[{i}]", constraint, constraints[i + 1 :])
 
@@ -83,7 +83,7 @@ def _node_affinity(path: str, wishes: NodeAffinity) -> Errors:
 
 
 def node_selector(path: str, selector: NodeSelector) -> Errors:
-    """Which nodes are meant."""
+    """Check which nodes are selected."""
     if not selector.node_selector_terms:
         yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
     for i, term in enumerate(selector.node_selector_terms):

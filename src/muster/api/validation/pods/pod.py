@@ -43,27 +43,30 @@ _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 
 
 def validate_create(pod: Pod) -> list[FieldError]:
-    """A new pod with its defaults."""
+    """Return what is wrong with a new pod with its defaults."""
     return list(_create(pod))
 
 
 def validate_update(new: Pod, old: Pod) -> list[FieldError]:
-    """A change of a pod: of its metadata, and of very little else."""
+    """Return what is wrong with a change of a pod: of its metadata, and of very little else."""
     return list(_update(new, old))
 
 
 def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
-    """A change of a pod's status, by its node or the scheduler."""
+    """Return what is wrong with a change of a pod's status, by its node or the scheduler."""
     return list(_status_update(new, old))
 
 
 def validate_ephemeral_containers_update(new: Pod, old: Pod) -> list[FieldError]:
-    """A change through `pods/ephemeralcontainers`: containers are added, none is changed or removed."""
+    """Return what is wrong with a change through `pods/ephemeralcontainers`.
+
+    Containers are added, none is changed or removed.
+    """
     return list(_ephemeral_update(new, old))
 
 
 def validate_binding(binding: Binding) -> list[FieldError]:
-    """A `pods/binding`."""
+    """Return what is wrong with a `pods/binding`."""
     return list(_binding(binding))
 
 
@@ -160,7 +163,7 @@ def _only_removed_gates(new: PodSpec, old: PodSpec) -> Errors:
 
 
 def _without_updatable(new: PodSpec, old: PodSpec) -> PodSpec:
-    """The new spec with the old values of what may change."""
+    """Return the new spec with the old values of what may change."""
     grace = new.termination_grace_period_seconds
     if (old.termination_grace_period_seconds or 0) < 0 and grace == 1:
         grace = old.termination_grace_period_seconds
@@ -276,7 +279,7 @@ def _container_states(status: PodStatus, old: Pod) -> Errors:
 
 
 def _may_restart(status: ContainerStatus, container: Container | None, spec: PodSpec) -> bool:
-    """Whether a container with this state may run again; an ephemeral one (None) never does."""
+    """Return whether a container with this state may run again; an ephemeral one (None) never does."""
     ended = status.state.terminated
     if ended is None:
         return True

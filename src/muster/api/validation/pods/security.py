@@ -44,7 +44,7 @@ _NOT_ON_WINDOWS = {
 
 
 def container_context(path: str, context: SecurityContext | None, *, host_users: bool) -> Errors:
-    """Rights of a container."""
+    """Check the security context of a container."""
     if context is None:
         return
     yield from _user_and_group(path, context)
@@ -64,7 +64,7 @@ def container_context(path: str, context: SecurityContext | None, *, host_users:
 
 
 def pod_context(path: str, spec: PodSpec) -> Errors:
-    """Rights of all containers; `path` is the spec's `securityContext`."""
+    """Check the security context of all containers; `path` is the spec's `securityContext`."""
     context = spec.security_context
     if context is None:
         return
@@ -85,7 +85,7 @@ def pod_context(path: str, spec: PodSpec) -> Errors:
 
 
 def operating_system(path: str, os: str | None, context: SecurityContext | PodSecurityContext | None) -> Errors:
-    """Nothing of one operating system in the containers of another."""
+    """Check that the containers have nothing of another operating system."""
     if context is None:
         return
     if os == "linux" and context.windows_options is not None:

@@ -50,14 +50,14 @@ _TEN_MINUTES = 600
 
 
 def volumes(path: str, given: tuple[Volume, ...], pod_name: str = "") -> tuple[dict[str, Volume], list[FieldError]]:
-    """The good volumes by name, and what is wrong with the others. `pod_name` is empty for templates."""
+    """Return the valid volumes by name, and what is wrong with the others. `pod_name` is empty for templates."""
     good: dict[str, Volume] = {}
     errors = list(_volumes(path, given, pod_name, good))
     return good, errors
 
 
 def pull_policy(path: str, policy: str) -> Errors:
-    """When an image is pulled."""
+    """Check when an image is pulled."""
     if not policy:
         yield required(path)
     elif policy not in PULL_POLICIES:
@@ -266,7 +266,7 @@ _META_NAMES = {
 
 
 def claim_spec(path: str, spec: PersistentVolumeClaimSpec) -> Errors:
-    """What storage is claimed."""
+    """Check which storage is claimed."""
     if not spec.access_modes:
         yield required(f"{path}.accessModes", "at least 1 access mode is required")
     yield from metadata.label_selector(f"{path}.selector", spec.selector)

@@ -1,1 +1,1 @@
-"""Rules of the kinds by which an API server is governed."""
+"""Rules of the kinds that govern an API server."""

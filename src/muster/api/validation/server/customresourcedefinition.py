@@ -51,18 +51,18 @@ _WHY_APPROVED = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def validate_create(definition: CustomResourceDefinition) -> list[FieldError]:
-    """A new definition with its defaults."""
+    """Return what is wrong with a new definition with its defaults."""
     meta = new_metadata(definition.metadata, names.dns_subdomain, namespaced=False, custom=True)
     return [*meta, *_new(definition)]
 
 
 def validate_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
-    """A change of a definition."""
+    """Return what is wrong with a change of a definition."""
     return [*changed_metadata(new.metadata, old.metadata, custom=True), *_changed(new, old)]
 
 
 def validate_status_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
-    """A change of its status."""
+    """Return what is wrong with a change of its status."""
     return [*changed_metadata(new.metadata, old.metadata, custom=True), *_stored_versions(new)]
 
 
@@ -87,7 +87,7 @@ def _changed(new: CustomResourceDefinition, old: CustomResourceDefinition) -> Er
 
 
 def _approval(definition: CustomResourceDefinition) -> Errors:
-    """Kinds in the community's own groups say who has agreed to them."""
+    """Check that kinds in the community's own groups name their approval."""
     group = definition.spec.group
     if not (group in ("k8s.io", "kubernetes.io") or group.endswith(_PROTECTED)):
         return
@@ -182,7 +182,7 @@ def _versions(versions: tuple[CustomResourceDefinitionVersion, ...]) -> Errors:
 
 
 def schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[tuple[str, dict[str, Any]]]:
-    """The schemas of versions, each with its path; one that all share is named as upstream names it, once."""
+    """Return the schemas of versions, each with its path; one that all share is named as upstream names it, once."""
     found = [
         (f"spec.versions[{index}].schema.openAPIV3Schema", version.schema.open_api_v3_schema)
         for index, version in enumerate(versions)
@@ -194,7 +194,10 @@ def schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[tuple
 
 
 def _alike(versions: tuple[CustomResourceDefinitionVersion, ...], field: str, name: str) -> Iterator[tuple[str, Any]]:
-    """A field of versions; once, as a field of the spec, if all have the same (as upstream's internal form has it)."""
+    """Return a field of versions.
+
+    Once, as a field of the spec, if all have the same (as upstream's internal form has it).
+    """
     values = [getattr(version, field) for version in versions]
     if all(value == values[0] for value in values):
         if values[0]:
@@ -254,7 +257,7 @@ def _within(path: str, value: str, prefixes: tuple[str, ...], where: str) -> Err
 
 
 def _simple_path(path: str, value: str) -> Errors:
-    """A path of names: `.spec.replicas`."""
+    """Yield what is wrong with a path of names: `.spec.replicas`."""
     if not value.startswith("."):
         yield invalid(path, value, "must be a simple json path starting with .")
     elif any(character in value for character in "[]{}*?()@$'\" ") or "" in value[1:].split("."):
@@ -292,7 +295,7 @@ def _selectable(path: str, fields: tuple[SelectableField, ...]) -> Errors:
 
 
 def _selectable_types(path: str, fields: tuple[SelectableField, ...], schema: Mapping[str, Any]) -> Errors:
-    """What is selected by has to be there, and to have a value that can be written down."""
+    """Check that selectable fields exist, and have values that can be written as text."""
     for index, field in enumerate(fields):
         where = f"{path}.selectableFields[{index}].jsonPath"
         found: Mapping[str, Any] | None = schema

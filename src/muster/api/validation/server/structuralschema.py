@@ -1,4 +1,4 @@
-"""What the schema of a custom resource may look like: structural, and with keywords that make sense together.
+"""Rules of a custom resource's schema: it is structural, and its keywords make sense together.
 
 The rules and sentences are those of k8s.io/apiextensions-apiserver (pkg/apiserver/schema/validation.go and
 pkg/apis/apiextensions/validation). A schema is structural if the tree of its `properties`, `items` and
@@ -51,14 +51,14 @@ INTEGER_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
 def validate_schema(path: str, schema: Schema) -> Errors:
-    """The schema of a whole object."""
+    """Yield what is wrong with the schema of a whole object."""
     if schema.get("nullable"):
         yield forbidden(f"{path}.nullable", "nullable cannot be true at the root")
     yield from _node(path, schema, _ROOT)
 
 
 def below(path: str, schema: Schema) -> Iterator[tuple[str, Schema, str]]:
-    """The schemas of what is in a value: their paths, themselves, and what is said of one without a type."""
+    """Return the schemas of what is in a value: their paths, themselves, and what is said of one without a type."""
     for name, member in (schema.get("properties") or {}).items():
         yield f"{path}.properties[{name}]", member, _FIELD
     if isinstance(schema.get("items"), Mapping):
@@ -218,7 +218,7 @@ def _map_items(path: str, keys: Any, items: Schema) -> Errors:
 
 
 def _rules(path: str, schema: Schema) -> Errors:
-    """What is said around CEL rules; whether they are sound, only who compiles them can say."""
+    """Check what surrounds CEL rules; only their compiler can check the rules themselves."""
     for index, rule in enumerate(schema.get(RULES) or ()):
         where, text = f"{path}.{RULES}[{index}]", str(rule.get("rule", "")).strip()
         message = str(rule.get("message", ""))
@@ -249,7 +249,10 @@ def _map(path: str, schema: Schema) -> Errors:
 
 
 def _judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
-    """The schemas that only judge a value of a structure; None: they may judge what it does not say, too."""
+    """Yield what is wrong with the schemas that only judge a value of a structure.
+
+    None: they may judge what it does not say, too.
+    """
     for junction in _JUNCTIONS:
         judges = schema.get(junction) or ()
         if junction == "anyOf" and schema.get(INT_OR_STRING) and list(judges) == INTEGER_OR_STRING:
@@ -263,7 +266,7 @@ def _judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
 
 
 def _repeats_int_or_string(schema: Schema, junction: str, index: int, judge: Schema) -> bool:
-    """Whether the first of `allOf` says `anyOf` integer and string again."""
+    """Return whether the first of `allOf` says `anyOf` integer and string again."""
     return (
         junction == "allOf"
         and index == 0
@@ -285,7 +288,7 @@ def _judgement(path: str, judge: Schema, structure: Schema | None) -> Errors:
 
 
 def _judged(path: str, judge: Schema, structure: Schema | None) -> Iterator[tuple[str, Schema, Schema | None]]:
-    """The judgements of what is in a value: their paths, themselves, and what the structure says there."""
+    """Return the judgements of what is in a value: their paths, themselves, and what the structure says there."""
     known: Schema = structure or {}
     for name, member in (judge.get("properties") or {}).items():
         yield f"{path}.properties[{name}]", member, (known.get("properties") or {}).get(name)
@@ -295,6 +298,6 @@ def _judged(path: str, judge: Schema, structure: Schema | None) -> Iterator[tupl
 
 
 def _structural_place(path: str) -> str:
-    """Where the structure itself would say what a judgement speaks of: the path without the junctions."""
+    """Return the path without the junctions, at which the structure itself would have the value."""
     steps = [step for step in path.split(".") if not step.startswith(("allOf[", "anyOf[", "oneOf[")) and step != "not"]
     return ".".join(steps)

@@ -40,18 +40,18 @@ Compile = Callable[[str], str]
 
 
 def trusting(expression: str) -> str:  # noqa: ARG001  (one of many of this shape)
-    """Every expression may be one."""
+    """Accept every expression."""
     return ""
 
 
 def validate_create(configuration: Configuration, compile: Compile = trusting) -> list[FieldError]:
-    """A new configuration with its defaults."""
+    """Return what is wrong with a new configuration with its defaults."""
     meta = new_metadata(configuration.metadata, names.dns_subdomain, namespaced=False)
     return [*meta, *_webhooks(configuration.webhooks, compile)]
 
 
 def validate_update(new: Configuration, old: Configuration, compile: Compile = trusting) -> list[FieldError]:
-    """A change of a configuration."""
+    """Return what is wrong with a change of a configuration."""
     return [*changed_metadata(new.metadata, old.metadata), *_webhooks(new.webhooks, compile)]
 
 
@@ -104,7 +104,10 @@ def _fully_qualified(path: str, name: str) -> Errors:
 
 
 def review_versions(path: str, versions: Sequence[str]) -> Errors:
-    """The versions in which a webhook can be asked; at least one must be among those that the server speaks."""
+    """Yield what is wrong with the versions in which a webhook can be asked.
+
+    At least one must be among those that the server speaks.
+    """
     if not versions:
         yield required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")
         return
@@ -117,7 +120,7 @@ def review_versions(path: str, versions: Sequence[str]) -> Errors:
 
 
 def rule_with_operations(path: str, rule: RuleWithOperations) -> Errors:
-    """Which requests are meant."""
+    """Check which requests are matched."""
     for field, values in (
         ("apiGroups", rule.api_groups),
         ("apiVersions", rule.api_versions),
@@ -173,7 +176,7 @@ def _resources(path: str, resources: Sequence[str]) -> Errors:
 
 
 def client_config(path: str, config: WebhookClientConfig) -> Errors:
-    """Where a webhook is."""
+    """Check the address of a webhook."""
     if (config.url is None) == (config.service is None):
         yield required(path, "exactly one of url or service is required")
     elif config.url is not None:
@@ -233,7 +236,7 @@ def _service_path(path: str, value: str) -> Errors:
 
 
 def match_conditions(path: str, conditions: Sequence[MatchCondition], compile: Compile) -> Errors:
-    """Further conditions, in CEL."""
+    """Check further conditions, in CEL."""
     if len(conditions) > MAX_MATCH_CONDITIONS:
         yield too_many(path, len(conditions), MAX_MATCH_CONDITIONS)
         return

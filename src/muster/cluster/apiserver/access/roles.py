@@ -20,6 +20,7 @@ from muster.api.server.rbac import (
     RoleRef,
     Subject,
 )
+from muster.api.volcano import VOLCANO_JOB
 from muster.cluster.apiserver.access.aggregation import aggregated
 from muster.cluster.apiserver.access.rules import EVERYTHING
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, SERVICE_ACCOUNTS, UNAUTHENTICATED
@@ -53,8 +54,10 @@ _WORKLOADS = {
     "autoscaling": ("horizontalpodautoscalers",),
     "batch": ("cronjobs", "jobs", "jobs/scale"),
     "policy": ("poddisruptionbudgets",),
+    "resource.k8s.io": ("resourceclaims", "resourceclaimtemplates"),
     "networking.k8s.io": ("ingresses", "networkpolicies"),
     **{kind.group: (kind.plural,) for kind in (JOB_SET, *POD_GROUP_KINDS)},
+    VOLCANO_JOB.group: (VOLCANO_JOB.plural,),
     "extensions": ("daemonsets", "deployments", "ingresses", "networkpolicies", "replicasets"),
 }  # fmt: skip
 _STATUS = {
@@ -62,8 +65,10 @@ _STATUS = {
     "autoscaling": ("horizontalpodautoscalers/status",),
     "batch": ("cronjobs/status", "jobs/log", "jobs/status"),
     "policy": ("poddisruptionbudgets/status",),
+    "resource.k8s.io": ("resourceclaims/status",),
     "networking.k8s.io": ("ingresses/status",),
     **{kind.group: (f"{kind.plural}/status",) for kind in POD_GROUP_KINDS},
+    VOLCANO_JOB.group: (f"{VOLCANO_JOB.plural}/status",),
     JOB_SET.group: (f"{JOB_SET.plural}/log", f"{JOB_SET.plural}/status"),
 }
 _CORE_WORKLOADS = (
@@ -109,7 +114,13 @@ def _part(of: str, *rules: PolicyRule) -> ClusterRole:
     return _role(f"system:aggregate-to-{of}", *rules, **{_AGGREGATE + of: "true"})
 
 
-_PARTS = (_part("admin", *_ADMIN), _part("edit", *_EDIT), _part("view", *_VIEW))
+# Of the metrics server, as its manifests have it.
+_METRICS_READER = _role(
+    "system:aggregated-metrics-reader",
+    _rule(_READ, "metrics.k8s.io", "nodes", "pods"),
+    **{_AGGREGATE + role: "true" for role in ("admin", "edit", "view")},
+)
+_PARTS = (_part("admin", *_ADMIN), _part("edit", *_EDIT), _part("view", *_VIEW), _METRICS_READER)
 
 
 def _whole(name: str, *parts: str, part_of: str = "") -> ClusterRole:

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from muster.api.core import NAMESPACE
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.meta import DeleteOptions
+from muster.api.nodes import NO_EXECUTE, NOT_READY, UNREACHABLE
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, forbidden, not_found
 from muster.api.validation.groups.priorityclass import SYSTEM_CLASSES
 from muster.cluster.apiserver.decode import Document
@@ -24,9 +25,6 @@ from muster.cluster.store import Entry, Key, Store
 
 # Namespaces that are never deleted: others count on them.
 PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
-# For how long pods bear nodes of which nothing is heard, or nothing good.
-_TOLERATION_SECONDS = 300
-_TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class Attempt(Struct, frozen=True):
@@ -121,8 +119,12 @@ class Admission(Struct, frozen=True):
         """Raise `ApiError` if a stage refuses."""
         for plugin in self.judging:
             plugin(attempt, store)
-        warnings += filter(None, (remark(attempt) for remark in self.remarks))
+        self.remark(attempt, warnings)
         await self.webhooks.judge(attempt, warnings)
+
+    def remark(self, attempt: Attempt, warnings: list[str]) -> None:
+        """Tell the writer what there is to say."""
+        warnings += filter(None, (remark(attempt) for remark in self.remarks))
 
     def settle(self, attempt: Attempt, store: Store) -> None:
         """Raise `ApiError` if it must not be written now."""
@@ -221,19 +223,24 @@ def _one_default(attempt: Attempt, store: Store) -> None:
         raise attempt.refused(message)
 
 
-def default_toleration_seconds(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (it is a plugin)
-    """A pod leaves a node that is lost after five minutes, unless it says something else."""
-    if attempt.resource.key != "pods" or attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
-        return
-    said = attempt.document["spec"].get("tolerations") or ()
-    keys = {one.get("key", "") for one in said if one.get("effect", "") in ("", "NoExecute")}
-    missing = [key for key in _TOLERATED if not keys & {"", key}]
-    if missing:
-        attempt.document["spec"]["tolerations"] = [*said, *(_toleration(key) for key in missing)]
+def default_tolerations(seconds: int) -> Plugin:
+    """Return the plugin that lets a pod leave a lost node after so many seconds, unless the pod says something else."""
+
+    def plugin(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (it is a plugin)
+        if attempt.resource.key != "pods" or attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
+            return
+        said = attempt.document["spec"].get("tolerations") or ()
+        keys = {one.get("key", "") for one in said if one.get("effect", "") in ("", NO_EXECUTE)}
+        missing = [key for key in (NOT_READY, UNREACHABLE) if not keys & {"", key}]
+        if missing:
+            added = (_toleration(key, seconds) for key in missing)
+            attempt.document["spec"]["tolerations"] = [*said, *added]
+
+    return plugin
 
 
-def _toleration(key: str) -> dict[str, Any]:
-    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
+def _toleration(key: str, seconds: int) -> dict[str, Any]:
+    return {"key": key, "operator": "Exists", "effect": NO_EXECUTE, "tolerationSeconds": seconds}
 
 
-PLUGINS: tuple[Plugin, ...] = (namespace_lifecycle, priority, default_toleration_seconds)
+PLUGINS: tuple[Plugin, ...] = (namespace_lifecycle, priority)

@@ -1,19 +1,38 @@
 """What there is to say of definitions of kinds that the server has by itself."""
 
+from collections.abc import Collection
+
 from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
-from muster.cluster.apiserver.admission.chain import Attempt, Remark
+from muster.cluster.apiserver.admission.chain import Attempt, Plugin, Remark
 from muster.cluster.apiserver.registry.resources import Registry
+from muster.cluster.store import Store
 
 
-def definition_of_our_own(registry: Registry) -> Remark:
-    """Tells who makes a definition of Kueue's kinds, of JobSets or of PodGroups that those are here without it."""
+def definition_of_our_own(registry: Registry, listed: Collection[str] = ()) -> Remark:
+    """Tells who makes a definition of Kueue's kinds, of JobSets or of PodGroups that those are here without it.
+
+    listed: names of definitions that the server keeps as they are.
+    """
 
     def remark(attempt: Attempt) -> str:
-        if attempt.resource.key != CUSTOM_RESOURCE_DEFINITION.resource or attempt.operation != "CREATE":
+        if attempt.resource.key != CUSTOM_RESOURCE_DEFINITION.resource or attempt.subresource:
             return ""
+        if attempt.name in listed and attempt.operation in ("CREATE", "UPDATE"):
+            return f"this cluster serves {attempt.name} by itself: only metadata of its definition can change"
         spec = attempt.document["spec"]
-        if not registry.is_builtin(spec["group"], spec["names"]["plural"]):
+        if attempt.operation != "CREATE" or not registry.is_builtin(spec["group"], spec["names"]["plural"]):
             return ""
         return f"this cluster serves {attempt.name} by itself: the definition is kept, and changes nothing"
 
     return remark
+
+
+def require_definitions_kept(listed: Collection[str]) -> Plugin:
+    """Refuse the deletion of definitions of kinds that are served anyway."""
+
+    def plugin(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
+        is_definition = attempt.resource.key == CUSTOM_RESOURCE_DEFINITION.resource
+        if is_definition and attempt.operation == "DELETE" and attempt.name in listed:
+            raise attempt.refused("this cluster serves the kind by itself, and its definition cannot be deleted")
+
+    return plugin

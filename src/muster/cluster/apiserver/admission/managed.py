@@ -36,16 +36,20 @@ from muster.controllers.integrations.admission import (
     waits_for_quota,
 )
 from muster.controllers.integrations.framework import Integration
+from muster.controllers.integrations.serving import admission as serving
+from muster.controllers.integrations.serving.kinds import Serving, kinds_of, select_serving
+from muster.controllers.integrations.serving.pods import join_and_read
 from muster.controllers.integrations.surroundings import FoundSurroundings, kinds_above, settings_of
 from muster.controllers.integrations.table import chosen, outside
-from muster.jobs.job.quota import GATE
+from muster.jobs.job.quota import add_gate
 from muster.queueing.jobframework.names import workload_name
 
 
 def managed_plugins(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> tuple[Plugin, ...]:
     """What the settings ask for, to run after the server's own plugins."""
     ours, settings = chosen(integrations, configuration), settings_of(configuration)
-    above = kinds_above(ours)
+    serve = select_serving(configuration)
+    above = kinds_above([*(one.kind for one in ours), *kinds_of(serve)])
 
     def around(store: Store) -> Surroundings:
         return FoundSurroundings(above, _InStore(store))
@@ -57,6 +61,8 @@ def managed_plugins(configuration: Configuration, integrations: Sequence[Integra
         plugins.append(pods_of_queued_jobsets)
     if "pod" in configuration.integrations.frameworks:
         plugins.append(ManagedPods(around, settings))
+    if serve:
+        plugins.append(ManagedServing(serve, around, settings))
     return tuple(plugins)
 
 
@@ -80,17 +86,17 @@ def require_readable(configuration: Configuration, integrations: Sequence[Integr
 def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
     """Tells who writes a queue's name on an object that nothing makes wait: it runs without quota."""
     followed, from_outside = {one.kind.resource for one in chosen(integrations, configuration)}, outside(configuration)
+    followed |= {one.kind.resource for one in select_serving(configuration)}
     if "pod" in configuration.integrations.frameworks:
         followed.add(POD.resource)
 
     def remark(attempt: Attempt) -> str:
         kind = attempt.resource.kind
-        queue = _queue_of(attempt.document)
-        if attempt.subresource or not queue or attempt.operation == "DELETE" or queue == _queue_of(attempt.old or {}):
+        if attempt.subresource or attempt.operation == "DELETE":
             return ""
         if attempt.resource.key in followed or (kind.group, kind.version, kind.kind) in from_outside:
             return ""
-        return f"{QUEUE_NAME_LABEL}: no integration for {kind.kind} is enabled, it does not wait in a queue"
+        return admission.queue_of_nobody(kind.kind, _queue_of(attempt.document), _queue_of(attempt.old or {}))
 
     return remark
 
@@ -189,6 +195,7 @@ class ManagedPods:
         if new is None or old is None:
             return
         if attempt.operation == "CREATE":
+            new = join_and_read(attempt.document, new, attempt.namespace, _InStore(store), self._settings)
             try:
                 pods.complete(attempt.document, new, attempt.namespace, around, self._settings)
             except NestingTooDeepError as error:
@@ -198,6 +205,35 @@ class ManagedPods:
             errors = pods.validate_update(new, old, around)
         if errors:
             raise denied(POD.kind, errors)
+
+
+class ManagedServing:
+    """Deployments and their like: their pods queue."""
+
+    def __init__(self, kinds: Iterable[Serving], around: Around, settings: Settings) -> None:
+        self._kinds = {one.kind.resource: one for one in kinds}
+        self._around = around
+        self._settings = settings
+
+    def __call__(self, attempt: Attempt, store: Store) -> None:
+        """Complete the templates, and refuse what breaks a rule. Raises `ApiError`."""
+        one = self._kinds.get(attempt.resource.key)
+        if one is None or attempt.subresource or attempt.operation == "DELETE":
+            return
+        around, namespace = self._around(store), attempt.namespace
+        new = readable(attempt.document, one.kind)
+        old = readable(attempt.old, one.kind) if attempt.old is not None else None
+        if new is None or (old is None and attempt.operation == "UPDATE"):
+            return
+        try:
+            complete = serving.complete_templates(one, attempt.document, new, old, namespace, around, self._settings)
+        except NestingTooDeepError as error:
+            raise attempt.refused(str(error)) from None
+        if complete is not attempt.document:
+            attempt.document.update(complete)
+            new = readable(attempt.document, one.kind) or new
+        if errors := serving.errors(one, new, old, namespace, around):
+            raise denied(one.kind.kind, errors)
 
 
 _PREBUILT = PREBUILT_WORKLOAD_NAME_LABEL.encode()
@@ -230,7 +266,7 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
     if prebuilt := jobs.prebuilt_name(job.metadata):
         kept = store.latest(own._replace(name=prebuilt))
     if waits_for_quota(pod, job, WORKLOAD.decode(kept.body) if kept is not None else None):
-        attempt.document["spec"].setdefault("schedulingGates", []).append({"name": GATE})
+        add_gate(attempt.document["spec"])
 
 
 def pods_of_queued_jobsets(attempt: Attempt, store: Store) -> None:
@@ -245,4 +281,4 @@ def pods_of_queued_jobsets(attempt: Attempt, store: Store) -> None:
     jobset = JOB_SET.decode(entry.body)
     known = _InStore(store)(WORKLOAD, attempt.namespace, name_of_workload(JOB_SET, jobset.metadata))
     if role_waits_for_quota(labels, jobset, known):
-        attempt.document["spec"].setdefault("schedulingGates", []).append({"name": GATE})
+        add_gate(attempt.document["spec"])

@@ -2,18 +2,21 @@
 
 - `compile_rules`: the validation rules of a custom resource's schema.
 - `compile_condition`, `all_hold`: conditions over requests.
+- `device_matches`: selectors of devices.
 
 `front` has expressions parsed and checked by the CEL library; `evaluate` makes closures of them, which run on JSON
 values as they are, within a cost limit; `library` are the functions that they may call.
 """
 
 from muster.cluster.apiserver.cel.conditions import Condition, ConditionError, all_hold, compile_condition, problem_of
+from muster.cluster.apiserver.cel.devices import DEVICE_VARIABLES, device_matches
 from muster.cluster.apiserver.cel.evaluate import Budget
 from muster.cluster.apiserver.cel.front import CompileError
 from muster.cluster.apiserver.cel.rules import RuleError, Validator, compile_rules
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError, sentence
 
 __all__ = [
+    "DEVICE_VARIABLES",
     "Budget",
     "CelError",
     "CompileError",
@@ -25,6 +28,7 @@ __all__ = [
     "all_hold",
     "compile_condition",
     "compile_rules",
+    "device_matches",
     "problem_of",
     "sentence",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from muster.cluster.apiserver.cel.evaluate import Budget, compile_expression
+from muster.cluster.apiserver.cel.evaluate import CALL_LIMIT, Budget, compile_expression
 from muster.cluster.apiserver.cel.front import CompileError, check
 from muster.cluster.apiserver.cel.shapes import ANYTHING
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError
@@ -13,22 +13,22 @@ from muster.cluster.apiserver.cel.values import CelError, CostLimitError
 Condition: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
 
-def compile_condition(expression: str, variables: Sequence[str]) -> Condition:
-    """The expression as a function of its variables; those that are not given are null.
+def compile_condition(expression: str, variables: Sequence[str], limit: int = CALL_LIMIT) -> Condition:
+    """The expression as a function of its variables; those that are not given are null. limit: what a run may cost.
 
     Raises `CompileError`. The function raises `CelError`, and `CostLimitError` if it takes too long. It is remembered:
     every request asks for it again.
     """
-    return _compiled(expression, tuple(variables))
+    return _compiled(expression, tuple(variables), limit)
 
 
 @lru_cache(maxsize=1024)
-def _compiled(expression: str, variables: tuple[str, ...]) -> Condition:
+def _compiled(expression: str, variables: tuple[str, ...], limit: int) -> Condition:
     checked, _ = check(expression, dict.fromkeys(variables, "dyn"))
     program = compile_expression(checked, dict.fromkeys(variables, ANYTHING))
 
     def condition(values: Mapping[str, Any]) -> Any:
-        return program(*(values.get(name) for name in variables), budget=Budget())
+        return program(*(values.get(name) for name in variables), budget=Budget(limit))
 
     return condition
 

@@ -7,23 +7,50 @@ from typing import Annotated, Any, get_origin
 
 import msgspec
 
+from muster.api import meta, published
+from muster.api.kinds import Kind
 from muster.api.markers import RequiredField
 from muster.api.meta import Struct
 from muster.cluster.apiserver.decode import Document
 
 
-def blank(type_: type) -> Document:
-    """The members of an object that holds nothing; {} for types that are not ours (custom resources)."""
+def blank(kind: Kind[Any]) -> Document:
+    """Return the members of an object that holds nothing; {} for kinds that are not ours (custom resources)."""
+    component = published.component_of_kind(kind.group, kind.version, kind.kind)
+    return _blank_message(component) if component else _blank_struct(kind.type)
+
+
+def _blank_message(component: str) -> Document:
+    schema = published.schema_of(component)
+    if schema is None:
+        return _blank_struct(vars(meta)[component.rpartition(".")[2]])
+    members: Document = {}
+    for field in published.fields_of(component):
+        member = schema["properties"].get(field.name, {})
+        if "$ref" in member or "allOf" in member:
+            if not field.is_optional:
+                members[field.name] = _blank_message(_referred(member))
+        elif member.get("type") == "array" and field.is_always_written:
+            members[field.name] = None
+    return members
+
+
+def _referred(member: dict[str, Any]) -> str:
+    reference: str = (member.get("allOf") or [member])[0]["$ref"]
+    return reference.rpartition("/")[2]
+
+
+def _blank_struct(type_: type) -> Document:
     if not issubclass(type_, Struct):
         return {}
-    found: Document = {}
+    members: Document = {}
     for field in msgspec.structs.fields(type_):
         default = field.default
         if isinstance(default, Struct):
-            found[field.encode_name] = blank(type(default))
+            members[field.encode_name] = _blank_struct(type(default))
         elif default == () and _is_required(field.type):
-            found[field.encode_name] = None
-    return found
+            members[field.encode_name] = None
+    return members
 
 
 def _is_required(hint: Any) -> bool:

@@ -65,7 +65,7 @@ class FieldSchema(Struct, frozen=True, eq=False):
     @staticmethod
     def of_kind(kind: Kind[Any]) -> "FieldSchema":
         """The compiled form of a kind that we have types of."""
-        return FieldSchema.of(inlined(kind), blank(kind.type))
+        return FieldSchema.of(inlined(kind), blank(kind))
 
     def member(self, name: str) -> "FieldSchema":
         """The schema of a member; deduced from its value if nothing declares it."""

@@ -3,16 +3,15 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import ExitStack
-from functools import lru_cache
 from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
 
-from muster.api.status import ApiError, Status, bad_request
+from muster.api.status import ApiError, Status
 from muster.cluster.apiserver.answers import Answer, refusal
 from muster.cluster.apiserver.decode import ReadAhead, takes_long
 from muster.cluster.apiserver.exchange import Exchange
-from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, text
+from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, query_of, text
 from muster.cluster.apiserver.front.flow import Flow, Shares, room_for, seats_for
 from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.front.sending import respond
@@ -22,9 +21,10 @@ from muster.cluster.apiserver.request.requestinfo import as_list, is_long_runnin
 from muster.runtime.transport import Request, Response
 
 REQUEST_SECONDS = 60.0  # for an answer, or for a stream to begin
-MAX_QUERY_BYTES = 32 * 1024
-MAX_QUERY_FIELDS = 100
 MAX_AUDIT_ID_BYTES = 64  # that a client may choose; the rest is cut off, as upstream does
+
+# The ends of paths whose query names a parameter several times: the words of a command, and ports.
+_TUNNELS = ("/exec", "/portforward")
 
 
 class Application:
@@ -45,13 +45,15 @@ class Application:
         headers = dict(reversed(scope["headers"]))  # of several of a name, the first
         headers[AUDIT_ID] = headers.get(AUDIT_ID, b"")[:MAX_AUDIT_ID_BYTES] or self._server.ids.uid().encode()
         body = Body(scope["method"], headers, receive)
-        with ExitStack() as taken:
+        # Seats are for working on an answer: a slow client that reads it takes none from others.
+        with ExitStack() as opened:
             try:
                 request = _request(scope, headers, caller)
                 user = self._user(caller, request, headers)
                 caller.guest.owner = user.name
                 exchange = self._server.begin(request, user)
-                answer = await self._answer(exchange, body, caller, taken)
+                with ExitStack() as taken:
+                    answer = await self._answer(exchange, body, caller, taken, opened)
             except ApiError as error:
                 answer = _refused(error)
             except asyncio.CancelledError:
@@ -73,11 +75,13 @@ class Application:
             self._server.not_known(request)
             raise
 
-    async def _answer(self, exchange: Exchange, body: Body, caller: Caller, taken: ExitStack) -> Answer:
+    async def _answer(
+        self, exchange: Exchange, body: Body, caller: Caller, taken: ExitStack, opened: ExitStack
+    ) -> Answer:
         if exchange.refused is not None:
             return exchange.refused
         try:
-            seconds = await self._admit(exchange, body, caller, taken)
+            seconds = await self._admit(exchange, body, caller, taken, opened)
         except ApiError as error:
             return exchange.failed(error)
         except asyncio.CancelledError:
@@ -91,10 +95,13 @@ class Application:
         except TimeoutError:
             return refusal(_timeout("request did not complete within the allotted timeout"))
 
-    async def _admit(self, exchange: Exchange, body: Body, caller: Caller, taken: ExitStack) -> float | None:
+    async def _admit(
+        self, exchange: Exchange, body: Body, caller: Caller, taken: ExitStack, opened: ExitStack
+    ) -> float | None:
         """Read the body, and wait until the request may go on; returns how long it may take.
 
-        What it was lent is given back when `taken` is left. Raises `ApiError` (400, 408, 413, 429).
+        What it was lent is given back when `taken` is left, the place of a stream or a list when `opened` is.
+        Raises `ApiError` (400, 408, 413, 429).
         """
         request, flow, user = exchange.request, self._flow, exchange.user
         method, path, query = request.method, request.path, request.query
@@ -102,7 +109,7 @@ class Application:
         if is_stream := is_long_running(method, path, query):
             seconds: float | None = REQUEST_SECONDS
             flow.open_stream(user)
-            taken.callback(flow.close_stream, user)
+            opened.callback(flow.close_stream, user)
         else:  # a GET waits for nothing but its turn
             seconds = None if method == "GET" and "timeout" not in query else timeout(query, REQUEST_SECONDS)
         if size:
@@ -112,6 +119,8 @@ class Application:
                 content = await self._read_ahead(content, exchange, caller)
             exchange.body_came(content)
         if not is_stream and (seats := seats_for(method, path, query.get("limit", ""), size)):
+            if method == "GET" and seats > 1:
+                await _take(flow.lists, user, seats, caller, opened)
             await _take(flow.seats, user, seats, caller, taken)
         return seconds
 
@@ -136,7 +145,7 @@ async def _take(shares: Shares, user: str, count: int, caller: Caller, taken: Ex
 
 def _request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Request:
     """What is asked for, but for the body. Raises `ApiError` (400)."""
-    path, query = as_list(scope["path"], _query(scope["query_string"]))
+    path, query = as_list(scope["path"], query_of(scope["query_string"]))
     request = Request(
         scope["method"],
         path,
@@ -148,7 +157,9 @@ def _request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Re
         headers=_on_behalf(scope["headers"]),
         audit_id=text(headers, AUDIT_ID),
     )
-    return replace(request, lists=_lists(scope["query_string"])) if caller.is_upgrade else request
+    # A client repeats a refused handshake without one, to read why: the server refuses it for the same reason.
+    needs_lists = caller.is_upgrade or path.endswith(_TUNNELS)
+    return replace(request, lists=_lists(scope["query_string"])) if needs_lists else request
 
 
 def _refused(error: ApiError) -> Response:
@@ -175,17 +186,3 @@ def _lists(raw: bytes) -> Mapping[str, tuple[str, ...]]:
     for name, value in parse_qsl(raw.decode("ascii"), keep_blank_values=True):
         found[name] = (*found.get(name, ()), value)
     return found
-
-
-@lru_cache(maxsize=256)
-def _query(raw: bytes) -> Mapping[str, str]:
-    """The first value of every parameter. Raises `ApiError` (400)."""
-    if not raw:
-        return {}
-    if len(raw) > MAX_QUERY_BYTES:
-        raise bad_request(f"the query is longer than {MAX_QUERY_BYTES} bytes")
-    try:
-        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS)
-    except ValueError as error:
-        raise bad_request(f"the query cannot be read: {error}") from None
-    return dict(reversed(pairs))

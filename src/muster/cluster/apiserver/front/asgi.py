@@ -6,8 +6,11 @@ and writes the same messages as its protocol has it.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
+from urllib.parse import parse_qsl
 
+from muster.api.status import bad_request
 from muster.cluster.apiserver.front.crowd import Guest
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
@@ -20,6 +23,8 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 EXTENSION = "muster.caller"  # where a request's scope has its `Caller`
 AUDIT_ID = b"audit-id"
+MAX_QUERY_BYTES = 32 * 1024
+MAX_QUERY_FIELDS = 100
 
 
 class Caller(Protocol):
@@ -53,6 +58,10 @@ class Caller(Protocol):
         """Wait until not much is kept for sending."""
         ...
 
+    def holds(self, size: int) -> None:
+        """So much of the answer waits outside until the client has taken what is before it."""
+        ...
+
     def leave_http(self, headers: list[tuple[bytes, bytes]]) -> RawWire:
         """Agree to another protocol; what comes from now on is for the wire. Raises `ApiError` where there is none."""
         ...
@@ -62,3 +71,17 @@ def text(headers: Mapping[bytes, bytes], name: bytes) -> str:
     """A header, empty without it."""
     value = headers.get(name)
     return value.decode("latin-1") if value else ""
+
+
+@lru_cache(maxsize=256)
+def query_of(raw: bytes) -> Mapping[str, str]:
+    """Return the first value of every parameter of a query. Raises `ApiError` (400)."""
+    if not raw:
+        return {}
+    if len(raw) > MAX_QUERY_BYTES:
+        raise bad_request(f"the query is longer than {MAX_QUERY_BYTES} bytes")
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, max_num_fields=MAX_QUERY_FIELDS)
+    except ValueError as error:
+        raise bad_request(f"the query cannot be read: {error}") from None
+    return dict(reversed(pairs))

@@ -36,8 +36,8 @@ GONE = _Gone()
 class Corked:
     """A transport that joins what is written in one turn of the loop.
 
-    uvicorn writes the headers and the body of an answer separately; with TLS each write is a record and a system
-    call, which together cost more than all the rest of a small answer.
+    The headers and the body of an answer are written separately; with TLS each write is a record and a system call,
+    which together cost more than all the rest of a small answer.
     """
 
     def __init__(self, transport: asyncio.Transport, written: Callable[[int], None]) -> None:
@@ -47,9 +47,6 @@ class Corked:
         self._loop = asyncio.get_running_loop()
         self._pieces: list[bytes] = []
         self._size = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
         """Write now if it is much, else with what else there is to write in this turn."""

@@ -10,6 +10,7 @@ LEAVING_AT_ONCE = 16  # to look for them costs as much as to let some in
 # When so many came at once that there is no room, most of them are soon gone. For so long no connection has to
 # go that was idle for less than this, or is busy.
 PATIENCE_SECONDS = 1.0
+MANY = 256  # once so many were connected, memory goes back to the machine when most of them are gone
 
 
 @dataclass(slots=True, eq=False)
@@ -19,18 +20,25 @@ class Guest:
     leave: ends it at once.
     idle_since: when its last request was answered, or it came; None while there is a request, or a watch.
     owner: whose it is; empty until a request has said it.
+    address: the host that it comes from.
     """
 
     leave: Callable[[], object]
     idle_since: float | None
     owner: str = ""
+    address: str = ""
 
 
 class Crowd:
-    """All who are connected, not more than so many."""
+    """All who are connected, not more than so many.
 
-    def __init__(self, most: int) -> None:
+    `relieved` is called when three in four of many connections are gone.
+    """
+
+    def __init__(self, most: int, relieved: Callable[[], object] = lambda: None) -> None:
         self._most = most
+        self._relieved = relieved
+        self._peak = 0  # since the last relief
         self._guests: dict[Guest, None] = {}
         self._full_since: float | None = None  # and no connection has ended by itself since
 
@@ -55,10 +63,14 @@ class Crowd:
     def enter(self, guest: Guest) -> None:
         """One more has come, for whom there was room."""
         self._guests[guest] = None
+        self._peak = max(self._peak, len(self._guests))
 
     def left(self, guest: Guest) -> None:
         """It is gone, or as good as gone."""
         self._guests.pop(guest, None)
+        if self._peak >= MANY and len(self._guests) * 4 <= self._peak:
+            self._peak = len(self._guests)
+            self._relieved()
 
 
 def leaving(guests: Collection[Guest], count: int) -> list[Guest]:

@@ -1,4 +1,4 @@
-"""Lets clients in: accepts connections, and begins TLS with those whose client says something.
+"""Lets clients in: accepts connections, and begins TLS, where it is spoken, with those whose client says something.
 
 A TLS handshake costs the event loop a millisecond or two, also with a client that is then refused. So one is begun in
 each turn of the loop, and clients that are connected already do not wait for two thousand who come at once. While there
@@ -37,7 +37,7 @@ Welcome = Callable[[Guest, float], asyncio.Protocol]
 class Door:
     """Listens on one socket."""
 
-    def __init__(self, listener: socket.socket, context: ssl.SSLContext, crowd: Crowd, welcome: Welcome) -> None:
+    def __init__(self, listener: socket.socket, context: ssl.SSLContext | None, crowd: Crowd, welcome: Welcome) -> None:
         self._listener = listener
         self._context = context
         self._crowd = crowd
@@ -154,8 +154,8 @@ class Door:
                     partial(self._welcome, guest, self._loop.time() + seconds),
                     client,
                     ssl=self._context,
-                    ssl_handshake_timeout=seconds,
-                    ssl_shutdown_timeout=CLOSE_SECONDS,
+                    ssl_handshake_timeout=seconds if self._context else None,
+                    ssl_shutdown_timeout=CLOSE_SECONDS if self._context else None,
                 )
             except BaseException:
                 self._crowd.left(guest)

@@ -3,9 +3,10 @@
 In the spirit of upstream's API priority and fairness, with one level and a flow for each user. A request takes room
 while its body comes and is kept, and, once that is there, seats while it is worked on: one, or several if it is big. Of
 both, no user has more than half of what the others leave: the first one gets much, the more there come the less, and
-another user always finds some. When there is none, a request waits in its user's line, for which the same holds, and
-what is free goes to the lines in turn. Streams take no seats, they are counted. The engine in this process asks without
-a wire and has no limit.
+another user always finds some. A seat is given back once the answer is there; a list keeps as many places among lists
+until its client has read it, so that slow readers of lists hold up no other requests. When there is none, a request
+waits in its user's line, for which the same holds, and what is free goes to the lines in turn. Streams take no seats,
+they are counted. The engine in this process asks without a wire and has no limit.
 
 Invariant: a request that waits could not be served when it came, nor at any change since.
 """
@@ -204,6 +205,7 @@ class Flow:
 
     def __init__(self, metrics: Registry, limits: Limits) -> None:
         self.seats = Shares(limits.seats, limits, self._refusal)
+        self.lists = Shares(max(limits.seats // 2, 1), limits, self._refusal)  # until their clients have read them
         self.room = Shares(limits.room, limits, self._refusal)
         self.readers = Shares(limits.readers, limits, self._refusal)
         self._streams = Shares(limits.streams, limits, self._refusal)
@@ -237,7 +239,11 @@ class Flow:
         level = (_LEVEL, _LEVEL)
         for name, text, value in (
             ("current_executing_seats", "Seats that are taken", self.seats.lent),
-            ("current_inqueue_requests", "Requests that wait for a seat", self.seats.waiting),
+            (
+                "current_inqueue_requests",
+                "Requests that wait for a seat",
+                self.seats.waiting + self.lists.waiting,
+            ),
         ):
             yield Gauges(f"apiserver_flowcontrol_{name}", text, labels, [(level, value)])
         yield Gauges("apiserver_longrunning_requests", "Streams that are open", (), [((), self._streams.lent)])

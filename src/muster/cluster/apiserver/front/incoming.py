@@ -1,6 +1,7 @@
 """The body of a request while it comes over a connection: read to its end, or passed over."""
 
 import asyncio
+import sys
 from collections.abc import Mapping
 
 from muster.api.status import ApiError, Status, bad_request, too_large
@@ -16,43 +17,55 @@ _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Body:
-    """What comes after the headers."""
+    """What comes after the headers: with some methods it belongs to the request, with others it is only passed over."""
 
     def __init__(self, method: str, headers: Mapping[bytes, bytes], receive: Receive) -> None:
         self._receive = receive
         self._is_chunked = b"transfer-encoding" in headers
         self._length = _length(headers.get(b"content-length", b"0"))
-        self.is_over = method not in _WITH_BODY or not (self._is_chunked or self._length)
+        self._is_held_back = headers.get(b"expect", b"").lower() == b"100-continue"  # until it is asked for
+        self._is_wanted = method in _WITH_BODY
+        self.is_over = not (self._is_chunked or self._length)
+
+    @property
+    def length(self) -> int | None:
+        """How long it is, as far as its headers say."""
+        if not self._is_awaited:
+            return 0
+        return None if self._is_chunked else self._length
 
     @property
     def most(self) -> int:
         """How long it can be. Raises `ApiError` (413) if it says itself that that is too long."""
-        if self.is_over:
+        if not self._is_awaited:
             return 0
         if self._length > MAX_BODY_BYTES:
-            raise _over_limit()
+            raise _over_limit(MAX_BODY_BYTES)
         return MAX_BODY_BYTES if self._is_chunked else self._length
 
-    async def read(self) -> bytes:
-        """All of it. Raises `ApiError`: 413 over the limit, 408 if it does not arrive."""
+    async def read(self, most: int = MAX_BODY_BYTES, seconds: float | None = None) -> bytes:
+        """All of it. Raises `ApiError`: 413 if it is longer than `most`, 408 if it takes longer than `seconds`."""
+        seconds = BODY_SECONDS if seconds is None else seconds
+        if self._length > most:
+            raise _over_limit(most)
         chunks: list[bytes] = []
         size = 0
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                while not self.is_over:
+            async with asyncio.timeout(seconds):
+                while self._is_awaited:
                     chunks.append(await self._next())
                     size += len(chunks[-1])
-                    if size > MAX_BODY_BYTES:
-                        raise _over_limit()
+                    if size > most:
+                        raise _over_limit(most)
         except TimeoutError:
-            message = f"the body did not arrive within {BODY_SECONDS:g} s"
+            message = f"the body did not arrive within {seconds:g} s"
             raise ApiError(Status(status="Failure", code=408, reason="Timeout", message=message)) from None
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     @property
     def is_short(self) -> bool:
         """Whether what is left is worth waiting for, so that the connection can go on."""
-        return self.is_over or (not self._is_chunked and self._length <= SHORT_BYTES)
+        return self.is_over or not (self._is_held_back or self._is_chunked or self._length > SHORT_BYTES)
 
     async def skip(self) -> None:
         """Let the client send on for a while: who is not done with sending has not read the answer yet."""
@@ -64,7 +77,12 @@ class Body:
         except (TimeoutError, ApiError):
             return  # `is_over` says it
 
+    @property
+    def _is_awaited(self) -> bool:
+        return self._is_wanted and not self.is_over
+
     async def _next(self) -> bytes:
+        self._is_held_back = False
         message = await self._receive()
         if message["type"] == "http.disconnect":
             raise bad_request("the client closed the connection before the end of its body")
@@ -73,8 +91,8 @@ class Body:
 
 
 def _length(text: bytes) -> int:
-    return int(text) if len(text) <= 18 else MAX_BODY_BYTES + 1
+    return int(text) if len(text) <= 18 else sys.maxsize
 
 
-def _over_limit() -> ApiError:
-    return too_large(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+def _over_limit(most: int) -> ApiError:
+    return too_large(f"Request entity too large: limit is {most}")

@@ -15,7 +15,7 @@ from muster.runtime.transport import Response
 
 GZIP_FROM_BYTES = 128 * 1024  # as kube-apiserver; below it costs more than it saves
 SHORT_BYTES = 16 * 1024  # of a piece of a stream
-PIECE_BYTES = 1 << 20  # of an answer, given to the connection at a time
+PIECE_BYTES = 64 * 1024  # of an answer, given to the connection at a time: a slow client's keeps it, encrypted
 
 Rest = Callable[[], Awaitable[None]]
 
@@ -34,7 +34,7 @@ async def respond(
     if isinstance(answer, Stream):
         await _stream(answer, headers, caller, send, rest)
     elif body.is_over or not caller.is_alone:
-        await _whole(_last(answer) if caller.is_upgrade else answer, headers, caller, send)
+        await _whole(answer, headers, caller, send)
     else:
         await _respond_early(answer, headers, body, caller, send)
 
@@ -60,13 +60,13 @@ async def _respond_early(
 
 
 def _last(answer: Response) -> Response:
-    """An answer with which the connection ends: after it, it is not known which protocol the client speaks."""
+    """Return the answer with the word that the connection ends with it."""
     return replace(answer, headers={**answer.headers, "connection": "close"})
 
 
 async def _whole(answer: Response, headers: Mapping[bytes, bytes], caller: Caller, send: Send) -> None:
     body, status = answer.body, answer.status
-    fields = [(b"content-type", answer.content_type.encode("latin-1")), (AUDIT_ID, headers[AUDIT_ID])]
+    fields = _common(answer.content_type, headers)
     fields += [(name.encode("latin-1"), value.encode()) for name, value in answer.headers.items()]
     etag = answer.headers.get("etag")
     if etag and text(headers, b"if-none-match") == etag:
@@ -79,14 +79,37 @@ async def _whole(answer: Response, headers: Mapping[bytes, bytes], caller: Calle
         fields.append((b"cache-control", b"no-cache, private"))
     fields.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": status, "headers": fields})
+    await _in_pieces(body, caller, send, has_more=False)
+
+
+def _common(content_type: str, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
+    """Return the headers of every answer: the API server gives each request an id, others do not."""
+    fields = [(b"content-type", content_type.encode("latin-1"))]
+    if AUDIT_ID in headers:
+        fields.append((AUDIT_ID, headers[AUDIT_ID]))
+    return fields
+
+
+async def _in_pieces(body: bytes, caller: Caller, send: Send, *, has_more: bool) -> None:
+    """Send a body. has_more: whether more of the answer comes after it.
+
+    The rest waits here, where it is not copied and encrypted before its time, and is counted all the same.
+    """
     if len(body) <= PIECE_BYTES:
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": "http.response.body", "body": body, "more_body": has_more})
         return
-    # The rest waits here, where it holds seats, not in the connection.
-    for first in range(0, len(body), PIECE_BYTES):
-        end = first + PIECE_BYTES
-        await send({"type": "http.response.body", "body": body[first:end], "more_body": end < len(body)})
-    await caller.drained()
+    try:
+        for first in range(0, len(body), PIECE_BYTES):
+            end = first + PIECE_BYTES
+            caller.holds(len(body) - first)
+            await caller.drained()
+            caller.holds(max(len(body) - end, 0))
+            await send(
+                {"type": "http.response.body", "body": body[first:end], "more_body": has_more or end < len(body)}
+            )
+        await caller.drained()
+    finally:
+        caller.holds(0)
 
 
 def _takes_gzip(accepted: bytes) -> bool:
@@ -98,16 +121,19 @@ def _compress(body: bytes) -> bytes:
 
 
 async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller, send: Send, rest: Rest) -> None:
-    fields = [(b"content-type", stream.content_type.encode("latin-1")), (b"cache-control", b"no-cache, private")]
-    fields.append((AUDIT_ID, headers[AUDIT_ID]))
+    fields = [*_common(stream.content_type, headers), (b"cache-control", b"no-cache, private")]
     fields += [(name.encode("latin-1"), value.encode()) for name, value in stream.headers.items()]
     caller.streaming, caller.is_endless = asyncio.current_task(), stream.is_endless
     try:
         await send({"type": "http.response.start", "status": stream.status, "headers": fields})
         async for chunk in stream.chunks:
             if chunk:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-                if stream.rests and len(chunk) < SHORT_BYTES:
+                size = len(chunk)
+                await _in_pieces(chunk, caller, send, has_more=True)
+                # Nothing is kept while a slow client is waited for but what the connection has, which is counted.
+                del chunk
+                await caller.drained()
+                if stream.rests and size < SHORT_BYTES:
                     await rest()
         await send({"type": "http.response.body", "body": b""})
     except asyncio.CancelledError:

@@ -54,10 +54,15 @@ class Shared:
     departed: asyncio.Event
 
     def left(self, connection: Served) -> None:
-        """A connection has ended."""
+        """A connection has ended: the collector, which comes late, must not be the one to free its TLS buffers."""
         self.crowd.left(connection.guest)
+        connection.guest.leave = _nothing
         self.connections.discard(connection)
         self.departed.set()
+
+
+def _nothing() -> None:
+    """Do nothing: a connection that has closed has left already."""
 
 
 def known_by(transport: asyncio.BaseTransport) -> User | None:

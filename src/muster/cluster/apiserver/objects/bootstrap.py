@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,6 +11,7 @@ from muster.api.core import NAMESPACE
 from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.kinds import Kind
 from muster.api.meta import Object
+from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ClusterRole, ClusterRoleBinding
 from muster.api.status import ApiError
 from muster.cluster.apiserver.access.roles import AUTO_UPDATE, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES
@@ -87,6 +88,26 @@ async def _put_role(client: Client, stored: ClusterRole | None, role: ClusterRol
     if missing:
         rules = msgspec.to_builtins((*stored.rules, *compacted(missing)))
         await client.patch(CLUSTER_ROLE, role.metadata.name, {"rules": rules})
+
+
+async def put_definitions(client: Client, own: Mapping[str, dict[str, Any]]) -> None:
+    """Create the definitions of kinds that are served anyway; those of an older version get what they lack."""
+    if not own:
+        return
+    kind = CUSTOM_RESOURCE_DEFINITION.seen_as(dict)
+    stored = {found["metadata"]["name"]: found["spec"] for found in (await client.list(kind)).items}
+    # At once: it is one commit.
+    await asyncio.gather(
+        *(
+            _attempted(
+                client.patch(kind, name, {"spec": definition["spec"]})
+                if name in stored
+                else client.create(kind, definition)
+            )
+            for name, definition in own.items()
+            if stored.get(name) != definition["spec"]
+        )
+    )
 
 
 async def create_missing(client: Client, kind: Kind[Any], document: dict[str, Any], namespace: str = "") -> None:

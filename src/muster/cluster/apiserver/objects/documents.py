@@ -3,13 +3,15 @@
 Between `latest` and the write that was decided on it there must be no await: that is what makes it atomic.
 """
 
+import sys
 from asyncio import Future
 from collections.abc import Sequence
 
 import msgspec
 
 from muster.api.status import bad_request, too_large
-from muster.cluster.apiserver.decode import MAX_OBJECT_BYTES, Document
+from muster.cluster.apiserver.decode import MAX_OBJECT_BYTES, ROOM_FOR_STATUS, Document
+from muster.cluster.apiserver.restraint import end_work
 from muster.cluster.store import Delete, Entry, Key, Put, Store
 
 _decoder = msgspec.json.Decoder()
@@ -31,23 +33,36 @@ class Documents:
 
         Raises `ApiError` (the store's) if it never comes to be.
         """
+        end_work()
         await self.store.settled(key)
 
-    async def put(self, key: Key, document: Document, *, dry_run: bool = False, beside: Sequence[Put] = ()) -> bytes:
+    async def put(
+        self,
+        key: Key,
+        document: Document,
+        *,
+        dry_run: bool = False,
+        beside: Sequence[Put] = (),
+        limit: int = MAX_OBJECT_BYTES + ROOM_FOR_STATUS,
+    ) -> bytes:
         """Store an object and return it as stored, once it is durable. Raises `ApiError` (413, and the store's).
 
-        beside: what is written with it, or not at all.
+        beside: what is written with it, or not at all. limit: how many bytes it may have.
         """
-        encoding = _Encoding(document)
+        encoding = _Encoding(document, limit)
         if dry_run:
             return encoding.unchanged()
-        return _body(await self.store.write(Put(key, encoding), *beside))
+        written = self.store.write(Put(key, encoding), *beside)
+        end_work()
+        return _body(await written)
 
     async def remove(self, key: Key, document: Document, *, dry_run: bool = False, beside: Sequence[Put] = ()) -> bytes:
         """Remove an object; `document` is its last state. Raises `ApiError`."""
         if dry_run:
             return _Encoding(document).unchanged()
-        return _body(await self.store.write(Delete(key, _Encoding(document)), *beside))
+        written = self.store.write(Delete(key, _Encoding(document)), *beside)
+        end_work()
+        return _body(await written)
 
     def removal(self, key: Key, document: Document) -> "Future[list[Entry]]":
         """Begin to remove an object."""
@@ -76,10 +91,11 @@ def _body(entries: list[Entry]) -> bytes:
 class _Encoding:
     """Encodes a document with the revision that it gets."""
 
-    __slots__ = ("_document",)
+    __slots__ = ("_document", "_limit")
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, limit: int = sys.maxsize) -> None:
         self._document = document
+        self._limit = limit
 
     def __call__(self, revision: int) -> bytes:
         self._document["metadata"]["resourceVersion"] = str(revision)
@@ -94,6 +110,6 @@ class _Encoding:
             body = _encoder.encode(self._document)
         except (OverflowError, ValueError, msgspec.MsgspecError) as error:
             raise bad_request(f"the object cannot be written as JSON: {error}") from None
-        if len(body) > MAX_OBJECT_BYTES:
-            raise too_large(f"Request entity too large: limit is {MAX_OBJECT_BYTES}")
+        if len(body) > self._limit:
+            raise too_large(f"Request entity too large: limit is {self._limit}")
         return body

@@ -10,7 +10,7 @@ from typing import Any
 
 from muster.api.kinds import Kind
 from muster.api.meta import DeleteOptions, ListMeta, ObjectMeta
-from muster.api.schema import TYPE_META, component_name, components, kind_components
+from muster.api.schema import TYPE_META, component_name, component_of_kind, components, kind_components
 from muster.api.status import Status
 from muster.cluster.apiserver.registry.resources import Resource
 
@@ -40,12 +40,12 @@ _SHARED: dict[str, Schema] = {
 
 def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
     """The components of the resources and their subresources, of their lists, and of what operations refer to."""
-    typed: dict[type, Kind[Any]] = {}
+    kinds: dict[str, Kind[Any]] = {}
     for resource in resources:
         for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
             if not _is_custom(kind):
-                typed.setdefault(kind.type, kind)
-    found = kind_components(typed.values()) | components([Status, DeleteOptions, ListMeta, ObjectMeta])
+                kinds.setdefault(component_of(kind), kind)
+    found = kind_components(kinds.values()) | components([Status, DeleteOptions, ListMeta, ObjectMeta])
     for name in (STATUS, DELETE_OPTIONS):
         found[name]["properties"] = TYPE_META | found[name]["properties"]
     found = _SHARED | {name: _named(schema) for name, schema in found.items()}
@@ -60,7 +60,7 @@ def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
 def component_of(kind: Kind[Any]) -> str:
     """The component of a kind's objects: that of its type, or of a custom kind, its group turned around."""
     if not _is_custom(kind):
-        return component_name(kind.type)
+        return component_of_kind(kind)
     return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
 
 

@@ -19,20 +19,11 @@ from muster.cluster.apiserver.pods.tunnels import command, forward
 from muster.cluster.apiserver.pods.tunnels.channels import DIALECTS
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import boolean
-from muster.cluster.nodeconnection import (
-    RESIZE,
-    CommandOptions,
-    NodeConnection,
-    Opening,
-)
+from muster.cluster.nodeconnection import CommandOptions, NodeConnection, Opening
 from muster.cluster.store import Entry
 from muster.runtime.transport import Request
 
-# Exec and attach as SPDY streams, by version: from the fourth on, the outcome is a Status.
-_STREAMS = {"v4.channel.k8s.io": True, "v3.channel.k8s.io": False, "v2.channel.k8s.io": False, "channel.k8s.io": False}
-_WITH_RESIZE = frozenset({"v4.channel.k8s.io", "v3.channel.k8s.io"})
-_FORWARDING = "portforward.k8s.io"
-_TUNNELED_FORWARDING = f"SPDY/3.1+{_FORWARDING}"
+_SPDY_PORTS = "SPDY/3.1+portforward.k8s.io"  # KEP-4006: frames of SPDY inside a WebSocket
 _PORTS_DIALECTS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
 MAX_PORTS = 100
 
@@ -65,23 +56,23 @@ class PodAccess:
         if not options.command:
             raise bad_request("you must specify at least one command for the container")
         await self._admit(call, _object(PodExecOptions, "PodExecOptions", options))
-        return _on_streams(options, self._node(pod).exec(pod, options))
+        return _converse(options, self._node(pod).exec(pod, options))
 
     async def _attach(self, call: Call) -> Tunnel:
         pod = self._pod(call)
         options = command_options(pod, call.request)
         await self._admit(call, _object(PodAttachOptions, "PodAttachOptions", options))
-        return _on_streams(options, self._node(pod).attach(pod, options))
+        return _converse(options, self._node(pod).attach(pod, options))
 
     async def _forward(self, call: Call) -> Tunnel:
         pod = self._pod(call)
         ports = _ports(call.request.lists.get("ports", ()))
         await self._admit(call, _object(PodPortForwardOptions, "PodPortForwardOptions", {"ports": ports}))
         dial = self._node(pod).dial(pod)
-        sockets = {_TUNNELED_FORWARDING: partial(forward.over_streams, dial)}
+        protocols = {_SPDY_PORTS: partial(forward.over_streams, dial)}
         if ports:
-            sockets |= {name: partial(forward.over_socket, dial, name, ports) for name in _PORTS_DIALECTS}
-        return Tunnel(sockets, {_FORWARDING: partial(forward.over_streams, dial)})
+            protocols |= {name: partial(forward.over_channels, dial, name, ports) for name in _PORTS_DIALECTS}
+        return Tunnel(protocols)
 
     def _pod(self, call: Call) -> Pod:
         return POD.decode(self._find(call).body)
@@ -118,16 +109,9 @@ def _object(type: type[Any], kind: str, options: Any) -> Document:
     return {"kind": kind, "apiVersion": "v1", **members}
 
 
-def _on_streams(options: CommandOptions, opening: Opening) -> Tunnel:
+def _converse(options: CommandOptions, opening: Opening) -> Tunnel:
     channels = options.channels
-    sockets = {name: partial(command.over_socket, dialect, channels, opening) for name, dialect in DIALECTS.items()}
-    streams = {
-        name: partial(
-            command.over_streams, statuses, channels if name in _WITH_RESIZE else channels - {RESIZE}, opening
-        )
-        for name, statuses in _STREAMS.items()
-    }
-    return Tunnel(sockets, streams | {"": streams["channel.k8s.io"]})
+    return Tunnel({name: partial(command.converse, dialect, channels, opening) for name, dialect in DIALECTS.items()})
 
 
 def _ports(texts: Sequence[str]) -> list[int]:

@@ -6,6 +6,7 @@ import msgspec
 
 from muster.api.core import Binding, Pod
 from muster.api.groups.policy import POD_DISRUPTION_BUDGET
+from muster.api.pods import is_finished
 from muster.api.status import ApiError, bad_request, conflict, invalid, not_found
 from muster.api.validation.pods.pod import validate_binding
 from muster.cluster.apiserver.admission.chain import Webhooks
@@ -81,12 +82,16 @@ class PodActions:
         return changed
 
     def _charge(self, pod: Document) -> tuple[Put, ...]:
-        """Say on a pod that it is evicted; what its budget is to become. Raises `ApiError`."""
-        now = self._clock.now()
-        budget = charged(msgspec.convert(pod, Pod), self._budgets.selecting(pod["metadata"]), now)
-        reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
-        status = pod.setdefault("status", {})
-        set_condition(status, "DisruptionTarget", "True", timestamp(now), reason=reason, message=message)
+        """Say on a pod that it is evicted; what its budget is to become. Raises `ApiError`.
+
+        A pod that has ended is deleted and no more: kube-apiserver marks it too, but its Job does not excuse failures.
+        """
+        now, there = self._clock.now(), msgspec.convert(pod, Pod)
+        budget = charged(there, self._budgets.selecting(pod["metadata"]), now)
+        if not is_finished(there):
+            reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
+            status = pod.setdefault("status", {})
+            set_condition(status, "DisruptionTarget", "True", timestamp(now), reason=reason, message=message)
         if budget is None:
             return ()
         key = Key(POD_DISRUPTION_BUDGET.resource, budget.metadata.namespace, budget.metadata.name)

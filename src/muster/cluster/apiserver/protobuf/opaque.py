@@ -168,5 +168,4 @@ OPEN: dict[tuple[str, str], _Decode] = {
     ("ObjectMeta", "managedFields"): managed_fields,
     ("CustomResourceValidation", "openAPIV3Schema"): schema,
     ("CustomResourceSubresources", "status"): empty,
-    ("CustomResourceDefinitionCondition", "lastTransitionTime"): _time,
 }

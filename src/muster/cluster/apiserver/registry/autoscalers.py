@@ -6,11 +6,14 @@ What v1 has no words for (other metrics, behavior, conditions) stays as it is wh
 from typing import Any
 
 from muster.api.defaults.autoscaling import cpu_metric
-from muster.api.groups.autoscaling import HORIZONTAL_POD_AUTOSCALER_V1
 from muster.api.groups.autoscaling_v2 import HORIZONTAL_POD_AUTOSCALER
+from muster.api.kinds import Kind
 from muster.api.members import without
+from muster.api.meta import Object
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects import views
+
+V1 = Kind("autoscaling", "v1", HORIZONTAL_POD_AUTOSCALER.kind, HORIZONTAL_POD_AUTOSCALER.plural, Object)
 
 _SAME_SPEC = ("scaleTargetRef", "minReplicas", "maxReplicas")
 _SAME_STATUS = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
@@ -19,7 +22,7 @@ _TARGET, _CURRENT = "targetCPUUtilizationPercentage", "currentCPUUtilizationPerc
 
 def show(stored: Document) -> Document:
     """An autoscaler as v1 has it."""
-    shown = stored | {"apiVersion": HORIZONTAL_POD_AUTOSCALER_V1.api_version}
+    shown = stored | {"apiVersion": V1.api_version}
     if "spec" in stored:
         target = _cpu(stored["spec"].get("metrics", ()), "target")
         shown["spec"] = _some(stored["spec"], _SAME_SPEC) | ({} if target is None else {_TARGET: target})

@@ -46,13 +46,16 @@ from muster.api.validation.pods import pod
 from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry.admission import ADMISSION
 from muster.cluster.apiserver.registry.apiextensions import APIEXTENSIONS
+from muster.cluster.apiserver.registry.devices import DEVICES
 from muster.cluster.apiserver.registry.entries import same, served, status
 from muster.cluster.apiserver.registry.jobset import JOB_SETS
 from muster.cluster.apiserver.registry.kept import ALPHA, KEPT
 from muster.cluster.apiserver.registry.kueue import KUEUE, VISIBILITY
+from muster.cluster.apiserver.registry.metrics import METRICS
 from muster.cluster.apiserver.registry.podgroups import POD_GROUPS
 from muster.cluster.apiserver.registry.rbac import RBAC, TOKEN
 from muster.cluster.apiserver.registry.resources import VERBS, VIEW_VERBS, Registry, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.registry.volcano import VOLCANO_JOBS
 from muster.cluster.apiserver.request.selection import FieldLabels
 
 BINDING = Kind("", "v1", "Binding", "bindings", Binding)
@@ -251,12 +254,15 @@ def builtin(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource
         BINDINGS,
         *RBAC,
         *KEPT,
+        *DEVICES,
         *ADMISSION,
         *APIEXTENSIONS,
         *KUEUE,
         JOB_SETS,
         *POD_GROUPS,
+        VOLCANO_JOBS,
         *VISIBILITY,
+        *METRICS,
         *(resource for resource in ALPHA if resource.kind.api_version in alpha),
     )  # fmt: skip
 

@@ -26,6 +26,7 @@ class Call(Struct, frozen=True):
     subresource: str = ""
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
+    is_own: bool = False  # it comes from a part of the cluster itself
 
     @property
     def action(self) -> str:

@@ -4,7 +4,8 @@ A schema is compiled once, into a closure that walks a document and, in the same
 fields, takes them and stray nulls out, and (for custom resources) fills in defaults and checks values. Two dialects:
 
 - `compile_builtin`: kinds that upstream decodes into Go structs. The first value of a wrong type raises
-  `DecodeError` with the sentence of Go's decoder; nulls count as absent; values and defaults are the business of code.
+  `DecodeError` with the sentence of Go's decoder; nulls count as absent, and so do empty lists and maps, which Go's
+  encoder would leave out; values and defaults are the business of code.
 - `compile_custom`: structural schemas of CRDs. Everything that is wrong is reported, as `FieldError`s. In two halves,
   for admission comes in between: `compile_form` prunes and fills in, `compile_judgement` says what is wrong.
 

@@ -72,6 +72,11 @@ def _keeps_unknown(schema: Schema) -> bool:
     )
 
 
+def _omits_empty(schema: Schema) -> bool:
+    """Whether Go leaves an empty field out (`omitempty`), as it does with almost all lists and maps, and no struct."""
+    return type_of(schema) == "array" or bool(schema.get("additionalProperties"))
+
+
 def _string(schema: Schema, mismatch: Check) -> tuple[type | None, Check]:
     match schema.get("format"):
         case "date-time":
@@ -194,4 +199,5 @@ _DIALECT = Dialect(
     member_null=lambda _: ABSENT,
     element_null=lambda schema: _ZEROES.get(_shape(schema)),
     keeps_unknown=_keeps_unknown,
+    omits_empty=_omits_empty,
 )

@@ -99,6 +99,7 @@ class Dialect:
     member_null: what a null becomes as a named member of an object.
     element_null: what a null becomes in a list or as a value of a map.
     keeps_unknown: whether an object keeps members that the schema does not name.
+    omits_empty: whether a named member goes that is an empty list or map.
     default: makes what stands in for an absent member; None if it stays absent.
     required: members that must be there.
     constraints: what the value of an object or a list must keep to, beyond what is in it.
@@ -109,6 +110,7 @@ class Dialect:
     member_null: Callable[[Schema], Any]
     element_null: Callable[[Schema], Any]
     keeps_unknown: Callable[[Schema], bool]
+    omits_empty: Callable[[Schema], bool] = lambda _: False
     default: Callable[[Schema], Callable[[], Any] | None] = lambda _: None
     required: Callable[[Schema], tuple[str, ...]] = _nothing
     constraints: Callable[[Schema], tuple[Constraint, ...]] = _nothing
@@ -168,7 +170,7 @@ def render(path: Path) -> str:
 def _object(schema: Schema, dialect: Dialect, field: Field) -> Check:
     struct = str(schema.get(DEFINITION, field.struct)).rpartition(".")[2]
     member_of = {
-        name: compile_check(member, dialect, Field(struct, (*field.names, name)), member=True)
+        name: _member(member, dialect, Field(struct, (*field.names, name)))
         for name, member in (schema.get("properties") or {}).items()
     }.get
     others = schema.get("additionalProperties")
@@ -207,6 +209,18 @@ def _object(schema: Schema, dialect: Dialect, field: Field) -> Check:
         return complete(result, path, findings)
 
     return check
+
+
+def _member(schema: Schema, dialect: Dialect, field: Field) -> Compiled:
+    compiled = compile_check(schema, dialect, field, member=True)
+    if not dialect.omits_empty(schema):
+        return compiled
+    container: type = list if type_of(schema) == "array" else dict
+
+    def check(value: Any, path: Path, findings: Findings) -> Any:
+        return ABSENT if not value and type(value) is container else compiled.check(value, path, findings)
+
+    return compiled._replace(check=check)
 
 
 def _completion(schema: Schema, dialect: Dialect) -> Check:

@@ -43,13 +43,15 @@ class Printer:
     """How the objects of a kind are printed.
 
     columns: what is printed.
-    cells: one value for each column, of an object of the kind's type at a time.
+    cells: one value for each column, of an object at a time.
     completed: says that, and how, an object has run its course.
+    reads: the type as which objects are decoded, if not their kind's.
     """
 
     columns: tuple[Column, ...]
     cells: Callable[[Any, datetime], Cells]
     completed: Callable[[Any], RowCondition | None] = lambda _: None
+    reads: type | None = None
 
 
 NAME = Column(name="Name", format="name", description="Name must be unique within a namespace.")

@@ -19,9 +19,9 @@ from muster.api.groups.coordination import Lease
 from muster.api.groups.events import Event as EventsV1Event
 from muster.api.groups.scheduling import PriorityClass
 from muster.api.kinds import Kind
+from muster.api.volcano import VOLCANO_JOB
+from muster.cluster.apiserver.tables import kept
 from muster.cluster.apiserver.tables.admission import ADMISSION
-from muster.cluster.apiserver.tables.apps import CONTAINERS, WORKLOADS
-from muster.cluster.apiserver.tables.infrastructure import INFRASTRUCTURE
 from muster.cluster.apiserver.tables.jobset import JOB_SETS
 from muster.cluster.apiserver.tables.kueue import KUEUE
 from muster.cluster.apiserver.tables.podgroups import POD_GROUPS
@@ -42,7 +42,7 @@ from muster.cluster.apiserver.tables.printer import (
     wide,
 )
 from muster.cluster.apiserver.tables.rbac import RBAC
-from muster.cluster.apiserver.tables.storage import STORAGE
+from muster.cluster.apiserver.tables.volcano import VOLCANO_JOBS
 
 _ROLE = "node-role.kubernetes.io/"
 _OLD_ROLE = "kubernetes.io/role"
@@ -50,7 +50,7 @@ _OLD_ROLE = "kubernetes.io/role"
 
 def printer_of(kind: Kind[Any]) -> Printer:
     """How the kind's objects are printed."""
-    return _PRINTERS.get(kind.resource, _ANY)
+    return _PRINTERS.get(kind.resource) or kept.printer_of(kind.resource) or _ANY
 
 
 def _job(job: Job, now: datetime) -> Cells:
@@ -239,11 +239,9 @@ _ANY = Printer((NAME, Column(name="Created At", type="date", description="When t
 _PRINTERS = (
     KUEUE
     | POD_GROUPS
+    | {VOLCANO_JOB.resource: VOLCANO_JOBS}
     | RBAC
     | ADMISSION
-    | WORKLOADS
-    | INFRASTRUCTURE
-    | STORAGE
     | {
         "pods": PODS,
         "jobsets.jobset.x-k8s.io": JOB_SETS,
@@ -254,7 +252,8 @@ _PRINTERS = (
                 Column(name="Completions", description="How many pods have succeeded, and how many must."),
                 Column(name="Duration", description="Time that the job took, or takes so far."),
                 AGE,
-                *CONTAINERS,
+                wide("Containers", "Names of the containers in the template."),
+                wide("Images", "Images of the containers in the template."),
                 wide("Selector", "Labels of the job's pods."),
             ),
             _job,

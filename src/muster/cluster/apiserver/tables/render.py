@@ -69,7 +69,7 @@ def _columns(printer: Printer) -> bytes:
 def row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", printer: Printer | None = None) -> bytes:
     """An object's row. `include` is what goes with it: None, Metadata (also if empty) or Object."""
     printer = printer or printer_of(kind)
-    obj = kind.decode(body)
+    obj = kind.decode(body) if printer.reads is None else kind.seen_as(printer.reads).decode(body)
     done = printer.completed(obj)
     conditions = (
         (_Condition(type="Completed", status="True", reason=done.reason, message=done.message),) if done else ()

@@ -1,4 +1,4 @@
-"""Watches: what was there, then every change, then bookmarks, as lines of JSON in pieces as large as they come.
+"""Watches: what was there, then every change, then bookmarks, as lines of JSON in pieces of bounded size.
 
 A watcher that is slow gets the next piece when it has taken the last; if the store's history does not reach back to
 where it is by then, it is told 410 Expired and its watch ends. Nothing is queued for it here.
@@ -22,6 +22,7 @@ from muster.cluster.apiserver.request.requestinfo import ListOptions, revision
 from muster.cluster.apiserver.request.selection import Selection, selection
 from muster.cluster.apiserver.turns import Line, Turns
 from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
+from muster.cluster.store.values import Fragments, watch_line
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 
@@ -29,7 +30,7 @@ BOOKMARK_SECONDS = 60.0
 # Watches that set no end get one between these (upstream: min-request-timeout to twice that).
 TIMEOUT_SECONDS = 1800.0
 MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
-PIECE_BYTES = 1 << 20  # at most so much (and one line) is handed on at a time
+PIECE_BYTES = 64 * 1024  # at most so much is handed on at a time: the connection of a slow client keeps it
 CHANGES_AT_ONCE = 1000  # that a watch takes out of the store's history
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -62,14 +63,17 @@ class Watcher:
             watch.close()
 
     def watch(
-        self, user: str, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
+        self, line: Line, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
     ) -> AsyncIterator[bytes]:
-        """The lines of a user's watch. Raises `ApiError` for what makes no sense; the rest is said in the stream."""
+        """The lines of a watch, whose pieces wait for their turns in `line`.
+
+        Raises `ApiError` for what makes no sense; the rest is said in the stream.
+        """
         chosen = selection(options.label_selector, options.field_selector, resource.fields)
         asked = revision(options.resource_version, resource.name)
         since = asked or self._store.revision
         lines = _Lines(Presentation(resource, view, form, include, self._clock.now()), chosen)
-        return self._stream(Line(user, watches=True), resource, namespace, options, since, lines)
+        return self._stream(line, resource, namespace, options, since, lines)
 
     async def _stream(
         self, line: Line, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
@@ -89,10 +93,10 @@ class Watcher:
         self._open[watch] = resource
         try:
             chosen = await loaded(resource, lines.chosen.of(entries) if lines.chosen else entries)
-            there = lines.initial(chosen)
-            for piece in _pieces(there):
+            pieces = _Pieces(lines.initial(chosen))
+            while pieces.are_left():
                 await self._turns.take(line)
-                yield piece
+                yield pieces.make()
             if initial and options.bookmarks:
                 yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
             if not self._stopped:
@@ -124,11 +128,10 @@ class Watcher:
                     timer = loop.call_at(min(end, bookmark), watch.nudge)
                     continue
                 changes = await loaded_changes(resource, found)
-                await self._turns.take(line)
-                for number, piece in enumerate(_pieces(lines.changes(changes, self._clock.now()))):
-                    if number:
-                        await self._turns.take(line)
-                    yield piece
+                pieces = _Pieces(lines.changes(changes, self._clock.now()))
+                while pieces.are_left():
+                    await self._turns.take(line)
+                    yield pieces.make()
         except Compacted as error:
             yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))
         except Closed:
@@ -143,7 +146,7 @@ class Watcher:
 
 
 class _Lines:
-    """The lines that one watch sends. In tables, only the first says what the columns are."""
+    """The lines that one watch sends, in fragments. In tables, only the first says what the columns are."""
 
     def __init__(self, presentation: Presentation, chosen: Selection) -> None:
         self.chosen = chosen
@@ -153,13 +156,13 @@ class _Lines:
     def initial(self, entries: Iterable[Entry]) -> Iterator[bytes]:
         """What is there, as if it had been added just now."""
         for entry in entries:
-            yield self._line("ADDED", entry.body)
+            yield from self._line("ADDED", entry.body)
 
     def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[bytes]:
         """What has changed, as far as it is chosen."""
         if self._presentation.plain and not self.chosen:
             for change in changes:
-                yield change.line
+                yield from change.line
             return
         self._presentation = self._presentation.at(now)
         for change in changes:
@@ -167,48 +170,63 @@ class _Lines:
             if type_ is None:
                 continue
             if type_ == change.type and self._presentation.plain:
-                yield change.line
+                yield from change.line
             elif type_ == "DELETED" and change.type != "DELETED":
                 # It is as it was when it was last chosen, at the version at which it no longer is.
                 assert change.previous is not None
-                yield self._line(type_, _at_version(change.previous.body, change.revision))
+                yield from self._line(type_, _at_version(change.previous.body, change.revision))
             else:
-                yield self._line(type_, change.entry.body)
+                yield from self._line(type_, change.entry.body)
 
     def bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
         """How far the watch has come, with no object."""
         meta: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = annotations
-        return _line("BOOKMARK", self._presentation.empty(meta))
+        return b"".join(watch_line("BOOKMARK", self._presentation.empty(meta)))
 
-    def _line(self, type_: str, body: bytes) -> bytes:
+    def _line(self, type_: str, body: bytes) -> Fragments:
         shown = self._presentation.one(body, columns=self._is_first)
         self._is_first = False
-        return _line(type_, shown)
+        return watch_line(type_, shown)
 
 
 def error_line(error: ApiError) -> bytes:
     """The last line of a watch that cannot go on."""
-    return _line("ERROR", encode_status(error.status))
+    return b"".join(watch_line("ERROR", encode_status(error.status)))
 
 
-def _line(type_: str, body: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
+class _Pieces:
+    """Fragments of lines, cut and joined to pieces of bounded size.
 
+    A piece is made when it is asked for, and kept nowhere here: while a slow client takes it, all that is kept for the
+    client is the connection's, and fragments that are the store's own bodies.
+    """
 
-def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines, joined to pieces of bounded size."""
-    piece: list[bytes] = []
-    size = 0
-    for line in lines:
-        piece.append(line)
-        size += len(line)
-        if size >= PIECE_BYTES:
-            yield b"".join(piece)
-            piece, size = [], 0
-    if piece:
-        yield b"".join(piece)
+    def __init__(self, fragments: Iterator[bytes]) -> None:
+        self._fragments = fragments
+        self._rest: bytes | memoryview = b""  # of a fragment
+
+    def are_left(self) -> bool:
+        """Whether there is another piece."""
+        while not self._rest:
+            if (fragment := next(self._fragments, None)) is None:
+                return False
+            self._rest = fragment
+        return True
+
+    def make(self) -> bytes:
+        """Make the next piece."""
+        parts: list[bytes | memoryview] = []
+        room = PIECE_BYTES
+        while room and self.are_left():
+            part, self._rest = self._rest, b""
+            if len(part) > room:
+                view = memoryview(part)
+                part, self._rest = view[:room], view[room:]
+            parts.append(part)
+            room -= len(part)
+        return b"".join(parts)
 
 
 def _at_version(body: bytes, revision: int) -> bytes:

@@ -27,7 +27,15 @@ from muster.api.status import (
 )
 from muster.cluster.apiserver import fields
 from muster.cluster.apiserver.admission.chain import Admission
-from muster.cluster.apiserver.decode import Document, ReadAhead, decode, decode_any, media_type
+from muster.cluster.apiserver.decode import (
+    MAX_OBJECT_BYTES,
+    ROOM_FOR_STATUS,
+    Document,
+    ReadAhead,
+    decode,
+    decode_any,
+    media_type,
+)
 from muster.cluster.apiserver.identity.users import Access, Authorizer
 from muster.cluster.apiserver.objects import metadata
 from muster.cluster.apiserver.objects.documents import Documents, decode_entry
@@ -194,7 +202,8 @@ class Writer:
         self._admission.settle(attempt, store)
         if rules.warning:
             call.warnings.append(rules.warning)
-        return written_body(document, saved, await self._documents.put(key, saved, dry_run=options.dry_run))
+        body = await self._documents.put(key, saved, dry_run=options.dry_run, limit=MAX_OBJECT_BYTES)
+        return written_body(document, saved, body)
 
     def _generated_name(self, call: Call, prefix: str) -> str:
         """A free name, or "" if there is nothing to make one from."""
@@ -259,6 +268,7 @@ class Writer:
         if rules.has_generation and document.get("spec") != old.get("spec"):
             document["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if as_stored and fields.same_but_times(old, document):
+            self._admission.remark(attempt, call.warnings)
             await self._documents.settled(call.key)
             return entry.body
         await self._require_valid(call, call.name, call.view.validate_update, _typed(call, document), _typed(call, old))
@@ -267,8 +277,14 @@ class Writer:
         if self._documents.latest(call.key) is not entry:
             return None  # while webhooks had their say
         self._admission.settle(attempt, store)
-        write = self._documents.remove if is_over(document) else self._documents.put
-        return written_body(document, saved, await write(call.key, saved, dry_run=options.dry_run))
+        if is_over(document):
+            body = await self._documents.remove(call.key, saved, dry_run=options.dry_run)
+        else:
+            # Who makes a bigger object no bigger may write it: else nobody could take away its finalizers.
+            own = MAX_OBJECT_BYTES + (ROOM_FOR_STATUS if call.subresource == "status" else 0)
+            limit = max(own, len(entry.body))
+            body = await self._documents.put(call.key, saved, dry_run=options.dry_run, limit=limit)
+        return written_body(document, saved, body)
 
     async def _require_valid(
         self, call: Call, name: str, validate: Callable[..., Sequence[FieldError]], *objects: Any

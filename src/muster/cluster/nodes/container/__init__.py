@@ -1,1 +1,1 @@
-"""One container: how it is started, looked after, reached and ended."""
+"""One container: its start, its probes, its logs, its streams and its end."""

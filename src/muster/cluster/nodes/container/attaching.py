@@ -1,4 +1,7 @@
-"""Clients at a container's own process: over its shim's socket if it has an input or a terminal, else by its log."""
+"""Attaches clients to a container's own process.
+
+A container with an input or a terminal is joined by its shim's socket; another is followed by its log.
+"""
 
 import asyncio
 import contextlib
@@ -17,12 +20,15 @@ from muster.cluster.nodes.shim.attachment import DEAF, HEAD_BYTES, SOCKET, WRITE
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import Missing, runs
 
-_OF_STREAMS = {b"stdout": STDOUT, b"stderr": STDERR}
+_CHANNELS = {b"stdout": STDOUT, b"stderr": STDERR}
 _PIECE = 32 << 10
 
 
 class Joined:
-    """A process, by way of its shim. Each direction fails for itself: its last words come when it reads no more."""
+    """A process joined through its shim.
+
+    Each direction fails on its own: output still comes when the input is closed.
+    """
 
     def __init__(self, connection: socket.socket, *, writes: bool, listens: bool) -> None:
         self._connection = connection
@@ -31,56 +37,56 @@ class Joined:
         self._listens = listens
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What it writes from now on, until it has ended."""
-        held = b""
-        while data := await self._receive():
-            held += data
-            while len(held) >= HEAD_BYTES:
-                end = HEAD_BYTES + int.from_bytes(held[1:HEAD_BYTES], "big")
-                if len(held) < end:
+        """Yield what the process writes from now on, until it has ended."""
+        buffer = b""
+        while data := await self._receive_data():
+            buffer += data
+            while len(buffer) >= HEAD_BYTES:
+                end = HEAD_BYTES + int.from_bytes(buffer[1:HEAD_BYTES], "big")
+                if len(buffer) < end:
                     break
-                yield held[0], held[HEAD_BYTES:end]
-                held = held[end:]
+                yield buffer[0], buffer[HEAD_BYTES:end]
+                buffer = buffer[end:]
 
     async def begin(self) -> None:
-        """Say what this client is there for."""
+        """Tell the shim what this client does: write, listen, or both."""
         if not self._listens:
             await self._send(DEAF, b"")
         if self._writes:
             await self._send(WRITER, b"")
 
     async def write(self, data: bytes) -> None:
-        """To its input; waits while it does not read."""
+        """Write to the process's input; wait while the process does not read."""
         if self._writes:
             for start in range(0, len(data), _PIECE):
                 await self._send(STDIN, data[start : start + _PIECE])
 
     async def end_input(self) -> None:
-        """Write no more. Whether the input ends with that is the container's choice (stdinOnce)."""
+        """Write no more. The container's `stdinOnce` decides whether that ends its input."""
         if self._writes:
             await self._send(STDIN, b"")
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Its terminal, if it has one, has this size now."""
+        """Set the size of the process's terminal, if it has one."""
         await self._send(RESIZE, struct.pack("HHHH", rows, columns, 0, 0))
 
     async def ended(self) -> int:
-        """How the container ends is told by its status, not to who is attached."""
+        """Return 0: the container's status reports how it ended, not the attached stream."""
         return 0
 
-    async def _receive(self) -> bytes:
+    async def _receive_data(self) -> bytes:
         try:
             return await self._loop.sock_recv(self._connection, _PIECE)
         except ConnectionError:
             return b""
 
     async def _send(self, channel: int, data: bytes) -> None:
-        with contextlib.suppress(ConnectionError):  # it has ended; its output says so too
+        with contextlib.suppress(ConnectionError):  # the process has ended; its output ends too
             await self._loop.sock_sendall(self._connection, frame(channel, data))
 
 
 class Followed:
-    """A process without input, by what it writes to its log: whole lines."""
+    """A process without an input, followed by the whole lines that it writes to its log."""
 
     def __init__(self, directory: Path, reader: Reader, clock: Clock) -> None:
         self._directory = directory
@@ -88,7 +94,7 @@ class Followed:
         self._clock = clock
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What is written from now on, until it has ended."""
+        """Yield what is logged from now on, until the process has ended."""
         while True:
             over = not shims.is_alive(self._directory)
             for block in self._reader.read():
@@ -96,32 +102,32 @@ class Followed:
                     yield STDERR, Rendering().feed(block)
                     continue
                 for run in runs(block):
-                    yield _OF_STREAMS[run.stream], run.text
+                    yield _CHANNELS[run.stream], run.text
                 await self._clock.sleep(0)
             if over:
                 return
             await self._clock.sleep(POLL_SECONDS)
 
     async def write(self, data: bytes) -> None:
-        """It is not read."""
+        """Ignore the data: the process reads no input."""
 
     async def end_input(self) -> None:
-        """There never was any."""
+        """Do nothing: there is no input."""
 
     async def resize(self, columns: int, rows: int) -> None:
-        """There is no terminal."""
+        """Do nothing: there is no terminal."""
 
     async def ended(self) -> int:
-        """How the container ends is told by its status, not to who is attached."""
+        """Return 0: the container's status reports how it ended, not the attached stream."""
         return 0
 
 
 @asynccontextmanager
 async def join(directory: Path, *, writes: bool, listens: bool) -> AsyncIterator[Joined]:
-    """Attach to the shim of an attempt: to its input, its output, or both. Raises `ApiError` (400) if it has ended."""
+    """Attach to an attempt's shim: to its input, its output, or both. Raises `ApiError` (400) if it has ended."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.setblocking(False)
-        # Paths of sockets are short, those of directories need not be.
+        # The path of a socket is limited to 108 bytes; that of the directory may be longer.
         descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             await asyncio.get_running_loop().sock_connect(connection, f"/proc/self/fd/{descriptor}/{SOCKET}")

@@ -1,6 +1,6 @@
-"""Does what a probe or a hook says: run a command in the container, ask over HTTP, open a connection.
+"""Carries out probes and hooks: runs a command in the container, sends an HTTP request, or opens a connection.
 
-The answers' texts are what ends up in `Unhealthy` events, so they are worded as the kubelet's.
+The texts of failures end up in `Unhealthy` events, so they are worded as the kubelet's.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from muster.cluster.nodes.container import probes
 from muster.cluster.nodes.shims import ShimError
 from muster.runtime.clock import Clock
 
-# As much of an answer or an output as an event has use for.
+# How much of an answer or an output goes into an event.
 OUTPUT_BYTES = 1024
 
 Run = Callable[[tuple[str, ...], float], Awaitable[tuple[int, bytes]]]
-"""Runs a command in the container for so many seconds at most; exit code and output. Raises TimeoutError, ShimError."""
+"""Runs a command in the container within a timeout; returns exit code and output. Raises TimeoutError, ShimError."""
 
 
 class CheckFailedError(Exception):
-    """The check failed; the text says how."""
+    """A failed check; the text says how it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,33 +35,33 @@ class Target:
 
 
 async def probe(probe: Probe, target: Target) -> None:
-    """One check. Raises `CheckFailedError`."""
+    """Check once. Raises `CheckFailedError`."""
     timeout = probes.timeout_seconds(probe)
     if probe.exec is not None:
-        await _exec(target, probe.exec.command, timeout)
+        await _check_command(target, probe.exec.command, timeout)
     elif probe.http_get is not None:
-        await _http(target, probe.http_get, timeout)
+        await _check_http(target, probe.http_get, timeout)
     elif probe.tcp_socket is not None:
         host = probe.tcp_socket.host or target.address
-        await _tcp(host, _port(target, probe.tcp_socket.port), timeout)
+        await _check_tcp(host, _resolve_port(target, probe.tcp_socket.port), timeout)
     elif probe.grpc is not None:
-        # No gRPC in here: that the port takes connections is what can be said.
-        await _tcp(target.address, probe.grpc.port, timeout)
+        # Muster has no gRPC client: the probe passes when the port takes connections.
+        await _check_tcp(target.address, probe.grpc.port, timeout)
 
 
 async def hook(handler: LifecycleHandler, target: Target, clock: Clock, timeout_seconds: float) -> None:
-    """A lifecycle hook. Raises `CheckFailedError`."""
+    """Run a lifecycle hook. Raises `CheckFailedError`."""
     if handler.exec is not None:
-        await _exec(target, handler.exec.command, timeout_seconds)
+        await _check_command(target, handler.exec.command, timeout_seconds)
     elif handler.http_get is not None:
-        await _http(target, handler.http_get, timeout_seconds)
+        await _check_http(target, handler.http_get, timeout_seconds)
     elif handler.sleep is not None:
         await clock.sleep(min(float(handler.sleep.seconds), timeout_seconds))
     elif handler.tcp_socket is not None:
         raise CheckFailedError("tcpSocket is not supported in lifecycle hooks")
 
 
-async def _exec(target: Target, command: tuple[str, ...], timeout: float) -> None:
+async def _check_command(target: Target, command: tuple[str, ...], timeout: float) -> None:
     try:
         code, output = await target.run(command, timeout)
     except TimeoutError:
@@ -72,19 +72,19 @@ async def _exec(target: Target, command: tuple[str, ...], timeout: float) -> Non
         raise CheckFailedError(output.decode(errors="replace").strip() or f"command exited with code {code}")
 
 
-async def _tcp(host: str, port: int, timeout: float) -> None:
+async def _check_tcp(host: str, port: int, timeout: float) -> None:
     try:
         async with asyncio.timeout(timeout):
             _, writer = await asyncio.open_connection(host, port)
     except TimeoutError:
         raise CheckFailedError(f"dial tcp {host}:{port}: i/o timeout") from None
     except OSError as error:
-        raise CheckFailedError(_dial(host, port, error)) from None
+        raise CheckFailedError(_describe_dial_error(host, port, error)) from None
     writer.close()
 
 
-async def _http(target: Target, action: HTTPGetAction, timeout: float) -> None:
-    host, port = action.host or target.address, _port(target, action.port)
+async def _check_http(target: Target, action: HTTPGetAction, timeout: float) -> None:
+    host, port = action.host or target.address, _resolve_port(target, action.port)
     secure = action.scheme == "HTTPS"
     path = action.path if action.path.startswith("/") else f"/{action.path}"
     url = f"{'https' if secure else 'http'}://{host}:{port}{path}"
@@ -96,7 +96,7 @@ async def _http(target: Target, action: HTTPGetAction, timeout: float) -> None:
     request = "\r\n".join([*lines, "", ""]).encode()
     try:
         async with asyncio.timeout(timeout):
-            reader, writer = await asyncio.open_connection(host, port, ssl=_unverified() if secure else None)
+            reader, writer = await asyncio.open_connection(host, port, ssl=_unverified_context() if secure else None)
             try:
                 writer.write(request)
                 status = (await reader.readline()).split(b" ")
@@ -105,28 +105,30 @@ async def _http(target: Target, action: HTTPGetAction, timeout: float) -> None:
     except TimeoutError:
         raise CheckFailedError(f'Get "{url}": context deadline exceeded') from None
     except (OSError, ValueError) as error:
-        raise CheckFailedError(f'Get "{url}": {_dial(host, port, error)}') from None
+        raise CheckFailedError(f'Get "{url}": {_describe_dial_error(host, port, error)}') from None
     if len(status) < 2 or not status[0].startswith(b"HTTP/") or not status[1].isdigit():
-        raise CheckFailedError(f'Get "{url}": the answer is no HTTP')
+        raise CheckFailedError(f'Get "{url}": the answer is not HTTP')
     if not 200 <= int(status[1]) < 400:
         raise CheckFailedError(f"HTTP probe failed with statuscode: {int(status[1])}")
 
 
-def _port(target: Target, port: int | str) -> int:
-    """A port by number or by the name that the container gives it."""
+def _resolve_port(target: Target, port: int | str) -> int:
+    """Return the number of a port that is given by number or by the container's name for it."""
     if isinstance(port, str) and not port.isdigit():
-        found = next((known.container_port for known in target.container.ports if known.name == port), None)
-        if found is None:
+        number = next((known.container_port for known in target.container.ports if known.name == port), None)
+        if number is None:
             raise CheckFailedError(f"couldn't find port: {port} in container {target.container.name}")
-        return found
+        return number
     return int(port)
 
 
 @cache
-def _unverified() -> ssl.SSLContext:
-    """Probes check that something answers, not who: pods have certificates of their own making.
+def _unverified_context() -> ssl.SSLContext:
+    """Return a TLS context that verifies nothing.
 
-    No authorities are loaded: that takes long, and the event loop would wait for it.
+    Probes check that something answers, and pods make their own certificates.
+
+    The context loads no authorities: loading takes long, and would block the event loop.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -134,6 +136,6 @@ def _unverified() -> ssl.SSLContext:
     return context
 
 
-def _dial(host: str, port: int, error: OSError | ValueError) -> str:
+def _describe_dial_error(host: str, port: int, error: OSError | ValueError) -> str:
     why = "connection refused" if isinstance(error, ConnectionRefusedError) else str(error)
     return f"dial tcp {host}:{port}: connect: {why}"

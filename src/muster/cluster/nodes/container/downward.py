@@ -1,4 +1,4 @@
-"""Facts about a pod and its containers, as `fieldRef` and `resourceFieldRef` give them to its processes. Pure.
+"""Computes facts about a pod and its containers for `fieldRef` and `resourceFieldRef`. Pure.
 
 The forms are upstream's: labels and annotations are lines of `key="value"` in Go's quoting, sorted by key; amounts are
 divided by the divisor and rounded up; a limit that is not set is what the node has.
@@ -12,7 +12,7 @@ from muster.api.core import Container, ObjectFieldSelector, Pod, ResourceFieldSe
 from muster.api.values.quantity import Quantity, QuantityError, milli, value
 
 _SUBSCRIPTED = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]", re.DOTALL)
-_TO_ESCAPE = re.compile(r"[^ !#-\[\]-~]")  # perhaps: all but the printable of ASCII
+_TO_ESCAPE = re.compile(r"[^ !#-\[\]-~]")  # candidates: everything but printable ASCII
 _ESCAPES = {
     "\a": r"\a",
     "\b": r"\b",
@@ -27,12 +27,12 @@ _ESCAPES = {
 
 
 class FieldError(Exception):
-    """A reference to something that there is not; the text is for the user."""
+    """A reference to something that does not exist; the text is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What the node knows of a pod and the pod's object does not say (yet)."""
+    """What the node knows of a pod and the pod's object does not say, or not yet."""
 
     pod_ip: str
     host_ip: str
@@ -41,13 +41,13 @@ class NodeFacts:
 
 
 def field(pod: Pod, selector: ObjectFieldSelector, around: NodeFacts) -> str:
-    """The value of a field of the pod. Raises `FieldError`."""
+    """Return the value of a field of the pod. Raises `FieldError`."""
     path = selector.field_path
     subscripted = _SUBSCRIPTED.fullmatch(path)
     if subscripted:
         entries = pod.metadata.labels if subscripted[1] == "metadata.labels" else pod.metadata.annotations
         return entries.get(subscripted[2], "")
-    known = {
+    fields = {
         "metadata.name": pod.metadata.name,
         "metadata.namespace": pod.metadata.namespace,
         "metadata.uid": pod.metadata.uid,
@@ -59,8 +59,8 @@ def field(pod: Pod, selector: ObjectFieldSelector, around: NodeFacts) -> str:
         "status.podIP": around.pod_ip,
         "status.podIPs": around.pod_ip,
     }
-    if path in known:
-        return known[path]
+    if path in fields:
+        return fields[path]
     if path == "metadata.labels":
         return lines(pod.metadata.labels)
     if path == "metadata.annotations":
@@ -69,20 +69,20 @@ def field(pod: Pod, selector: ObjectFieldSelector, around: NodeFacts) -> str:
 
 
 def lines(entries: Mapping[str, str]) -> str:
-    """`key="value"`, a line each, sorted by key."""
+    """Return the entries as lines of `key="value"`, sorted by key."""
     return "\n".join(f"{key}={_quote(entries[key])}" for key in sorted(entries))
 
 
 def resource(containers: Mapping[str, Container], selector: ResourceFieldSelector, around: NodeFacts) -> str:
-    """A request or limit of a container, in units of the divisor. Raises `FieldError`."""
+    """Return a request or limit of a container, in units of the divisor. Raises `FieldError`."""
     container = containers.get(selector.container_name)
     if container is None:
         raise FieldError(f"container {selector.container_name} not found")
     part, _, name = selector.resource.partition(".")
     if part not in ("limits", "requests") or not name:
         raise FieldError(f"unsupported container resource: {selector.resource}")
-    given = container.resources.limits if part == "limits" else container.resources.requests
-    quantity = given.get(name, around.allocatable.get(name, 0) if part == "limits" else 0)
+    amounts = container.resources.limits if part == "limits" else container.resources.requests
+    quantity = amounts.get(name, around.allocatable.get(name, 0) if part == "limits" else 0)
     count = milli if name == "cpu" else value
     try:
         amount = count(quantity)
@@ -93,7 +93,7 @@ def resource(containers: Mapping[str, Container], selector: ResourceFieldSelecto
 
 
 def _quote(text: str) -> str:
-    return '"' + _TO_ESCAPE.sub(lambda found: _escape(found[0]), text) + '"'
+    return '"' + _TO_ESCAPE.sub(lambda match: _escape(match[0]), text) + '"'
 
 
 def _escape(letter: str) -> str:

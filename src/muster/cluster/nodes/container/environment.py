@@ -1,11 +1,11 @@
-"""The command line and the environment of a container, from its spec and what that refers to. Pure.
+"""Computes a container's command line and environment from its spec and the objects that the spec refers to. Pure.
 
-A container gets what its pod asks for and nothing of the server's own. Values are text; bytes of secrets that are no
-UTF-8 are carried as surrogate escapes, so that they come out as they went in.
+A container gets what its pod asks for and nothing of the server's own. Values are text; bytes of secrets that are not
+UTF-8 are carried as surrogate escapes, so that programs get them unchanged.
 
-References multiply: thirty variables that each name the one before twice would be a billion characters. So nothing is
-made that is longer than what the kernel gives a program; it is refused before there is memory for it. What is just too
-long for this machine's settings is refused by the kernel itself, in the same words.
+References multiply: thirty variables that each name the previous one twice would be a billion characters. So a string
+that is longer than the kernel's limit for programs is refused before memory is spent on it. A string that only exceeds
+this machine's settings is refused by the kernel itself, in the same words.
 """
 
 import re
@@ -19,6 +19,7 @@ from muster.api.core import (
     EnvFromSource,
     EnvVar,
     EnvVarSource,
+    PersistentVolume,
     Pod,
     Secret,
     SecretKeySelector,
@@ -26,19 +27,19 @@ from muster.api.core import (
 from muster.cluster.nodes.container import downward
 from muster.cluster.nodes.container.downward import FieldError, NodeFacts
 
-# The kernel's limits of one string (without the zero byte at its end), and of all that a program is given, a pointer to
-# each included, where the stack has no limit. Characters are counted, of which no string has more than bytes.
+# The kernel's limits of one string (without its final zero byte), and of all strings and the pointers to them, where
+# the stack has no limit. Characters are counted: no string has more characters than bytes.
 MAX_STRING = 128 * 1024 - 1
 MAX_TOTAL = 6 * 1024 * 1024
 _POINTER = 8
-# Characters of a name in a message.
-_SHOWN = 200
-# Since Kubernetes 1.30 a name may be anything printable of ASCII but `=`.
+# How many characters of a name a message shows.
+_SHOWN_CHARACTERS = 200
+# Since Kubernetes 1.30 a name may hold any printable ASCII but `=`.
 _NAME = re.compile(r"[ -<>-~]+")
 
 
 class ConfigError(Exception):
-    """The container cannot be configured as its spec says. `reason` is upstream's word for the waiting state."""
+    """A container that cannot be configured as its spec says. `reason` is upstream's word for the waiting state."""
 
     def __init__(self, message: str, reason: str = "CreateContainerConfigError") -> None:
         super().__init__(message)
@@ -46,16 +47,18 @@ class ConfigError(Exception):
 
 
 class TooLongError(ConfigError):
-    """No program can be given so much: the container cannot be started, now or later."""
+    """A container that can never be started, because its arguments or variables are too long for any program."""
 
     def __init__(self, what: str, limit: int) -> None:
-        what = what if len(what) <= _SHOWN else f"{what[:_SHOWN]}..."  # a name may be as long as a value
+        what = (
+            what if len(what) <= _SHOWN_CHARACTERS else f"{what[:_SHOWN_CHARACTERS]}..."
+        )  # a name may be as long as a value
         super().__init__(f"argument list too long: {what} would have more than {limit} bytes", "StartError")
 
 
 @dataclass(frozen=True, slots=True)
 class AskedToken:
-    """A token of the pod's service account, as a volume asks for it: for whom, and for how long."""
+    """A token of the pod's service account that a volume requests: its audience, and how long it lasts."""
 
     audience: str
     seconds: int
@@ -63,11 +66,15 @@ class AskedToken:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """The ConfigMaps and Secrets of the pod's namespace that its spec names, as far as they exist, and its tokens."""
+    """The existing ConfigMaps and Secrets that a pod's spec names, in its namespace, and the pod's tokens.
+
+    volumes: the persistent volumes, by the name of the claim that is bound to them.
+    """
 
     config_maps: Mapping[str, ConfigMap]
     secrets: Mapping[str, Secret]
     tokens: Mapping[AskedToken, str] = field(default_factory=dict)
+    volumes: Mapping[str, PersistentVolume] = field(default_factory=dict)
 
 
 NOTHING = Objects({}, {})
@@ -75,43 +82,45 @@ NOTHING = Objects({}, {})
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of the ConfigMaps and Secrets that something refers to."""
+    """The names of the ConfigMaps, Secrets and claims that something refers to."""
 
     config_maps: frozenset[str] = frozenset()
     secrets: frozenset[str] = frozenset()
+    claims: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, parts: Iterable["Names"]) -> "Names":
-        """All of them. A pod has room for ten thousand."""
+        """Return the union of all parts. A pod has room for ten thousand names."""
         parts = list(parts)
         return cls(
             frozenset().union(*(part.config_maps for part in parts)),
             frozenset().union(*(part.secrets for part in parts)),
+            frozenset().union(*(part.claims for part in parts)),
         )
 
     def __and__(self, other: "Names") -> "Names":
-        return Names(self.config_maps & other.config_maps, self.secrets & other.secrets)
+        return Names(self.config_maps & other.config_maps, self.secrets & other.secrets, self.claims & other.claims)
 
     def __bool__(self) -> bool:
-        return bool(self.config_maps or self.secrets)
+        return bool(self.config_maps or self.secrets or self.claims)
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Variables, and the keys that were left out because they are no names of variables (by where they come from)."""
+    """Variables, and by their source the keys that were left out because they are not valid names of variables."""
 
     variables: dict[str, str]
     skipped: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-class _Room:
-    """What there is still room for among the arguments or variables of a program."""
+class _Budget:
+    """The space left for the arguments or variables of a program."""
 
     def __init__(self) -> None:
         self._left = MAX_TOTAL
 
     def take(self, text: str, what: str) -> None:
-        """One more string. Raises `TooLongError`."""
+        """Take space for one more string. Raises `TooLongError`."""
         if len(text) > MAX_STRING:
             raise TooLongError(what, MAX_STRING)
         self._left -= len(text) + 1 + _POINTER
@@ -120,14 +129,14 @@ class _Room:
 
 
 def expand(text: str, variables: Mapping[str, str], what: str = "text", limit: int = MAX_STRING) -> str:
-    """Replace `$(NAME)` by the variable's value. `$$` is a dollar; a name that is not known stays as it is.
+    """Replace `$(NAME)` by the variable's value. `$$` becomes a dollar; an unknown name stays as it is.
 
-    Raises `TooLongError`, which names `what` is expanded, before there are more characters than the limit.
+    Raises `TooLongError`, with `what` as the name of the text, before there are more characters than the limit.
     """
     parts = []
-    position = made = 0
+    position = length = 0
     while (dollar := text.find("$", position)) >= 0 and dollar + 1 < len(text):
-        made += dollar - position
+        length += dollar - position
         parts.append(text[position:dollar])
         following = text[dollar + 1]
         close = text.find(")", dollar + 2) if following == "(" else -1
@@ -138,26 +147,26 @@ def expand(text: str, variables: Mapping[str, str], what: str = "text", limit: i
         else:
             parts.append("$" if following == "$" else "$" + following)
             position = dollar + 2
-        made += len(parts[-1])
-        if made > limit:
+        length += len(parts[-1])
+        if length > limit:
             raise TooLongError(what, limit)
     return "".join(parts) + text[position:]
 
 
 def command_line(container: Container, variables: Mapping[str, str]) -> list[str]:
-    """The program and its arguments. Raises `ConfigError` if there is none: there is no image to take one from."""
-    words, room = [], _Room()
+    """Return the program and its arguments. Raises `ConfigError` if there is none: no image provides a default."""
+    words, budget = [], _Budget()
     for number, word in enumerate((*container.command, *container.args)):
         what = f"argument {number}"
         words.append(expand(word, variables, what))
-        room.take(words[-1], what)
+        budget.take(words[-1], what)
     if not words or not words[0]:
         raise ConfigError("process nodes have no images: give the container a command", "CreateContainerError")
     return words
 
 
 def references(container: Container) -> Names:
-    """The objects that the container's environment comes from."""
+    """Return the names of the objects that the container's environment comes from."""
     config_maps = [source.config_map_ref for source in container.env_from] + [
         variable.value_from and variable.value_from.config_map_key_ref for variable in container.env
     ]
@@ -170,21 +179,24 @@ def references(container: Container) -> Names:
 def environment(
     pod: Pod, container: Container, objects: Objects, around: NodeFacts, defaults: Mapping[str, str]
 ) -> Environment:
-    """All variables: the defaults, then envFrom, then env, each winning over what came before. Raises `ConfigError`."""
-    variables, room = dict(defaults), _Room()
+    """Return all variables. Raises `ConfigError`.
+
+    The defaults come first, then envFrom, then env; each overrides those before.
+    """
+    variables, budget = dict(defaults), _Budget()
     skipped = []
     for source in container.env_from:
-        where, data = _all_keys(source, objects, pod.metadata.namespace)
-        wrong = []
+        where, data = _read_source(source, objects, pod.metadata.namespace)
+        invalid_names = []
         for key in sorted(data):
             name = source.prefix + key
             if not _NAME.fullmatch(name):
-                wrong.append(name)
+                invalid_names.append(name)
                 continue
-            room.take(f"{name}={data[key]}", f"variable {name}")
+            budget.take(f"{name}={data[key]}", f"variable {name}")
             variables[name] = data[key]
-        if wrong:
-            skipped.append((where, tuple(wrong)))
+        if invalid_names:
+            skipped.append((where, tuple(invalid_names)))
     containers = {other.name: other for other in (*pod.spec.init_containers, *pod.spec.containers)}
     containers[""] = container
     for variable in container.env:
@@ -192,64 +204,66 @@ def environment(
         if variable.value or variable.value_from is None:
             text: str | None = expand(variable.value, variables, what)
         else:
-            text = _referred(pod, variable.value_from, objects, around, containers)
+            text = _resolve_reference(pod, variable.value_from, objects, around, containers)
         if text is not None:
-            room.take(f"{variable.name}={text}", what)
+            budget.take(f"{variable.name}={text}", what)
             variables[variable.name] = text
-    _check(container.env)
+    _check_names(container.env)
     return Environment(variables, tuple(skipped))
 
 
 def encode(variables: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """The variables as the kernel takes them."""
-    return [(_bytes(name), _bytes(text)) for name, text in variables.items()]
+    """Return the variables as bytes for the kernel."""
+    return [(_encode_text(name), _encode_text(text)) for name, text in variables.items()]
 
 
 def encode_words(words: Iterable[str]) -> list[bytes]:
-    """The command line as the kernel takes it."""
-    return [_bytes(word) for word in words]
+    """Return the command line as bytes for the kernel."""
+    return [_encode_text(word) for word in words]
 
 
-def _bytes(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     return data.decode(errors="surrogateescape")
 
 
-def _check(variables: Iterable[EnvVar]) -> None:
+def _check_names(variables: Iterable[EnvVar]) -> None:
     for variable in variables:
         if not _NAME.fullmatch(variable.name):
-            raise ConfigError(f"{variable.name!r} is no name of an environment variable")
+            raise ConfigError(f"{variable.name!r} is not a valid name of an environment variable")
 
 
-def _all_keys(source: EnvFromSource, objects: Objects, namespace: str) -> tuple[str, dict[str, str]]:
-    """Where the variables come from, and the variables."""
+def _read_source(source: EnvFromSource, objects: Objects, namespace: str) -> tuple[str, dict[str, str]]:
+    """Return the name of the variables' source, and the variables."""
     if source.config_map_ref is not None:
         name = source.config_map_ref.name
         config_map = objects.config_maps.get(name)
         if config_map is None:
-            _missing("configmap", name, source.config_map_ref.optional)
+            _require_optional("configmap", name, source.config_map_ref.optional)
         return f"configMap {namespace}/{name}", config_map.data if config_map else {}
     if source.secret_ref is not None:
         name = source.secret_ref.name
         secret = objects.secrets.get(name)
         if secret is None:
-            _missing("secret", name, source.secret_ref.optional)
-        return f"secret {namespace}/{name}", {key: _text(data) for key, data in secret.data.items()} if secret else {}
+            _require_optional("secret", name, source.secret_ref.optional)
+        return f"secret {namespace}/{name}", {
+            key: _decode_text(data) for key, data in secret.data.items()
+        } if secret else {}
     return "", {}
 
 
-def _missing(kind: str, name: str, optional: bool | None) -> None:
+def _require_optional(kind: str, name: str, optional: bool | None) -> None:
     if not optional:
         raise ConfigError(f'{kind} "{name}" not found')
 
 
-def _referred(
+def _resolve_reference(
     pod: Pod, source: EnvVarSource, objects: Objects, around: NodeFacts, containers: Mapping[str, Container]
 ) -> str | None:
-    """The value that a variable refers to; None to leave the variable out."""
+    """Return the value that a variable refers to; None to leave the variable out."""
     try:
         if source.field_ref is not None:
             return downward.field(pod, source.field_ref, around)
@@ -258,27 +272,27 @@ def _referred(
     except FieldError as error:
         raise ConfigError(str(error)) from None
     if source.config_map_key_ref is not None:
-        return _config_map_key(source.config_map_key_ref, objects, pod.metadata.namespace)
+        return _read_config_map_key(source.config_map_key_ref, objects, pod.metadata.namespace)
     if source.secret_key_ref is not None:
-        return _secret_key(source.secret_key_ref, objects, pod.metadata.namespace)
+        return _read_secret_key(source.secret_key_ref, objects, pod.metadata.namespace)
     raise ConfigError("fileKeyRef is not supported by process nodes")
 
 
-def _config_map_key(ref: ConfigMapKeySelector, objects: Objects, namespace: str) -> str | None:
+def _read_config_map_key(ref: ConfigMapKeySelector, objects: Objects, namespace: str) -> str | None:
     config_map = objects.config_maps.get(ref.name)
     if config_map is None:
-        _missing("configmap", ref.name, ref.optional)
+        _require_optional("configmap", ref.name, ref.optional)
         return None
     if ref.key not in config_map.data and not ref.optional:
         raise ConfigError(f"couldn't find key {ref.key} in ConfigMap {namespace}/{ref.name}")
     return config_map.data.get(ref.key)
 
 
-def _secret_key(ref: SecretKeySelector, objects: Objects, namespace: str) -> str | None:
+def _read_secret_key(ref: SecretKeySelector, objects: Objects, namespace: str) -> str | None:
     secret = objects.secrets.get(ref.name)
     if secret is None:
-        _missing("secret", ref.name, ref.optional)
+        _require_optional("secret", ref.name, ref.optional)
         return None
     if ref.key not in secret.data and not ref.optional:
         raise ConfigError(f"couldn't find key {ref.key} in Secret {namespace}/{ref.name}")
-    return _text(secret.data[ref.key]) if ref.key in secret.data else None
+    return _decode_text(secret.data[ref.key]) if ref.key in secret.data else None

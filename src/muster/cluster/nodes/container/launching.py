@@ -1,6 +1,5 @@
-"""From a container's spec to what its shim is told."""
+"""Turns a container's spec into the spec of its shim, with the objects that it refers to."""
 
-import asyncio
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
@@ -10,9 +9,12 @@ from typing import TypeVar
 
 from muster.api.core import (
     CONFIG_MAP,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
     SECRET,
     ConfigMap,
     Container,
+    PersistentVolume,
     Pod,
     Secret,
     SecurityContext,
@@ -27,6 +29,7 @@ from muster.cluster.nodes.disk.remover import Remover
 from muster.cluster.nodes.disk.states import VARIABLE as STATE
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodStorage, Storage
+from muster.cluster.nodes.fence import Fence, patience_of
 from muster.cluster.nodes.gpus.device import FAMILIES
 from muster.cluster.nodes.gpus.holding import Gpus, Wanted
 from muster.cluster.nodes.machine import cgroups
@@ -36,22 +39,26 @@ from muster.cluster.nodes.network.hosts import hostname
 from muster.cluster.nodes.network.network import Network
 from muster.cluster.nodes.shim.spec import Command, Spec
 from muster.cluster.nodes.shims import MARK
+from muster.cluster.nodes.turns import Turns
 from muster.cluster.nodes.volumes.contents import MOST_BYTES
 from muster.cluster.nodes.volumes.mounts import Mount, MountError, place, plan
 from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import Recorder
+from muster.runtime.refusals import ignoring
 
 T = TypeVar("T")
 
 LOG_BYTES, LOG_FILES = 10 << 20, 5
-# Who follows a log may hold up its container for no longer than this for each file, if others use the cluster too. In a
-# cluster of the command's own it may for ever, as a pipe does.
+# For how long a follower of a log may hold up the container, for each file, in a cluster that others use too. In a
+# cluster of the command's own it may do so for ever, as a pipe does.
 LOG_PATIENCE_SECONDS, FOR_EVER = 5.0, -1.0
-# So many mounts, or characters in their paths, are looked up without giving others a turn.
+# How many mounts, or characters in their paths, are looked up without giving others a turn.
 _MOUNTS_AT_ONCE, _PATHS_AT_ONCE = 50, 5_000
-# What container runtimes give a process that asks for nothing.
+# How many containers are started side by side: more would only share the processors.
+STARTS_AT_ONCE = 2 * len(os.sched_getaffinity(0))
+# The PATH that container runtimes give a process by default.
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 DEFAULT_MESSAGE_PATH = "/dev/termination-log"
 MESSAGE_FILE = "termination-message"
@@ -62,8 +69,10 @@ class Kit:
     """What the pods of a node have in common. `lifeline` is -1 for containers that outlive the server.
 
     states: where jobs keep what outlives their pods; None for nowhere.
-    showing: whose turn it is to hold the objects that its pod refers to. They may be much more than the pod itself.
-    starting: whose turn it is to start a process, which takes the whole loop's time.
+    fence: ends pods that may run elsewhere; None for a node whose pods end with the server alone.
+    showing: the turns to hold the objects that a pod refers to, which may be much larger than the pod itself.
+    starting: the turns to start a container: making its process takes the whole loop's time, and its shim a
+    processor's.
     """
 
     node_name: str
@@ -83,63 +92,92 @@ class Kit:
     defaults: Mapping[str, str] = field(default_factory=dict)
     states: States | None = None
     guest: bool = False
-    showing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    fence: Fence | None = None
+    showing: Turns = field(default_factory=lambda: Turns(1))
+    starting: Turns = field(default_factory=lambda: Turns(STARTS_AT_ONCE))
 
     def told_address(self, pod: Pod) -> str:
-        """Where the pod is said to be. A guest names the machine: no other machine reaches its pods' own addresses."""
+        """Return the address that the pod's status reports.
+
+        A guest reports the machine's address: no other machine reaches its pods' own addresses.
+        """
         return self.host_address if self.guest else self.network.address(pod)
 
+    def fence_of(self, pod: Pod) -> tuple[int, float]:
+        """Return the fence's descriptor, and the pod's patience beyond the Lease in seconds.
+
+        The descriptor is -1 if no fence ends the pod.
+        """
+        seconds = patience_of(pod)
+        return (self.fence.descriptor, seconds) if self.fence is not None and seconds is not None else (-1, 0.0)
+
     def surroundings(self, pod: Pod) -> NodeFacts:
-        """What the node knows of the pod."""
+        """Return what the node knows of the pod."""
         return NodeFacts(self.told_address(pod), self.host_address, self.node_name, self.allocatable)
 
 
 async def fetch(client: Client, namespace: str, names: Names) -> Objects:
-    """The objects that are there now. Raises `ConfigError` if they are too much to hold at once.
+    """Read the objects of these names that exist. Raises `ConfigError` if they are too large to hold at once.
 
-    Raises `ApiError` and `TransportError` for anything but their absence.
+    Raises `ApiError` and `TransportError` for any failure but their absence.
     """
     config_maps: dict[str, ConfigMap] = {}
     secrets: dict[str, Secret] = {}
-    held = 0
+    total = 0
     for name in sorted(names.config_maps):
-        found = await client.find(CONFIG_MAP, name, namespace)
-        if found is not None:
-            config_maps[name] = found
-            held = _held(held, (*found.data.values(), *found.binary_data.values()))
+        config_map = await client.find(CONFIG_MAP, name, namespace)
+        if config_map is not None:
+            config_maps[name] = config_map
+            total = _add_bytes(total, (*config_map.data.values(), *config_map.binary_data.values()))
     for name in sorted(names.secrets):
-        sealed = await client.find(SECRET, name, namespace)
-        if sealed is not None:
-            secrets[name] = sealed
-            held = _held(held, sealed.data.values())
-    return Objects(config_maps, secrets)
+        secret = await client.find(SECRET, name, namespace)
+        if secret is not None:
+            secrets[name] = secret
+            total = _add_bytes(total, secret.data.values())
+    bound = {name: await _find_bound_volume(client, name, namespace) for name in sorted(names.claims)}
+    return Objects(config_maps, secrets, volumes={name: volume for name, volume in bound.items() if volume is not None})
 
 
-def _held(before: int, values: Iterable[str | bytes]) -> int:
-    """How much is held with these. Raises `ConfigError`."""
-    held = before + sum(map(len, values))
-    if held > MOST_BYTES:
-        raise ConfigError(f"the ConfigMaps and Secrets that it refers to have more than {MOST_BYTES} bytes")
-    return held
+async def _find_bound_volume(client: Client, name: str, namespace: str) -> PersistentVolume | None:
+    """Return the volume of a claim. None unless the volume names the claim, too.
+
+    Anybody may name a volume in a claim.
+    """
+    with ignoring("Forbidden"):  # a guest may see only what its host allows
+        claim = await client.find(PERSISTENT_VOLUME_CLAIM, name, namespace)
+        if claim is None or not claim.spec.volume_name:
+            return None
+        volume = await client.find(PERSISTENT_VOLUME, claim.spec.volume_name)
+        reference = volume.spec.claim_ref if volume is not None else None
+        if reference is not None and reference.uid == claim.metadata.uid:
+            return volume
+    return None
+
+
+def _add_bytes(before: int, values: Iterable[str | bytes]) -> int:
+    """Return how many bytes are held with these values. Raises `ConfigError`."""
+    total = before + sum(map(len, values))
+    if total > MOST_BYTES:
+        raise ConfigError(f"the ConfigMaps and Secrets that the container refers to have more than {MOST_BYTES} bytes")
+    return total
 
 
 def container_id(pod: Pod, container: str, number: int) -> str:
-    """The identity of one attempt, the same wherever it is computed."""
+    """Return the ID of one attempt, the same wherever it is computed."""
     text = f"{pod.metadata.uid}/{container}/{number}"
     return f"process://{hashlib.sha256(text.encode()).hexdigest()}"
 
 
 def variables(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Environment:
-    """The container's environment. Raises `ConfigError`."""
+    """Return the container's environment. Raises `ConfigError`."""
     defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname(pod), "HOME": "/", **kit.defaults}
     if kit.states is not None and (job := job_uid(pod)):
         defaults[STATE] = str(kit.states.of(job))
-    found = environment.environment(pod, container, objects, kit.surroundings(pod), defaults)
+    resolved = environment.environment(pod, container, objects, kit.surroundings(pod), defaults)
     gpus = kit.gpus.variables(pod.metadata.uid, container.name)
-    # A container without a GPU may say so in its own way; one that has some gets these and no others.
-    found.variables.update({name: text for name, text in gpus.items() if text or name not in found.variables})
-    return found
+    # A container without a GPU may set these variables itself; a container with GPUs gets these values and no others.
+    resolved.variables.update({name: text for name, text in gpus.items() if text or name not in resolved.variables})
+    return resolved
 
 
 def command_of(
@@ -147,13 +185,13 @@ def command_of(
     pod: Pod,
     container: Container,
     argv: list[str],
-    found: Mapping[str, str],
+    variables: Mapping[str, str],
     cgroup: str,
     volumes: PodVolumes,
 ) -> Command:
-    """A program to run in the container. Raises `ConfigError`."""
+    """Return the command to run in the container. Raises `ConfigError`."""
     context = container.security_context or SecurityContext()
-    env = environment.encode(found)
+    env = environment.encode(variables)
     if not kit.isolation.own_pids:
         env.append((MARK, mark(pod.metadata.uid, container.name).encode()))
     return {
@@ -163,21 +201,26 @@ def command_of(
         "ids": rights.ids(pod, context),
         "no_new_privileges": context.allow_privilege_escalation is False,
         "dropped": rights.dropped(context),
-        "writable": _writable(kit, container, volumes, found),
+        "writable": _writable_paths(kit, container, volumes, variables),
         "cgroup": cgroup,
     }
 
 
 def mark(uid: str, container: str) -> str:
-    """What the environment of a container's processes says where no pid namespace holds them together."""
+    """Return the mark in the environment of a container's processes; it finds them where there is no pid namespace."""
     return f"{uid}/{container}"
 
 
-def spec(kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, found: Environment, directory: Path) -> Spec:
-    """All that the shim must know. Raises `ConfigError`, OSError."""
-    argv = environment.command_line(container, found.variables)
+def spec(
+    kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, container_environment: Environment, directory: Path
+) -> Spec:
+    """Return all that the shim must know. Raises `ConfigError`, OSError."""
+    argv = environment.command_line(container, container_environment.variables)
     storage = kit.storage.of(pod.metadata.uid)
-    mounts = [*_own_mounts(container, storage, directory), *volumes.mounts(container, found.variables)]
+    mounts = [
+        *_list_own_mounts(container, storage, directory),
+        *volumes.mounts(container, container_environment.variables),
+    ]
     try:
         operations = plan(mounts, str(directory)) if kit.isolation.kind != "none" else []
     except MountError as error:
@@ -186,8 +229,9 @@ def spec(kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, found: E
     if kit.cgroups is not None:
         cgroup = str(kit.cgroups.make(pod.metadata.uid, container.name, cgroups.limits(container)))
     name = hostname(pod)
+    fence, patience = kit.fence_of(pod)
     return {
-        **command_of(kit, pod, container, argv, found.variables, cgroup, volumes),
+        **command_of(kit, pod, container, argv, container_environment.variables, cgroup, volumes),
         "directory": str(directory),
         "isolation": kit.isolation.kind,
         "own_pids": kit.isolation.own_pids,
@@ -202,32 +246,34 @@ def spec(kit: Kit, pod: Pod, container: Container, volumes: PodVolumes, found: E
         "log_patience": LOG_PATIENCE_SECONDS if kit.lifeline < 0 else FOR_EVER,
         "report": -1,
         "lifeline": kit.lifeline,
+        "fence": fence,
+        "patience": patience,
     }
 
 
 def takes_long(container: Container) -> bool:
-    """Whether working out where its mounts go would keep others waiting."""
+    """Return whether planning the container's mounts would keep others waiting."""
     mounts = container.volume_mounts
     return len(mounts) > _MOUNTS_AT_ONCE or sum(len(m.mount_path) + len(m.sub_path) for m in mounts) > _PATHS_AT_ONCE
 
 
 def gpus_wanted(container: Container) -> Wanted:
-    """How many GPUs of each resource the container asks for. Raises `QuantityError`."""
-    asked = container_requests(container.resources)
-    return {family.resource: count for family in FAMILIES if (count := asked.get(family.resource, 0))}
+    """Return how many GPUs of each resource the container requests. Raises `QuantityError`."""
+    requests = container_requests(container.resources)
+    return {family.resource: count for family in FAMILIES if (count := requests.get(family.resource, 0))}
 
 
 def message_path(container: Container) -> str:
-    """Where the container leaves its last words, if we can give it that file.
+    """Return the path of the container's termination message; "" if the node cannot provide that file.
 
-    The default path is in /dev, of which we would have to make a copy that misses devices made later: not for a file
-    that hardly any program writes. Who means to, names another path.
+    The default path is in /dev. To provide it, a container would need a copy of /dev that lacks devices made later, for
+    a file that hardly any program writes. A program that does write one names another path.
     """
     path = container.termination_message_path
     return "" if path in ("", DEFAULT_MESSAGE_PATH) else path
 
 
-def _own_mounts(container: Container, storage: PodStorage, directory: Path) -> list[Mount]:
+def _list_own_mounts(container: Container, storage: PodStorage, directory: Path) -> list[Mount]:
     closed = container.security_context is not None and container.security_context.read_only_root_filesystem
     mounts = [Mount("/etc/hosts", str(storage.hosts), is_directory=False, read_only=bool(closed))]
     if path := message_path(container):
@@ -238,15 +284,17 @@ def _own_mounts(container: Container, storage: PodStorage, directory: Path) -> l
     return mounts
 
 
-def _writable(kit: Kit, container: Container, volumes: PodVolumes, found: Mapping[str, str]) -> list[str] | None:
-    """Where the container may write if its root is read-only; None if that is not asked, or cannot be."""
+def _writable_paths(
+    kit: Kit, container: Container, volumes: PodVolumes, variables: Mapping[str, str]
+) -> list[str] | None:
+    """Return the paths that the container may write if its root is read-only; None if its root is not."""
     if not rights.closes_root(container.security_context, kit.isolation):
         return None
-    paths = [mount.path for mount in volumes.mounts(container, found) if not mount.read_only]
+    paths = [mount.path for mount in volumes.mounts(container, variables) if not mount.read_only]
     return [place(path) for path in (*paths, message_path(container)) if path]
 
 
 def volume_group(pod: Pod) -> int | None:
-    """The group that owns the pod's volumes."""
+    """Return the group that owns the pod's volumes; None if the node cannot set it or the pod names none."""
     context = pod.spec.security_context
     return context.fs_group if context is not None and os.geteuid() == 0 else None

@@ -1,6 +1,6 @@
-"""Looks after one running container: its postStart hook and its probes. One task for each attempt.
+"""Watches over one running container: runs its postStart hook and its probes. One task for each attempt.
 
-It only tells what it sees; what follows from that is decided in `pod/machine.py`.
+It only reports what it observes; `pod/machine.py` decides what follows.
 """
 
 import asyncio
@@ -17,30 +17,30 @@ _HOOK_SECONDS = 86400.0
 
 
 class Listener(Protocol):
-    """Who hears of what is seen."""
+    """The receiver of what is observed of a container."""
 
     def started(self, *, ready: bool) -> None:
-        """The hook is done and the startup probe has passed."""
+        """Call when the hook is done and the startup probe has passed."""
         ...
 
     def readiness(self, *, ready: bool) -> None:
-        """The readiness probe says so now."""
+        """Call when the result of the readiness probe changes."""
         ...
 
     def condemned(self, why: str, grace_seconds: int | None) -> None:
-        """The container must be ended and started again."""
+        """Call when the container must be ended and restarted."""
         ...
 
     def warn(self, reason: str, message: str) -> None:
-        """Something that users should know."""
+        """Report something that users should know."""
         ...
 
 
 async def look_after(target: Target, clock: Clock, listener: Listener, *, fresh: bool, ready: bool) -> None:
-    """Until cancelled or the container is condemned.
+    """Run the hook and the probes until cancelled or until the container is condemned.
 
-    fresh: the container has just been started: its hook is due.
-    ready: what its readiness was, as far as we know.
+    fresh: whether the container has just been started, so that its hook is due.
+    ready: its readiness as last known.
     """
     container = target.container
     began = clock.monotonic()
@@ -51,22 +51,22 @@ async def look_after(target: Target, clock: Clock, listener: Listener, *, fresh:
             listener.warn("FailedPostStartHook", f"PostStartHook failed: {error}")
             listener.condemned("FailedPostStartHook", None)
             return
-    wanted = probes.of(container)
-    if STARTUP in wanted and not await _startup(target, clock, listener, wanted[STARTUP], began):
+    by_kind = probes.of(container)
+    if STARTUP in by_kind and not await _run_startup_probe(target, clock, listener, by_kind[STARTUP], began):
         return
-    listener.started(ready=ready if READINESS in wanted else True)
+    listener.started(ready=ready if READINESS in by_kind else True)
     async with asyncio.TaskGroup() as group:
-        if LIVENESS in wanted:
-            group.create_task(_liveness(target, clock, listener, wanted[LIVENESS], began))
-        if READINESS in wanted:
-            group.create_task(_readiness(target, clock, listener, wanted[READINESS], began))
+        if LIVENESS in by_kind:
+            group.create_task(_run_liveness_probe(target, clock, listener, by_kind[LIVENESS], began))
+        if READINESS in by_kind:
+            group.create_task(_run_readiness_probe(target, clock, listener, by_kind[READINESS], began))
 
 
-async def _startup(target: Target, clock: Clock, listener: Listener, probe: Probe, began: float) -> bool:
+async def _run_startup_probe(target: Target, clock: Clock, listener: Listener, probe: Probe, began: float) -> bool:
     tally = Tally()
-    await _initial_delay(clock, probe, began)
+    await _wait_initial_delay(clock, probe, began)
     while tally.result is None:
-        tally = await _check(STARTUP, probe, target, listener, tally)
+        tally = await _check_once(STARTUP, probe, target, listener, tally)
         if tally.result is None:
             await clock.sleep(probes.period_seconds(probe))
     if not tally.result:
@@ -74,33 +74,33 @@ async def _startup(target: Target, clock: Clock, listener: Listener, probe: Prob
     return tally.result
 
 
-async def _liveness(target: Target, clock: Clock, listener: Listener, probe: Probe, began: float) -> None:
+async def _run_liveness_probe(target: Target, clock: Clock, listener: Listener, probe: Probe, began: float) -> None:
     tally = Tally()
-    await _initial_delay(clock, probe, began)
+    await _wait_initial_delay(clock, probe, began)
     while True:
-        tally = await _check(LIVENESS, probe, target, listener, tally)
+        tally = await _check_once(LIVENESS, probe, target, listener, tally)
         if tally.result is False:
             _condemn(LIVENESS, probe, target, listener)
             return
         await clock.sleep(probes.period_seconds(probe))
 
 
-async def _readiness(target: Target, clock: Clock, listener: Listener, probe: Probe, began: float) -> None:
+async def _run_readiness_probe(target: Target, clock: Clock, listener: Listener, probe: Probe, began: float) -> None:
     tally = Tally()
-    await _initial_delay(clock, probe, began)
+    await _wait_initial_delay(clock, probe, began)
     while True:
         before = tally.result
-        tally = await _check(READINESS, probe, target, listener, tally)
+        tally = await _check_once(READINESS, probe, target, listener, tally)
         if tally.result is not None and tally.result != before:
             listener.readiness(ready=tally.result)
         await clock.sleep(probes.period_seconds(probe))
 
 
-async def _initial_delay(clock: Clock, probe: Probe, began: float) -> None:
+async def _wait_initial_delay(clock: Clock, probe: Probe, began: float) -> None:
     await clock.sleep(max(began + probe.initial_delay_seconds - clock.monotonic(), 0.0))
 
 
-async def _check(kind: str, probe: Probe, target: Target, listener: Listener, tally: Tally) -> Tally:
+async def _check_once(kind: str, probe: Probe, target: Target, listener: Listener, tally: Tally) -> Tally:
     try:
         await checks.probe(probe, target)
     except CheckFailedError as error:

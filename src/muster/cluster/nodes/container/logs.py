@@ -1,8 +1,8 @@
 """Reads the logs of containers, over rotations, and follows them while they grow.
 
-A reader holds a shared lock on the file that it reads, so that the shim waits before it forgets that one. Its patience
-may have an end; then files are missing, and their names tell how much. Whether the attempt is over is asked before the
-last read, never after it: so the last lines are never lost.
+A reader holds a shared lock on the file that it reads, so that the shim waits before it deletes that file. The shim's
+patience may have an end. Then files are missing, and the names of the later files tell how many bytes are lost.
+Whether the attempt is over is determined before the last read, never after it: so the last lines are never lost.
 """
 
 import contextlib
@@ -26,29 +26,29 @@ from muster.runtime.containerlogs import STAMP_BYTES, Attempt, KeptPod, Missing,
 
 _BLOCK = 1 << 18
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
-# How soon a follower sees new lines: while there are some, and at last.
+# The delay before a follower sees new lines: while lines come, and after a while without any.
 POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.1
 
 
 class Logs:
-    """The logs of one node's pods; what the API server asks for `pods/log`."""
+    """The logs of one node's pods, as the API server requests them for `pods/log`."""
 
     def __init__(self, storage: Storage, clock: Clock) -> None:
         self._storage = storage
         self._clock = clock
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """The log, in pieces. Raises `ApiError` before the first piece if there is none."""
-        return self._read(lambda: self._directory(pod, options), options)
+        """Yield the log of a pod, in pieces. Raises `ApiError` before the first piece if there is none."""
+        return self._read(lambda: self._find_directory(pod, options), options)
 
     def kept(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """The log of a pod that is gone."""
+        """Yield the log of a pod that is gone."""
         number = options.attempt if options.attempt is not None else max(pod.containers[options.container])
         return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options)
 
     async def _read(self, find: Callable[[], Path], options: LogOptions) -> AsyncIterator[bytes]:
         directory = find()
-        since = self._since(options)
+        since = self._format_since(options)
         form = Raw(since) if options.raw else Rendering(since, timestamps=options.timestamps)
         left = options.limit_bytes
         reader, pause = Reader(directory), POLL_SOON_SECONDS
@@ -60,7 +60,7 @@ class Logs:
                 yield record(Missing(reader.dropped))
             while True:
                 over = not options.follow or not shims.is_alive(directory)
-                for block in chain(reader.read(), _untold(directory) if over else ()):
+                for block in chain(reader.read(), _loss_notice(directory) if over else ()):
                     data = form.feed(block)
                     if left is not None:
                         data = data[:left]
@@ -78,11 +78,11 @@ class Logs:
         finally:
             reader.close()
 
-    def _directory(self, pod: Pod, options: LogOptions) -> Path:
+    def _find_directory(self, pod: Pod, options: LogOptions) -> Path:
         storage = self._storage.of(pod.metadata.uid)
         numbers = storage.attempts(options.container) if storage.exists() else []
         while numbers and shims.read_record(storage.attempt(options.container, numbers[-1])) is None:
-            numbers.pop()  # begun, but no shim came so far
+            numbers.pop()  # begun, but not claimed by a shim yet
         if options.attempt is not None:
             numbers = [number for number in numbers if number == options.attempt]
         if options.previous:
@@ -93,10 +93,10 @@ class Logs:
                     f'previous terminated container "{options.container}" in pod "{pod.metadata.name}" not found'
                 )
         if not numbers:
-            raise _without_log(pod, options.container)
+            raise _explain_missing_log(pod, options.container)
         return storage.attempt(options.container, numbers[-1])
 
-    def _since(self, options: LogOptions) -> bytes:
+    def _format_since(self, options: LogOptions) -> bytes:
         since = options.since_time
         if options.since_seconds is not None:
             since = self._clock.now() - timedelta(seconds=options.since_seconds)
@@ -105,18 +105,18 @@ class Logs:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """One file of a log, as its name tells."""
+    """One file of a log, as its name describes it."""
 
     number: int
-    text_bytes: int  # that were logged before it
+    text_bytes: int  # logged before this file
     path: Path
 
 
 class Reader:
-    """Reads the files of one log in order, whole lines at a time."""
+    """A reader of the files of one log, in order and whole lines at a time."""
 
     def __init__(self, directory: Path) -> None:
-        self.dropped = 0  # bytes of text that had gone from the start of the log before it was read
+        self.dropped = 0  # bytes of text that were deleted from the start of the log before it was read
         self._directory = directory
         self._file: _File | None = None
         self._descriptor = -1
@@ -124,9 +124,9 @@ class Reader:
 
     def seek(self, lines: int | None) -> None:
         """Go to where so many lines are left, or to the start."""
-        newest_first = list(reversed(_files(self._directory)))
+        newest_first = list(reversed(_list_files(self._directory)))
         for file in newest_first if lines is not None else newest_first[-1:]:
-            if not self._open(file):
+            if not self._open_file(file):
                 break
             if lines is not None:
                 lines -= _seek_back(self._descriptor, lines)
@@ -136,18 +136,18 @@ class Reader:
             self.dropped = self._file.text_bytes
 
     def read(self) -> Iterator[bytes | Missing]:
-        """All whole lines from here to the present end, in blocks; between them, what is missing."""
+        """Yield all whole lines from here to the present end, in blocks, and between them notices of missing bytes."""
         at_end = False
-        while self._file is not None or (yield from self._go_on()):
+        while self._file is not None or (yield from self._open_next()):
             data = os.read(self._descriptor, _BLOCK)
             if data:
                 whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
                 if newline:
                     yield whole + newline
-            elif not self._newer() or (at_end and not (yield from self._go_on())):
+            elif not self._newer_files() or (at_end and not (yield from self._open_next())):
                 return
             else:
-                at_end = not at_end  # once more: it may have got its last lines before the next one was begun
+                at_end = not at_end  # read once more: the file may have got its last lines before the next one began
 
     def close(self) -> None:
         """Close the file."""
@@ -155,36 +155,39 @@ class Reader:
             os.close(self._descriptor)
             self._file = None
 
-    def _newer(self) -> list[_File]:
-        """The files that were begun after the one that is open."""
+    def _newer_files(self) -> list[_File]:
+        """Return the files that were begun after the open one."""
         number = self._file.number if self._file is not None else -1
-        return [file for file in _files(self._directory) if file.number > number]
+        return [file for file in _list_files(self._directory) if file.number > number]
 
-    def _go_on(self) -> Generator[bytes | Missing, None, bool]:
-        """From the end of a file to the one after it, if there is one; what lies in between."""
+    def _open_next(self) -> Generator[bytes | Missing, None, bool]:
+        """Go from the end of a file to the next one, if there is one, and yield what lies in between."""
         number, text_bytes = -1, 0
         if self._file is not None:
             number, text_bytes = self._file.number, self._file.text_bytes
-        newer = self._newer()
+        newer = self._newer_files()
         if newer and newer[0].number > number + 1 and self._file is not None:
-            text_bytes += _text_bytes(self._descriptor)
+            text_bytes += _count_text_bytes(self._descriptor)
         rest, self._rest = self._rest, b""
-        while newer and not self._open(newer[0]):
-            newer = self._newer()
+        while newer and not self._open_file(newer[0]):
+            newer = self._newer_files()
         if newer:
-            if rest:  # a full disk left it without an end
+            if rest:  # a full disk left the line without an end
                 yield rest + b"\n"
             if newer[0].number > number + 1:
                 yield Missing(max(newer[0].text_bytes - text_bytes, 0))
         return bool(newer)
 
-    def _open(self, file: _File) -> bool:
-        """Go to the start of a file; False if it is gone. The one before it is held until this one is."""
+    def _open_file(self, file: _File) -> bool:
+        """Go to the start of a file.
+
+        Return False if it is gone. The previous file stays locked until the new one is.
+        """
         try:
             descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             return False
-        # If the shim is about to forget it, or another file stands in the way, it is read all the same.
+        # A file that the shim is about to delete, or that cannot be locked, is read all the same.
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self.close()
@@ -193,13 +196,13 @@ class Reader:
 
 
 class Raw:
-    """Leaves the log as it is."""
+    """A form that leaves the log as it is."""
 
     def __init__(self, since: bytes = b"") -> None:
         self._since = since
 
     def feed(self, block: bytes | Missing) -> bytes:
-        """Whole lines of the log."""
+        """Return whole lines of the log unchanged, from `since` on."""
         if isinstance(block, Missing):
             return record(block)
         if not self._since:
@@ -210,34 +213,34 @@ class Raw:
 
 
 class Rendering:
-    """Turns the log's own lines into what users see: the text, and a line end unless the line goes on."""
+    """A form that turns the log's own lines into what users see: the text, and a line end unless the line goes on."""
 
     def __init__(self, since: bytes = b"", *, timestamps: bool = False) -> None:
         self._since = since
         self._timestamps = timestamps
-        self._goes_on = False  # the last part did not end a line
+        self._is_in_line = False  # the last part did not end a line
 
     def feed(self, block: bytes | Missing) -> bytes:
-        """The text of whole lines of the log. A line in several parts has one stamp, that of its first."""
+        """Return the text of whole lines of the log. A line in several parts has the timestamp of its first part."""
         if isinstance(block, Missing):
-            before, self._goes_on = b"\n" if self._goes_on else b"", False
-            return before + b"[muster: %d bytes are missing here]\n" % block.bytes
+            line_end, self._is_in_line = b"\n" if self._is_in_line else b"", False
+            return line_end + b"[muster: %d bytes are missing here]\n" % block.bytes
         parts = []
         for run in runs(block):
             if self._since and run.stamp < self._since:
                 continue
             text = run.text
             if self._timestamps:
-                if not self._goes_on:
+                if not self._is_in_line:
                     parts += [run.stamp, b" "]
                 text = text[:-1].replace(b"\n", b"\n" + run.stamp + b" ") + text[-1:]
-            self._goes_on = run.goes_on
+            self._is_in_line = run.goes_on
             parts.append(text)
         return b"".join(parts)
 
 
 def tail(directory: Path, lines: int, limit_bytes: int) -> str:
-    """The end of a log, for a message."""
+    """Return the end of a log, for a message."""
     reader, rendering = Reader(directory), Rendering()
     try:
         reader.seek(lines)
@@ -247,66 +250,69 @@ def tail(directory: Path, lines: int, limit_bytes: int) -> str:
     return data[-limit_bytes:].decode(errors="replace")
 
 
-def _files(directory: Path) -> list[_File]:
-    """The files of a log, oldest first."""
+def _list_files(directory: Path) -> list[_File]:
+    """Return the files of a log, oldest first."""
     named = ((_FILE.fullmatch(path.name), path) for path in directory.glob(f"{NAME}.*") if path.is_file())
-    found = [_File(int(name[1]), int(name[2]), path) for name, path in named if name]
-    return sorted(found, key=lambda file: file.number)
+    files = [_File(int(name[1]), int(name[2]), path) for name, path in named if name]
+    return sorted(files, key=lambda file: file.number)
 
 
-def _text_bytes(descriptor: int) -> int:
-    """How much text there is in a file."""
-    found, position, rest = 0, 0, b""
+def _count_text_bytes(descriptor: int) -> int:
+    """Return how many bytes of text a file holds."""
+    total, position, rest = 0, 0, b""
     while data := os.pread(descriptor, _BLOCK, position):
         position += len(data)
         whole, newline, rest = (rest + data).rpartition(b"\n")
-        found += sum(len(run.text) for run in runs(whole + newline))
-    return found
+        total += sum(len(run.text) for run in runs(whole + newline))
+    return total
 
 
 def _seek_back(descriptor: int, lines: int) -> int:
-    """Go back from the end by so many lines; returns how many there were."""
+    """Go back from the end by at most so many lines; return by how many."""
     position = os.lseek(descriptor, 0, os.SEEK_END)
-    found = 0
+    count = 0
     while position > 0:
         start = max(position - _BLOCK, 0)
         block = os.pread(descriptor, position - start, start)
-        there = block.count(b"\n")
-        if found + there > lines:
+        in_block = block.count(b"\n")
+        if count + in_block > lines:
             index = len(block)
-            for _ in range(lines - found + 1):
+            for _ in range(lines - count + 1):
                 index = block.rindex(b"\n", 0, index)
             os.lseek(descriptor, start + index + 1, os.SEEK_SET)
             return lines
-        found += there
+        count += in_block
         position = start
     os.lseek(descriptor, 0, os.SEEK_SET)
-    return found
+    return count
 
 
-def _untold(directory: Path) -> Iterator[bytes]:
-    """What the log of an attempt that is over should say at its end, and had no room for."""
-    found = shims.read_record(directory)
-    if found is not None and found.untold:
-        seconds, nanoseconds = divmod(found.finished, 1_000_000_000)
+def _loss_notice(directory: Path) -> Iterator[bytes]:
+    """Yield the notice of lost lines that the log of a finished attempt had no room for."""
+    record = shims.read_record(directory)
+    if record is not None and record.untold:
+        seconds, nanoseconds = divmod(record.finished, 1_000_000_000)
         stamp = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09}Z"
-        yield f"{stamp} stderr F [muster: {found.untold} lines are missing here: they could not be written]\n".encode()
+        yield f"{stamp} stderr F [muster: {record.untold} lines are missing here: they could not be written]\n".encode()
 
 
 def _waits_to_run_again(pod: Pod, container: str) -> bool:
-    """Whether its newest run is over and counts as the last one already, as between restarts (upstream: lastState)."""
-    status = _status(pod, container)
+    """Return whether the newest run is over and counts as the previous one (upstream's lastState).
+
+    That is so between restarts.
+    """
+    status = _find_status(pod, container)
     return status is not None and status.state.waiting is not None and status.last_state.terminated is not None
 
 
-def _status(pod: Pod, container: str) -> ContainerStatus | None:
+def _find_status(pod: Pod, container: str) -> ContainerStatus | None:
     statuses: tuple[ContainerStatus, ...] = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return next((status for status in statuses if status.name == container), None)
 
 
-def _without_log(pod: Pod, container: str) -> ApiError:
-    """Why there is none."""
-    status = _status(pod, container)
+def _explain_missing_log(pod: Pod, container: str) -> ApiError:
+    """Return the error that says why a container has no log."""
+    status = _find_status(pod, container)
     if status is not None and status.state.terminated is not None:
         return bad_request(f'container "{container}" in pod "{pod.metadata.name}" has ended, and has no log here')
     reason = status.state.waiting.reason if status and status.state.waiting else "ContainerCreating"

@@ -1,6 +1,6 @@
-"""When a probe counts as passed or failed. Pure; `checks.py` does what a probe says.
+"""Decides when a probe counts as passed or failed. Pure; `checks.py` carries probes out.
 
-A result changes only after so many equal outcomes in a row. Until a startup probe has passed, the others are not made.
+A result changes only after several equal outcomes in a row. Until a startup probe has passed, no other probe runs.
 """
 
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ STARTUP, LIVENESS, READINESS = "Startup", "Liveness", "Readiness"
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What has been seen of a probe: the outcome of the last checks, how many in a row, and what follows."""
+    """The outcomes of a probe so far: the last outcome, how many times in a row, and the result that follows."""
 
     last: bool | None = None
     in_a_row: int = 0
     result: bool | None = None  # None: no word yet
 
     def after(self, probe: Probe, *, passed: bool) -> "Tally":
-        """One more check."""
+        """Return the tally after one more check."""
         in_a_row = self.in_a_row + 1 if passed == self.last else 1
         needed = max(probe.success_threshold, 1) if passed else probe.failure_threshold or _FAILURES
         return Tally(passed, in_a_row, passed if in_a_row >= needed else self.result)
 
 
 def of(container: Container) -> dict[str, Probe]:
-    """The probes of a container by what they are for."""
+    """Return the probes of a container, by their kind."""
     named = {
         STARTUP: container.startup_probe,
         LIVENESS: container.liveness_probe,
@@ -37,15 +37,15 @@ def of(container: Container) -> dict[str, Probe]:
 
 
 def period_seconds(probe: Probe) -> float:
-    """From one check to the next."""
+    """Return the time from one check to the next."""
     return float(probe.period_seconds or _PERIOD_SECONDS)
 
 
 def timeout_seconds(probe: Probe) -> float:
-    """After this a check has failed."""
+    """Return the time after which a check has failed."""
     return float(probe.timeout_seconds or _TIMEOUT_SECONDS)
 
 
 def condemnation(kind: str, container: str) -> str:
-    """What is said of a container that a failed probe ends."""
+    """Return the message about a container that a failed probe ends."""
     return f"Container {container} failed {kind.lower()} probe, will be restarted"

@@ -1,7 +1,7 @@
-"""Starting processes and waiting for them without owning a child watcher: everything goes by pidfd.
+"""Starts processes and waits for them by pidfd, without a child watcher.
 
-A pidfd means one process for ever, so nothing in here can hit another process that got the same number. Works on any
-event loop that has `add_reader`.
+A pidfd means one process for ever, so no signal from here can hit another process that got the same number. The module
+works on any event loop that has `add_reader`.
 """
 
 import asyncio
@@ -17,17 +17,17 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PIECE = 65536
 
 Streams: TypeAlias = tuple[int, int, int]
-"""Descriptors to be standard input, output and error; -1 for nothing."""
+"""The descriptors of standard input, output and error; -1 for none."""
 NO_STREAMS: Streams = (-1, -1, -1)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of shims, whose own parents end at once; otherwise init gets (and must reap) them."""
+    """Become the parent of shims, whose own parents end at once; otherwise init would have to reap them."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def check_kernel() -> None:
-    """Raises RuntimeError if this system lacks what all of this stands on."""
+    """Raise RuntimeError if this system lacks what process nodes need."""
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError) as error:
@@ -35,43 +35,46 @@ def check_kernel() -> None:
 
 
 class Orphans:
-    """Reaps the orphans that come to us and that no task waits for.
+    """The reaper of orphans that this process has adopted and that no task waits for.
 
-    Those that a task does wait for are gone within moments, so only what is still there at the next sweep is reaped.
+    A zombie that a task waits for is gone within moments, so only zombies that are still there at the next sweep are
+    reaped.
     """
 
     def __init__(self) -> None:
-        self._seen: set[int] = set()
+        self._previous_zombies: set[int] = set()
 
     def sweep(self) -> None:
-        """Look for zombies. Meant to be called every few seconds."""
-        zombies = {pid for pid, (parent, state) in _processes().items() if parent == os.getpid() and state == "Z"}
-        for pid in zombies & self._seen:
+        """Reap the zombies of the previous sweep, and note the present ones. Call every few seconds."""
+        zombies = {pid for pid, (parent, state) in _list_processes().items() if parent == os.getpid() and state == "Z"}
+        for pid in zombies & self._previous_zombies:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
-        self._seen = zombies
+        self._previous_zombies = zombies
 
 
-def _processes() -> dict[int, tuple[int, str]]:
-    """The parent and the state of every process."""
-    found = {}
+def _list_processes() -> dict[int, tuple[int, str]]:
+    """Return the parent and the state of every process."""
+    processes = {}
     for directory in Path("/proc").iterdir():
         if directory.name.isdigit():
             with contextlib.suppress(OSError):
                 state, parent = (directory / "stat").read_text(errors="replace").rpartition(")")[2].split()[:2]
-                found[int(directory.name)] = (int(parent), state)
-    return found
+                processes[int(directory.name)] = (int(parent), state)
+    return processes
 
 
 def spawn(argv: Sequence[str], *, pass_on: Sequence[int] = (), streams: Streams = NO_STREAMS) -> int:
-    """Start a program in its own session and with an empty environment; returns its pidfd.
+    """Start a program in a session of its own, with an empty environment; return its pidfd.
 
-    It gets the descriptors of `pass_on` under their own numbers, and `streams`. Raises OSError.
+    The program gets the descriptors of `pass_on` under their own numbers, and `streams`. Raises OSError.
     """
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
-        actions = [(os.POSIX_SPAWN_DUP2, given if given >= 0 else null, number) for number, given in enumerate(streams)]
-        # Duplicating a descriptor to itself is how it is told to survive the exec.
+        actions = [
+            (os.POSIX_SPAWN_DUP2, source if source >= 0 else null, number) for number, source in enumerate(streams)
+        ]
+        # Duplicating a descriptor to itself lets it survive the exec.
         actions += [(os.POSIX_SPAWN_DUP2, descriptor, descriptor) for descriptor in pass_on]
         pid = os.posix_spawn(argv[0], list(argv), {}, file_actions=actions, setsid=True, setsigmask=())
     finally:
@@ -80,7 +83,7 @@ def spawn(argv: Sequence[str], *, pass_on: Sequence[int] = (), streams: Streams 
 
 
 def send(pidfd: int, number: int) -> bool:
-    """Send a signal; False if the process has gone."""
+    """Send a signal; return False if the process is gone."""
     try:
         signal.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
@@ -89,7 +92,7 @@ def send(pidfd: int, number: int) -> bool:
 
 
 def reap(pidfd: int) -> None:
-    """Take an ended process off the process table, if it is ours."""
+    """Remove an ended process from the process table, if it is a child of ours."""
     try:
         os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
     except ChildProcessError:
@@ -97,14 +100,14 @@ def reap(pidfd: int) -> None:
 
 
 def exit_status(pidfd: int) -> int:
-    """The exit code of a child that has ended, or the signal that ended it; it stays on the process table."""
+    """Return the exit code of an ended child, or the signal that ended it. The child stays in the process table."""
     status = os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     assert status is not None, "the process has not ended"
     return status.si_status
 
 
 async def ended(pidfd: int) -> None:
-    """Wait until the process has ended."""
+    """Wait until the process has ended, and reap it."""
     await readable(pidfd)
     reap(pidfd)
 
@@ -115,13 +118,13 @@ async def readable(descriptor: int) -> None:
 
 
 async def any_readable(descriptors: Iterable[int]) -> set[int]:
-    """Wait until there is something to read of some of these, or the end; of which. One waiter per descriptor."""
+    """Wait until some of the descriptors can be read or have ended; return those. One waiter per descriptor."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
-    found: set[int] = set()
+    ready_descriptors: set[int] = set()
 
     def ready(descriptor: int) -> None:
-        found.add(descriptor)
+        ready_descriptors.add(descriptor)
         if not future.done():
             future.set_result(None)
 
@@ -133,11 +136,11 @@ async def any_readable(descriptors: Iterable[int]) -> set[int]:
     finally:
         for descriptor in watched:
             loop.remove_reader(descriptor)
-    return found
+    return ready_descriptors
 
 
 async def writable(descriptor: int) -> None:
-    """Wait until something can be written, or it will never be read. One waiter per descriptor."""
+    """Wait until something can be written, or nobody will ever read it. One waiter per descriptor."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 
@@ -153,7 +156,7 @@ async def writable(descriptor: int) -> None:
 
 
 async def read_lines(descriptor: int, enough: Callable[[list[str]], bool]) -> list[str]:
-    """The lines that come out of a pipe, up to its end or until they are enough."""
+    """Read lines from a pipe until its end, or until `enough` accepts them."""
     os.set_blocking(descriptor, False)
     data = b""
     while True:
@@ -163,13 +166,16 @@ async def read_lines(descriptor: int, enough: Callable[[list[str]], bool]) -> li
         except BlockingIOError:
             continue
         data += piece
-        found = data.decode(errors="replace").split("\n")[:-1]
-        if not piece or enough(found):
-            return found
+        lines = data.decode(errors="replace").split("\n")[:-1]
+        if not piece or enough(lines):
+            return lines
 
 
 class Output:
-    """Collects the first bytes that come out of a pipe; the rest is read and dropped. Closes the pipe in the end."""
+    """A collector of the first bytes from a pipe.
+
+    It reads and drops the rest, and closes the pipe when it finishes.
+    """
 
     def __init__(self, descriptor: int, limit: int) -> None:
         self._descriptor = descriptor
@@ -179,14 +185,14 @@ class Output:
         asyncio.get_running_loop().add_reader(descriptor, self._read)
 
     def finish(self) -> bytes:
-        """What has come so far; processes that still write are not waited for."""
+        """Return what has come so far; processes that still write are not waited for."""
         if self._read():
             asyncio.get_running_loop().remove_reader(self._descriptor)
         os.close(self._descriptor)
         return self._data
 
     def _read(self) -> bool:
-        """Take what is there; False once the pipe has ended."""
+        """Read what is there; return False once the pipe has ended."""
         while True:
             try:
                 piece = os.read(self._descriptor, _PIECE)
@@ -199,7 +205,7 @@ class Output:
 
 
 def reap_later(pidfd: int) -> None:
-    """Reap a child when it has ended, and close the pidfd, while we do other things."""
+    """Reap a child and close its pidfd once the child has ended, in the background."""
     loop = asyncio.get_running_loop()
 
     def over() -> None:

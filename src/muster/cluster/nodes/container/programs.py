@@ -1,7 +1,8 @@
-"""Commands that clients run in containers: what `exec` starts, with pipes or a terminal for its streams.
+"""Runs the commands of clients in containers: what `exec` starts, with pipes or a terminal for its streams.
 
-The command is a child of a launcher that has entered the container (`shims.enter`) and that ends it when it is told to,
-when we end, or, through the namespaces, when the container does. Where there is no pid namespace we tell it of that.
+The command is a child of a launcher that has entered the container (`shims.enter`). The launcher ends the command on a
+signal, when this process ends, or, through the namespaces, when the container ends. Where there is no pid namespace,
+this module sends the launcher that signal when the container ends.
 """
 
 import asyncio
@@ -23,14 +24,14 @@ from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shims import Shim
 
 _PIECE = 32 << 10
-# As much as a pipe holds: what may have been written before the command ended.
+# The capacity of a pipe: as much as the command may have written before it ended.
 _LAST_BYTES = 64 << 10
 _REPORT_BYTES = 4096
-_END_OF_INPUT = b"\x04"  # what a terminal takes for it: Control-D
+_END_OF_INPUT = b"\x04"  # Control-D, which a terminal takes for the end of input
 
 
 class Executed:
-    """A command that runs, and our ends of its streams."""
+    """A running command, and our ends of its streams."""
 
     def __init__(self, pidfd: int, shim: int, report: int, outputs: dict[int, int], input: int, *, tty: bool) -> None:
         self._pidfd = pidfd
@@ -41,35 +42,40 @@ class Executed:
         self._tty = tty
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """What it writes until it has ended; other processes that hold its streams then are not waited for."""
-        told = False
+        """Yield what the command writes until it has ended.
+
+        Other processes that hold its streams then are not waited for.
+        """
+        was_signalled = False
         while True:
-            ready = await processes.any_readable((*self._outputs, self._pidfd, *(() if told else (self._shim,))))
+            ready = await processes.any_readable(
+                (*self._outputs, self._pidfd, *(() if was_signalled else (self._shim,)))
+            )
             over = self._pidfd in ready
             if self._shim in ready:
-                told = True
+                was_signalled = True
                 processes.send(self._pidfd, signal.SIGTERM)
             for descriptor, channel in list(self._outputs.items()):
                 if descriptor in ready or over:
-                    for data in self._pieces(descriptor, _LAST_BYTES if over else _PIECE):
+                    for data in self._read_pieces(descriptor, _LAST_BYTES if over else _PIECE):
                         yield channel, data
             if over:
                 return
-            await asyncio.sleep(0)  # what is written without end shall not stop all else
+            await asyncio.sleep(0)  # endless output must not block the event loop
 
     async def write(self, data: bytes) -> None:
-        """To its standard input; waits while it does not read."""
+        """Write to the command's standard input; wait while the command does not read."""
         rest = memoryview(data)
         while rest and self._input >= 0:
             try:
                 rest = rest[os.write(self._input, rest) :]
             except BlockingIOError:
                 await processes.writable(self._input)
-            except OSError:  # it is read no more, and never will be
+            except OSError:  # nobody reads the input any more
                 self._close_input()
 
     async def end_input(self) -> None:
-        """There is no more to read."""
+        """Close the command's input, or send the end-of-input character to its terminal."""
         if self._input >= 0 and self._tty:
             with contextlib.suppress(OSError):
                 os.write(self._input, _END_OF_INPUT)
@@ -77,22 +83,22 @@ class Executed:
             self._close_input()
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Its terminal has this size now; it hears of that by SIGWINCH."""
+        """Set the size of the command's terminal; the kernel sends it SIGWINCH."""
         if self._tty:
             with contextlib.suppress(OSError):
                 fcntl.ioctl(self._input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     async def ended(self) -> int:
-        """Its exit code. Raises `ApiError` (500) if it could not be run."""
+        """Return the command's exit code. Raises `ApiError` (500) if it could not be run."""
         await processes.readable(self._pidfd)
-        if why := _read(self._report, _REPORT_BYTES):
+        if why := _read_available(self._report, _REPORT_BYTES):
             raise internal_error(f"error executing command in container: {why.decode(errors='replace')}")
         return processes.exit_status(self._pidfd)
 
-    def _pieces(self, descriptor: int, most: int) -> list[bytes]:
-        """What is there to read, up to some bytes; the stream is forgotten at its end."""
+    def _read_pieces(self, descriptor: int, most: int) -> list[bytes]:
+        """Return what can be read now, up to some bytes; drop the stream at its end."""
         pieces = []
-        while most > 0 and (data := _read(descriptor, most)) is not None:
+        while most > 0 and (data := _read_available(descriptor, most)) is not None:
             if not data:
                 self._outputs.pop(descriptor)
                 break
@@ -106,7 +112,7 @@ class Executed:
         self._input = -1
 
     def close(self) -> None:
-        """Kill it if it still runs."""
+        """Kill the command if it still runs."""
         self._close_input()
         processes.send(self._pidfd, signal.SIGTERM)
         processes.reap_later(self._pidfd)
@@ -146,26 +152,26 @@ async def execute(shim: Shim, command: Command, *, stdin: bool, tty: bool) -> As
             streams = (reader, ends[0], ends[1])
         for descriptor in (*outputs, *((input,) if input >= 0 else ())):
             os.set_blocking(descriptor, False)
-        told, teller = pipe()
-        os.set_blocking(keep(told), False)
-        keep(teller, theirs)
+        report_reader, report_writer = pipe()
+        os.set_blocking(keep(report_reader), False)
+        keep(report_writer, theirs)
         try:
             end = keep(os.dup(shim.pidfd))
-            pidfd = shims.enter(shim, command, streams, report=teller, terminal=tty)
+            pidfd = shims.enter(shim, command, streams, report=report_writer, terminal=tty)
         except BaseException:
             if input >= 0 and not tty:
                 os.close(input)
             raise
         theirs.close()
-        executed = Executed(pidfd, end, told, outputs, input, tty=tty)
+        executed = Executed(pidfd, end, report_reader, outputs, input, tty=tty)
         try:
             yield executed
         finally:
             executed.close()
 
 
-def _read(descriptor: int, most: int) -> bytes | None:
-    """What is there; None if there is nothing now, empty if there never will be."""
+def _read_available(descriptor: int, most: int) -> bytes | None:
+    """Return what can be read; None if there is nothing now, b"" at the end."""
     try:
         return os.read(descriptor, most)
     except BlockingIOError:

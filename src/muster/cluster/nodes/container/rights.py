@@ -1,4 +1,4 @@
-"""What a security context asks: what a process node does of it, and in words what it does not do."""
+"""Computes the rights of a container's processes from its security context, and lists what is not enforced."""
 
 import os
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from muster.api.core import Container, Pod, PodSecurityContext, PodSpec, Securit
 from muster.cluster.nodes.container.environment import ConfigError
 from muster.cluster.nodes.machine.isolation import Isolation
 
-# By their numbers in the kernel (linux/capability.h).
+# The index of a capability is its number in the kernel (linux/capability.h).
 _CAPABILITIES = (
     "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
     "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
@@ -16,17 +16,20 @@ _CAPABILITIES = (
     "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
     "CHECKPOINT_RESTORE",
 )  # fmt: skip
-_ALL_NUMBERS = range(64)  # of a newer kernel too
+_ALL_NUMBERS = range(64)  # includes those of newer kernels
 _OWN_MOUNTS = ("namespaces", "user-namespaces")
 _OWN_USERS = ("user-namespaces", "bubblewrap")
 
 
 def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None:
-    """Who the processes are to be; None for who we are. Raises `ConfigError` if that cannot be."""
-    whole = pod.spec.security_context or PodSecurityContext()
-    uid = whole.run_as_user if context.run_as_user is None else context.run_as_user
-    gid = whole.run_as_group if context.run_as_group is None else context.run_as_group
-    not_root = whole.run_as_non_root if context.run_as_non_root is None else context.run_as_non_root
+    """Return the user, group and groups of the processes; None to keep the node's own.
+
+    Raises `ConfigError` if the node cannot set them.
+    """
+    pod_context = pod.spec.security_context or PodSecurityContext()
+    uid = pod_context.run_as_user if context.run_as_user is None else context.run_as_user
+    gid = pod_context.run_as_group if context.run_as_group is None else context.run_as_group
+    not_root = pod_context.run_as_non_root if context.run_as_non_root is None else context.run_as_non_root
     own_uid, own_gid = os.geteuid(), os.getegid()
     if not_root and (own_uid if uid is None else uid) == 0:
         raise ConfigError("container has runAsNonRoot and would run as root: set runAsUser, or run the node as a user")
@@ -35,38 +38,44 @@ def ids(pod: Pod, context: SecurityContext) -> tuple[int, int, list[int]] | None
             wanted = f"user {own_uid if uid is None else uid}, group {own_gid if gid is None else gid}"
             raise ConfigError(f"cannot run as {wanted}: the node itself runs as user {own_uid}, group {own_gid}")
         return None
-    groups = _groups(whole)
+    groups = _volume_groups(pod_context)
     if uid is None and gid is None and not groups:
         return None
     return uid or 0, gid or 0, groups
 
 
 def dropped(context: SecurityContext) -> list[int]:
-    """The numbers of the capabilities that the container is not to have. An unknown name is none."""
+    """Return the numbers of the capabilities that the container is not to have. An unknown name is ignored."""
     capabilities = context.capabilities
     if capabilities is None:
         return []
-    drop, add = ({_plain(name) for name in names} for names in (capabilities.drop, capabilities.add))
+    drop, add = ({_plain_name(name) for name in names} for names in (capabilities.drop, capabilities.add))
     known = dict(enumerate(_CAPABILITIES))
     wanted = _ALL_NUMBERS if "ALL" in drop else [number for number, name in known.items() if name in drop]
     return [] if "ALL" in add else [number for number in wanted if known.get(number) not in add]
 
 
 def closes_root(context: SecurityContext | None, isolation: Isolation) -> bool:
-    """Whether the container's root file system is made read-only: it is asked for, and it has mounts of its own."""
+    """Return whether the container's root file system is made read-only.
+
+    The spec must ask for it, and the container must have mounts of its own.
+    """
     return context is not None and bool(context.read_only_root_filesystem) and isolation.kind in _OWN_MOUNTS
 
 
 def lacking(pod: Pod, isolation: Isolation) -> str:
-    """What the pod's security contexts ask and do not get, for an event; "" if they get all."""
-    found = [*_of_spec(pod.spec, isolation), *_of_pod(pod.spec.security_context or PodSecurityContext())]
+    """Return what the pod's security contexts ask for and do not get, as text for an event; "" if they get all."""
+    unmet = [*_unmet_by_spec(pod.spec, isolation), *_unmet_by_pod(pod.spec.security_context or PodSecurityContext())]
     for container in (*pod.spec.init_containers, *pod.spec.containers):
-        found += [f"{what} (container {container.name})" for what in _of_container(container, isolation)]
-    return f"This node does not do what the security context asks: {', '.join(found)}." if found else ""
+        unmet += [f"{what} (container {container.name})" for what in _unmet_by_container(container, isolation)]
+    return f"This node does not do what the security context asks: {', '.join(unmet)}." if unmet else ""
 
 
-def _of_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
-    """Network and IPC are the node's for all pods; each container has process ids of its own, if any."""
+def _unmet_by_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
+    """Yield the fields of the pod's spec that are not honoured.
+
+    Network and IPC are the node's for all pods; each container has process ids of its own, if any.
+    """
     if spec.host_pid and isolation.own_pids:
         yield "hostPID"
     if spec.share_process_namespace and isolation.own_pids:
@@ -75,21 +84,21 @@ def _of_spec(spec: PodSpec, isolation: Isolation) -> Iterator[str]:
         yield "hostUsers: false"
 
 
-def _of_pod(context: PodSecurityContext) -> Iterator[str]:
-    yield from _profiles(context)
+def _unmet_by_pod(context: PodSecurityContext) -> Iterator[str]:
+    yield from _unmet_profiles(context)
     if context.sysctls:
         yield "sysctls"
     if context.supplemental_groups_policy == "Merge":
         yield "supplementalGroupsPolicy Merge"
-    if os.geteuid() != 0 and not set(_groups(context)) <= {os.getegid(), *os.getgroups()}:
+    if os.geteuid() != 0 and not set(_volume_groups(context)) <= {os.getegid(), *os.getgroups()}:
         yield "fsGroup and supplementalGroups, as the node does not run as root"
 
 
-def _of_container(container: Container, isolation: Isolation) -> Iterator[str]:
+def _unmet_by_container(container: Container, isolation: Isolation) -> Iterator[str]:
     context = container.security_context
     if context is None:
         return
-    yield from _profiles(context)
+    yield from _unmet_profiles(context)
     if context.read_only_root_filesystem and not closes_root(context, isolation):
         yield "readOnlyRootFilesystem"
     if context.proc_mount == "Default":
@@ -101,7 +110,7 @@ def _of_container(container: Container, isolation: Isolation) -> Iterator[str]:
             yield "added capabilities, as the node does not run as root"
 
 
-def _profiles(context: PodSecurityContext | SecurityContext) -> Iterator[str]:
+def _unmet_profiles(context: PodSecurityContext | SecurityContext) -> Iterator[str]:
     if context.seccomp_profile is not None and context.seccomp_profile.type != "Unconfined":
         yield f"seccompProfile {context.seccomp_profile.type}"
     if context.app_armor_profile is not None and context.app_armor_profile.type != "Unconfined":
@@ -112,9 +121,9 @@ def _profiles(context: PodSecurityContext | SecurityContext) -> Iterator[str]:
         yield "windowsOptions"
 
 
-def _groups(context: PodSecurityContext) -> list[int]:
+def _volume_groups(context: PodSecurityContext) -> list[int]:
     return [*context.supplemental_groups, *([context.fs_group] if context.fs_group is not None else [])]
 
 
-def _plain(capability: str) -> str:
+def _plain_name(capability: str) -> str:
     return capability.upper().removeprefix("CAP_")

@@ -1,1 +1,1 @@
-"""What a process node keeps on disk, and how it is removed."""
+"""The files that a process node keeps on disk, and their removal."""

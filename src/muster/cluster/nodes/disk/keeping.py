@@ -1,7 +1,6 @@
-"""Sees to it that logs of pods that are gone, and what a job keeps for itself, stay for as long as their Job or JobSet
-does, and go with it.
+"""Keeps the logs of pods that are gone, and the directories of jobs, until their Job or JobSet is deleted.
 
-A guest in a cluster of others keeps none: no user there could ask for them, and it does not see Jobs.
+A guest in a cluster of others keeps none: no user there could ask for them, and a guest does not see Jobs.
 """
 
 import logging
@@ -22,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Keeping:
-    """Of one node."""
+    """The keeper of one node's old logs and job directories."""
 
     def __init__(
         self,
@@ -48,14 +47,14 @@ class Keeping:
             informer.on_change(self._job_changed)
 
     def forget(self, uid: str) -> None:
-        """The pod is gone, and nothing of it runs."""
+        """Remove a pod that is gone and of which nothing runs, or keep its logs for its job."""
         record = self._storage.of(uid).read()
         if record is not None and not record.gone:
             self._remover.add(self.let_go(record))
 
     def let_go(self, record: PodRecord) -> list[Path]:
-        """A pod is gone: what is to be removed of it, or instead of it."""
-        if self._job_stays(record):
+        """Keep the logs of a pod that is gone, or forget the pod; return the paths to remove."""
+        if self._is_job_live(record):
             try:
                 return self._past.keep(record, self._clock.now().isoformat())
             except OSError as error:
@@ -63,25 +62,25 @@ class Keeping:
         return self._storage.of(record.uid).remove()
 
     def recalls(self, record: PodRecord) -> bool:
-        """Whether only the logs of the pod are left, from before a restart, and they are to stay."""
-        stays = bool(record.gone) and self._job_stays(record)
+        """Return whether only the pod's logs are left, from before a restart, and stay; restore them if so."""
+        stays = bool(record.gone) and self._is_job_live(record)
         if stays:
             self._past.restore(record)
         return stays
 
     def tidy(self) -> None:
-        """What jobs have kept that went while no server was here."""
+        """Remove the directories of jobs that were deleted while no server ran."""
         if self._states is not None:
             jobs = {job.metadata.uid for informer in self._jobs for job in informer.all()}
             self._remover.add(self._states.left_over(jobs))
 
-    def _job_stays(self, record: PodRecord) -> bool:
-        """Whether the pod is of a Job, or of a JobSet, that is there, and is not about to go."""
+    def _is_job_live(self, record: PodRecord) -> bool:
+        """Return whether the pod's Job or JobSet exists and is not being deleted."""
         if not record.job:
             return False
         jobs = (job.metadata for informer in self._jobs for job in informer.all())
-        found = (meta for meta in jobs if meta.uid == record.job)
-        return any(meta.deletion_timestamp is None and meta.namespace == record.namespace for meta in found)
+        same = (meta for meta in jobs if meta.uid == record.job)
+        return any(meta.deletion_timestamp is None and meta.namespace == record.namespace for meta in same)
 
     def _job_changed(self, old: Job | JobSet | None, new: Job | JobSet | None) -> None:
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):

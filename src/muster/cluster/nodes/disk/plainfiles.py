@@ -1,7 +1,7 @@
-"""Reads what should be small files and directories of our own, in places where anything at all may be found instead.
+"""Reads small files and directories of our own, in places where anything else may lie instead.
 
-Whatever is there, reading does not wait (as a pipe would make it) and follows no link. That something else is there is
-told apart from not being able to look, which is an OSError as ever: only the first says anything about what is there.
+Whatever is there, reading does not block (as a pipe would make it) and follows no link. `OddFileError` says that
+something else is there. A failure to look is an OSError, which says nothing about what is there.
 """
 
 import errno
@@ -13,18 +13,18 @@ from pathlib import Path
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
-# A link, a socket, something that is closed to us, a bad sector.
+# The errors of a link, a socket, something that is closed to us, a bad sector.
 _ODD = (errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.EIO, errno.ENAMETOOLONG)
 _MOST_BYTES = 1 << 20
 
 
 class OddFileError(Exception):
-    """There is something, and it is not what it should be, or it cannot be read."""
+    """Something that is not the expected file, or cannot be read."""
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A file. Raises FileNotFoundError, `OddFileError`, OSError."""
+    """Open a file for reading. Raises FileNotFoundError, `OddFileError`, OSError."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:
@@ -40,7 +40,7 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def read(path: Path, limit: int = _MOST_BYTES) -> bytes:
-    """The start of a file. Raises FileNotFoundError, `OddFileError`, OSError."""
+    """Return the start of a file. Raises FileNotFoundError, `OddFileError`, OSError."""
     with opened(path) as descriptor:
         try:
             return os.read(descriptor, limit)
@@ -49,7 +49,7 @@ def read(path: Path, limit: int = _MOST_BYTES) -> bytes:
 
 
 def names(directory: Path) -> list[str]:
-    """The names in a directory, in order; none if there is no directory that we can read. Raises OSError."""
+    """Return the sorted names in a directory; none if there is no directory that we can read. Raises OSError."""
     try:
         descriptor = os.open(directory, _FLAGS | os.O_DIRECTORY)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Removes what a node needs no longer, one thing after the other; what cannot be removed is tried again, ever later.
+"""Removes what a node no longer needs, one path after the other, and retries failures at growing intervals.
 
-No pod waits for it, and a node that stops waits a few seconds, for memory is not given back before: what is left then
-is found at the next start.
+No pod waits for removals. A node that stops waits a few seconds for them, because memory is not given back before. The
+next start finds what is left then.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.tasks import cancel
 
-# Of a stop, for what has not been tried yet.
+# How long a stop waits for paths that have not been tried yet.
 _PATIENCE_SECONDS = 5.0
 _RETRY = Backoff(first=10.0, limit=600.0)
 
@@ -25,12 +25,12 @@ log = logging.getLogger(__name__)
 
 
 class Remover:
-    """The removals of one node. `tell` hears once of everything that stays."""
+    """The removals of one node. `tell` is called once for everything that stays."""
 
     def __init__(self, manager: Manager, name: str, tell: Callable[[str], None]) -> None:
         self._clock = manager.clock
         self._random = manager.random
-        self._controller = manager.controller(f"{name}-removal", self._remove)
+        self._controller = manager.controller(f"{name}-removal", self._remove_counted)
         self._tell = tell
         self._halted = threading.Event()
         self._failures: dict[str, int] = {}
@@ -39,7 +39,7 @@ class Remover:
         self._idle.set()
 
     def add(self, paths: Iterable[Path]) -> None:
-        """These are to go."""
+        """Schedule these paths for removal."""
         for path in map(str, paths):
             self._untried.add(path)
             self._idle.clear()
@@ -50,7 +50,7 @@ class Remover:
         await self._controller.run()
 
     async def stop(self) -> None:
-        """Remove what can be removed soon, and leave what is left."""
+        """Remove what can be removed soon, and leave the rest."""
         waiting = asyncio.ensure_future(self._idle.wait())
         patience = asyncio.ensure_future(self._clock.sleep(_PATIENCE_SECONDS))
         await asyncio.wait([waiting, patience], return_when=asyncio.FIRST_COMPLETED)
@@ -58,15 +58,15 @@ class Remover:
         self._halted.set()
         await self._controller.stop()
 
-    async def _remove(self, path: str) -> Result:
+    async def _remove_counted(self, path: str) -> Result:
         try:
-            return await self._try(path)
+            return await self._try_removal(path)
         finally:
             self._untried.discard(path)
             if not self._untried:
                 self._idle.set()
 
-    async def _try(self, path: str) -> Result:
+    async def _try_removal(self, path: str) -> Result:
         try:
             await asyncio.to_thread(removal.remove, Path(path), self._halted.is_set)
         except RemovalError as error:

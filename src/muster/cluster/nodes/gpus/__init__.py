@@ -1,1 +1,1 @@
-"""The GPUs of a machine: which there are, how they are, and which container has which."""
+"""The GPUs of a machine: their discovery, their health, and their assignment to containers."""

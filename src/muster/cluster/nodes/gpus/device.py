@@ -1,4 +1,4 @@
-"""What a GPU is to a node."""
+"""Describes GPUs as a node sees them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from muster.api.ours.gpus import AMD_GPU, NVIDIA_GPU
 class Family:
     """The GPUs of one maker.
 
-    resource: what pods ask for. label: the label of a node that says which model.
-    variable: tells a program which of them it has, by number.
-    settings: what makes the numbers mean the same to every program.
-    prefix: what the name of a GPU begins with where there are those of several families.
+    resource: the resource that pods request. label: the node's label that names the model.
+    variable: the environment variable that tells a program its GPUs, by number.
+    settings: environment variables that make the numbers mean the same to every program.
+    prefix: the start of a GPU's name, which tells families apart.
     """
 
     resource: str
@@ -23,8 +23,8 @@ class Family:
     prefix: str = ""
 
 
-# Numbers are the positions on the PCI bus, which do not change while the machine runs; more programs parse them than
-# UUIDs.
+# A GPU's number is its position on the PCI bus, which does not change while the machine runs. More programs parse
+# numbers than UUIDs.
 NVIDIA = Family(NVIDIA_GPU, "nvidia.com/gpu.product", "CUDA_VISIBLE_DEVICES", {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"})
 AMD = Family(AMD_GPU, "amd.com/gpu.product-name", "ROCR_VISIBLE_DEVICES", prefix="amd-")
 FAMILIES = (NVIDIA, AMD)
@@ -34,8 +34,8 @@ FAMILIES = (NVIDIA, AMD)
 class Gpu:
     """One GPU.
 
-    number: by which programs are told of it. model, uuid: as its driver says; memory: in bytes; 0 and "" are unknown.
-    place: where its driver shows it, in files. played: there is none, it is made up for a rehearsal.
+    number: the number by which programs know it. model, uuid, memory: as its driver reports them; memory in bytes. ""
+    and 0 are unknown. place: the directory of its driver's files. played: whether it is made up for a rehearsal.
     """
 
     family: Family
@@ -48,5 +48,5 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """What it is called among those of the machine; records on disk hold it."""
+        """The GPU's name among those of the machine; records on disk hold it."""
         return f"{self.family.prefix}{self.number}"

@@ -1,4 +1,7 @@
-"""NVIDIA's GPUs, by the driver's library; where that is missing, by the driver's files, without memory and health."""
+"""Finds NVIDIA's GPUs and their problems through the driver's library.
+
+Without the library it reads the driver's files, which tell neither memory nor health.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,45 +12,45 @@ from muster.cluster.nodes.gpus.device import NVIDIA, Gpu
 
 T = TypeVar("T")
 
-# One of these is there if a driver is; the last is that of Windows, below WSL.
+# A machine with a driver has one of these files; the last is that of Windows, below WSL.
 _SIGNS = ("proc/driver/nvidia", "dev/nvidiactl", "dev/dxg")
 _FILES = "proc/driver/nvidia/gpus"
 
 
 def discover(root: Path) -> list[Gpu]:
-    """Those that there are, in the order of the PCI bus. `root`: of the file system."""
+    """Return the GPUs in the order of the PCI bus. `root`: of the file system."""
     if not any((root / sign).exists() for sign in _SIGNS):
         return []
-    with _library() as nvml:
+    with _open_library() as nvml:
         if nvml is None:
-            return _by_files(root / _FILES)
-        return [_gpu(nvml, number) for number in range(nvml.nvmlDeviceGetCount())]
+            return _find_by_files(root / _FILES)
+        return [_read_gpu(nvml, number) for number in range(nvml.nvmlDeviceGetCount())]
 
 
 def problems(gpus: Sequence[Gpu]) -> dict[str, str]:
-    """What is wrong with GPUs, by name; "" if nothing is known to be."""
+    """Return what is wrong with the GPUs, by name; "" if nothing is known to be."""
     if not gpus:
         return {}
-    with _library() as nvml:
-        return {gpu.name: _problem(nvml, gpu.number) if nvml is not None else "" for gpu in gpus}
+    with _open_library() as nvml:
+        return {gpu.name: _find_problem(nvml, gpu.number) if nvml is not None else "" for gpu in gpus}
 
 
-def _problem(nvml: Any, number: int) -> str:
+def _find_problem(nvml: Any, number: int) -> str:
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(number)
     except nvml.NVMLError as error:
         return f"the driver does not find it: {error}"
-    _, trouble = _told(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    _, trouble = _query(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
     if trouble:
         return f"the driver cannot use it: {trouble}"
-    rows, _ = _told(nvml, lambda: nvml.nvmlDeviceGetRemappedRows(handle))
+    rows, _ = _query(nvml, lambda: nvml.nvmlDeviceGetRemappedRows(handle))
     return "its memory has failed for good: no spare rows are left" if rows is not None and rows[3] else ""
 
 
 @contextmanager
-def _library() -> Iterator[Any]:
-    """The driver's library; None if it is not there, or does not begin."""
-    import pynvml  # it takes a while to load
+def _open_library() -> Iterator[Any]:
+    """Yield the driver's library; None if it is missing or does not initialize."""
+    import pynvml  # the import takes a while
 
     try:
         pynvml.nvmlInit()
@@ -60,19 +63,22 @@ def _library() -> Iterator[Any]:
         pynvml.nvmlShutdown()
 
 
-def _gpu(nvml: Any, number: int) -> Gpu:
-    """One that has fallen off the bus is there all the same, and found to be ill later."""
-    handle, trouble = _told(nvml, lambda: nvml.nvmlDeviceGetHandleByIndex(number))
+def _read_gpu(nvml: Any, number: int) -> Gpu:
+    """Return one GPU. A GPU that has fallen off the bus still counts, and is reported as ill later."""
+    handle, trouble = _query(nvml, lambda: nvml.nvmlDeviceGetHandleByIndex(number))
     if trouble:
         return Gpu(NVIDIA, number)
-    model, _ = _told(nvml, lambda: nvml.nvmlDeviceGetName(handle))
-    uuid, _ = _told(nvml, lambda: nvml.nvmlDeviceGetUUID(handle))
-    memory, _ = _told(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    model, _ = _query(nvml, lambda: nvml.nvmlDeviceGetName(handle))
+    uuid, _ = _query(nvml, lambda: nvml.nvmlDeviceGetUUID(handle))
+    memory, _ = _query(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
     return Gpu(NVIDIA, number, model or "", memory or 0, uuid or "")
 
 
-def _told(nvml: Any, ask: Callable[[], T]) -> tuple[T | None, str]:
-    """What the library answers, or why it does not; a question that a GPU does not know is no trouble."""
+def _query(nvml: Any, ask: Callable[[], T]) -> tuple[T | None, str]:
+    """Return the library's answer, or the reason why there is none.
+
+    A query that the GPU does not support is no trouble.
+    """
     try:
         return ask(), ""
     except (nvml.NVMLError_NotSupported, nvml.NVMLError_FunctionNotFound):
@@ -81,17 +87,17 @@ def _told(nvml: Any, ask: Callable[[], T]) -> tuple[T | None, str]:
         return None, str(error)
 
 
-def _by_files(folder: Path) -> list[Gpu]:
+def _find_by_files(folder: Path) -> list[Gpu]:
     if not folder.is_dir():
         return []
-    found = []
+    gpus = []
     for number, place in enumerate(sorted(folder.iterdir())):
-        told = dict(_lines(place / "information"))
-        found.append(Gpu(NVIDIA, number, told.get("Model", ""), 0, told.get("GPU UUID", ""), str(place)))
-    return found
+        information = dict(_read_lines(place / "information"))
+        gpus.append(Gpu(NVIDIA, number, information.get("Model", ""), 0, information.get("GPU UUID", ""), str(place)))
+    return gpus
 
 
-def _lines(file: Path) -> Iterator[tuple[str, str]]:
+def _read_lines(file: Path) -> Iterator[tuple[str, str]]:
     try:
         text = file.read_text(errors="replace")
     except OSError:

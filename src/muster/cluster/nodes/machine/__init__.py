@@ -1,1 +1,1 @@
-"""The machine of a process node: what it has, and what it lets us do."""
+"""The machine of a process node: its resources, and what it allows the node to do."""

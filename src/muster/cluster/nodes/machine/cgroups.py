@@ -1,7 +1,8 @@
-"""CPU, memory and process limits by cgroup v2, where we may make cgroups; where not, containers run without limits.
+"""Limits CPU, memory and processes by cgroup v2 where the node may make cgroups.
 
-A container's processes are in a leaf cgroup of their own, the shim and the server are not: what the kernel kills for
-want of memory is the container. The root is given, so everything can be tried on a plain directory.
+Where it may not, containers run without limits. A container's processes are in a leaf cgroup of their own; the shim and
+the server are not. So the kernel kills the container when memory runs out. Functions take the root as an argument, so
+tests can use a plain directory.
 """
 
 import contextlib
@@ -14,9 +15,9 @@ from muster.api.core import Container
 from muster.api.values.quantity import milli, value
 
 CONTROLLERS = ("cpu", "memory", "pids")
-# Scheduling period in microseconds, the kernel's default.
+# The scheduling period in microseconds, the kernel's default.
 _PERIOD = 100_000
-# The kernel refuses less.
+# The smallest quota that the kernel accepts.
 _LEAST_QUOTA = 1000
 _MOUNT = Path("/sys/fs/cgroup")
 
@@ -24,27 +25,27 @@ log = logging.getLogger(__name__)
 
 
 class Cgroups:
-    """Makes and removes cgroups below a directory in which all controllers are on."""
+    """The cgroups below a directory in which all controllers are on."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def path(self, uid: str, container: str) -> Path:
-        """Where a container's processes are."""
+        """Return the cgroup of a container's processes."""
         return self._root / uid / container
 
     def make(self, uid: str, container: str, files: Mapping[str, str]) -> Path:
-        """A cgroup for a container, with these limits. Raises OSError."""
+        """Make a container's cgroup with these limits. Raises OSError."""
         directory = self.path(uid, container)
         directory.parent.mkdir(exist_ok=True)
-        _turn_on(directory.parent)
+        _enable_controllers(directory.parent)
         directory.mkdir(exist_ok=True)
         for name, text in files.items():
             (directory / name).write_text(text)
         return directory
 
     def remove(self, uid: str) -> None:
-        """The pod has ended: its cgroups go, with whatever should still be in them."""
+        """Remove the cgroups of a pod that has ended, and kill whatever is still in them."""
         pod = self._root / uid
         if not pod.is_dir():
             return
@@ -58,7 +59,7 @@ class Cgroups:
 
 
 def limits(container: Container) -> dict[str, str]:
-    """The limits of a container as files of its cgroup: the CPU share by what it asks for, caps by its limits."""
+    """Return a container's limits as files of its cgroup: the CPU weight from its request, caps from its limits."""
     files = {}
     limit, request = container.resources.limits, container.resources.requests
     if "cpu" in limit and milli(limit["cpu"]):
@@ -75,7 +76,7 @@ def limits(container: Container) -> dict[str, str]:
 
 
 def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup")) -> Cgroups | str:
-    """Our own subtree, or a sentence that says why there is none."""
+    """Make the node's own subtree; return a sentence that says why it cannot."""
     if not (mount / "cgroup.controllers").exists():
         return "there is no cgroup v2 hierarchy"
     here = next((line[3:] for line in own.read_text().splitlines() if line.startswith("0::")), "/")
@@ -86,21 +87,21 @@ def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup
     try:
         if base != mount:
             _make_room(base, name)
-        _turn_on(base)
+        _enable_controllers(base)
         root = base / name
         root.mkdir(exist_ok=True)
-        _turn_on(root)
+        _enable_controllers(root)
     except OSError as error:
         return f"cgroups cannot be made in {base}: {error.strerror}"
     return Cgroups(root)
 
 
 def _make_room(base: Path, name: str) -> None:
-    """A cgroup that has children with controllers may hold no processes: move ourselves to one of the children."""
+    """Move this process to a child cgroup: a cgroup whose children have controllers may hold no processes."""
     leaf = base / f"{name}-server"
     leaf.mkdir(exist_ok=True)
     (leaf / "cgroup.procs").write_text(str(os.getpid()))
 
 
-def _turn_on(directory: Path) -> None:
+def _enable_controllers(directory: Path) -> None:
     (directory / "cgroup.subtree_control").write_text(" ".join(f"+{controller}" for controller in CONTROLLERS))

@@ -1,7 +1,12 @@
-"""How far this machine lets us isolate containers; tried once, at the start of a node, by starting one for real.
+"""Finds out how far this machine lets us isolate containers, once at the start of a node, by starting a real one.
 
-In order of preference: namespaces (as root), user namespaces, bubblewrap (which may be allowed what we are not), mount
-and host name without process ids (where /proc may not be mounted again), nothing.
+In order of preference:
+
+- namespaces, as root,
+- user namespaces,
+- bubblewrap, which may be allowed more than we are,
+- mounts and host name without process ids, where /proc may not be mounted again,
+- nothing.
 """
 
 import os
@@ -18,7 +23,7 @@ from muster.cluster.nodes.volumes.mounts import Mount, bubblewrap, plan
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """What containers get. `problem` is why they do not get all of it, in the system's words."""
+    """The isolation of containers. `problem` says in the system's words why it is not complete."""
 
     kind: str = "none"  # namespaces | user-namespaces | bubblewrap | none
     own_pids: bool = False
@@ -31,7 +36,7 @@ class Isolation:
         return self.kind != "none" and self.own_pids
 
     def warning(self) -> str:
-        """What pods lack, for an event."""
+        """Return what pods lack, as text for an event."""
         if self.kind == "none":
             return (
                 f"This machine does not allow namespaces ({self.problem}): the pod runs with the node's host name, "
@@ -41,31 +46,31 @@ class Isolation:
 
 
 def candidates() -> list[Isolation]:
-    """What to try, best first."""
+    """Return the isolations to try, best first."""
     kind = "namespaces" if os.geteuid() == 0 else "user-namespaces"
-    found = [Isolation(kind, own_pids=True)]
+    isolations = [Isolation(kind, own_pids=True)]
     if path := shutil.which("bwrap"):
-        found.append(Isolation("bubblewrap", own_pids=True, bubblewrap=path))
-    return [*found, Isolation(kind)]
+        isolations.append(Isolation("bubblewrap", own_pids=True, bubblewrap=path))
+    return [*isolations, Isolation(kind)]
 
 
 async def probe(directory: Path, tried: list[Isolation] | None = None) -> Isolation:
-    """The best isolation that works. `directory` is empty and ours; what is left in it is of no use."""
+    """Return the best isolation that works. `directory` is empty and ours; its contents can be removed afterwards."""
     problem = ""
     for number, isolation in enumerate(candidates() if tried is None else tried):
         attempt = directory / f"{number}"
         attempt.mkdir(mode=0o700)
         hosts = attempt / "hosts"
         hosts.write_text("127.0.0.1 localhost\n")
-        failure = await _try(isolation, attempt, hosts)
+        failure = await _try_isolation(isolation, attempt, hosts)
         if not failure:
             return Isolation(isolation.kind, isolation.own_pids, isolation.bubblewrap, problem)
         problem = problem or failure
     return Isolation(problem=problem or "not tried")
 
 
-async def _try(isolation: Isolation, attempt: Path, hosts: Path) -> str:
-    """Start a container that does nothing; what went wrong."""
+async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path) -> str:
+    """Start a container that does nothing; return what went wrong, or ""."""
     operations = plan([Mount("/etc/hosts", str(hosts), is_directory=False)], str(attempt))
     spec: Spec = {
         "directory": str(attempt),
@@ -90,6 +95,8 @@ async def _try(isolation: Isolation, attempt: Path, hosts: Path) -> str:
         "log_patience": 0.0,
         "report": -1,
         "lifeline": -1,
+        "fence": -1,
+        "patience": 0.0,
     }
     try:
         shim = await shims.start(spec)
@@ -97,12 +104,12 @@ async def _try(isolation: Isolation, attempt: Path, hosts: Path) -> str:
         return str(error)
     record = await shim.ended() if shim else shims.read_record(attempt)
     if record is None:
-        return "the probe was killed"
+        return "the probe container was killed"
     return record.message or (f"the probe exited with code {record.code}" if record.code else "")
 
 
 def command(isolation: Isolation, operations: list[tuple[str, ...]], hostname: str) -> list[str]:
-    """The bubblewrap command that starts the shim's second half in its sandbox; empty if bubblewrap is not used."""
+    """Return the bubblewrap command that starts the shim's second half in its sandbox; [] without bubblewrap."""
     if isolation.kind != "bubblewrap":
         return []
     flags = ["--unshare-pid", "--as-pid-1", "--unshare-uts", "--hostname", hostname]

@@ -1,4 +1,4 @@
-"""What this machine is and has, as far as we may use it: asked once, at the start of a node."""
+"""Describes this machine and the resources that we may use, once at the start of a node."""
 
 import os
 import platform
@@ -29,24 +29,24 @@ class Machine:
 
 
 def discover(state: Path, gpus: tuple[Gpu, ...] = ()) -> Machine:
-    """The machine that we run on, with these GPUs. `state` is on the disk that counts."""
+    """Return the machine that this process runs on, with these GPUs. `state` is on the disk that counts."""
     disk = os.statvfs(state)
     return Machine(
         hostname=platform.node().lower() or "localhost",
-        milli_cpus=_milli_cpus(),
-        memory=_memory(),
+        milli_cpus=_count_milli_cpus(),
+        memory=_measure_memory(),
         disk=disk.f_blocks * disk.f_frsize,
         gpus=gpus,
         architecture=_ARCHITECTURES.get(platform.machine(), platform.machine()),
         kernel=platform.release(),
-        os_image=_os_image(Path("/etc/os-release")),
-        machine_id=_text(Path("/etc/machine-id")),
-        boot_id=_text(Path("/proc/sys/kernel/random/boot_id")),
+        os_image=_read_os_image(Path("/etc/os-release")),
+        machine_id=_read_text(Path("/etc/machine-id")),
+        boot_id=_read_text(Path("/proc/sys/kernel/random/boot_id")),
     )
 
 
 def part(machine: Machine, number: int, of: int) -> Machine:
-    """One of several equal parts of a machine, for nodes that share it. GPUs are not shared."""
+    """Return one of several equal parts of a machine, for nodes that share it. Each GPU goes to one part."""
     return replace(
         machine,
         milli_cpus=max(machine.milli_cpus // of, 1),
@@ -57,7 +57,7 @@ def part(machine: Machine, number: int, of: int) -> Machine:
 
 
 def has_full_disk(state: Path) -> bool:
-    """Whether so little of the disk is free that no more pods should come: 64 MiB, or a twentieth of a small disk.
+    """Return whether the disk is too full for more pods: less than 64 MiB free, or a twentieth of a small disk.
 
     The kubelet's tenth would keep a terabyte from people whose disks are nearly full all year.
     """
@@ -65,28 +65,28 @@ def has_full_disk(state: Path) -> bool:
     return disk.f_bavail * disk.f_frsize < min(_LEAST_FREE, disk.f_blocks * disk.f_frsize // 20)
 
 
-def _milli_cpus() -> int:
-    """The CPUs that we may run on, or a container's share of them."""
+def _count_milli_cpus() -> int:
+    """Return the CPUs that this process may use, or a container's share of them."""
     cpus = len(os.sched_getaffinity(0)) * 1000
-    quota, _, period = _text(Path("/sys/fs/cgroup/cpu.max")).partition(" ")
+    quota, _, period = _read_text(Path("/sys/fs/cgroup/cpu.max")).partition(" ")
     if quota.isdigit() and period.isdigit() and int(period):
         cpus = min(cpus, int(quota) * 1000 // int(period))
     return max(cpus, 1)
 
 
-def _memory() -> int:
-    """The machine's memory, or a container's share of it."""
+def _measure_memory() -> int:
+    """Return the machine's memory, or a container's share of it."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _text(Path("/sys/fs/cgroup/memory.max"))
+    limit = _read_text(Path("/sys/fs/cgroup/memory.max"))
     return min(total, int(limit)) if limit.isdigit() else total
 
 
-def _os_image(release: Path) -> str:
-    lines = dict(line.split("=", 1) for line in _text(release).splitlines() if "=" in line)
+def _read_os_image(release: Path) -> str:
+    lines = dict(line.split("=", 1) for line in _read_text(release).splitlines() if "=" in line)
     return lines.get("PRETTY_NAME", platform.system()).strip('"')
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

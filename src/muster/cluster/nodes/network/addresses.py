@@ -1,7 +1,8 @@
-"""Each pod its own address in 127.0.0.0/8: all of it is this machine, so any pod can listen and be found there.
+"""Gives each pod an address of its own in 127.0.0.0/8.
 
-Addresses are handed out in order, so that one that was given back is not soon another pod's. A pod keeps its address
-for life: it is written down with the pod's other state, and taken back from there after a restart.
+All of that range is this machine, so any pod can listen on its address and be reached there. Addresses are handed out
+in order, so that a released address is not soon another pod's. A pod keeps its address for life: the pod's record on
+disk holds it, and restores it after a restart.
 """
 
 import ipaddress
@@ -13,7 +14,7 @@ _BLOCK = 1 << 16
 
 
 class Addresses:
-    """The addresses of one cluster's pods, by uid. `seed` spreads clusters on one machine over the range."""
+    """The addresses of one cluster's pods, by UID. `seed` spreads clusters on one machine over the range."""
 
     def __init__(self, seed: int = 0) -> None:
         self._next = seed * _BLOCK % _COUNT
@@ -21,30 +22,36 @@ class Addresses:
         self._taken: dict[str, str] = {}
 
     def get(self, uid: str) -> str:
-        """The pod's address, a new one if it has none."""
+        """Return the pod's address; assign a new one if it has none."""
         address = self._by_pod.get(uid)
         if address is None:
-            address = self._free()
+            address = self._find_free()
             self._by_pod[uid] = address
             self._taken[address] = uid
         return address
 
     def restore(self, uid: str, address: str) -> bool:
-        """Give a pod the address that it had; False if it is no address of ours, or another's by now."""
-        if not _is_ours(address) or self._taken.get(address, uid) != uid or self._by_pod.get(uid, address) != address:
+        """Give a pod its former address; return False if the address is outside our range, or another pod's by now."""
+        if (
+            not _is_in_range(address)
+            or self._taken.get(address, uid) != uid
+            or self._by_pod.get(uid, address) != address
+        ):
             return False
+        if uid in self._by_pod:
+            return True
         self._by_pod[uid] = address
         self._taken[address] = uid
         self._next = (int(ipaddress.IPv4Address(address)) - _FIRST + 1) % _COUNT
         return True
 
     def release(self, uid: str) -> None:
-        """The pod is gone."""
+        """Release the address of a pod that is gone."""
         address = self._by_pod.pop(uid, None)
         if address is not None:
             del self._taken[address]
 
-    def _free(self) -> str:
+    def _find_free(self) -> str:
         for _ in range(_COUNT):
             number = _FIRST + self._next
             self._next = (self._next + 1) % _COUNT
@@ -54,7 +61,7 @@ class Addresses:
         raise RuntimeError("all addresses of 127.0.0.0/8 are taken")
 
 
-def _is_ours(address: str) -> bool:
+def _is_in_range(address: str) -> bool:
     try:
         return 0 <= int(ipaddress.IPv4Address(address)) - _FIRST < _COUNT
     except ipaddress.AddressValueError:

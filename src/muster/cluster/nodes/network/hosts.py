@@ -1,15 +1,15 @@
-"""A pod's hosts file: there is no DNS server, so all the names that a pod may use are in it. Pure.
+"""Writes the text of a pod's hosts file, which holds all names that the pod may use: there is no DNS server. Pure.
 
-Names are those that a cluster's DNS has:
+The names are those that a cluster's DNS has:
 
 - the pod's own host name, and with a subdomain its full name;
-- `<hostname>.<subdomain>`, also with `.<namespace>`, `.svc` and `.svc.cluster.local` behind, for every pod that has
-  both; the headless Service of that name need not be there (yet), and pods need not be ready: peers of a gang must find
-  each other before they are ready, whatever order things are made in;
+- `<hostname>.<subdomain>`, also followed by `.<namespace>`, `.svc` and `.svc.cluster.local`, for every pod that has
+  both. The headless Service of that name need not exist yet, and pods need not be ready: peers of a gang must find each
+  other before they are ready, whatever the order of creation;
 - within a Job, the bare host name (`<job>-<index>`) of every pod of the Job;
 - the names of Services, which stand for the pods that they select; there are no virtual addresses.
 
-The machine's own names come last, without those that the pods' names hide.
+The machine's own names come last, except those that the pods' names hide.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ class Peer:
 
 
 def hostname(pod: Pod) -> str:
-    """What `hostname` prints in the pod: at most 63 characters, the full name where the spec asks for it."""
+    """Return what `hostname` prints in the pod: at most 63 characters, the full name where the spec asks for it."""
     short = (pod.spec.hostname_override or pod.spec.hostname or pod.metadata.name)[:63].rstrip("-.")
     if pod.spec.set_hostname_as_fqdn and pod.spec.subdomain and not pod.spec.hostname_override:
         full = f"{short}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc.{CLUSTER_DOMAIN}"
@@ -42,44 +42,53 @@ def hostname(pod: Pod) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """Pods that know the same names: those of one namespace and one controller. `owner` is its uid, maybe empty."""
+    """The pods of one namespace and one controller, which know the same names.
+
+    owner: the controller's UID, or "".
+    """
 
     namespace: str
     owner: str
 
     @classmethod
     def of(cls, pod: Pod) -> "Circle":
-        """The circle that the pod belongs to."""
+        """Return the circle that the pod belongs to."""
         owner = controller_of(pod.metadata)
         return cls(pod.metadata.namespace, owner.uid if owner else "")
 
 
 def render(pod: Pod, address: str, shared: str) -> str:
-    """A pod's file: its own names, its aliases, and what all of its circle know. No address has two lines of ours."""
+    """Return a pod's hosts file. No address has two lines of ours.
+
+    The file has the pod's own names, its aliases, and what its circle shares.
+    """
     start = f"{address}\t"
     others = shared.splitlines(keepends=True)
     known = [name for line in others if line.startswith(start) for name in line.split()[1:]]
     lines = [("127.0.0.1", "localhost"), ("::1", "localhost ip6-localhost ip6-loopback")]
-    lines.append((address, " ".join(dict.fromkeys([*_own_names(pod), *known]))))
+    lines.append((address, " ".join(dict.fromkeys([*_list_own_names(pod), *known]))))
     lines += [(alias.ip, " ".join(alias.hostnames)) for alias in pod.spec.host_aliases if alias.hostnames]
     own = "".join(f"{ip}\t{names}\n" for ip, names in lines)
     return _HEADER + own + "".join(line for line in others if not line.startswith(start))
 
 
 def shared_part(circle: Circle, peers: Iterable[Peer], services: Iterable[Service], machine: str) -> str:
-    """The lines for all other pods. `peers` are all that have addresses; `machine` is the machine's own file."""
-    alive = sorted((peer for peer in peers if not is_finished(peer.pod)), key=_order)
-    names: dict[str, list[str]] = {peer.address: _names_of(peer.pod, circle) for peer in alive}
+    """Return the lines for all other pods.
+
+    peers: all pods with addresses. machine: the machine's own file.
+    """
+    alive = sorted((peer for peer in peers if not is_finished(peer.pod)), key=_order_key)
+    names: dict[str, list[str]] = {peer.address: _list_names(peer.pod, circle) for peer in alive}
     for service in services:
         for peer in alive:
             if _selects(service, peer.pod):
-                names[peer.address] += _qualified(service.metadata.name, service.metadata.namespace, circle)
-    lines = [f"{address}\t{' '.join(dict.fromkeys(found))}" for address, found in names.items() if found]
-    hidden = {"localhost", *(name for found in names.values() for name in found)}
-    return "".join(f"{line}\n" for line in (*lines, *_rest_of(machine, hidden)))
+                names[peer.address] += _qualify(service.metadata.name, service.metadata.namespace, circle)
+    lines = [f"{address}\t{' '.join(dict.fromkeys(own_names))}" for address, own_names in names.items() if own_names]
+    hidden = {"localhost", *(name for own_names in names.values() for name in own_names)}
+    return "".join(f"{line}\n" for line in (*lines, *_filter_machine_lines(machine, hidden)))
 
 
-def _own_names(pod: Pod) -> list[str]:
+def _list_own_names(pod: Pod) -> list[str]:
     short = hostname(pod).partition(".")[0]
     if not pod.spec.subdomain or pod.spec.hostname_override:
         return [short]
@@ -87,21 +96,21 @@ def _own_names(pod: Pod) -> list[str]:
     return [full, short]
 
 
-def _names_of(pod: Pod, circle: Circle) -> list[str]:
-    """The names under which a circle knows a pod."""
+def _list_names(pod: Pod, circle: Circle) -> list[str]:
+    """Return the names under which a circle knows a pod."""
     if not pod.spec.hostname:
         return []
-    found: list[str] = []
+    names: list[str] = []
     if pod.spec.subdomain:
-        found += _qualified(f"{pod.spec.hostname}.{pod.spec.subdomain}", pod.metadata.namespace, circle)
-        found += _qualified(pod.spec.subdomain, pod.metadata.namespace, circle)
+        names += _qualify(f"{pod.spec.hostname}.{pod.spec.subdomain}", pod.metadata.namespace, circle)
+        names += _qualify(pod.spec.subdomain, pod.metadata.namespace, circle)
     if circle.owner and circle == Circle.of(pod):
-        found.append(pod.spec.hostname)
-    return found
+        names.append(pod.spec.hostname)
+    return names
 
 
-def _qualified(name: str, namespace: str, circle: Circle) -> list[str]:
-    """A name of the namespace with all endings that the circle may leave out."""
+def _qualify(name: str, namespace: str, circle: Circle) -> list[str]:
+    """Return a name of the namespace with all endings that the circle may use."""
     full = [f"{name}.{namespace}.svc.{CLUSTER_DOMAIN}", f"{name}.{namespace}.svc", f"{name}.{namespace}"]
     return [*full, name] if circle.namespace == namespace else full
 
@@ -115,18 +124,18 @@ def _selects(service: Service, pod: Pod) -> bool:
     )
 
 
-def _order(peer: Peer) -> tuple[str, int, str]:
-    """By namespace and name, with `job-2` before `job-10`."""
+def _order_key(peer: Peer) -> tuple[str, int, str]:
+    """Return the key that sorts by namespace and name, with `job-2` before `job-10`."""
     name = peer.pod.metadata.name
     return peer.pod.metadata.namespace, len(name), name
 
 
-def _rest_of(machine: str, hidden: set[str]) -> list[str]:
-    """The lines of the machine's file, without comments and hidden names."""
+def _filter_machine_lines(machine: str, hidden: set[str]) -> list[str]:
+    """Return the lines of the machine's file, without comments and hidden names."""
     lines = []
     for line in machine.splitlines():
-        address, *found = line.partition("#")[0].split() or [""]
-        kept = [name for name in found if name not in hidden]
-        if kept:
-            lines.append(f"{address}\t{' '.join(kept)}")
+        address, *names = line.partition("#")[0].split() or [""]
+        visible = [name for name in names if name not in hidden]
+        if visible:
+            lines.append(f"{address}\t{' '.join(visible)}")
     return lines

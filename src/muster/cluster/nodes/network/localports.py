@@ -1,8 +1,8 @@
-"""Who listens on a port of localhost.
+"""Finds the pod whose processes listen on a port of localhost.
 
-On Kubernetes every pod has a localhost of its own, and many programs (notebooks, dashboards) listen nowhere else. Here
-all pods share the machine's: a forwarded port of a pod must reach what that pod's processes listen to, and never
-what those of other pods do.
+On Kubernetes every pod has a localhost of its own, and many programs (notebooks, dashboards) listen only there. Here
+all pods share the machine's localhost: a forwarded port must reach what that pod's processes listen on, and never a
+listener of another pod.
 """
 
 from collections.abc import Iterator
@@ -16,19 +16,22 @@ _TABLES = (("tcp", "0100007F", "127.0.0.1"), ("tcp6", "0000000000000000000000000
 
 
 def listener(shim: int, port: int, proc: Path = Path("/proc")) -> str:
-    """The address of localhost on which a container, known by its shim, listens to a port; empty if it does not."""
-    wanted = dict(_inodes(proc, port))
+    """Return the address of localhost on which a container listens on a port; "" if it does not.
+
+    shim: the container's shim.
+    """
+    wanted = dict(_find_inodes(proc, port))
     if not wanted:
         return ""
     for pid in descendants(shim, str(proc)):
-        for inode in _sockets(proc / str(pid)):
+        for inode in _list_sockets(proc / str(pid)):
             if inode in wanted:
                 return wanted[inode]
     return ""
 
 
-def _inodes(proc: Path, port: int) -> Iterator[tuple[str, str]]:
-    """The sockets that listen to a port of localhost, with their addresses."""
+def _find_inodes(proc: Path, port: int) -> Iterator[tuple[str, str]]:
+    """Yield the sockets that listen on a port of localhost, with their addresses."""
     for name, address, text in _TABLES:
         try:
             rows = (proc / "net" / name).read_text().splitlines()[1:]
@@ -40,9 +43,9 @@ def _inodes(proc: Path, port: int) -> Iterator[tuple[str, str]]:
                 yield f"socket:[{fields[9]}]", text
 
 
-def _sockets(process: Path) -> Iterator[str]:
+def _list_sockets(process: Path) -> Iterator[str]:
     try:
         for descriptor in (process / "fd").iterdir():
             yield str(descriptor.readlink())
-    except OSError:  # it has ended, or is not ours to look at
+    except OSError:  # the process has ended, or we may not look at it
         return

@@ -1,14 +1,19 @@
-"""The network that all process nodes share: hands out addresses and keeps the hosts files of running pods.
+"""Runs the network of all process nodes: assigns addresses and maintains the hosts files of running pods.
 
-All process nodes of a cluster are on this machine and share one `Network`. The hosts files of running pods follow the
-pods that come and go: they are rewritten in place, for containers have that very file mounted. A pod whose gang is not
-all bound yet finds even the missing ones in its file: their addresses are set aside for them.
+All process nodes of a cluster are on this machine and share one `Network`. Hosts files are rewritten in place when pods
+come and go, because containers have that very file mounted. A pod whose gang is not fully bound yet finds even the
+unbound peers in its file: their addresses are reserved for them.
+
+Pods from before a restart keep their addresses. Nodes pass their recorded addresses when they join, and the pods'
+statuses have the rest. Both are known before anything runs, and so before a pod gets a new address.
 """
 
 import asyncio
 import logging
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from muster.api.core import POD, SERVICE, Pod, Service
 from muster.api.pods import is_finished
@@ -20,6 +25,7 @@ from muster.runtime.manager import Manager
 # Files are rewritten once for all the changes within this time.
 COALESCE_SECONDS = 0.05
 _MACHINE = Path("/etc/hosts")
+NO_ADDRESSES: Mapping[str, str] = MappingProxyType({})
 _UNBOUND, _LIVE = "network-unbound", "network-live"
 _WRITE = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
@@ -27,9 +33,9 @@ log = logging.getLogger(__name__)
 
 
 class Network:
-    """Addresses and hosts files. Runs under a `Manager`, before the nodes.
+    """Addresses and hosts files of pods. Runs under a `Manager`, before the nodes.
 
-    pods: those that it knows of. only_node: the one node whose pods these are, where others are not to be seen.
+    pods: the informer of pods. only_node: the one node whose pods the network sees, if it may not see others.
     """
 
     name = "process-network"
@@ -45,36 +51,34 @@ class Network:
         self._machine_hosts = machine_hosts
         self._nodes: set[str] = set()
         self._files: dict[str, tuple[Pod, Path]] = {}  # hosts files that are kept up to date, by pod uid
-        self._shared: dict[Circle, str] = {}  # what is the same in the files of a circle, while nothing has changed
+        self._shared: dict[Circle, str] = {}  # what the files of a circle share, until something changes
         self._changed = asyncio.Event()
         self._stopping = False
-        self.pods.on_change(self._pod_changed)
-        self._services.on_change(self._service_changed)
+        self.pods.on_change(self._on_pod_changed)
+        self._services.on_change(self._on_service_changed)
 
-    def join(self, node: str) -> None:
-        """The pods of this node are on this network."""
+    def join(self, node: str, addresses: Mapping[str, str] = NO_ADDRESSES) -> None:
+        """Take on the pods of a node, before the manager runs. addresses: those of its earlier pods, by their UIDs."""
         self._nodes.add(node)
+        for uid, address in addresses.items():
+            self._addresses.restore(uid, address)
         self._invalidate()
 
-    def restore(self, uid: str, address: str) -> None:
-        """A pod from before the restart has this address."""
-        self._addresses.restore(uid, address)
-
     def address(self, pod: Pod) -> str:
-        """The pod's address, for as long as its object exists."""
+        """Return the pod's address, which holds for as long as its object exists."""
         return self._addresses.get(pod.metadata.uid)
 
     def enter(self, pod: Pod, path: Path) -> None:
         """Write the pod's hosts file and keep it up to date. Raises OSError."""
         self._files[pod.metadata.uid] = (pod, path)
-        _write(path, self._render(pod))
+        _overwrite(path, self._render(pod))
 
     def leave(self, uid: str) -> None:
-        """The pod has ended: its hosts file is of no use any more."""
+        """Stop maintaining the hosts file of a pod that has ended."""
         self._files.pop(uid, None)
 
     def forget(self, uid: str) -> None:
-        """The pod is gone: another may get its address."""
+        """Release the address of a pod that is gone."""
         self.leave(uid)
         self._addresses.release(uid)
 
@@ -85,7 +89,7 @@ class Network:
             self._changed.clear()
             for pod, path in list(self._files.values()):
                 try:
-                    _write(path, self._render(pod))
+                    _overwrite(path, self._render(pod))
                 except OSError as error:
                     log.warning("hosts file of pod %s: %s", pod.metadata.name, error)
             await self._clock.sleep(COALESCE_SECONDS)
@@ -99,24 +103,26 @@ class Network:
         circle = Circle.of(pod)
         shared = self._shared.get(circle)
         if shared is None:
-            shared = shared_part(circle, self._peers(circle), self._services.all(), self._machine_text())
+            shared = shared_part(circle, self._list_peers(circle), self._services.all(), self._read_machine_hosts())
             self._shared[circle] = shared
         return render(pod, self.address(pod), shared)
 
-    def _peers(self, circle: Circle) -> list[Peer]:
-        """The pods that are, or may soon be, on this network."""
+    def _list_peers(self, circle: Circle) -> list[Peer]:
+        """Return the pods that are, or may soon be, on this network."""
         pods = [pod for node in sorted(self._nodes) for pod in self.pods.by(_LIVE, node)]
         pods += self.pods.by(_UNBOUND, f"{circle.namespace}/{circle.owner}")
         return [Peer(pod, self.address(pod)) for pod in pods if not is_finished(pod)]
 
-    def _service_changed(self, old: Service | None, new: Service | None) -> None:
+    def _on_service_changed(self, old: Service | None, new: Service | None) -> None:
         if old is None or new is None or old.spec != new.spec:
             self._invalidate()
 
-    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+    def _on_pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        if old is None and new is not None and new.spec.node_name in self._nodes and not is_finished(new):
+            self._addresses.restore(new.metadata.uid, new.status.pod_ip)
         if new is None and old is not None and old.spec.node_name not in self._nodes:
-            self._addresses.release(old.metadata.uid)  # it may have been set aside
-        if _what_matters(old) != _what_matters(new):
+            self._addresses.release(old.metadata.uid)  # the address may have been reserved
+        if _hosts_facts(old) != _hosts_facts(new):
             self._invalidate()
 
     def _invalidate(self) -> None:
@@ -124,7 +130,7 @@ class Network:
         if self._files:
             self._changed.set()
 
-    def _machine_text(self) -> str:
+    def _read_machine_hosts(self) -> str:
         try:
             return self._machine_hosts.read_text(errors="replace")
         except OSError:
@@ -132,25 +138,25 @@ class Network:
 
 
 def _circle_if_unbound(pod: Pod) -> tuple[str, ...]:
-    """Where peers that are not bound yet are looked for: by a controller that names its pods."""
+    """Return the index key of a pod that is not bound yet and whose controller names its pods."""
     circle = Circle.of(pod)
     unbound = circle.owner and pod.spec.hostname and not pod.spec.node_name
     return (f"{circle.namespace}/{circle.owner}",) if unbound else ()
 
 
 def _node_if_live(pod: Pod) -> tuple[str, ...]:
-    """Where those are found that have not ended: of a long sweep, few of its pods."""
+    """Return the index key of a pod that has not ended: in a long sweep, few of the pods."""
     return (pod.spec.node_name,) if pod.spec.node_name and not is_finished(pod) else ()
 
 
-def _what_matters(pod: Pod | None) -> object:
-    """What hosts files say, or need, of a pod."""
+def _hosts_facts(pod: Pod | None) -> object:
+    """Return the facts of a pod that hosts files depend on."""
     if pod is None or is_finished(pod):
         return None
     return pod.metadata.uid, pod.metadata.labels, pod.spec.hostname, pod.spec.subdomain, pod.spec.node_name
 
 
-def _write(path: Path, text: str) -> None:
+def _overwrite(path: Path, text: str) -> None:
     """Overwrite a file in place: new content first, then the new length, so that readers never find it empty."""
     data = text.encode()
     descriptor = os.open(path, _WRITE, 0o644)

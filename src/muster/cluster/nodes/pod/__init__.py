@@ -1,1 +1,1 @@
-"""One pod on its node: what is known of it, what is done about it, what is reported."""
+"""One pod on its node: the facts about it, the actions on it, and the status that the node reports."""

@@ -1,9 +1,10 @@
-"""What a node refuses: pods that were put on it past the scheduler and do not fit. Pure. Words are the kubelet's."""
+"""Rejects pods that bypassed the scheduler and do not fit on the node. Pure. Messages are the kubelet's."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from muster.api.core import Pod
+from muster.api.ours.podbounds import excess
 from muster.api.pods import pod_requests
 from muster.api.values.quantity import Quantity, amount
 
@@ -12,15 +13,22 @@ UNEXPECTED = "UnexpectedAdmissionError"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a pod fails before it has begun."""
+    """The reason why a pod fails before it starts."""
 
     reason: str
     message: str
 
 
 def check(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity]) -> Rejection | None:
-    """Whether the pod fits beside the others that this node runs."""
-    wanted = pod_requests(pod.spec) | {"pods": 1}
+    """Return why the pod does not fit beside the others that this process node runs; None if it fits."""
+    spec = pod.spec  # a foreign server accepts a pod of any size
+    if too_much := excess(
+        containers=len(spec.containers), init_containers=len(spec.init_containers), volumes=len(spec.volumes)
+    ):
+        return Rejection(UNEXPECTED, f"Pod was rejected: {too_much}")
+    if spec.resource_claims:
+        return unavailable("the node has no driver for resource claims")
+    wanted = pod_requests(spec) | {"pods": 1}
     used: dict[str, int] = {}
     for other in others:
         for resource, number in (pod_requests(other.spec) | {"pods": 1}).items():
@@ -37,5 +45,5 @@ def check(pod: Pod, others: Iterable[Pod], allocatable: Mapping[str, Quantity]) 
 
 
 def unavailable(message: str) -> Rejection:
-    """Something that the pod was promised is not there."""
+    """Return the rejection of a pod that lacks something that it was promised."""
     return Rejection(UNEXPECTED, f"Pod was rejected: {message}")

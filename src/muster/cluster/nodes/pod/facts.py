@@ -1,7 +1,7 @@
-"""What is known of a pod on its node, and what can be done to it: the two sides of `pod.machine.decide`.
+"""Defines the input and the output of `pod.machine.decide`: the facts about a pod on its node, and the actions on it.
 
-Wall-clock times (`datetime`) are for users to read; everything that is waited for is in seconds of the monotonic clock
-(`float`), so that a clock that is set does not end or prolong anything.
+Wall-clock times (`datetime`) are for users to read. All waiting is in seconds of the monotonic clock (`float`), so that
+setting the wall clock does not end or prolong anything.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How an attempt ended."""
+    """The end of an attempt."""
 
     code: int
     reason: str  # Completed, Error, OOMKilled, StartError, ContainerStatusUnknown
@@ -38,26 +38,26 @@ class Exit:
 class Attempt:
     """One run of a container, from its start on."""
 
-    number: int  # 0 for the first: how many restarts there were
+    number: int  # 0 for the first: the number of restarts
     container_id: str
     started_at: datetime | None = None
     exit: Exit | None = None
     started: bool = False  # the startup probe has passed and the postStart hook is done
     ready: bool = False  # the readiness probe passes
-    condemned: str = ""  # why it must be ended and started again; a sentence
-    condemned_grace_seconds: int | None = None  # of the probe that condemned it, if it has its own
-    stopping_since: float | None = None  # when it was asked to end
-    killed: bool = False  # it was sent SIGKILL
+    condemned: str = ""  # why the container must be ended and restarted; a sentence
+    condemned_grace_seconds: int | None = None  # of the probe that condemned it, if the probe has its own
+    stopping_since: float | None = None  # when the container was asked to end
+    killed: bool = False  # the container was sent SIGKILL
 
     @property
     def alive(self) -> bool:
-        """Whether there are processes of it."""
+        """Whether the attempt still has processes."""
         return self.exit is None
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A container that cannot be created (upstream's waiting reasons), or a pod that cannot be set up."""
+    """A container that cannot be created, with upstream's waiting reason, or a pod that cannot be set up."""
 
     reason: str
     message: str
@@ -66,13 +66,13 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class ContainerFacts:
-    """What is known of a container."""
+    """The facts about a container."""
 
     attempt: Attempt | None = None  # the newest
     previous: Exit | None = None  # how the attempt before it ended
     restarts: int = 0  # in a row, for the back-off
     starting: bool = False  # an attempt is being started right now
-    reserved: bool = False  # there is a shim for its first attempt, which waits to be told of it
+    reserved: bool = False  # there is a shim for its first attempt, which waits for its spec
     trouble: Trouble | None = None
 
 
@@ -81,9 +81,13 @@ UNKNOWN = ContainerFacts()
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why the node itself ends a pod."""
+    """The reason why the node itself ends a pod."""
 
-    why: Literal["gone", "shutdown", "rejected"]  # its object is gone; the node stops; the node never took it
+    # gone: the pod's object is gone. shutdown: the node stops with its cluster. left: the node leaves a running
+    # cluster. interrupted: the node was down. rejected: the node never admitted the pod. oversized: the pod's status
+    # does not fit into its object. fenced: the node has not reached its server for so long that the pod may run
+    # elsewhere.
+    why: Literal["gone", "shutdown", "left", "interrupted", "rejected", "oversized", "fenced"]
     since: float
     grace_seconds: float
     reason: str = ""
@@ -92,12 +96,12 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What is known of a pod."""
+    """The facts about a pod."""
 
     containers: Mapping[str, ContainerFacts] = field(default_factory=dict)
     prepared: bool = False  # address, hosts file and volumes are there
-    trouble: Trouble | None = None  # why not
-    start_time: datetime | None = None  # when the node took the pod
+    trouble: Trouble | None = None  # why they are not
+    start_time: datetime | None = None  # when the node admitted the pod
     deadline: float | None = None  # when activeDeadlineSeconds are over
     deleting_since: float | None = None  # when the node saw the deletion
     ending: Ending | None = None
@@ -106,25 +110,25 @@ class PodFacts:
     devices: Mapping[str, tuple[ResourceStatus, ...]] = field(default_factory=dict)  # by container
 
     def of(self, name: str) -> ContainerFacts:
-        """What is known of a container."""
+        """Return the facts about a container."""
         return self.containers.get(name, UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Set up address, hosts file and volumes."""
+    """The action that sets up address, hosts file and volumes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Make the shim of a container's first attempt, for when the time for that has come. It runs nothing before."""
+    """The action that makes the shim of a container's first attempt in advance. The shim runs nothing yet."""
 
     container: str
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start an attempt of a container. `restarts` is what its facts shall say then."""
+    """The action that starts an attempt of a container. `restarts` is the new value of that fact."""
 
     container: str
     number: int
@@ -133,7 +137,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Ask a container to end: the preStop hook, then the stop signal. `why` is the event's message."""
+    """The action that asks a container to end, by the preStop hook and then the stop signal.
+
+    why: the event's message.
+    """
 
     container: str
     why: str
@@ -142,7 +149,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End a container at once."""
+    """The action that ends a container at once."""
 
     container: str
 
@@ -152,7 +159,7 @@ Action = Prepare | Reserve | Start | Stop | Kill
 
 @dataclass(frozen=True, slots=True)
 class PodNote:
-    """Something worth an event, once for as long as it stays in the plan. `about` tells repetitions apart."""
+    """A note that becomes one event for as long as it stays in the plan. `about` tells repetitions apart."""
 
     type: Literal["Normal", "Warning"]
     reason: str

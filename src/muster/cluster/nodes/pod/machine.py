@@ -1,19 +1,21 @@
-"""Decides what a node does about one pod, from its spec and what is known of its containers. Pure.
+"""Decides what a node does about one pod, from its spec and the facts about its containers. Pure.
 
-`decide` is called after every change and whenever the time comes that it named. It knows nothing of processes, files or
-the API; `pod/runner.py` carries its actions out and reports back by way of new facts. Rules are the kubelet's:
+The node calls `decide` after every change and whenever a time comes that `decide` named. This module knows nothing of
+processes, files or the API; `pod/runner.py` carries out the actions and reports back as new facts. The rules are the
+kubelet's:
 
-- init containers run one after the other; a sidecar (restartPolicy Always) only has to have started for the next one;
-  main containers follow once all are through, and from then on init containers are never looked at again; their shims
-  are made while the barrier of their group (KEP-498) runs, and no other init container;
-- a container that ended is started again as its restart policy says, the first time at once, then after 10 s, 20 s, ...
-  up to 5 minutes; one that ran for 10 minutes begins anew;
-- a container whose liveness or startup probe or postStart hook failed is asked to end, killed after the grace period,
-  and counts as failed whatever its exit code is;
-- a pod ends when its main containers have, when it is deleted, when its deadline has passed, or when the node ends it;
-  main containers are asked to end together, then sidecars in reverse order, and all is killed when the grace period is
-  over;
-- nothing is started in a pod that ends, and a pod has ended only when nothing of it runs.
+- Init containers run one after the other. A sidecar (restartPolicy Always) only has to have started for the next one.
+- Main containers start once all init containers are through. From then on init containers are ignored.
+- While the barrier of the pod's group runs (jobset KEP-498), and no other init container, the shims of main containers
+  are made in advance.
+- A container that ended is restarted as its restart policy says: at once the first time, then after 10 s, 20 s, ... up
+  to 5 minutes. A run of 10 minutes resets the back-off.
+- A container whose liveness or startup probe or postStart hook failed is asked to end, is killed after the grace
+  period, and counts as failed whatever its exit code is.
+- A pod ends when its main containers have ended, when it is deleted, when its deadline has passed, or when the node
+  ends it. Main containers are asked to end together, then sidecars in reverse order. Everything is killed when the
+  grace period is over.
+- Nothing starts in a pod that ends, and a pod has ended only when nothing of it runs.
 """
 
 from collections.abc import Iterator
@@ -50,66 +52,69 @@ from muster.cluster.nodes.pod.rules import (
 )
 from muster.cluster.nodes.pod.status import status_of
 
-# A pod may have thousands of containers; so many of them are made ready to start.
+# How many containers are made ready to start: a pod may have thousands.
 MOST_RESERVED = 8
 
 
 @dataclass(frozen=True, slots=True)
 class PodPlan:
-    """What to do, what to say, and when to look again."""
+    """A node's plan for a pod: the actions, the status to report, and when to decide again."""
 
     actions: tuple[Action, ...]
     status: PodStatus
     notes: frozenset[PodNote] = frozenset()
     look_again_in: float | None = None  # seconds
     over: bool = False  # nothing runs and nothing will
-    remove: bool = False  # once the status is written, the object is to be removed
+    remove: bool = False  # the object is to be deleted once the status is written
 
 
 def decide(pod: Pod, facts: PodFacts, now: Now) -> PodPlan:
-    """The next steps of a pod."""
+    """Return the next steps of a pod."""
     end = end_of(pod, facts, now)
     finished = end is not None or has_finished(pod, facts)
-    alive = [container for container in _all(pod) if is_alive(facts.of(container.name))]
-    over = finished and not alive and not any(facts.of(container.name).starting for container in _all(pod))
+    alive = [container for container in _all_containers(pod) if is_alive(facts.of(container.name))]
+    over = finished and not alive and not any(facts.of(container.name).starting for container in _all_containers(pod))
     if finished:
-        actions = tuple(_ending(pod, facts, end, alive, now))
+        actions = tuple(_plan_ending(pod, facts, end, alive, now))
     elif not facts.prepared:
         actions = () if facts.trouble and now.monotonic < facts.trouble.retry_at else (Prepare(),)
     else:
-        actions = (*_running(pod, facts, now), *_reserves(pod, facts))
+        actions = (*_plan_running(pod, facts, now), *_plan_reserves(pod, facts))
     status = status_of(pod, facts, end, now, over=over)
-    times = [] if over else list(_times(pod, facts, end, finished=finished))
+    times = [] if over else list(_list_times(pod, facts, end, finished=finished))
     waits = [time - now.monotonic for time in times if time > now.monotonic]
     return PodPlan(
         actions=actions,
         status=status,
-        notes=frozenset(_notes(pod, facts, end, now, finished=finished)),
+        notes=frozenset(_list_notes(pod, facts, end, now, finished=finished)),
         look_again_in=min(waits, default=None),
         over=over,
         remove=over and end is not None and end.remove,
     )
 
 
-def _running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
-    """Start what is to run, end what is condemned."""
+def _plan_running(pod: Pod, facts: PodFacts, now: Now) -> Iterator[Action]:
+    """Yield the starts that are due, and the ends of condemned containers."""
     for container in candidates(pod, facts):
         known = facts.of(container.name)
         time = start_at(pod, container, known)
         if time is not None and time <= now.monotonic:
-            yield _start(container, known)
+            yield _make_start(container, known)
         attempt = known.attempt
         if attempt is None or not attempt.alive or not attempt.condemned:
             continue
-        grace = _condemned_grace(pod, attempt)
+        grace = _condemned_grace_seconds(pod, attempt)
         if attempt.stopping_since is None:
             yield Stop(container.name, attempt.condemned, grace)
         elif not attempt.killed and now.monotonic >= attempt.stopping_since + grace:
             yield Kill(container.name)
 
 
-def _reserves(pod: Pod, facts: PodFacts) -> Iterator[Reserve]:
-    """While the barrier of its group runs, main containers are made ready to start the moment it opens."""
+def _plan_reserves(pod: Pod, facts: PodFacts) -> Iterator[Reserve]:
+    """Yield the main containers to reserve while the barrier of the pod's group runs.
+
+    They start the moment it opens.
+    """
     steps = [container for container in pod.spec.init_containers if not is_sidecar(container)]
     waits = bool(steps) and steps[-1].name == GROUP_SCHEDULING_INIT and is_alive(facts.of(GROUP_SCHEDULING_INIT))
     if not waits or is_initialized(pod, facts):
@@ -120,15 +125,15 @@ def _reserves(pod: Pod, facts: PodFacts) -> Iterator[Reserve]:
             yield Reserve(container.name)
 
 
-def _start(container: Container, facts: ContainerFacts) -> Start:
+def _make_start(container: Container, facts: ContainerFacts) -> Start:
     if facts.attempt is None or facts.attempt.exit is None:
         return Start(container.name, 0, 0)
-    anew = facts.attempt.exit.ran_seconds >= BACKOFF_RESET_SECONDS
-    return Start(container.name, facts.attempt.number + 1, 1 if anew else facts.restarts + 1)
+    is_reset = facts.attempt.exit.ran_seconds >= BACKOFF_RESET_SECONDS
+    return Start(container.name, facts.attempt.number + 1, 1 if is_reset else facts.restarts + 1)
 
 
-def _ending(pod: Pod, facts: PodFacts, end: End | None, alive: list[Container], now: Now) -> Iterator[Action]:
-    """Ask whose turn it is to end; kill when the time is up."""
+def _plan_ending(pod: Pod, facts: PodFacts, end: End | None, alive: list[Container], now: Now) -> Iterator[Action]:
+    """Yield stops for the containers whose turn it is to end, and kills when the time is up."""
     grace = end.grace_seconds if end else float(grace_seconds(pod))
     sidecars = [container for container in alive if is_sidecar_of(pod, container)]
     others = [container for container in alive if container not in sidecars]
@@ -148,10 +153,10 @@ def _kill_at(pod: Pod, end: End | None, attempt: Attempt) -> float:
     return float("inf") if attempt.stopping_since is None else attempt.stopping_since + grace_seconds(pod)
 
 
-def _times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -> Iterator[float]:
-    """All moments at which the plan may change by itself."""
+def _list_times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -> Iterator[float]:
+    """Yield all moments at which the plan may change by itself."""
     if finished:
-        for container in _all(pod):
+        for container in _all_containers(pod):
             attempt = facts.of(container.name).attempt
             if attempt is not None and attempt.alive and not attempt.killed:
                 kill_at = _kill_at(pod, end, attempt)
@@ -171,11 +176,11 @@ def _times(pod: Pod, facts: PodFacts, end: End | None, *, finished: bool) -> Ite
             yield time
         attempt = known.attempt
         if attempt and attempt.alive and attempt.stopping_since is not None and not attempt.killed:
-            yield attempt.stopping_since + _condemned_grace(pod, attempt)
+            yield attempt.stopping_since + _condemned_grace_seconds(pod, attempt)
 
 
-def _notes(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, finished: bool) -> Iterator[PodNote]:
-    """What users should hear of the present state."""
+def _list_notes(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, finished: bool) -> Iterator[PodNote]:
+    """Yield what users should hear of the present state."""
     if end is not None and end.reason:
         yield PodNote("Normal" if end.reason == "DeadlineExceeded" else "Warning", end.reason, end.message)
     if finished:
@@ -193,10 +198,10 @@ def _notes(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, finished: bo
             yield PodNote("Warning", "BackOff", message, container.name, number)
 
 
-def _condemned_grace(pod: Pod, attempt: Attempt) -> float:
-    given = attempt.condemned_grace_seconds
-    return float(grace_seconds(pod) if given is None else given)
+def _condemned_grace_seconds(pod: Pod, attempt: Attempt) -> float:
+    own_seconds = attempt.condemned_grace_seconds
+    return float(grace_seconds(pod) if own_seconds is None else own_seconds)
 
 
-def _all(pod: Pod) -> tuple[Container, ...]:
+def _all_containers(pod: Pod) -> tuple[Container, ...]:
     return (*pod.spec.init_containers, *pod.spec.containers)

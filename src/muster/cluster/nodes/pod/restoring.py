@@ -1,9 +1,14 @@
-"""What is known of a pod's containers from what shims have left on disk, and from what the API says where that is gone.
+"""Restores the facts about a pod's containers from what shims left on disk, and from the API where that is gone.
 
-This is all that a new server knows of the pods of the one before it. Nothing is ever started again because of a doubt:
-an attempt that was claimed has run, and if it is not known how it ended, it failed.
+This is all that a new server knows of the pods of an earlier one. Doubt never causes a restart within a pod: an attempt
+that was claimed has run, and an attempt with an unknown end has failed.
+
+A pod is interrupted if the end of one of its attempts is unknown, as after a power cut, or if it was asked to end. What
+the API says does not matter then: the end may not have been written, or a backup may be older. An interrupted pod ends,
+and its Job creates another.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,11 +16,12 @@ from pathlib import Path
 
 from muster.api.core import Container, ContainerStatus, Pod
 from muster.api.ours.usage import Usage
+from muster.api.pods import is_sidecar, job_reference
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, logs
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.plainfiles import OddFileError
-from muster.cluster.nodes.disk.storage import PodStorage
+from muster.cluster.nodes.disk.storage import PodRecord, PodStorage
 from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now
 from muster.cluster.nodes.shims import Record, Shim
 
@@ -28,7 +34,7 @@ _MESSAGE_BYTES, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """A container as it was found; `shim` lives if the attempt does."""
+    """A restored container; `shim` is set if its attempt is alive."""
 
     facts: ContainerFacts
     shim: Shim | None = None
@@ -36,15 +42,17 @@ class Restored:
 
 
 def container(pod: Pod, container: Container, storage: PodStorage, now: Now) -> Restored:
-    """What is known of a container."""
-    status = _status(pod, container.name)
+    """Return what is known of a container."""
+    status = _find_status(pod, container.name)
     numbers = [
         number
         for number in storage.attempts(container.name)
         if shims.read_record(storage.attempt(container.name, number)) is not None
     ]
     if not numbers or (status is not None and status.restart_count > numbers[-1]):
-        return Restored(ContainerFacts(_from_status(status, now), restarts=status.restart_count if status else 0))
+        return Restored(
+            ContainerFacts(_attempt_from_status(status, now), restarts=status.restart_count if status else 0)
+        )
     number = numbers[-1]
     directory = storage.attempt(container.name, number)
     shim = shims.find(directory)
@@ -62,18 +70,42 @@ def container(pod: Pod, container: Container, storage: PodStorage, now: Now) -> 
     return Restored(ContainerFacts(attempt, previous, restarts=number), shim, ready)
 
 
+def was_interrupted(pod: Pod, containers: Mapping[str, ContainerFacts], record: PodRecord | None) -> bool:
+    """Return whether a restored pod has to end as interrupted. containers: the facts about its containers, by name.
+
+    A pod that no Job replaces goes on as its restart policy says. The end of a sidecar does not matter to the pod.
+    """
+    if pod.spec.restart_policy != "Never" and job_reference(pod) is None:
+        return False
+    if record is not None and record.ended:
+        return True
+    steps = (container for container in pod.spec.init_containers if not is_sidecar(container))
+    attempts = (containers[one.name].attempt for one in (*steps, *pod.spec.containers) if one.name in containers)
+    exits = (attempt.exit for attempt in attempts if attempt is not None)
+    return any(exit is not None and exit.reason == UNKNOWN_REASON for exit in exits)
+
+
+def is_forgotten(record: PodRecord | None) -> bool:
+    """Return whether the server knows less of an interrupted pod than the disk does, or the disk nothing of the pod.
+
+    That is so after a backup was restored. The disk cannot tell it from a stop whose last writes never reached the
+    server.
+    """
+    return record is None or record.ended
+
+
 def exit_of(pod: Pod, container: Container, directory: Path, number: int, record: Record | None, now: Now) -> Exit:
-    """How an attempt ended whose shim is gone."""
+    """Return the exit of an attempt whose shim is gone."""
     name = launching.container_id(pod, container.name, number)
     if record is None or not record.finished:
         began = started_at(record) if record else None
-        ran = max((now.wall - began).total_seconds(), 0.0) if began else 0.0
-        return Exit(KILLED_CODE, UNKNOWN_REASON, UNKNOWN_MESSAGE, began, now.wall, now.monotonic, ran, name)
-    finished = _time(record.finished)
+        ran_seconds = max((now.wall - began).total_seconds(), 0.0) if began else 0.0
+        return Exit(KILLED_CODE, UNKNOWN_REASON, UNKNOWN_MESSAGE, began, now.wall, now.monotonic, ran_seconds, name)
+    finished = _to_datetime(record.finished)
     return Exit(
         code=record.code,
         reason=record.reason or ("Error" if record.code else "Completed"),
-        message=_last_words(container, directory, record),
+        message=_find_message(container, directory, record),
         started_at=started_at(record),
         finished_at=finished,
         finished=now.monotonic - max((now.wall - finished).total_seconds(), 0.0),
@@ -83,7 +115,7 @@ def exit_of(pod: Pod, container: Container, directory: Path, number: int, record
 
 
 def used(pod: Pod, storage: PodStorage) -> Usage:
-    """What all attempts of all containers have used, as far as their shims could say."""
+    """Return what all attempts of all containers have used, as far as their shims recorded it."""
     total = Usage()
     for container in (*pod.spec.init_containers, *pod.spec.containers):
         for number in storage.attempts(container.name):
@@ -93,14 +125,14 @@ def used(pod: Pod, storage: PodStorage) -> Usage:
 
 
 def started_at(record: Record) -> datetime | None:
-    """When an attempt began to run; when it was claimed, while it is not known to run yet."""
+    """Return when an attempt began to run; the time of its claim while it is not known to run yet."""
     if record.finished and not record.started:
         return None
-    return _time(record.started or record.claimed)
+    return _to_datetime(record.started or record.claimed)
 
 
-def _last_words(container: Container, directory: Path, record: Record) -> str:
-    """The termination message: the container's own, the shim's, or the end of the log."""
+def _find_message(container: Container, directory: Path, record: Record) -> str:
+    """Return the termination message: the container's own, the shim's, or the end of the log."""
     if launching.message_path(container):
         with suppress(FileNotFoundError, OddFileError):
             if words := plainfiles.read(directory / launching.MESSAGE_FILE, _MESSAGE_BYTES):
@@ -112,13 +144,13 @@ def _last_words(container: Container, directory: Path, record: Record) -> str:
     return ""
 
 
-def _status(pod: Pod, name: str) -> ContainerStatus | None:
+def _find_status(pod: Pod, name: str) -> ContainerStatus | None:
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return next((status for status in statuses if status.name == name), None)
 
 
-def _from_status(status: ContainerStatus | None, now: Now) -> Attempt | None:
-    """An attempt that the API knows of and the disk does not."""
+def _attempt_from_status(status: ContainerStatus | None, now: Now) -> Attempt | None:
+    """Return the attempt that the API knows of and the disk does not."""
     if status is None:
         return None
     ended = status.state.terminated or (status.last_state.terminated if status.state.waiting else None)
@@ -145,5 +177,5 @@ def _from_status(status: ContainerStatus | None, now: Now) -> Attempt | None:
     return Attempt(status.restart_count, exit.container_id, exit.started_at, exit)
 
 
-def _time(nanoseconds: int) -> datetime:
+def _to_datetime(nanoseconds: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=nanoseconds // 1000)

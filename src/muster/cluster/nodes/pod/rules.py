@@ -1,60 +1,84 @@
-"""The rules of pods that deciding and reporting share: what ends one, what is started again and when. Pure."""
+"""Holds the rules of pods that `machine` and `status` share. Pure.
+
+The rules say what ends a pod, and which containers restart when.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from muster.api.core import Container, Pod
-from muster.api.pods import is_sidecar
+from muster.api.pods import is_finished, is_sidecar
 from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts
+from muster.cluster.nodes.shim.fence import FENCED, MESSAGE
 
 DEFAULT_GRACE_SECONDS = 30
 BACKOFF_FIRST_SECONDS, BACKOFF_LIMIT_SECONDS = 10.0, 300.0
-# A container that ran for so long begins its back-off anew.
+# A run of this length resets the back-off.
 BACKOFF_RESET_SECONDS = 600.0
+# The server's reason for pods of lost nodes.
+NODE_LOST_REASON = "NodeLost"
+FENCED_MESSAGE = MESSAGE
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A pod must end, and is killed at a time. `reason` and `message` go into its status."""
+    """The end of a pod, with the time when it is killed. `reason` and `message` go into its status."""
 
     kill_at: float
     grace_seconds: float
     reason: str = ""
     message: str = ""
-    remove: bool = False  # its object goes when all is over
+    remove: bool = False  # the pod's object is deleted when all is over
 
 
 def end_of(pod: Pod, facts: PodFacts, now: Now) -> End | None:
-    """Why and when the pod must end before its containers have; of several reasons, the first to kill."""
+    """Return why and when the pod must end before its containers have; of several reasons, the first to kill."""
     grace = grace_seconds(pod)
     ends = []
     if facts.ending is not None:
         ending = facts.ending
-        allowed = ending.grace_seconds if ending.why != "shutdown" else min(ending.grace_seconds, grace)
+        allowed = ending.grace_seconds if ending.why not in ("shutdown", "left") else min(ending.grace_seconds, grace)
         ends.append(End(ending.since + allowed, allowed, ending.reason, ending.message))
+    if (fenced := _find_fenced_exit(facts)) is not None:
+        ends.append(End(fenced.finished, 0.0, NODE_LOST_REASON, FENCED_MESSAGE))
+    if is_finished(pod):  # another writer finished the pod: nobody waits for what still runs of it
+        ends.append(End(now.monotonic, 0.0))
     if facts.deadline is not None and now.monotonic >= facts.deadline:
         ends.append(End(facts.deadline + grace, grace, "DeadlineExceeded", DEADLINE_MESSAGE))
     if facts.deleting_since is not None:
-        given = pod.metadata.deletion_grace_period_seconds
-        allowed = float(grace if given is None else given)
+        own_seconds = pod.metadata.deletion_grace_period_seconds
+        allowed = float(grace if own_seconds is None else own_seconds)
         ends.append(End(facts.deleting_since + allowed, allowed, remove=True))
     if not ends:
         return None
     first = min(ends, key=lambda end: end.kill_at)
-    named = next((end for end in ends if end.reason), first)
-    return End(first.kill_at, first.grace_seconds, named.reason, named.message, any(end.remove for end in ends))
+    with_reason = next((end for end in ends if end.reason), first)
+    return End(
+        first.kill_at, first.grace_seconds, with_reason.reason, with_reason.message, any(end.remove for end in ends)
+    )
+
+
+def is_fenced(facts: PodFacts) -> bool:
+    """Return whether the pod ends because its node could not reach the server for too long."""
+    return (facts.ending is not None and facts.ending.why == "fenced") or _find_fenced_exit(facts) is not None
+
+
+def _find_fenced_exit(facts: PodFacts) -> Exit | None:
+    """Return the first exit of a container that its shim ended because of the fence."""
+    exits = (one.attempt.exit for one in facts.containers.values() if one.attempt is not None)
+    return next((exit for exit in exits if exit is not None and exit.reason == FENCED), None)
 
 
 def has_finished(pod: Pod, facts: PodFacts) -> bool:
-    """Whether the containers have done what they had to: nothing but sidecars is left."""
+    """Return whether the pod's work is over: nothing but sidecars is left."""
     if failed_init(pod, facts) is not None:
         return True
-    return all(_is_through(pod, container, facts.of(container.name)) for container in pod.spec.containers)
+    return all(_has_ended(pod, container, facts.of(container.name)) for container in pod.spec.containers)
 
 
 def failed_init(pod: Pod, facts: PodFacts) -> Container | None:
-    """The init container that failed and will not be tried again."""
+    """Return the init container that failed and will not be retried."""
     for container in pod.spec.init_containers:
         attempt = facts.of(container.name).attempt
         if is_sidecar(container) or attempt is None or attempt.exit is None or attempt.exit.code == 0:
@@ -65,14 +89,14 @@ def failed_init(pod: Pod, facts: PodFacts) -> Container | None:
 
 
 def is_initialized(pod: Pod, facts: PodFacts) -> bool:
-    """Whether the main containers may run: all init containers are through, or have been once."""
+    """Return whether the main containers may run: all init containers are through, or have been once."""
     if any(facts.of(container.name).attempt for container in pod.spec.containers):
         return True
     return all(lets_next_start(container, facts.of(container.name)) for container in pod.spec.init_containers)
 
 
 def should_restart(pod: Pod, container: Container, attempt: Attempt) -> bool:
-    """Whether a container that ended is started again."""
+    """Return whether a container that ended is restarted."""
     assert attempt.exit is not None
     code = attempt.exit.code
     for rule in container.restart_policy_rules:
@@ -87,20 +111,20 @@ def should_restart(pod: Pod, container: Container, attempt: Attempt) -> bool:
 
 
 def backoff_seconds(facts: ContainerFacts, exit: Exit) -> float:
-    """How long after its end a container is started again."""
+    """Return how long after its end a container is restarted."""
     if facts.restarts == 0 or exit.ran_seconds >= BACKOFF_RESET_SECONDS:
         return 0.0
     return min(BACKOFF_FIRST_SECONDS * 2.0 ** min(facts.restarts - 1, 10), BACKOFF_LIMIT_SECONDS)
 
 
 def grace_seconds(pod: Pod) -> int:
-    """The pod's own grace period."""
-    given = pod.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE_SECONDS if given is None else given
+    """Return the pod's own grace period."""
+    seconds = pod.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE_SECONDS if seconds is None else seconds
 
 
 def start_at(pod: Pod, container: Container, facts: ContainerFacts) -> float | None:
-    """When the container is to be started (the past: now); None if it is not to be."""
+    """Return when the container is to be started (a time in the past: now); None if it is not to be."""
     if facts.starting or is_alive(facts):
         return None
     attempt = facts.attempt
@@ -114,7 +138,7 @@ def start_at(pod: Pod, container: Container, facts: ContainerFacts) -> float | N
 
 
 def candidates(pod: Pod, facts: PodFacts) -> Iterator[Container]:
-    """The containers that may run now, if the pod does not end."""
+    """Yield the containers that may run now, if the pod does not end."""
     if not is_initialized(pod, facts):
         for container in pod.spec.init_containers:
             if is_sidecar(container) or not lets_next_start(container, facts.of(container.name)):
@@ -127,15 +151,15 @@ def candidates(pod: Pod, facts: PodFacts) -> Iterator[Container]:
 
 
 def is_backing_off(pod: Pod, container: Container, facts: ContainerFacts, now: Now) -> bool:
-    """Whether a container that ended waits before it is started again."""
+    """Return whether a container that ended waits before its restart."""
     if facts.attempt is None:
         return False
     time = start_at(pod, container, facts)
     return time is not None and time > now.monotonic
 
 
-def _is_through(pod: Pod, container: Container, facts: ContainerFacts) -> bool:
-    """Whether a container has ended and stays so."""
+def _has_ended(pod: Pod, container: Container, facts: ContainerFacts) -> bool:
+    """Return whether a container has ended for good."""
     attempt = facts.attempt
     if attempt is None or attempt.exit is None or facts.starting:
         return False
@@ -143,7 +167,7 @@ def _is_through(pod: Pod, container: Container, facts: ContainerFacts) -> bool:
 
 
 def lets_next_start(container: Container, facts: ContainerFacts) -> bool:
-    """Whether the init container after this one may start."""
+    """Return whether the init container after this one may start."""
     attempt = facts.attempt
     if attempt is None:
         return False
@@ -153,10 +177,10 @@ def lets_next_start(container: Container, facts: ContainerFacts) -> bool:
 
 
 def is_alive(facts: ContainerFacts) -> bool:
-    """Whether there are processes of the container."""
+    """Return whether the container has processes."""
     return facts.attempt is not None and facts.attempt.alive
 
 
 def is_sidecar_of(pod: Pod, container: Container) -> bool:
-    """Whether the container is one of the pod's sidecars."""
+    """Return whether the container is one of the pod's sidecars."""
     return is_sidecar(container) and any(container is other for other in pod.spec.init_containers)

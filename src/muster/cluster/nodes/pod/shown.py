@@ -1,4 +1,4 @@
-"""The volumes of a pod, and what they show: put in place before it begins, and kept up to date from then on."""
+"""Puts the volumes of a pod in place before it starts, and keeps what they show up to date afterwards."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -16,24 +16,24 @@ from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.events.recorder import EventType
 from muster.runtime.transport import TransportError
 
-# What could not be had is tried again after this; a change of the missing object comes before.
+# The pause before a failed read is retried; a change of the missing object comes earlier.
 RETRY_SECONDS = 10.0
-# Volumes are brought up to date no more often than this, however often what they show changes.
+# The least time between two refreshes of volumes, however often what they show changes.
 REFRESH_SECONDS = 1.0
 
 # An event of the pod: its type, reason and message, and the container that it is about ("" for the pod itself).
 Tell: TypeAlias = Callable[[EventType, str, str, str], None]
-# Work that goes on for as long as the pod is looked after, and its name.
+# Starts work that goes on for as long as the pod is looked after, under a name.
 Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]], str], object]
 
 
 class Shown:
-    """Of one pod, whose object is asked for anew each time; its volumes never change."""
+    """The volumes of one pod. `pod` returns its present object; the volumes in its spec never change."""
 
     def __init__(self, kit: Kit, pod: Callable[[], Pod], tell: Tell, spawn: Spawn) -> None:
         self._kit = kit
         self._pod = pod
-        self._tell = tell
+        self._record_event = tell
         self._spawn = spawn
         self.names = PodVolumes.references(pod())
         self.volumes = PodVolumes(kit.storage.of(pod().metadata.uid), launching.volume_group(pod()))
@@ -45,7 +45,7 @@ class Shown:
         """Put in place what the volumes show now. Raises `VolumeError`, `ApiError`, `TransportError`, OSError."""
         pod = self._pod()
         tokens = await self._tokens.current(pod)
-        async with self._kit.showing:
+        async with self._kit.showing.turn(pod, None):
             try:
                 objects = await launching.fetch(self._kit.client, pod.metadata.namespace, self.names)
             except ConfigError as error:
@@ -53,29 +53,29 @@ class Shown:
             await self.volumes.put(pod, replace(objects, tokens=tokens), self._kit.surroundings(pod))
 
     def soon_refresh(self) -> None:
-        """Bring volumes up to date, now or after the time that is going on; however often it is asked for."""
-        asked, self._is_stale = self._is_stale, True
-        if not asked:
-            self._spawn(self._refresh_in_turn, "refresh")
+        """Schedule a refresh of the volumes, now or after the one under way. Several calls cause one refresh."""
+        was_stale, self._is_stale = self._is_stale, True
+        if not was_stale:
+            self._spawn(self._refresh_and_pause, "refresh")
 
     async def keep_tokens(self) -> None:
-        """Renew the tokens in volumes before they end, as long as the pod is looked after."""
+        """Renew the tokens in volumes before they expire, as long as the pod is looked after."""
         while asked_tokens(self._pod()):
             due = self._tokens.due
             pause = RETRY_SECONDS if due is None else max(due - self._kit.clock.monotonic(), RETRY_SECONDS)
             await self._kit.clock.sleep(pause)
             if (due := self._tokens.due) is None or due <= self._kit.clock.monotonic():
-                await self._refresh()
+                await self._refresh_volumes()
 
-    async def _refresh_in_turn(self) -> None:
+    async def _refresh_and_pause(self) -> None:
         async with self._turn:
             self._is_stale = False
-            await self._refresh()
+            await self._refresh_volumes()
             await self._kit.clock.sleep(REFRESH_SECONDS)
 
-    async def _refresh(self) -> None:
-        """Bring volumes up to date. What cannot be had now stays as it was, and users hear of it."""
+    async def _refresh_volumes(self) -> None:
+        """Refresh the volumes. What cannot be read now stays as it was, and an event tells users."""
         try:
             await self.put()
         except (VolumeError, ApiError, TransportError) as error:
-            self._tell("Warning", "FailedMount", str(error), "")
+            self._record_event("Warning", "FailedMount", str(error), "")

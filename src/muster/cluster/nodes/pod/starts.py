@@ -1,4 +1,7 @@
-"""Starts the containers of a pod: reads what they refer to, works out what their shims must know, and makes those."""
+"""Starts the containers of a pod.
+
+It reads the objects that the containers refer to, builds the specs of their shims, and starts the shims.
+"""
 
 import asyncio
 import logging
@@ -28,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class HeldUpError(Exception):
-    """A container cannot be created for now; `reason` is upstream's."""
+    """A container that cannot be created for now; `reason` is upstream's."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -36,21 +39,24 @@ class HeldUpError(Exception):
 
 
 class Starts:
-    """Of one pod, whose object is asked for anew each time."""
+    """The starter of one pod's containers. `pod` returns the pod's present object."""
 
     def __init__(self, kit: Kit, pod: Callable[[], Pod], shown: Shown, tell: Tell) -> None:
         self._kit = kit
         self._pod = pod
         self._shown = shown
-        self._tell = tell
+        self._record_event = tell
         self._storage = kit.storage.of(pod().metadata.uid)
         self._environments: dict[str, Environment] = {}
         self.reserves = Reserves(kit)
 
     async def begin(self, container: Container, number: int) -> Shim | None:
-        """One attempt, up to where it runs; None if it has ended already. Raises `HeldUpError`, `TooLongError`."""
+        """Start one attempt, and wait until it runs. Raises `HeldUpError`, `TooLongError`.
+
+        Returns None if the attempt has ended already.
+        """
         try:
-            return await self._launch(container, number)
+            return await self._launch_in_turn(container, number)
         except TooLongError:
             raise
         except ConfigError as error:
@@ -58,68 +64,75 @@ class Starts:
         except VolumeError as error:
             raise HeldUpError("CreateContainerConfigError", str(error)) from error
         except (ApiError, TransportError) as error:
-            raise HeldUpError("CreateContainerConfigError", f"cannot read what it refers to: {error}") from error
+            raise HeldUpError(
+                "CreateContainerConfigError", f"cannot read the objects that the container refers to: {error}"
+            ) from error
         except ShimError as error:
             raise HeldUpError("RunContainerError", str(error)) from error
         except OSError as error:
             raise HeldUpError("CreateContainerError", words(error)) from error
-        except Exception as error:  # a bug of ours must not leave the pod in the middle of a start for ever
+        except Exception as error:  # a bug of ours must not leave a start unfinished for ever
             log.exception("container %s of pod %s could not be started", container.name, self._pod().metadata.name)
             raise HeldUpError("CreateContainerError", f"{type(error).__name__}: {error}") from error
 
     async def command(self, container: Container, argv: Sequence[str], defaults: Mapping[str, str]) -> Command:
-        """A command to run in a container, as its own processes run. Raises `ShimError`."""
+        """Return a command to run in a container, with the rights of its own processes. Raises `ShimError`."""
         try:
-            found = self._environments.get(container.name) or await self._environment(container)
+            environment = self._environments.get(container.name) or await self._make_environment(container)
             cgroups, pod = self._kit.cgroups, self._pod()
             cgroup = str(cgroups.path(pod.metadata.uid, container.name)) if cgroups else ""
-            variables = {**defaults, **found.variables}
+            variables = {**defaults, **environment.variables}
             arguments = (self._kit, pod, container, list(argv), variables, cgroup, self._shown.volumes)
-            return await _worked_out(container, partial(launching.command_of, *arguments))
+            return await _compute(container, partial(launching.command_of, *arguments))
         except (ConfigError, VolumeError, ApiError, TransportError) as error:
             raise ShimError(str(error)) from error
 
-    async def _launch(self, container: Container, number: int) -> Shim | None:
-        environment = await self._environment(container)
+    async def _launch_in_turn(self, container: Container, number: int) -> Shim | None:
+        if container.name in self.reserves:  # its process exists already
+            return await self._launch_now(container, number)
+        async with self._kit.starting.turn(self._pod()):
+            return await self._launch_now(container, number)
+
+    async def _launch_now(self, container: Container, number: int) -> Shim | None:
+        environment = await self._make_environment(container)
         directory = self._storage.begin(container.name, number)
         self._kit.remover.add(self._storage.remove_old(container.name, number))
         arguments = (self._kit, self._pod(), container, self._shown.volumes, environment, directory)
-        spec = await _worked_out(container, partial(launching.spec, *arguments))
-        reserve = self.reserves.take(container.name)
-        if reserve is None:
-            async with self._kit.starting:  # a pod may have thousands: others are served between any two
-                await asyncio.sleep(0)
+        spec = await _compute(container, partial(launching.spec, *arguments))
         try:
-            return await shims.start(spec, reserve)
-        except ClaimedError:  # by a shim that the server before us had sent on its way
+            return await shims.start(spec, self.reserves.take(container.name))
+        except ClaimedError:  # by a shim that an earlier server started
             return shims.find(directory)
 
-    async def _environment(self, container: Container) -> Environment:
-        """The container's variables, read anew for every start, with its volumes in place."""
+    async def _make_environment(self, container: Container) -> Environment:
+        """Return the container's variables, read afresh for every start, with its volumes in place."""
         volumes = self._shown.volumes
-        if not volumes.complete(self._pod()):  # they were made by the server before us
+        if not volumes.complete(self._pod()):  # an earlier server made them
             await self._shown.put()
         names = references(container)
-        async with self._kit.showing if names else nullcontext():  # what holds nothing waits for no turn
+        # A container that refers to no objects needs no turn.
+        async with self._kit.showing.turn(self._pod(), None) if names else nullcontext():
             objects = await launching.fetch(self._kit.client, self._pod().metadata.namespace, names)
-            found = launching.variables(self._kit, self._pod(), container, objects)
+            environment = launching.variables(self._kit, self._pod(), container, objects)
         if self._kit.isolation.kind == "none":
-            mounts = volumes.mounts(container, found.variables)
+            mounts = volumes.mounts(container, environment.variables)
             places = {mount.path: posixpath.normpath(f"{mount.source}/{mount.within}") for mount in mounts}
-            found = replace(found, variables=relocated(found.variables, places))
-        for where, keys in found.skipped:
+            environment = replace(environment, variables=relocated(environment.variables, places))
+        for where, keys in environment.skipped:
             message = (
                 f"Keys [{', '.join(keys)}] from the EnvFrom {where} were skipped since they are considered invalid"
             )
-            self._tell("Warning", "InvalidVariableNames", f"{message} environment variable names.", container.name)
-        self._environments[container.name] = found
-        return found
+            self._record_event(
+                "Warning", "InvalidVariableNames", f"{message} environment variable names.", container.name
+            )
+        self._environments[container.name] = environment
+        return environment
 
 
 def words(error: OSError) -> str:
-    """An error of the system for users; our own have no file, and say all themselves."""
+    """Return a system error as text for users. Our own errors have no file and are complete sentences."""
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
 
 
-async def _worked_out(container: Container, work: Callable[[], T]) -> T:
+async def _compute(container: Container, work: Callable[[], T]) -> T:
     return await asyncio.to_thread(work) if launching.takes_long(container) else work()

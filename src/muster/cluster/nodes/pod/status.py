@@ -1,7 +1,8 @@
-"""The status of a pod, as its node reports it: phase, conditions, the state of every container. Pure.
+"""Computes the status of a pod as its node reports it: phase, conditions, the state of every container. Pure.
 
-Words and rules are the kubelet's. A condition keeps its transition time unless its status flips; conditions of others
-(gates, DisruptionTarget) are not in here: the status is written as a strategic merge patch, which leaves them alone.
+Messages and rules are the kubelet's. A condition keeps its transition time unless its status flips. Conditions of other
+writers (gates, DisruptionTarget) are not in here: the status is written as a strategic merge patch, which leaves them
+alone.
 """
 
 from collections.abc import Iterator
@@ -23,52 +24,65 @@ from muster.api.core import (
     PodStatus,
 )
 from muster.api.ours.embedded import CLUSTER_STOPPED
-from muster.api.pods import FINISHED_PHASES, find_condition, is_sidecar
+from muster.api.pods import FINISHED_PHASES, SHUTDOWN_MESSAGE, find_condition, is_sidecar
 from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts, Trouble
 from muster.cluster.nodes.pod.rules import (
+    FENCED_MESSAGE,
     End,
     backoff_seconds,
     failed_init,
     has_finished,
     is_backing_off,
+    is_fenced,
     is_initialized,
     lets_next_start,
     should_restart,
 )
 
+# The kubelet's limit of all termination messages of a pod: each container has an equal share.
+MESSAGE_BYTES = 12 * 1024
+# The length of a condition's message where the whole status does not fit into the pod's object.
+_SHORT_MESSAGE = 256
 SHUTDOWN_REASON = "Terminated"
-SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
+INTERRUPTED_MESSAGE = "The node was down, and what ran of the pod is gone."
 
 
 def status_of(pod: Pod, facts: PodFacts, end: End | None, now: Now, *, over: bool) -> PodStatus:
-    """What the node says about the pod. `over`: nothing of it runs, and nothing will."""
+    """Return the status of the pod. `over`: nothing of it runs, and nothing will."""
     phase = phase_of(pod, facts, end, over=over)
-    containers = tuple(_container_status(pod, container, facts, now) for container in pod.spec.containers)
-    inits = tuple(_container_status(pod, container, facts, now) for container in pod.spec.init_containers)
-    conditions = _conditions(pod, facts, phase, (*inits, *containers), now)
-    told = over and phase == "Failed" and end is not None
+    containers = tuple(_make_container_status(pod, container, facts, now) for container in pod.spec.containers)
+    inits = tuple(_make_container_status(pod, container, facts, now) for container in pod.spec.init_containers)
+    conditions = _make_conditions(pod, facts, phase, (*inits, *containers), now)
+    shows_end = over and phase == "Failed" and end is not None
     return PodStatus(
         observed_generation=pod.metadata.generation,
         phase=phase,
         conditions=tuple(conditions),
-        reason=(end.reason if told and end else "") or pod.status.reason * (pod.status.phase in FINISHED_PHASES),
-        message=(end.message if told and end else "") or pod.status.message * (pod.status.phase in FINISHED_PHASES),
+        reason=(end.reason if shows_end and end else "") or pod.status.reason * (pod.status.phase in FINISHED_PHASES),
+        message=(end.message if shows_end and end else "")
+        or pod.status.message * (pod.status.phase in FINISHED_PHASES),
         host_ip=facts.host_address,
         host_ips=(HostIP(ip=facts.host_address),) if facts.host_address else (),
         pod_ip=facts.address if facts.prepared or over else "",
         pod_ips=(PodIP(ip=facts.address),) if facts.address and (facts.prepared or over) else (),
-        start_time=_seconds(facts.start_time),
+        start_time=_whole_seconds(facts.start_time),
         init_container_statuses=inits,
         container_statuses=containers,
         qos_class=pod.status.qos_class,
     )
 
 
+def shortened(status: PodStatus) -> PodStatus:
+    """Return the status in few words: the pod's end, without its containers."""
+    conditions = tuple(msgspec.structs.replace(one, message=one.message[:_SHORT_MESSAGE]) for one in status.conditions)
+    return msgspec.structs.replace(status, conditions=conditions, container_statuses=(), init_container_statuses=())
+
+
 def phase_of(pod: Pod, facts: PodFacts, end: End | None, *, over: bool) -> str:
-    """Pending, Running, Succeeded or Failed. Once it is one of the last two, it stays so."""
+    """Return Pending, Running, Succeeded or Failed. The last two are final."""
     if pod.status.phase in FINISHED_PHASES:
         return pod.status.phase
-    exits = [_exit(facts.of(container.name)) for container in pod.spec.containers]
+    exits = [_find_exit(facts.of(container.name)) for container in pod.spec.containers]
     if over:
         forced = end is not None and bool(end.reason)
         succeeded = not forced and failed_init(pod, facts) is None and all(e and e.code == 0 for e in exits)
@@ -80,91 +94,96 @@ def phase_of(pod: Pod, facts: PodFacts, end: End | None, *, over: bool) -> str:
     return "Running"
 
 
-def _exit(facts: ContainerFacts) -> Exit | None:
+def _find_exit(facts: ContainerFacts) -> Exit | None:
     return facts.attempt.exit if facts.attempt else None
 
 
-def _container_status(pod: Pod, container: Container, facts: PodFacts, now: Now) -> ContainerStatus:
+def _make_container_status(pod: Pod, container: Container, facts: PodFacts, now: Now) -> ContainerStatus:
     known = facts.of(container.name)
     attempt = known.attempt
+    share = MESSAGE_BYTES // (len(pod.spec.containers) + len(pod.spec.init_containers))
     devices = facts.devices.get(container.name, ())
     status = ContainerStatus(
         name=container.name, image=container.image, started=False, allocated_resources_status=devices
     )
     if attempt is None:
-        waiting = ContainerState(waiting=_waiting(pod, known, facts.trouble))
+        waiting = ContainerState(waiting=_make_waiting(pod, known, facts.trouble))
         return msgspec.structs.replace(status, state=waiting)
-    previous = ContainerState(terminated=_terminated(known.previous)) if known.previous else ContainerState()
+    previous = (
+        ContainerState(terminated=_make_terminated(known.previous, share)) if known.previous else ContainerState()
+    )
     status = msgspec.structs.replace(
         status, restart_count=attempt.number, container_id=attempt.container_id, last_state=previous
     )
     if attempt.exit is None:
-        running = ContainerState(running=ContainerStateRunning(started_at=_seconds(attempt.started_at)))
+        running = ContainerState(running=ContainerStateRunning(started_at=_whole_seconds(attempt.started_at)))
         ready = attempt.started and attempt.ready
         return msgspec.structs.replace(status, state=running, started=attempt.started, ready=ready)
-    ended = ContainerState(terminated=_terminated(attempt.exit))
+    ended = ContainerState(terminated=_make_terminated(attempt.exit, share))
     waits = is_backing_off(pod, container, known, now) or _runs_again_after_success(pod, container, attempt)
     if known.trouble is not None or (_may_run(pod, facts) and waits):
         return msgspec.structs.replace(
-            status, state=ContainerState(waiting=_waiting_again(pod, container, known, attempt.exit)), last_state=ended
+            status,
+            state=ContainerState(waiting=_make_waiting_again(pod, container, known, attempt.exit)),
+            last_state=ended,
         )
     regular_init = container in pod.spec.init_containers and not is_sidecar(container)
     return msgspec.structs.replace(status, state=ended, ready=regular_init and attempt.exit.code == 0)
 
 
 def _runs_again_after_success(pod: Pod, container: Container, attempt: Attempt) -> bool:
-    """Whether a container that ended well is started again because of a probe: said to have ended, it could not be."""
+    """Return whether a container that succeeded is restarted because of a probe: a status of ended would be final."""
     return bool(attempt.condemned) and attempt.exit is not None and should_restart(pod, container, attempt)
 
 
 def _may_run(pod: Pod, facts: PodFacts) -> bool:
-    """Whether containers may still be started at all."""
+    """Return whether containers may still be started at all."""
     return facts.ending is None and facts.deleting_since is None and not has_finished(pod, facts)
 
 
-def _waiting(pod: Pod, facts: ContainerFacts, of_pod: Trouble | None) -> ContainerStateWaiting:
-    """What keeps it from its first start; where that is the pod, the kubelet has the same reason and says no more."""
+def _make_waiting(pod: Pod, facts: ContainerFacts, of_pod: Trouble | None) -> ContainerStateWaiting:
+    """Return what keeps a container from its first start. If the pod does, the kubelet's reason is a general one."""
     if facts.trouble is not None:
         return ContainerStateWaiting(reason=facts.trouble.reason, message=facts.trouble.message)
     reason = "PodInitializing" if pod.spec.init_containers else "ContainerCreating"
     return ContainerStateWaiting(reason=reason, message=of_pod.message if of_pod else "")
 
 
-def _waiting_again(pod: Pod, container: Container, facts: ContainerFacts, exit: Exit) -> ContainerStateWaiting:
+def _make_waiting_again(pod: Pod, container: Container, facts: ContainerFacts, exit: Exit) -> ContainerStateWaiting:
     if facts.trouble is not None:
         return ContainerStateWaiting(reason=facts.trouble.reason, message=facts.trouble.message)
     name = f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
-    delay = _duration(backoff_seconds(facts, exit))
+    delay = _format_duration(backoff_seconds(facts, exit))
     message = f"back-off {delay} restarting failed container={container.name} pod={name}"
     return ContainerStateWaiting(reason="CrashLoopBackOff", message=message)
 
 
-def _terminated(exit: Exit) -> ContainerStateTerminated:
+def _make_terminated(exit: Exit, message_bytes: int) -> ContainerStateTerminated:
     return ContainerStateTerminated(
         exit_code=exit.code,
         reason=exit.reason,
-        message=exit.message,
-        started_at=_seconds(exit.started_at),
-        finished_at=_seconds(exit.finished_at),
+        message=exit.message.encode()[:message_bytes].decode(errors="ignore"),
+        started_at=_whole_seconds(exit.started_at),
+        finished_at=_whole_seconds(exit.finished_at),
         container_id=exit.container_id,
     )
 
 
-def _conditions(
+def _make_conditions(
     pod: Pod, facts: PodFacts, phase: str, statuses: tuple[ContainerStatus, ...], now: Now
 ) -> Iterator[PodCondition]:
-    yield _condition(pod, now, "PodReadyToStartContainers", facts.prepared and phase not in FINISHED_PHASES)
-    yield _initialized(pod, facts, phase, now)
+    yield _make_condition(pod, now, "PodReadyToStartContainers", facts.prepared and phase not in FINISHED_PHASES)
+    yield _make_initialized(pod, facts, phase, now)
     if phase in FINISHED_PHASES:
         reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
-        yield _condition(pod, now, "Ready", False, reason)
-        yield _condition(pod, now, "ContainersReady", False, reason)
+        yield _make_condition(pod, now, "Ready", False, reason)
+        yield _make_condition(pod, now, "ContainersReady", False, reason)
     else:
-        unready = [status.name for status in _that_count(pod, statuses) if not status.ready]
+        unready = [status.name for status in _statuses_for_readiness(pod, statuses) if not status.ready]
         reason = "ContainersNotReady" if unready else ""
         message = f"containers with unready status: [{' '.join(unready)}]" if unready else ""
-        gates = "" if unready else _closed_gates(pod)
-        yield _condition(
+        gates = "" if unready else _describe_closed_gates(pod)
+        yield _make_condition(
             pod,
             now,
             "Ready",
@@ -172,31 +191,34 @@ def _conditions(
             "ReadinessGatesNotReady" if gates else reason,
             gates or message,
         )
-        yield _condition(pod, now, "ContainersReady", not unready, reason, message)
-    yield _condition(pod, now, "PodScheduled", True)
+        yield _make_condition(pod, now, "ContainersReady", not unready, reason, message)
+    yield _make_condition(pod, now, "PodScheduled", True)
+    if facts.ending is not None and facts.ending.why in ("shutdown", "left", "interrupted"):
+        yield _make_condition(pod, now, "DisruptionTarget", True, "TerminationByKubelet", facts.ending.message)
     if facts.ending is not None and facts.ending.why == "shutdown":
-        yield _condition(pod, now, "DisruptionTarget", True, "TerminationByKubelet", SHUTDOWN_MESSAGE)
-        yield _condition(pod, now, CLUSTER_STOPPED, True, "TerminationByKubelet", SHUTDOWN_MESSAGE)
+        yield _make_condition(pod, now, CLUSTER_STOPPED, True, "TerminationByKubelet", SHUTDOWN_MESSAGE)
+    elif is_fenced(facts):
+        yield _make_condition(pod, now, "DisruptionTarget", True, "TerminationByKubelet", FENCED_MESSAGE)
 
 
-def _that_count(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> Iterator[ContainerStatus]:
-    """The containers that a pod's readiness depends on: all that are meant to run on."""
+def _statuses_for_readiness(pod: Pod, statuses: tuple[ContainerStatus, ...]) -> Iterator[ContainerStatus]:
+    """Return the statuses that the pod's readiness depends on: those of all containers that are meant to run on."""
     passing = {container.name for container in pod.spec.init_containers if not is_sidecar(container)}
     return (status for status in statuses if status.name not in passing)
 
 
-def _initialized(pod: Pod, facts: PodFacts, phase: str, now: Now) -> PodCondition:
+def _make_initialized(pod: Pod, facts: PodFacts, phase: str, now: Now) -> PodCondition:
     if phase == "Succeeded":
-        return _condition(pod, now, "Initialized", True, "PodCompleted")
+        return _make_condition(pod, now, "Initialized", True, "PodCompleted")
     if is_initialized(pod, facts):
-        return _condition(pod, now, "Initialized", True)
+        return _make_condition(pod, now, "Initialized", True)
     missing = [c.name for c in pod.spec.init_containers if not lets_next_start(c, facts.of(c.name))]
     message = f"containers with incomplete status: [{' '.join(missing)}]"
-    return _condition(pod, now, "Initialized", False, "ContainersNotInitialized", message)
+    return _make_condition(pod, now, "Initialized", False, "ContainersNotInitialized", message)
 
 
-def _closed_gates(pod: Pod) -> str:
-    """What the readiness gates say against readiness."""
+def _describe_closed_gates(pod: Pod) -> str:
+    """Return which readiness gates keep the pod from being ready, as text."""
     problems = []
     for gate in pod.spec.readiness_gates:
         condition = find_condition(pod, gate.condition_type)
@@ -208,7 +230,7 @@ def _closed_gates(pod: Pod) -> str:
     return ", ".join(problems)
 
 
-def _condition(pod: Pod, now: Now, type: str, holds: bool, reason: str = "", message: str = "") -> PodCondition:
+def _make_condition(pod: Pod, now: Now, type: str, holds: bool, reason: str = "", message: str = "") -> PodCondition:
     status = "True" if holds else "False"
     before = find_condition(pod, type)
     since = before.last_transition_time if before and before.status == status else None
@@ -217,17 +239,17 @@ def _condition(pod: Pod, now: Now, type: str, holds: bool, reason: str = "", mes
         status=status,
         reason=reason,
         message=message,
-        last_transition_time=since or _seconds(now.wall),
+        last_transition_time=since or _whole_seconds(now.wall),
         observed_generation=pod.metadata.generation,
     )
 
 
-def _seconds(time: datetime | None) -> datetime | None:
-    """Times of the API are whole seconds."""
+def _whole_seconds(time: datetime | None) -> datetime | None:
+    """Return a time in whole seconds, as the API has it."""
     return time.replace(microsecond=0) if time else None
 
 
-def _duration(seconds: float) -> str:
-    """As Go prints it: 40s, 1m20s."""
+def _format_duration(seconds: float) -> str:
+    """Return a duration as Go prints it: 40s, 1m20s."""
     minutes, rest = divmod(int(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,7 +1,7 @@
-"""Tokens of a pod's service account, for its projected volumes: asked for when needed, renewed before they end.
+"""Requests tokens of a pod's service account for its projected volumes, and renews them before they expire.
 
-As the kubelet: a token is renewed after four fifths of its life, or after a day. Nothing of it is kept on disk but in
-the volume; a server that comes back asks anew.
+As with the kubelet, a token is renewed after four fifths of its life, or after a day. Only the volume keeps the token
+on disk; a restarted server requests new ones.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _MAX_AGE_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _CachedToken:
     token: str
     renew_at: float
 
@@ -33,28 +33,28 @@ class PodTokens:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._held: dict[AskedToken, _Held] = {}
+        self._cached: dict[AskedToken, _CachedToken] = {}
 
     @property
     def due(self) -> float | None:
-        """When the next renewal is, by the monotonic clock; None if there is nothing to renew."""
-        return min((held.renew_at for held in self._held.values()), default=None)
+        """The time of the next renewal, by the monotonic clock; None if there is nothing to renew."""
+        return min((cached.renew_at for cached in self._cached.values()), default=None)
 
     async def current(self, pod: Pod) -> Mapping[AskedToken, str]:
-        """All tokens of the pod, fresh ones where need be. Raises `ApiError`, `TransportError`."""
+        """Return all tokens of the pod, requesting fresh ones where needed. Raises `ApiError`, `TransportError`."""
         now = self._clock.monotonic()
-        for asked in asked_tokens(pod):
-            held = self._held.get(asked)
-            if held is None or held.renew_at <= now:
-                lasts = min(_RENEWAL * asked.seconds, _MAX_AGE_SECONDS)
-                self._held[asked] = _Held(await self._request(pod, asked), now + lasts)
-        return {asked: held.token for asked, held in self._held.items()}
+        for request in asked_tokens(pod):
+            cached = self._cached.get(request)
+            if cached is None or cached.renew_at <= now:
+                lasts = min(_RENEWAL * request.seconds, _MAX_AGE_SECONDS)
+                self._cached[request] = _CachedToken(await self._request(pod, request), now + lasts)
+        return {request: cached.token for request, cached in self._cached.items()}
 
-    async def _request(self, pod: Pod, asked: AskedToken) -> str:
+    async def _request(self, pod: Pod, request: AskedToken) -> str:
         meta = pod.metadata
         spec = TokenRequestSpec(
-            audiences=(asked.audience,) if asked.audience else (),
-            expiration_seconds=asked.seconds,
+            audiences=(request.audience,) if request.audience else (),
+            expiration_seconds=request.seconds,
             bound_object_ref=BoundObjectReference(kind=POD.kind, api_version="v1", name=meta.name, uid=meta.uid),
         )
         path = SERVICE_ACCOUNT.path(meta.namespace, pod.spec.service_account_name or "default", "token")

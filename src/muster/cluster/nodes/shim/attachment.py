@@ -1,13 +1,15 @@
-"""Clients that are attached to a container's own process: its input, and its output beside the log.
+"""Connects clients to a container's own process: to its input, and to its output beside the log.
 
-Only for containers that have an input or a terminal; who only wants to see the output of others reads the log. The
-server connects to a socket in the attempt's directory; nothing that a client does stops the container or the others,
-but where its leaving ends them.
-Both ways go frames: the channel (a byte), the length (four, big-endian), the data. Who wants to write to the input says
-so first (WRITER), and who wants no output (DEAF); input that is empty is its end; a size is what the system call takes.
+Only containers that have an input or a terminal have this; clients read the output of others from the log. The server
+connects to a socket in the attempt's directory. No action of a client stops the container or other clients, unless the
+client's leaving ends the input (see below).
 
-A writer that leaves, in whatever way, ends the input that is for one. A terminal that is for one it hangs up, so there
-the output waits while it takes none.
+Frames go both ways: the channel (a byte), the length (four bytes, big-endian), the data. A client that wants to write
+to the input says so first (WRITER), as does a client that wants no output (DEAF). An empty input frame is the end of
+the input. A size frame holds what the system call takes.
+
+With `once`, a writer that leaves, in whatever way, ends the input. It hangs up a terminal, so there the output waits
+while the writer takes none.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ import socket
 SOCKET = "attach"
 HEAD_BYTES = 5
 STDIN, STDOUT, STDERR, WRITER, RESIZE, DEAF = range(6)
-# Of output that a client has not taken yet; a slower one is cut off, or waited for.
+# The most output that may wait for a client; a slower client is dropped, or waited for.
 _BEHIND_BYTES = 1 << 20
-# Of input that the process has not read yet; from here on its writer waits.
+# How much input may wait for the process; beyond it the writer waits.
 _AHEAD_BYTES = 64 << 10
 _FAREWELL_MILLISECONDS = 1000
 _TIOCSWINSZ = 0x5414
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def frame(channel: int, data: bytes) -> bytes:
-    """What goes over the socket."""
+    """Return the frame that goes over the socket."""
     return bytes((channel,)) + len(data).to_bytes(4, "big") + data
 
 
@@ -50,9 +52,9 @@ class Attachments:
     """All clients of one container."""
 
     def __init__(self, directory: int, input: int, *, once: bool, terminal: bool) -> None:
-        """`input` is our end of the process's input; with `once` the first client that ends it ends it for good.
+        """Listen in the directory. `input` is our end of the process's input; with `once` its first end is final.
 
-        Of a terminal only who leaves ends it, and who made it closes it then: see `hung_up`.
+        The end of a terminal is that its writer leaves; the supervisor then closes the terminal: see `hung_up`.
         """
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(f"/proc/self/fd/{directory}/{SOCKET}")
@@ -69,49 +71,49 @@ class Attachments:
         os.set_blocking(input, False)
 
     def watched(self) -> list[tuple[int, int]]:
-        """The descriptors to poll now, and for what."""
-        wanted = [(self._listener.fileno(), select.POLLIN)]
+        """Return the descriptors to poll now, and for which events."""
+        polled = [(self._listener.fileno(), select.POLLIN)]
         reading = select.POLLIN if len(self._unread) < _AHEAD_BYTES else 0
         for descriptor, client in self._clients.items():
-            wanted.append((descriptor, reading | (select.POLLOUT if client.unsent else 0)))
+            polled.append((descriptor, reading | (select.POLLOUT if client.unsent else 0)))
         if self._unread and self._input >= 0:
-            wanted.append((self._input, select.POLLOUT))
-        return wanted
+            polled.append((self._input, select.POLLOUT))
+        return polled
 
     def handle(self, descriptor: int, events: int) -> None:
-        """Something can be done with one of them."""
+        """Act on the events of one of the descriptors."""
         if descriptor == self._listener.fileno():
             self._accept()
         elif descriptor == self._input:
             self._write_input()
         elif (client := self._clients.get(descriptor)) is not None:
             if events & select.POLLOUT:
-                self._send(client)
+                self._send_unsent(client)
             if events & ~select.POLLOUT:
                 self._receive(client)
 
     def shower(self, channel: int) -> Callable[[bytes], None]:
-        """What shows the data of a channel to all clients."""
+        """Return the function that shows a channel's data to all clients."""
 
         def show(data: bytes) -> None:
             for client in [client for client in self._clients.values() if not client.is_deaf]:
                 client.unsent += frame(channel, data)
-                self._send(client)
+                self._send_unsent(client)
                 if len(client.unsent) > _BEHIND_BYTES and not self._is_awaited(client):
-                    self._drop(client)
+                    self._drop_client(client)
 
         return show
 
     @property
     def hold_output(self) -> bool:
-        """Whether more of it has to wait."""
+        """Whether more output has to wait."""
         return any(len(client.unsent) > _BEHIND_BYTES and self._is_awaited(client) for client in self._clients.values())
 
     def _is_awaited(self, client: _Client) -> bool:
         return self._hangs_up and client.is_writer
 
     def close(self) -> None:
-        """The container has ended: give the clients a moment to take what is left."""
+        """Give the clients a moment to take what is left, once the container has ended."""
         while behind := [client for client in self._clients.values() if client.unsent]:
             poll = select.poll()
             for client in behind:
@@ -120,9 +122,9 @@ class Attachments:
             if not ready:
                 break
             for descriptor, _ in ready:
-                self._send(self._clients[descriptor])
+                self._send_unsent(self._clients[descriptor])
         for client in list(self._clients.values()):
-            self._drop(client)
+            self._drop_client(client)
         self._listener.close()
 
     def _accept(self) -> None:
@@ -141,17 +143,17 @@ class Attachments:
         except OSError:
             data = b""
         if not data:
-            self._drop(client)
+            self._drop_client(client)
             return
         client.received += data
         while len(client.received) >= HEAD_BYTES:
             end = HEAD_BYTES + int.from_bytes(client.received[1:HEAD_BYTES], "big")
             if len(client.received) < end:
                 break
-            self._obey(client, client.received[0], client.received[HEAD_BYTES:end])
+            self._handle_frame(client, client.received[0], client.received[HEAD_BYTES:end])
             client.received = client.received[end:]
 
-    def _obey(self, client: _Client, channel: int, data: bytes) -> None:
+    def _handle_frame(self, client: _Client, channel: int, data: bytes) -> None:
         if channel == WRITER:
             client.is_writer = True
         elif channel == DEAF:
@@ -178,22 +180,22 @@ class Attachments:
                 del self._unread[: os.write(self._input, self._unread)]
         except BlockingIOError:
             return
-        except OSError:  # it is read no more
+        except OSError:  # nobody reads the input any more
             self._unread.clear()
         if self._ending and self._input >= 0 and not self._terminal:
             os.close(self._input)
             self._input = -1
 
-    def _send(self, client: _Client) -> None:
+    def _send_unsent(self, client: _Client) -> None:
         try:
             while client.unsent:
                 del client.unsent[: client.connection.send(client.unsent)]
         except BlockingIOError:
             return
         except OSError:
-            self._drop(client)
+            self._drop_client(client)
 
-    def _drop(self, client: _Client) -> None:
+    def _drop_client(self, client: _Client) -> None:
         client.unsent.clear()
         if self._clients.pop(client.connection.fileno(), None) is not None:
             client.connection.close()

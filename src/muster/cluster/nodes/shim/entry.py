@@ -1,7 +1,7 @@
-"""From a fresh Python process to a shim in its own namespaces, or to a command inside a container's."""
+"""Turns a fresh Python process into a shim in its own namespaces, or into a command inside a container's."""
 
 # ruff: noqa: S606
-# Becoming another program is what this is for.
+# The purpose of this module is to become another program.
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
     from .spec import Entry, Reserved, Spec
 
-# Exit code of `enter` when the command cannot be run.
+# The exit code of `enter` when the command cannot be run.
 CANNOT_RUN = 126
 _STDERR = 2
 
 
 def main() -> None:
-    """`start FD`, `inside FD` (the second half of it, within bubblewrap), `reserve FD`, or `enter FD`."""
+    """Run `start FD`, `inside FD` (the second half of a start, within bubblewrap), `reserve FD`, or `enter FD`."""
     mode, descriptor = sys.argv[1], int(sys.argv[2])
     spec = told(descriptor)
     if mode == "enter":
@@ -52,7 +52,7 @@ def main() -> None:
             begin(spec, descriptor)
         if mode == "reserve":
             spec = await_word(spec)
-        for inherited in (spec["report"], spec["lifeline"]):
+        for inherited in (spec["report"], spec["lifeline"], spec["fence"]):
             if inherited >= 0:
                 os.set_inheritable(inherited, False)
         os.close(descriptor)
@@ -63,14 +63,14 @@ def main() -> None:
 
 
 def told(descriptor: int) -> Any:
-    """What the server has written to a descriptor of ours alone."""
+    """Read what the server has written to a descriptor of ours alone."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     with open(descriptor, "rb", closefd=False) as file:
         return marshal.loads(file.read())  # noqa: S302 - our server wrote it
 
 
 def await_word(reserved: Reserved) -> Spec:
-    """Wait until the server says what to run; ends the process if the server does not want it, or is gone."""
+    """Wait until the server says what to run. Exit if the server does not want this shim, or is gone."""
     if not os.read(reserved["word"], 1):
         os._exit(0)
     os.close(reserved["word"])
@@ -80,15 +80,15 @@ def await_word(reserved: Reserved) -> Spec:
 
 
 def begin(spec: Any, descriptor: int) -> None:
-    """Make the namespaces; returns in the process that is to be the shim."""
+    """Make the namespaces; return in the process that is to be the shim."""
     if spec["isolation"] == "bubblewrap":
-        for inherited in (descriptor, spec["report"], spec["lifeline"]):
+        for inherited in (descriptor, spec["report"], spec["lifeline"], spec["fence"]):
             if inherited >= 0:
                 os.set_inheritable(inherited, True)
         os.execv(spec["bubblewrap"][0], [*spec["bubblewrap"], "inside", str(descriptor)])
     isolate(spec["isolation"], own_pids=spec["own_pids"])
     if shim := os.fork():
-        os.write(spec["report"], b"pid %d\n" % shim)  # as the server sees it, which is to reap it
+        os.write(spec["report"], b"pid %d\n" % shim)  # the pid as the server sees it, which reaps the shim
         os._exit(0)
 
 
@@ -100,7 +100,7 @@ def isolate(isolation: str, *, own_pids: bool) -> None:
     if isolation == "namespaces":
         system("unshare", flags)
     else:
-        # The same ids inside and out: programs find themselves to be who they were.
+        # The ids are the same inside and outside, so programs keep their user.
         uid, gid = os.getuid(), os.getgid()
         system("unshare", flags | CLONE_NEWUSER)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
@@ -109,7 +109,7 @@ def isolate(isolation: str, *, own_pids: bool) -> None:
 
 
 def enter(entry: Entry) -> NoReturn:
-    """Run a command where a container runs; exits with its exit code. SIGTERM, or the server's end, ends it."""
+    """Run a command where a container runs, and exit with its exit code. SIGTERM, or the server's end, ends it."""
     try:
         for ours in (entry["pidfd"], entry["report"]):
             if ours > _STDERR:
@@ -129,34 +129,34 @@ def enter(entry: Entry) -> NoReturn:
             if entry["cgroup"]:
                 write_file(f"{entry['cgroup']}/cgroup.procs", b"0")
             execute(entry)
-        code = _attend(pid)
+        code = _wait_for_command(pid)
         if not own_pids:
-            _kill_descendants()  # with a pid namespace they go with the container
+            _kill_descendants()  # with a pid namespace they end with the container
         os._exit(code)
     except BaseException as error:  # noqa: BLE001 - nothing may get past the fork
         os.write(entry["report"], describe(error).encode())
         os._exit(CANNOT_RUN)
 
 
-def _attend(pid: int) -> int:
-    """Wait for the command; its exit code. SIGTERM: the server does not want to wait any longer."""
-    is_told = False
+def _wait_for_command(pid: int) -> int:
+    """Wait for the command; return its exit code. SIGTERM means that the server does not want to wait any longer."""
+    is_terminated = False
 
-    def told(_number: int, _frame: object) -> None:
-        nonlocal is_told
-        is_told = True
+    def on_terminate(_number: int, _frame: object) -> None:
+        nonlocal is_terminated
+        is_terminated = True
         try_to(os.killpg, pid, _signal.SIGKILL)
-        try_to(os.kill, pid, _signal.SIGKILL)  # it may lead no group yet
+        try_to(os.kill, pid, _signal.SIGKILL)  # the command may not lead a group yet
 
-    _signal.signal(_signal.SIGTERM, told)
-    # Also of one that was killed: a pid namespace does not end before all that were put into it are reaped, and nothing
-    # else would.
+    _signal.signal(_signal.SIGTERM, on_terminate)
+    # A killed command is reaped, too: a pid namespace ends only when all processes that entered it are reaped, and
+    # nothing else would reap them.
     status = os.waitpid(pid, 0)[1]
-    return CANNOT_RUN if is_told else exit_code(status)
+    return CANNOT_RUN if is_terminated else exit_code(status)
 
 
 def _kill_descendants() -> None:
-    while found := descendants(os.getpid()):
-        for pid in found:
+    while pids := descendants(os.getpid()):
+        for pid in pids:
             try_to(os.kill, pid, _signal.SIGKILL)
         try_to(os.waitpid, -1, 0)

@@ -1,7 +1,7 @@
-"""The last steps of a process before it becomes the user's program."""
+"""Takes the last steps of a process before it becomes the user's program."""
 
 # ruff: noqa: S606, PTH110, PTH112, PTH118
-# Becoming another program is what this is for; importing pathlib takes as long as all the rest.
+# The purpose of this module is to become another program. Importing pathlib would take as long as all the rest.
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
     from .spec import Command, Spec
 
-# The kernel, short of memory, takes containers before shims and the server.
+# The kernel, short of memory, kills containers before shims and the server.
 _OOM_SCORE = b"500"
 _TIOCSCTTY = 0x540E  # without importing termios
 
 
 def become(spec: Spec, cgroup: int, streams: tuple[int, int, int], failure: int) -> NoReturn:
-    """In the forked child: turn into the container's process, or say why not to `failure` and exit.
+    """Turn the forked child into the container's process, or write the reason to `failure` and exit.
 
-    streams: to be its standard ones; an input of -1 is one that has ended.
+    streams: the process's standard streams; an input of -1 has ended.
     """
     try:
         os.setsid()
@@ -56,7 +56,7 @@ def become(spec: Spec, cgroup: int, streams: tuple[int, int, int], failure: int)
 
 
 def control_terminal(descriptor: int) -> None:
-    """Make a terminal that of our session, which we lead."""
+    """Make a terminal the controlling terminal of our session, which we lead."""
     fcntl.ioctl(descriptor, _TIOCSCTTY, 0)
 
 
@@ -76,26 +76,26 @@ def execute(command: Command) -> NoReturn:
     environment = dict(command["env"])
     program = command["argv"][0]
     trouble: OSError | None = None
-    for path in _candidates(program, environment.get(b"PATH", b"")):
+    for path in _list_candidates(program, environment.get(b"PATH", b"")):
         try:
             os.execve(path, command["argv"], environment)
         except OSError as error:
-            # On the search path, what is not there or cannot be looked at does not count.
+            # On the search path, missing and unreadable files do not count.
             if trouble is None and (b"/" in program or os.path.exists(path)):
                 trouble = error
                 trouble.filename = path
-    raise RefusedError(f"exec: {show(program)}: {_why_not(trouble)}")
+    raise RefusedError(f"exec: {show(program)}: {_explain_failure(trouble)}")
 
 
-def _candidates(program: bytes, search: bytes) -> list[bytes]:
-    """Where to look for a program."""
+def _list_candidates(program: bytes, search: bytes) -> list[bytes]:
+    """Return the paths at which to look for a program."""
     if b"/" in program:
         return [program]
     return [os.path.join(directory or b".", program) for directory in search.split(b":")] if program else []
 
 
-def _why_not(error: OSError | None) -> str:
-    """Why a program could not be executed."""
+def _explain_failure(error: OSError | None) -> str:
+    """Return why a program could not be executed."""
     if error is None:
         return "executable file not found in $PATH"
     if error.errno == errno.ENOENT and os.path.exists(error.filename):

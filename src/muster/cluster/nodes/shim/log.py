@@ -1,13 +1,14 @@
-"""The container's log, in the format of the container runtimes: `<time> <stream> <tag> <text>` a line, rotated.
+"""Writes the container's log in the format of the container runtimes, `<time> <stream> <tag> <text>`, and rotates it.
 
-The files are `log.<number>.<bytes>`: numbers count up from 0, bytes is how much text had been logged before. So names
-alone tell the order, whether one is missing, and how much has gone. Only the newest file is written to.
+The files are `log.<number>.<bytes>`: numbers count up from 0, and bytes is the size of all text logged before the file.
+So names alone tell the order of the files, whether one is missing, and how much is lost. Only the newest file is
+written to.
 
-A reader holds a shared lock on its file (flock). The oldest is not forgotten while it has a reader: the container's
-output is left in its pipe meanwhile, until the reader has moved on or the patience is at its end.
+A reader holds a shared lock on its file (flock). The oldest file is not deleted while it has a reader. Meanwhile the
+container's output waits in its pipe, until the reader has moved on or the patience ends.
 
-Losing lines (a full disk) never stops the container: they are counted, and the log says so once there is room again. If
-that never comes the exit record has what the log could not tell.
+Lost lines (a full disk) never stop the container: the log counts them, and says so once there is room again. If there
+never is, the exit record has what the log could not say.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 NAME = "log"
-# Longer lines are cut into partial ones, tagged P; F ends a line.
+# Longer lines are cut into parts, tagged P; F ends a line.
 LINE_BYTES = 16384
 READ_BYTES = 1 << 18
-# How soon it is seen that a reader has moved on: first, and at last.
+# The interval of checks whether a reader has moved on: at first, and at most.
 _LOOK_SECONDS, _LOOK_SELDOM_SECONDS = 0.002, 0.1
 
 
@@ -41,40 +42,42 @@ class Stream:
         self._rest = b""  # an unfinished line, shorter than LINE_BYTES
 
     def cut(self, data: bytes) -> list[tuple[bytes, bytes]]:
-        """What to log of this and of what was held back, as (tag, text): parts of lines (P), or whole lines (F)."""
+        """Return what to log of the data and of the held-back rest, as (tag, text).
+
+        A text is a part of a line (P), or whole lines (F).
+        """
         data = self._rest + data
-        cut: list[tuple[bytes, bytes]] = []
+        pieces: list[tuple[bytes, bytes]] = []
         whole = at = 0  # from where on there are only whole lines so far; up to where
         end = data.rfind(b"\n") + 1
         while at < end:
             last = data.rfind(b"\n", at, at + LINE_BYTES + 1)
             if last < 0:
                 if at > whole:
-                    cut.append((b"F", data[whole:at]))
-                cut.append((b"P", data[at : at + LINE_BYTES]))
+                    pieces.append((b"F", data[whole:at]))
+                pieces.append((b"P", data[at : at + LINE_BYTES]))
                 whole = at = at + LINE_BYTES
             else:
                 at = last + 1
         if at > whole:
-            cut.append((b"F", data[whole:at]))
+            pieces.append((b"F", data[whole:at]))
         while len(data) - at >= LINE_BYTES:
-            cut.append((b"P", data[at : at + LINE_BYTES]))
+            pieces.append((b"P", data[at : at + LINE_BYTES]))
             at += LINE_BYTES
         self._rest = data[at:]
-        return cut
+        return pieces
 
     def end(self) -> list[tuple[bytes, bytes]]:
-        """What is left at the end of the stream."""
+        """Return what is left at the end of the stream."""
         rest, self._rest = self._rest, b""
         return [(b"P", rest)] if rest else []
 
 
 class Log:
-    """The files in a directory, given as a descriptor.
+    """The files of a log in a directory, given as a descriptor.
 
-    limit_bytes: when the next file is begun. files: how many are kept.
-    patience_seconds: how long a reader of the oldest file is waited for before it is forgotten all the same; less than
-        0 for as long as it takes.
+    limit_bytes: the size at which the next file begins. files: how many files are kept.
+    patience_seconds: how long the log waits for a reader of the oldest file before deleting it; negative for ever.
     """
 
     def __init__(self, directory: int, limit_bytes: int, files: int, patience_seconds: float) -> None:
@@ -84,19 +87,19 @@ class Log:
         self._limit = limit_bytes
         self._most = files
         self._patience = patience_seconds
-        self._files: list[str] = []  # their names, oldest first
-        self._begun = 0  # how many there have been
-        self._text = 0  # how many bytes of text have been logged
+        self._files: list[str] = []  # names of the files, oldest first
+        self._begun = 0  # how many files have been begun
+        self._text_bytes = 0  # how many bytes of text have been logged
         self._descriptor = -1
         self._size = 0
-        self._torn = False  # the last line in the file has no end
-        self._landed = 0  # how many lines of the last append are in the file
-        self._noted = 0  # how many of the lost lines the log itself tells of
-        self._now = 0  # as the newest line says
-        self._waiting_since = 0.0  # for the reader of the oldest file; 0 if none is waited for
+        self._is_torn = False  # the last line in the file has no end
+        self._appended_lines = 0  # how many lines of the last append are in the file
+        self._mentioned = 0  # how many of the lost lines the log itself mentions
+        self._now = 0  # the time of the newest line
+        self._waiting_since = 0.0  # since when the log waits for the oldest file's reader; 0 if it does not
 
     def copy(self, descriptor: int, stream: Stream) -> bool:
-        """Log what can be read now; False at the end of the stream."""
+        """Log what can be read now; return False at the end of the stream."""
         try:
             data = os.read(descriptor, READ_BYTES)
         except BlockingIOError:
@@ -111,9 +114,9 @@ class Log:
         return bool(data)
 
     def drain(self, descriptor: int, stream: Stream) -> None:
-        """Log all that is left of a stream whose writers are dead: what would block now will never come.
+        """Log the rest of a stream whose writers are dead: what would block now will never come.
 
-        It is no more than a pipe holds, and goes into the file that is open: no reader has to be waited for.
+        The rest is at most what a pipe holds. It goes into the open file, so no reader has to be waited for.
         """
         self._limit = 1 << 62
         while select.select([descriptor], [], [], 0)[0] and self.copy(descriptor, stream):
@@ -121,9 +124,9 @@ class Log:
         self.write(stream.name, stream.end())
 
     def pause(self) -> float:
-        """For how many seconds to leave the output where it is, and to ask again then; 0 if it can be copied now.
+        """Return for how many seconds to leave the output in its pipe before asking again; 0 if it can be copied now.
 
-        More of it would overtake a reader.
+        More output would overtake a reader.
         """
         if self._size < self._limit or len(self._files) < self._most or self._forget_oldest():
             self._waiting_since = 0.0
@@ -141,7 +144,7 @@ class Log:
         """Append lines, or count them as lost."""
         if not pieces:
             return
-        head = self._stamp() + b" " + stream + b" "
+        head = self._next_stamp() + b" " + stream + b" "
         parts, text_bytes = [], 0
         for tag, text in pieces:
             mark = head + tag + b" "
@@ -151,57 +154,57 @@ class Log:
         try:
             self.tell_losses()
             self._append(data)
-            self._text += text_bytes
+            self._text_bytes += text_bytes
         except OSError as error:
             self.trouble = strerror(error)
-            self.lost += data.count(b"\n") - max(self._landed, 0)
+            self.lost += data.count(b"\n") - max(self._appended_lines, 0)
 
     @property
     def untold(self) -> int:
-        """How many of the lost lines the log itself does not tell of."""
-        return self.lost - self._noted
+        """How many of the lost lines the log itself does not mention."""
+        return self.lost - self._mentioned
 
     def tell_losses(self) -> None:
-        """Say in the log that lines are missing at this place. Raises OSError."""
+        """Log that lines are missing at this place. Raises OSError."""
         if self.untold:
             text = f"[muster: {self.untold} lines are missing here: {self.trouble}]\n".encode()
-            self._append(self._stamp() + b" stderr F " + text)
-            self._text += len(text)
-            self._noted = self.lost
+            self._append(self._next_stamp() + b" stderr F " + text)
+            self._text_bytes += len(text)
+            self._mentioned = self.lost
 
     def _append(self, data: bytes) -> None:
-        self._landed = 0
+        self._appended_lines = 0
         if self._descriptor < 0 or self._size >= self._limit:
             self._rotate()
-        if self._torn:
+        if self._is_torn:
             data = b"\n" + data
-        self._landed = -1 if self._torn else 0
+        self._appended_lines = -1 if self._is_torn else 0
         while data:
             written = os.write(self._descriptor, data)
             self._size += written
-            self._torn = data[written - 1] != 0x0A
-            self._landed += data[:written].count(b"\n")
+            self._is_torn = data[written - 1] != 0x0A
+            self._appended_lines += data[:written].count(b"\n")
             data = data[written:]
 
     def _rotate(self) -> None:
-        """Begin a new file. There is one too many only if the supervisor has not asked for a `pause`."""
-        name = f"{NAME}.{self._begun}.{self._text}"
+        """Begin a new file. A file too many exists only if the supervisor has not asked for a `pause`."""
+        name = f"{NAME}.{self._begun}.{self._text_bytes}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(name, flags, 0o600, dir_fd=self._directory)
         if self._descriptor >= 0:
             os.close(self._descriptor)
-        self._descriptor, self._size, self._torn = descriptor, 0, False
+        self._descriptor, self._size, self._is_torn = descriptor, 0, False
         self._files.append(name)
         self._begun += 1
         while len(self._files) > self._most and self._forget_oldest():
             pass
 
     def _forget_oldest(self, *, even_if_read: bool = False) -> bool:
-        """Remove the oldest file; False if it has a reader."""
+        """Remove the oldest file; return False if it has a reader."""
         name = self._files[0]
         try:
             descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=self._directory)
-        except OSError:  # it is gone already
+        except OSError:  # the file is gone already
             del self._files[0]
             return True
         try:
@@ -214,15 +217,15 @@ class Log:
         del self._files[0]
         return True
 
-    def _stamp(self) -> bytes:
-        """Now, as RFC 3339 with nanoseconds; never before the last one, whatever becomes of the machine's clock."""
+    def _next_stamp(self) -> bytes:
+        """Return the present time as RFC 3339 with nanoseconds; never earlier than the last one."""
         self._now = max(self._now, time.time_ns())
         seconds, nanoseconds = divmod(self._now, 1_000_000_000)
         return b"%s.%09dZ" % (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).encode(), nanoseconds)
 
 
 def _is_read(descriptor: int) -> bool:
-    """Whether the file has a reader; if not, it is locked for us."""
+    """Return whether the file has a reader; if not, it is locked for us."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,6 @@
-"""Carries out the mounts that `muster.cluster.nodes.volumes.mounts` has planned, inside a private mount namespace.
+"""Makes the mounts that `muster.cluster.nodes.volumes.mounts` has planned, inside a private mount namespace.
 
-All sources are opened before the first mount is made, for a mount may hide the source of the next.
+All sources are opened before the first mount is made, because a mount may hide the source of the next.
 """
 
 # ruff: noqa: PTH102, PTH112, PTH116, PTH118, PTH120, PTH208, PTH211
@@ -15,8 +15,8 @@ from .system import RefusedError, show, strerror, system, try_to
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC = 1, 2, 4, 8, 32, 4096, 16384
 MS_NOATIME, MS_NODIRATIME, MS_UNBINDABLE, MS_SLAVE, MS_RELATIME = 1024, 2048, 1 << 17, 1 << 19, 1 << 21
 MNT_DETACH = 2
-# Flags as statvfs tells them, and as mount takes them.
-_KEPT = (
+# Flags as statvfs returns them, and as mount takes them.
+_KEPT_FLAGS = (
     (2, MS_NOSUID),
     (4, MS_NODEV),
     (8, MS_NOEXEC),
@@ -30,7 +30,7 @@ _PATH = os.O_PATH | os.O_CLOEXEC
 
 
 def detach_mounts() -> None:
-    """Mounts that the machine makes later still show up in here; ours never show up outside."""
+    """Keep our mounts from showing outside; mounts that the machine makes later still show up in here."""
     mount("none", "/", "", MS_REC | MS_SLAVE)
 
 
@@ -53,8 +53,8 @@ class Mounts:
                 self._children[index] = _open_children(operation[2])
 
     def apply(self) -> None:
-        """Make all of them, in order. Raises `RefusedError`."""
-        ours = os.umask(0o022)  # who the container runs as has to get to what is mounted
+        """Make all mounts, in order. Raises `RefusedError`."""
+        ours = os.umask(0o022)  # the container's user must be able to reach the mounts
         try:
             self._make_all()
         finally:
@@ -84,7 +84,7 @@ class Mounts:
 
 
 def _open_beneath(root: str, path: str) -> int:
-    """A descriptor of `path` within `root`. The links in it were resolved before; one that appears now is refused."""
+    """Open `path` within `root`. Its links were resolved before; a link that appears now is refused."""
     descriptor = os.open(root, _PATH)
     for name in path.split("/") if path else ():
         if name == "..":
@@ -101,7 +101,7 @@ def _open_beneath(root: str, path: str) -> int:
 
 
 def _open_children(directory: str) -> list[tuple[str, int]]:
-    """What is in a directory, opened; what goes away meanwhile is left out."""
+    """Open the entries of a directory; leave out what disappears meanwhile."""
     children = []
     for name in os.listdir(directory):
         try:
@@ -112,7 +112,7 @@ def _open_children(directory: str) -> list[tuple[str, int]]:
 
 
 def _mirror(target: str, source: str, children: list[tuple[str, int]]) -> None:
-    """A directory that shows what the source holds, and can be given more without the source noticing."""
+    """Mount a directory that shows the source's entries, and can get more without a change of the source."""
     status = os.stat(source)
     mount("tmpfs", target, "tmpfs", MS_NOSUID, f"mode={status.st_mode & 0o7777:o}")
     mount("none", target, "", MS_UNBINDABLE)  # a child may contain the target, and would bring it along
@@ -132,19 +132,19 @@ def _mirror(target: str, source: str, children: list[tuple[str, int]]) -> None:
 
 
 def _bind(source: int, target: str) -> None:
-    """Show what a descriptor stands for at another place, with all that is mounted below it."""
+    """Show what a descriptor stands for at another path, with all mounts below it."""
     mount(f"/proc/self/fd/{source}", target, "", MS_BIND | MS_REC)
 
 
 def _make_read_only(target: str) -> None:
-    """Refuse writes through a mount. Its other flags are kept: a user namespace may not drop those."""
+    """Refuse writes through a mount. Its other flags stay: a user namespace may not drop them."""
     flags = os.statvfs(target).f_flag
-    kept = sum(ours for theirs, ours in _KEPT if flags & theirs)
-    mount("none", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+    kept_flags = sum(ours for theirs, ours in _KEPT_FLAGS if flags & theirs)
+    mount("none", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | kept_flags)
 
 
 def _change_root(root: str) -> None:
-    """Make a directory the root of the mount namespace, and let go of the old one."""
+    """Make a directory the root of the mount namespace, and release the old root."""
     os.chdir(root)
     system("syscall", _PIVOT_ROOT.get(os.uname().machine, 41), b".", b".")
     system("umount2", b".", MNT_DETACH)
@@ -152,7 +152,7 @@ def _change_root(root: str) -> None:
 
 
 def _make_directories(path: str) -> None:
-    """Make what is missing of a path, which has room for 2,000 names: `makedirs` calls itself for each."""
+    """Make the missing directories of a path, which may have 2,000 names: `makedirs` would recurse for each."""
     end = path.find("/", 1)
     while end > 0:
         _make_directory(path[:end])
@@ -163,7 +163,7 @@ def _make_directories(path: str) -> None:
 def _make_directory(path: str) -> None:
     try:
         os.mkdir(path, 0o755)
-    except OSError:  # of one that is there it may be said that it cannot be made
+    except OSError:  # the error for an existing directory may be another than EEXIST
         if not os.path.isdir(path):
             raise
 
@@ -173,5 +173,5 @@ def _touch(path: str) -> None:
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
-    """The system call. Raises OSError."""
+    """Make the system call. Raises OSError."""
     system("mount", os.fsencode(source), os.fsencode(target), os.fsencode(kind), flags, os.fsencode(options))

@@ -1,4 +1,4 @@
-"""Gives up what a container's processes are not to have: writes to the root, capabilities, who we are."""
+"""Gives up the rights that a container's processes are not to have: writes to the root, capabilities, our user."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _FLAGS = {
     "nodiratime": MS_NODIRATIME,
     "relatime": MS_RELATIME,
 }
-# What a container's own file systems are elsewhere.
+# The file systems that are a container's own elsewhere.
 _WRITABLE = ("/dev", "/proc", "/sys")
-# A mount that cannot be got to: another one hides it, or it is its user's alone.
+# The errors of a mount that cannot be reached: another mount hides it, or only its user may.
 _HIDDEN = (errno.ENOENT, errno.ENOTDIR, errno.EINVAL, errno.EACCES)
 
 
 def give_up(command: Command) -> None:
-    """Become who the command is to run as. Raises `RefusedError`, OSError."""
+    """Take on the user and the rights of the command. Raises `RefusedError`, OSError."""
     if command["writable"] is not None:
         _close_root((*_WRITABLE, *command["writable"]))
     no_new_privileges = command["no_new_privileges"]
-    if command["dropped"] and not _drop(command["dropped"]):
+    if command["dropped"] and not _drop_capabilities(command["dropped"]):
         no_new_privileges = True  # we have no capabilities, and no program gives us any
     if command["ids"] is not None:
         uid, gid, groups = command["ids"]
@@ -64,25 +64,25 @@ def _close_root(writable: tuple[str, ...]) -> None:
     with open("/proc/self/mountinfo", "rb") as file:
         mounts = [line.split(b" ", 6)[4:6] for line in file]
     for raw, options in mounts:
-        path, said = os.fsdecode(raw.decode("unicode_escape").encode("latin-1")), options.decode().split(",")
-        if "ro" in said or any(path == one or path.startswith(f"{one}/") for one in writable):
+        path, flags = os.fsdecode(raw.decode("unicode_escape").encode("latin-1")), options.decode().split(",")
+        if "ro" in flags or any(path == one or path.startswith(f"{one}/") for one in writable):
             continue
-        kept = sum(_FLAGS.get(one, 0) for one in said)
+        kept_flags = sum(_FLAGS.get(one, 0) for one in flags)
         try:
-            mount("none", path, "", MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+            mount("none", path, "", MS_BIND | MS_REMOUNT | MS_RDONLY | kept_flags)
         except OSError as error:
             if error.errno not in _HIDDEN:
                 raise RefusedError(f"making {show(os.fsencode(path))} read-only: {strerror(error)}") from None
 
 
-def _drop(capabilities: list[int]) -> bool:
-    """Leave nothing that could give these back to a program; False if that is not ours to say."""
+def _drop_capabilities(capabilities: list[int]) -> bool:
+    """Drop capabilities so that no program can regain them; return False if this process may not."""
     for number in capabilities:
         try:
             system("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
         except OSError as error:
             if error.errno == errno.EPERM:
                 return False
-            if error.errno != errno.EINVAL:  # the kernel does not know it
+            if error.errno != errno.EINVAL:  # EINVAL: the kernel does not know the capability
                 raise
     return True

@@ -1,4 +1,4 @@
-"""What a shim is told, as the server and the shim agree on it. It travels as a marshalled dict over a descriptor."""
+"""Defines the specs that the server passes to shims. A spec travels as a marshalled dict over a descriptor."""
 
 from typing import TypedDict
 
@@ -8,8 +8,8 @@ class Command(TypedDict):
 
     argv: list[bytes]
     env: list[tuple[bytes, bytes]]
-    working_directory: bytes  # empty for wherever we are
-    ids: tuple[int, int, list[int]] | None  # uid, gid, groups to take on; None to stay who we are
+    working_directory: bytes  # empty for the present one
+    ids: tuple[int, int, list[int]] | None  # uid, gid, groups to take on; None to keep our own
     no_new_privileges: bool
     dropped: list[int]  # capabilities that no program gets
     writable: list[str] | None  # all else is read-only, but for /dev, /proc and /sys; None if everything stays as it is
@@ -29,21 +29,24 @@ class Spec(Command):
     stdin_once: bool  # whether that ends with the first of these clients; a terminal is hung up when it leaves
     tty: bool  # whether its standard streams are a terminal
     log_bytes: int  # size at which the log is rotated
-    log_files: int  # how many of them are kept, the current one included
-    log_patience: float  # seconds for which the output waits for who reads the oldest; less than 0 for ever
-    report: int  # descriptor that is told `pid N`, and then `started`, `claimed` or `error ...`
+    log_files: int  # how many log files are kept, including the current one
+    log_patience: float  # seconds for which the output waits for a reader of the oldest file; negative for ever
+    report: int  # descriptor for the lines `pid N`, and then `started`, `claimed` or `error ...`
     lifeline: int  # descriptor whose end of file means that the server is gone and all must end; -1 for none
+    fence: int  # descriptor of the node's file that says when the container must end; -1 for none
+    patience: float  # seconds that the pod stays beyond its node's Lease; see `.fence`
 
 
 class Reserved(TypedDict):
-    """A shim that is made before it is known what it will run."""
+    """A shim that is made before its spec is known."""
 
     isolation: str  # as in the spec to come
     own_pids: bool
-    spec: int  # descriptor where that is written
-    word: int  # descriptor of which it reads a byte once it is, or the end: it is not wanted
+    spec: int  # descriptor to which the server writes the spec to come
+    word: int  # descriptor from which the shim reads a byte once the spec is written; its end: the shim is not wanted
     report: int  # as in the spec to come
     lifeline: int
+    fence: int
 
 
 class Entry(Command):
@@ -51,5 +54,5 @@ class Entry(Command):
 
     pidfd: int  # the shim
     namespaces: int  # CLONE_* flags of the namespaces to join; 0 for none
-    report: int  # descriptor that is told why the command cannot be run
+    report: int  # descriptor for the reason why the command cannot be run
     terminal: bool  # whether standard input is a terminal that the command is to control

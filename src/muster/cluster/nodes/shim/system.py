@@ -1,7 +1,7 @@
-"""The system calls that Python lacks, and errors in words for users."""
+"""Makes the system calls that Python lacks, and describes errors for users."""
 
 # ruff: noqa: PTH208
-# Importing pathlib takes as long as all the rest.
+# Importing pathlib would take as long as all the rest.
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWUSER, CLONE_NEWPID = 0x20000, 0x4000000, 0x10000000, 0x20000000
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
-# A container that could not be started has this exit code, as with containerd.
+# The exit code of a container that could not be started, as with containerd.
 NOT_STARTED = 128
 _RUSAGE_CHILDREN = -1
+_CLOCK_BOOTTIME, _TFD_TIMER_ABSTIME = 7, 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
 
 
 class RefusedError(Exception):
-    """The container cannot be started; the text is for the user."""
+    """A container that cannot be started; the text is for the user."""
 
 
 def system(call: str, *arguments: object) -> None:
@@ -36,10 +37,25 @@ def system(call: str, *arguments: object) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def used_by_children() -> tuple[int, int]:
-    """Of all that this process has reaped, and what they had: microseconds of processors, most bytes of memory of one.
+def boot_timer() -> int:
+    """Return a descriptor that becomes readable at a time of CLOCK_BOOTTIME, once one is set. Raises OSError."""
+    descriptor = int(_libc.timerfd_create(_CLOCK_BOOTTIME, os.O_CLOEXEC | os.O_NONBLOCK))
+    if descriptor < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return descriptor
 
-    Not by `resource`: once the mounts are made, nothing is there to be imported.
+
+def set_timer(descriptor: int, nanoseconds: int) -> None:
+    """Make the timer's descriptor readable at this time, replacing an earlier setting. Raises OSError."""
+    when = (ctypes.c_long * 4)(0, 0, *divmod(max(nanoseconds, 1), 10**9))  # struct itimerspec: no interval, the time
+    system("timerfd_settime", descriptor, _TFD_TIMER_ABSTIME, when, None)
+
+
+def used_by_children() -> tuple[int, int]:
+    """Return the CPU microseconds of all reaped descendants, and the most memory in bytes of any one of them.
+
+    The module `resource` is of no use here: once the mounts are made, nothing can be imported.
     """
     usage = (ctypes.c_long * 18)()  # struct rusage: user and system time, ru_maxrss in KiB, and what is not asked for
     if _libc.getrusage(_RUSAGE_CHILDREN, usage) != 0:
@@ -58,7 +74,7 @@ def write_file(path: str, data: bytes, directory: int | None = None) -> None:
 
 
 def try_to(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Do what need not succeed."""
+    """Call a function, and ignore an OSError."""
     try:
         function(*args, **kwargs)
     except OSError:
@@ -66,31 +82,31 @@ def try_to(function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 def descendants(root: int, proc: str = "/proc") -> list[int]:
-    """All processes that come from this one, where no pid namespace holds them together."""
+    """Return all processes that descend from this one, for containers that no pid namespace holds together."""
     parents: dict[int, int] = {}
     for name in os.listdir(proc):
         if name.isdigit():
             try:
                 with open(f"{proc}/{name}/stat", "rb") as file:
                     parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
-            except OSError:  # it has ended
+            except OSError:  # the process has ended
                 continue
-    found = {root}
+    pids = {root}
     size = 0
-    while len(found) > size:
-        size = len(found)
-        found.update(pid for pid, parent in parents.items() if parent in found)
-    return sorted(found - {root})
+    while len(pids) > size:
+        size = len(pids)
+        pids.update(pid for pid, parent in parents.items() if parent in pids)
+    return sorted(pids - {root})
 
 
 def exit_code(status: int) -> int:
-    """The exit code of a wait status; 128 and the signal's number if a signal ended the process."""
+    """Return the exit code of a wait status; 128 plus the signal's number if a signal ended the process."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line, for users."""
+    """Return an error as one line for users."""
     if isinstance(error, RefusedError):
         return str(error)
     if isinstance(error, OSError) and error.errno:
@@ -101,11 +117,11 @@ def describe(error: BaseException) -> str:
 
 
 def strerror(error: OSError) -> str:
-    """The system's words for an error, in lower case as within a sentence."""
+    """Return the system's text for an error, in lower case as within a sentence."""
     text = os.strerror(error.errno or 0)
     return text[:1].lower() + text[1:]
 
 
 def show(name: bytes) -> str:
-    """A name in quotes."""
+    """Return a name in quotes."""
     return '"' + name.decode(errors="replace") + '"'

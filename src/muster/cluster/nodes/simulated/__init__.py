@@ -1,1 +1,1 @@
-"""Nodes of kind `simulated`: they play their pods' lives by rule."""
+"""The nodes of kind `simulated`: they report the lives of their pods by rule and run nothing."""

@@ -1,7 +1,7 @@
-"""Says of simulated nodes that they are alive, as a kubelet does: a Lease of each is renewed in time.
+"""Keeps simulated nodes alive in the API, as a kubelet does: renews each node's Lease in time.
 
-An embedded cluster does not ask for that. The node controller of a Kubernetes cluster does, and taints nodes that do
-not.
+An embedded cluster does not need that. The node controller of a Kubernetes cluster does: it taints nodes without
+renewals.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import TransportError
 
-# Half of a Lease's time: one renewal may be lost. A kubelet renews twice as often, but there are thousands here.
+# Half of a Lease's time, so that one renewal may be lost. A kubelet renews twice as often, but here are many nodes.
 RENEW_SECONDS = node_object.LEASE_SECONDS / 2
-# Renewals at a time. They are spread over the whole period.
+# How many renewals run at a time. They are spread over the whole period.
 _AT_ONCE = 8
 
 log = logging.getLogger(__name__)
 
 
 class SimulatedLeases:
-    """Runs under a `Manager`, beside the nodes of these names."""
+    """The renewer of Leases. Runs under a `Manager`, beside the nodes of these names."""
 
     def __init__(self, manager: Manager, names: Sequence[str]) -> None:
         self.name = f"simulated-leases-{names[0]}"
@@ -48,7 +48,7 @@ class SimulatedLeases:
                     return
 
     async def stop(self) -> None:
-        """Renew no more: the nodes are taken for dead when the time of their Leases is over."""
+        """Stop renewing: the nodes count as dead once their Leases expire."""
         self._stopping.set()
 
     async def _stopped_within(self, seconds: float) -> bool:
@@ -61,7 +61,7 @@ class SimulatedLeases:
 
     async def _renew(self, name: str) -> None:
         node = self._nodes.get(name)
-        if node is None:  # it is not registered yet, or was taken away
+        if node is None:  # the node is not registered yet, or was deleted
             return
         moment = micro_time(self._clock.now())
         try:

@@ -1,26 +1,29 @@
-"""Nodes of kind `simulated`: they play their pods' lives by rule (`stages.py`), thousands of them in one process.
+"""Runs nodes of kind `simulated`: they play their pods' lives by rule (`stages.py`), thousands of them in one process.
 
-One informer and one queue of delayed keys for all; nothing runs, and time may be virtual. Nodes have no heartbeat: that
-they live is not doubted. One whose object is deleted registers again, as a process node does.
+All nodes share one informer and one queue of delayed keys; nothing runs, and time may be virtual. Nodes have no
+heartbeat, as nobody doubts that they live. A node whose object is deleted registers again, as a process node does.
+Nodes that are given devices also play a driver of resource claims (`driver.py`).
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from muster.api.core import NODE, POD, Node, NodeAddress, NodeSystemInfo, Pod
+from muster.api.core import NODE, POD, Node, NodeAddress, NodeStatus, NodeSystemInfo, Pod
+from muster.api.groups.resource import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE, ResourceClaim
 from muster.api.kinds import Kind
-from muster.api.ours.embedded import SIMULATED
+from muster.api.ours.embedded import FENCED_ANNOTATION, SIMULATED
 from muster.api.status import ApiError, bad_request, not_found
-from muster.api.values.quantity import Quantity
-from muster.cluster.nodeconnection import CommandOptions, Dial, LogOptions, Opening
+from muster.api.values.quantity import Quantity, milli, value
+from muster.cluster.nodeconnection import CommandOptions, Dial, LogOptions, Opening, Reading
 from muster.cluster.nodes import node_object
+from muster.cluster.nodes.simulated.driver import class_for, is_prepared, slice_for, slice_name, stale_slices
 from muster.cluster.nodes.simulated.stages import DEFAULT_STAGES, Stage, advance, delay_seconds, stage_of
-from muster.cluster.nodes.wire import pod_status_patch, to_wire
+from muster.cluster.nodes.wire import node_status_patch, pod_status_patch, to_wire
 from muster.cluster.release import GIT_VERSION
 from muster.runtime.containerlogs import KeptPod
 from muster.runtime.controller import Result
@@ -31,11 +34,11 @@ from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH, TransportError
 
 DEFAULT_RESOURCES: Mapping[str, Quantity] = {"cpu": "32", "memory": "256Gi", "ephemeral-storage": "1Ti", "pods": "110"}
-# So many writes are under way at once: the store commits them together.
+# How many writes are under way at once: the store commits them together.
 _WORKERS = 32
 _ADDRESS = "10.0.0.1"
-# A server that is asked for logs asks the node at its address, and says what came of that: so this is in words. No
-# other address, for it might be a stranger's.
+# The address of simulated nodes. A server that is asked for logs connects to the node's address and shows the failure
+# to the user, so the address is a sentence. A real address might be a stranger's.
 NOWHERE = "nothing-runs-on-simulated-nodes-so-they-have-no-logs.invalid"
 _NODE: Kind[dict[str, Any]] = NODE.seen_as(dict)
 
@@ -43,7 +46,7 @@ log = logging.getLogger(__name__)
 
 
 class SimulatedNodes(Reconciler):
-    """Some nodes that are alike. Runs under a `Manager`."""
+    """A set of nodes that are alike. Runs under a `Manager`."""
 
     def __init__(
         self,
@@ -53,38 +56,64 @@ class SimulatedNodes(Reconciler):
         resources: Mapping[str, Quantity] | None = None,
         labels: Mapping[str, str] | None = None,
         stages: Sequence[Stage] = DEFAULT_STAGES,
+        version: str = GIT_VERSION,
+        devices: Mapping[str, int] | None = None,
     ) -> None:
+        """Make the nodes.
+
+        version: the server's, which the nodes report as theirs. devices: the count on each node, by driver.
+        """
         self.name = f"simulated-nodes-{names[0]}"
         super().__init__(manager, workers=_WORKERS)
         self.node_names = frozenset(names)
         self.ready = asyncio.Event()  # all nodes are registered
         self._stopped = False
-        self.connection = SimulatedConnection()
+        self.connection = SimulatedConnection(self._play_usage)
         self._random = manager.random
         self._resources = {**DEFAULT_RESOURCES, **(resources or {})}
         self._labels = labels or {}
         self._stages = stages
+        self._version = version
         self._nodes = manager.informer(NODE)
         self._pods = manager.informer(POD)
-        self._entered: dict[str, tuple[str, float, float]] = {}  # by uid: stage, since when, for how long
-        self._controller.watch(self._pods, when=self._concerns_us)
-        self._controller.watch(self._nodes, when=self._lacks_one)
+        self._entered: dict[str, tuple[str, float, float]] = {}  # by pod uid: stage, since when, for how long
+        self._devices = devices or {}
+        self._classes: set[str] = set()  # drivers whose device class exists
+        self._slices = manager.informer(RESOURCE_SLICE, optional=True)
+        self._claims = manager.informer(RESOURCE_CLAIM, optional=True)
+        self._controller.watch(self._claims, _pods_of_claim, when=lambda _, new: new is not None)
+        self._controller.watch(self._pods, when=self._is_ours)
+        self._controller.watch(self._nodes, when=self._is_own_node_gone)
+
+    def _play_usage(self) -> Iterator[tuple[tuple[str, str], Reading]]:
+        """Yield what containers have used so far: all of their requests, all the time."""
+        now = self._clock.now()
+        for pod in self._pods.all():
+            if pod.spec.node_name in self.node_names and pod.status.phase == "Running" and pod.status.start_time:
+                seconds = max((now - pod.status.start_time).total_seconds(), 0.0)
+                for container in pod.spec.containers:
+                    requests = container.resources.requests
+                    cores, memory = milli(requests.get("cpu", "0")) / 1000, value(requests.get("memory", "0"))
+                    yield (pod.metadata.uid, container.name), Reading(cores * seconds, memory)
 
     async def run(self) -> None:
         """Register the nodes, then play until `stop`."""
+        for stale in stale_slices(self._slices.all(), self.node_names, self._devices):
+            with ignoring("NotFound"):
+                await self._client.delete_object(RESOURCE_SLICE, stale)
         names = sorted(self.node_names)
         for start in range(0, len(names), _WORKERS):
-            await asyncio.gather(*(self._join(name) for name in names[start : start + _WORKERS]))
+            await asyncio.gather(*(self._register_with_retries(name) for name in names[start : start + _WORKERS]))
         self.ready.set()
         await super().run()
 
     async def stop(self) -> None:
-        """Finish what is being written. The pods' lives go on after the next start."""
+        """Finish pending writes. The pods' lives go on after the next start."""
         self._stopped = True
         await super().stop()
 
-    async def _join(self, name: str) -> None:
-        """Register until the server agrees: a user's webhook may refuse it for a time."""
+    async def _register_with_retries(self, name: str) -> None:
+        """Register a node, and retry until the server agrees: a user's webhook may refuse it for a time."""
         while not self._stopped:
             try:
                 await self._register(name)
@@ -95,19 +124,50 @@ class SimulatedNodes(Reconciler):
                 return
 
     async def _register(self, name: str) -> None:
+        await self._register_node(name)
+        if self._devices:
+            await self._publish_devices(name)
+
+    async def _publish_devices(self, name: str) -> None:
+        """Publish the devices of a node."""
+        node = await self._client.get(NODE, name)
+        for driver, count in self._devices.items():
+            if driver not in self._classes:
+                with ignoring("AlreadyExists"):
+                    await self._client.create(DEVICE_CLASS, class_for(driver))
+                self._classes.add(driver)
+            known = self._slices.get(slice_name(name, driver))
+            if known is not None and all(one.uid != node.metadata.uid for one in known.metadata.owner_references):
+                with ignoring("NotFound"):  # the slice was that of an earlier node of this name
+                    await self._client.delete_object(RESOURCE_SLICE, known)
+                known = None
+            wanted = slice_for(node, driver, count, known)
+            if known is None:
+                await self._client.create(RESOURCE_SLICE, wanted)
+            elif wanted is not known:
+                patch = {"spec": msgspec.to_builtins(wanted.spec)}
+                await self._client.patch_object(RESOURCE_SLICE, known, patch)
+
+    async def _register_node(self, name: str) -> None:
         known = self._nodes.get(name)
-        wanted = self._node(name, known)
+        wanted = self._make_node(name, known)
         if known is None:
             with ignoring("AlreadyExists"):
                 await self._client.create(_NODE, to_wire(wanted))
-        elif known.status.allocatable == wanted.status.allocatable and node_object.same(
-            known.status.conditions, wanted.status.conditions
+        elif not wanted.metadata.labels.items() <= known.metadata.labels.items():
+            await self._client.patch(
+                _NODE, name, {"metadata": {"labels": wanted.metadata.labels}}, type=STRATEGIC_MERGE_PATCH
+            )
+        elif (
+            known.status.allocatable == wanted.status.allocatable
+            and known.status.node_info == wanted.status.node_info
+            and node_object.same(wanted.status.conditions, known.status.conditions)
         ):
             return
-        patch = {"status": to_wire(wanted.status)}
+        patch = node_status_patch(known.status if known else NodeStatus(), wanted.status)
         await self._client.patch(_NODE, name, patch, type=STRATEGIC_MERGE_PATCH, subresource="status")
 
-    def _node(self, name: str, known: Node | None) -> Node:
+    def _make_node(self, name: str, known: Node | None) -> Node:
         before = known.status.conditions if known else ()
         return node_object.node(
             name,
@@ -118,14 +178,15 @@ class SimulatedNodes(Reconciler):
                 operating_system="linux",
                 architecture="amd64",
                 container_runtime_version="simulated://",
-                kubelet_version=f"{GIT_VERSION}-simulated",
+                kubelet_version=f"{self._version}-simulated",
             ),
             node_object.conditions(before, self._clock.now()),
+            annotations={FENCED_ANNOTATION: "true"},  # nothing runs there that could run twice
         )
 
     async def _reconcile(self, key: str) -> Result:
         if key in self.node_names:
-            log.warning("%s: its Node object was deleted, and is made again", key)
+            log.warning("%s: its Node object was deleted, and is created again", key)
             await self._register(key)
             return None
         pod = self._pods.get(key)
@@ -135,20 +196,25 @@ class SimulatedNodes(Reconciler):
         if stage is None:
             self._entered.pop(pod.metadata.uid, None)
             return None
-        left = self._left_of(pod, stage)
+        if stage.next.to == "run" and not is_prepared(pod, self._claims.get):
+            return None  # a change of its claims wakes the pod
+        left = self._seconds_left(pod, stage)
         if left > 0:
             return left
         step = advance(pod, stage, self._clock.now(), _ADDRESS)
-        with ignoring("NotFound", "Conflict"):  # it went meanwhile
-            await self._write(pod, step.status, delete=step.delete)
+        with ignoring("NotFound", "Conflict"):  # the pod went meanwhile
+            await self._write_status(pod, step.status, delete=step.delete)
         self._entered.pop(pod.metadata.uid, None)
         if step.status.phase == "Running" and stage.next.to == "end":
             restarted = msgspec.structs.replace(pod, status=step.status)
-            self._enter(restarted, stage, self._clock.monotonic())  # it runs once more
+            self._enter_stage(restarted, stage, self._clock.monotonic())  # the pod runs once more
         return None
 
-    def _left_of(self, pod: Pod, stage: Stage) -> float:
-        """How many seconds the pod still has in its stage. After a restart of ours, what runs counts from its start."""
+    def _seconds_left(self, pod: Pod, stage: Stage) -> float:
+        """Return how many seconds the pod still has in its stage.
+
+        After a restart of the server, a run counts from its start.
+        """
         now = self._clock.monotonic()
         entered = self._entered.get(pod.metadata.uid)
         if entered is None or entered[0] != stage.name:
@@ -156,15 +222,15 @@ class SimulatedNodes(Reconciler):
             began = _running_since(pod)
             if entered is None and stage.next.to == "end" and began is not None:
                 since -= max((self._clock.now() - began).total_seconds(), 0.0)
-            entered = self._enter(pod, stage, since)
+            entered = self._enter_stage(pod, stage, since)
         return entered[1] + entered[2] - now
 
-    def _enter(self, pod: Pod, stage: Stage, since: float) -> tuple[str, float, float]:
+    def _enter_stage(self, pod: Pod, stage: Stage, since: float) -> tuple[str, float, float]:
         entered = (stage.name, since, delay_seconds(pod, stage, self._random.fraction()))
         self._entered[pod.metadata.uid] = entered
         return entered
 
-    async def _write(self, pod: Pod, status: Any, *, delete: bool) -> None:
+    async def _write_status(self, pod: Pod, status: Any, *, delete: bool) -> None:
         patch = pod_status_patch(pod, status)
         if patch is not None:
             await self._client.patch_object(
@@ -173,39 +239,46 @@ class SimulatedNodes(Reconciler):
         if delete:
             await self._client.delete_object(POD, pod, grace_period_seconds=0)
 
-    def _concerns_us(self, old: Pod | None, new: Pod | None) -> bool:
+    def _is_ours(self, old: Pod | None, new: Pod | None) -> bool:
         if new is None:
             if old is not None:
                 self._entered.pop(old.metadata.uid, None)
             return False
         return new.spec.node_name in self.node_names
 
-    def _lacks_one(self, old: Node | None, new: Node | None) -> bool:
+    def _is_own_node_gone(self, old: Node | None, new: Node | None) -> bool:
         return new is None and old is not None and old.metadata.name in self.node_names
 
 
+def _pods_of_claim(claim: ResourceClaim) -> Iterator[str]:
+    yield from (f"{claim.metadata.namespace}/{one.name}" for one in claim.status.reserved_for)
+
+
 def _running_since(pod: Pod) -> datetime | None:
-    """When its containers were last started."""
+    """Return when the pod's containers were last started."""
     running = [status.state.running for status in pod.status.container_statuses if status.state.running]
     return max((state.started_at for state in running if state.started_at), default=None)
 
 
 class SimulatedConnection:
-    """What simulated pods have to say: nothing runs in them."""
+    """The connection of pods in which nothing runs. played: yields what their containers would use."""
+
+    def __init__(self, played: Callable[[], Iterable[tuple[tuple[str, str], Reading]]]) -> None:
+        self._play_usage = played
 
     async def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
-        """One line, so that a reader does not wait for more."""
+        """Yield one line, so that a reader does not wait for more."""
         yield f"{key_of(pod)}/{options.container} is simulated: it has no output\n".encode()
 
     def kept(self, job: str) -> Sequence[KeptPod]:  # noqa: ARG002
-        """Nothing is kept of what had nothing to say."""
+        """Return nothing: simulated pods leave no logs."""
         return ()
 
     def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:  # noqa: ARG002
         """Refuse. Raises `ApiError` (404)."""
         raise not_found("pods", pod.name)
 
-    def exec(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002  (it is the protocol's)
+    def exec(self, pod: Pod, options: CommandOptions) -> Opening:  # noqa: ARG002  (the protocol's argument)
         """Refuse. Raises `ApiError` (400)."""
         raise _nothing_runs(pod, "no command can run in it")
 
@@ -217,6 +290,11 @@ class SimulatedConnection:
         """Refuse. Raises `ApiError` (400)."""
         raise _nothing_runs(pod, "it has no ports")
 
+    async def usage(self) -> Mapping[tuple[str, str], Reading]:
+        """Return what containers would use, by the pod's UID and the container's name."""
+        return dict(self._play_usage())
+
 
 def _nothing_runs(pod: Pod, what: str) -> ApiError:
-    return bad_request(f'pod "{pod.metadata.name}" runs on the simulated node "{pod.spec.node_name}": {what}')
+    where = f'"{pod.spec.node_name}" of pod "{pod.metadata.name}"'
+    return bad_request(f"nothing runs on simulated nodes, such as {where}: {what}")

@@ -1,13 +1,13 @@
-"""The rules by which simulated pods live, as data: in such a state, after so long, comes that. Pure.
+"""Holds the rules by which simulated pods live, as data: a state, a delay, and the next state. Pure.
 
-A pod is in the first stage whose conditions all hold; when its delay is over, its next state is written. Rules are
-plain data, in the manner of kwok's Stages (`msgspec.convert` makes them); the built-in ones play a pod like this:
+A pod is in the first stage whose conditions all hold. When the stage's delay is over, its next state is written. Rules
+are plain data, in the manner of kwok's Stages (`msgspec.convert` makes them). The built-in rules play a pod like this:
 
-- it runs and is ready at once, or after `muster.dev/start-time`;
-- with `muster.dev/run-time` (a Go duration, also under kwok's name) it ends after that, with the exit code of
-  `muster.dev/exit-code`; its restart policy decides whether it then ends or, after a back-off, runs once more; without
-  the annotation it runs for ever;
-- when it is deleted it ends as by SIGTERM and goes, at once or after `muster.dev/stop-time`.
+- It runs and is ready at once, or after `muster.dev/start-time`.
+- With `muster.dev/run-time` (a Go duration, also under kwok's name) it ends after that, with the exit code of
+  `muster.dev/exit-code`. Its restart policy decides whether it then ends or, after a back-off, runs once more. Without
+  the annotation it runs for ever.
+- When it is deleted it ends as by SIGTERM and is removed, at once or after `muster.dev/stop-time`.
 """
 
 import zlib
@@ -36,14 +36,14 @@ from muster.api.values import durations
 from muster.api.values.durations import DurationError
 from muster.cluster.nodes.pod.rules import BACKOFF_FIRST_SECONDS, BACKOFF_LIMIT_SECONDS, BACKOFF_RESET_SECONDS
 
-# Of a program that does nothing about SIGTERM.
-_TERMINATED = 143
+# The exit code of a program that SIGTERM ends.
+_TERMINATED_CODE = 143
 
 KWOK_RUN_TIME = "pod-complete.stage.kwok.x-k8s.io/delay"
 
 
 class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base of what rules are made of."""
+    """The base of the data that rules consist of."""
 
 
 class Requirement(_Data, frozen=True, kw_only=True):
@@ -55,9 +55,9 @@ class Requirement(_Data, frozen=True, kw_only=True):
 
 
 class Delay(_Data, frozen=True, kw_only=True):
-    """How long a stage lasts: what the first of the annotations that the pod has says, or so many seconds.
+    """The duration of a stage: the value of the first annotation that the pod has, or else `seconds`.
 
-    jitter_seconds: at most so much more, by chance.
+    jitter_seconds: the most by which chance prolongs it.
     """
 
     seconds: float = 0.0
@@ -66,9 +66,9 @@ class Delay(_Data, frozen=True, kw_only=True):
 
 
 class Next(_Data, frozen=True, kw_only=True):
-    """What follows: the pod runs, ends, or goes.
+    """The state after a stage: the pod runs, ends, or is deleted.
 
-    exit_code: of an end, where no annotation says another.
+    exit_code: of an end, unless an annotation sets another.
     """
 
     to: Literal["run", "end", "delete"]
@@ -89,7 +89,7 @@ DEFAULT_STAGES: tuple[Stage, ...] = (
         name="delete",
         match=(Requirement(key="metadata.deletionTimestamp", operator="Exists"),),
         delay=Delay(annotations=(STOP_TIME,)),
-        next=Next(to="delete", exit_code=_TERMINATED),
+        next=Next(to="delete", exit_code=_TERMINATED_CODE),
     ),
     Stage(
         name="start",
@@ -120,31 +120,34 @@ DEFAULT_STAGES: tuple[Stage, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is written of a pod: a status, and whether the object then goes."""
+    """The next write of a pod: a status, and whether the object is deleted after it."""
 
     status: PodStatus
     delete: bool = False
 
 
 def stage_of(pod: Pod, stages: Sequence[Stage]) -> Stage | None:
-    """The stage that the pod is in; None if nothing more will happen to it."""
+    """Return the stage that the pod is in; None if nothing more will happen to it."""
     return next((stage for stage in stages if all(_holds(pod, condition) for condition in stage.match)), None)
 
 
 def delay_seconds(pod: Pod, stage: Stage, fraction: float) -> float:
-    """How long the pod stays in the stage. `fraction`, from 0 to 1, is chance. An unreadable annotation counts as 0."""
+    """Return how long the pod stays in the stage. `fraction`, from 0 to 1, is chance.
+
+    An unreadable annotation counts as 0.
+    """
     seconds = stage.delay.seconds
     for annotation in stage.delay.annotations:
         text = pod.metadata.annotations.get(annotation)
         if text is not None:
-            seconds = _duration(text)
+            seconds = _parse_duration(text)
             break
     seconds = max(seconds, 0.0) + stage.delay.jitter_seconds * fraction
-    return seconds + (_back_off(pod, seconds) if stage.next.to == "end" else 0.0)
+    return seconds + (_back_off_seconds(pod, seconds) if stage.next.to == "end" else 0.0)
 
 
-def _back_off(pod: Pod, ran_seconds: float) -> float:
-    """How long containers that have been restarted before would have waited for it (see `pod/rules.py`)."""
+def _back_off_seconds(pod: Pod, ran_seconds: float) -> float:
+    """Return how long containers that were restarted before would have waited for this run (see `pod/rules.py`)."""
     restarts = max((status.restart_count for status in pod.status.container_statuses), default=0)
     if restarts < 2 or ran_seconds >= BACKOFF_RESET_SECONDS:
         return 0.0
@@ -152,26 +155,26 @@ def _back_off(pod: Pod, ran_seconds: float) -> float:
 
 
 def advance(pod: Pod, stage: Stage, now: datetime, node_address: str) -> Step:
-    """What comes after the stage."""
+    """Return the step that follows the stage."""
     moment = now.replace(microsecond=0)
     if stage.next.to == "run":
-        return Step(_running(pod, moment, node_address))
+        return Step(_make_running(pod, moment, node_address))
     if stage.next.to == "delete":
-        return Step(pod.status if _is_over(pod) else _ended(pod, moment, stage.next.exit_code), delete=True)
-    code = _exit_code(pod, stage.next.exit_code)
+        return Step(pod.status if _is_over(pod) else _make_ended(pod, moment, stage.next.exit_code), delete=True)
+    code = _find_exit_code(pod, stage.next.exit_code)
     policy = pod.spec.restart_policy or "Always"
     if policy == "Always" or (policy == "OnFailure" and code):
-        return Step(_restarted(pod, moment, code))
-    return Step(_ended(pod, moment, code))
+        return Step(_make_restarted(pod, moment, code))
+    return Step(_make_ended(pod, moment, code))
 
 
 def address_of(uid: str) -> str:
-    """The address of a simulated pod: it leads nowhere, and is the same whenever it is asked for."""
+    """Return the address of a simulated pod: it leads nowhere, and is always the same."""
     number = zlib.crc32(uid.encode())
     return f"10.{number >> 16 & 0xFF}.{number >> 8 & 0xFF}.{number & 0xFF}"
 
 
-def _running(pod: Pod, now: datetime, node_address: str) -> PodStatus:
+def _make_running(pod: Pod, now: datetime, node_address: str) -> PodStatus:
     address = address_of(pod.metadata.uid)
     running = ContainerState(running=ContainerStateRunning(started_at=now))
     return msgspec.structs.replace(
@@ -183,31 +186,31 @@ def _running(pod: Pod, now: datetime, node_address: str) -> PodStatus:
         host_ips=(HostIP(ip=node_address),),
         pod_ip=address,
         pod_ips=(PodIP(ip=address),),
-        conditions=_conditions(pod, now, ready=True),
+        conditions=_make_conditions(pod, now, ready=True),
         init_container_statuses=tuple(
-            _status(c, _terminated(now, now, 0), ready=True) for c in pod.spec.init_containers
+            _make_status(c, _make_terminated(now, now, 0), ready=True) for c in pod.spec.init_containers
         ),
-        container_statuses=tuple(_status(c, running, ready=True, started=True) for c in pod.spec.containers),
+        container_statuses=tuple(_make_status(c, running, ready=True, started=True) for c in pod.spec.containers),
     )
 
 
-def _ended(pod: Pod, now: datetime, code: int) -> PodStatus:
+def _make_ended(pod: Pod, now: datetime, code: int) -> PodStatus:
     phase = "Failed" if code or not pod.status.container_statuses else "Succeeded"
     return msgspec.structs.replace(
         pod.status,
         phase=phase,
-        conditions=_conditions(pod, now, ready=False, reason="PodFailed" if phase == "Failed" else "PodCompleted"),
+        conditions=_make_conditions(pod, now, ready=False, reason="PodFailed" if phase == "Failed" else "PodCompleted"),
         container_statuses=tuple(
             msgspec.structs.replace(
-                status, ready=False, started=False, state=_terminated(_since(status, now), now, code)
+                status, ready=False, started=False, state=_make_terminated(_started_at(status, now), now, code)
             )
             for status in pod.status.container_statuses
         ),
     )
 
 
-def _restarted(pod: Pod, now: datetime, code: int) -> PodStatus:
-    """The containers have ended and run again."""
+def _make_restarted(pod: Pod, now: datetime, code: int) -> PodStatus:
+    """Return the status of a pod whose containers have ended and run again."""
     running = ContainerState(running=ContainerStateRunning(started_at=now))
     return msgspec.structs.replace(
         pod.status,
@@ -215,7 +218,7 @@ def _restarted(pod: Pod, now: datetime, code: int) -> PodStatus:
             msgspec.structs.replace(
                 status,
                 state=running,
-                last_state=_terminated(_since(status, now), now, code),
+                last_state=_make_terminated(_started_at(status, now), now, code),
                 restart_count=status.restart_count + 1,
             )
             for status in pod.status.container_statuses
@@ -223,7 +226,7 @@ def _restarted(pod: Pod, now: datetime, code: int) -> PodStatus:
     )
 
 
-def _conditions(pod: Pod, now: datetime, *, ready: bool, reason: str = "") -> tuple[PodCondition, ...]:
+def _make_conditions(pod: Pod, now: datetime, *, ready: bool, reason: str = "") -> tuple[PodCondition, ...]:
     wanted = (
         ("PodScheduled", True, ""),
         ("PodReadyToStartContainers", ready, ""),
@@ -233,10 +236,10 @@ def _conditions(pod: Pod, now: datetime, *, ready: bool, reason: str = "") -> tu
     )
     own = {type for type, _, _ in wanted}
     others = tuple(condition for condition in pod.status.conditions if condition.type not in own)
-    return (*others, *(_condition(pod, now, type, holds=holds, reason=why) for type, holds, why in wanted))
+    return (*others, *(_make_condition(pod, now, type, holds=holds, reason=why) for type, holds, why in wanted))
 
 
-def _condition(pod: Pod, now: datetime, type: str, *, holds: bool, reason: str) -> PodCondition:
+def _make_condition(pod: Pod, now: datetime, type: str, *, holds: bool, reason: str) -> PodCondition:
     status = "True" if holds else "False"
     before = find_condition(pod, type)
     since = before.last_transition_time if before and before.status == status else None
@@ -249,7 +252,7 @@ def _condition(pod: Pod, now: datetime, type: str, *, holds: bool, reason: str) 
     )
 
 
-def _status(container: Container, state: ContainerState, *, ready: bool, started: bool = False) -> ContainerStatus:
+def _make_status(container: Container, state: ContainerState, *, ready: bool, started: bool = False) -> ContainerStatus:
     return ContainerStatus(
         name=container.name,
         image=container.image,
@@ -259,13 +262,13 @@ def _status(container: Container, state: ContainerState, *, ready: bool, started
     )
 
 
-def _terminated(began: datetime, now: datetime, code: int) -> ContainerState:
+def _make_terminated(began: datetime, now: datetime, code: int) -> ContainerState:
     reason = "Error" if code else "Completed"
     ended = ContainerStateTerminated(exit_code=code, reason=reason, started_at=began, finished_at=now)
     return ContainerState(terminated=ended)
 
 
-def _since(status: ContainerStatus, now: datetime) -> datetime:
+def _started_at(status: ContainerStatus, now: datetime) -> datetime:
     running = status.state.running
     return (running.started_at if running else None) or now
 
@@ -274,13 +277,13 @@ def _is_over(pod: Pod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed")
 
 
-def _exit_code(pod: Pod, otherwise: int) -> int:
+def _find_exit_code(pod: Pod, otherwise: int) -> int:
     text = pod.metadata.annotations.get(EXIT_CODE, "")
     return int(text) % 256 if text.isascii() and text.isdigit() else otherwise
 
 
-def _duration(text: str) -> float:
-    """A Go duration, or a bare number of seconds."""
+def _parse_duration(text: str) -> float:
+    """Return the seconds of a Go duration, or of a bare number."""
     try:
         return float(text) if text.replace(".", "", 1).isdigit() else durations.seconds(text)
     except (DurationError, ValueError):
@@ -288,7 +291,7 @@ def _duration(text: str) -> float:
 
 
 def _holds(pod: Pod, requirement: Requirement) -> bool:
-    value = _field(pod, requirement.key)
+    value = _read_field(pod, requirement.key)
     match requirement.operator:
         case "Exists":
             return value is not None
@@ -300,8 +303,8 @@ def _holds(pod: Pod, requirement: Requirement) -> bool:
             return value not in requirement.values
 
 
-def _field(pod: Pod, key: str) -> str | None:
-    """A field by its path; None if it is not set."""
+def _read_field(pod: Pod, key: str) -> str | None:
+    """Return a field by its path; None if it is not set."""
     head, bracket, rest = key.partition("['")
     if bracket:
         entries = {"metadata.annotations": pod.metadata.annotations, "metadata.labels": pod.metadata.labels}.get(

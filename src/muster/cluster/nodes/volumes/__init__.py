@@ -1,1 +1,1 @@
-"""The volumes of pods: what is in them, and where containers see them."""
+"""The volumes of pods: their contents, and their mounts in containers."""

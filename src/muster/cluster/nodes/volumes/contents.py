@@ -1,6 +1,6 @@
-"""What is in a pod's volumes: from a volume and the objects that it refers to, to a tree of files. Pure.
+"""Computes the contents of a pod's volumes, as trees of files, from the volumes and what they refer to. Pure.
 
-`files.py` puts the tree on disk. Messages are upstream's, as they end up in FailedMount events.
+`files.py` writes the trees to disk. Messages are upstream's, as they end up in FailedMount events.
 """
 
 import posixpath
@@ -28,14 +28,17 @@ from muster.cluster.nodes.container.environment import AskedToken, Names, Object
 
 _DEFAULT_MODE = 0o644
 DEFAULT_TOKEN_SECONDS = 3600
-# What the volumes of a pod may show of objects, all together: an object has room for 1 MiB, or for 100,000 empty keys,
-# and can be named again and again. Every file is on disk once more, in blocks of this size.
+# How much of objects all volumes of a pod may show together: an object has room for 1 MiB, or for 100,000 empty keys,
+# and many volumes can name it. Every file takes whole blocks of `_BLOCK` bytes on disk.
 MOST_BYTES = 64 * 1024 * 1024
 _BLOCK = 4096
 
 
 class VolumeError(Exception):
-    """The volume cannot be had (now); the text is for the user. `waits`: an object that may still come is missing."""
+    """A volume that cannot be provided, or not yet; the text is for the user.
+
+    waits: whether an object is missing that may still come.
+    """
 
     def __init__(self, message: str, *, waits: bool = False) -> None:
         super().__init__(message)
@@ -65,16 +68,23 @@ class HostPath:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Files by relative path, replaced all at once when what they come from changes."""
+    """Files by relative path. All are replaced at once when their sources change."""
 
     files: Mapping[str, File] = field(default_factory=dict)
 
 
-Content = EmptyDirectory | HostPath | Tree
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A directory of the machine that a claim is bound to: it outlives the pod."""
+
+    path: str
+
+
+Content = EmptyDirectory | HostPath | Claimed | Tree
 
 
 def references(volume: Volume) -> Names:
-    """The objects that the volume shows."""
+    """Return the names of the objects that the volume shows."""
     sources = volume.projected.sources if volume.projected is not None else ()
     config_maps = {source.config_map.name for source in sources if source.config_map is not None}
     secrets = {source.secret.name for source in sources if source.secret is not None}
@@ -82,48 +92,63 @@ def references(volume: Volume) -> Names:
         config_maps.add(volume.config_map.name)
     if volume.secret is not None:
         secrets.add(volume.secret.secret_name)
-    return Names(frozenset(config_maps), frozenset(secrets))
+    claim = volume.persistent_volume_claim
+    return Names(frozenset(config_maps), frozenset(secrets), frozenset({claim.claim_name} if claim is not None else ()))
 
 
 def in_memory(volume: Volume) -> bool:
-    """Whether the volume is kept from the disk, as with the kubelet: it is asked for, or may show a secret."""
-    asked = volume.empty_dir is not None and volume.empty_dir.medium == "Memory"
-    return asked or volume.secret is not None or volume.projected is not None
+    """Return whether the volume stays off the disk, as with the kubelet.
+
+    That is so if its medium is memory, or if it may show a secret.
+    """
+    is_memory_medium = volume.empty_dir is not None and volume.empty_dir.medium == "Memory"
+    return is_memory_medium or volume.secret is not None or volume.projected is not None
 
 
 def asked_token(projection: ServiceAccountTokenProjection) -> AskedToken:
-    """The token that a projection asks for."""
+    """Return the token that a projection requests."""
     seconds = projection.expiration_seconds
     return AskedToken(projection.audience, DEFAULT_TOKEN_SECONDS if seconds is None else seconds)
 
 
 def asked_tokens(pod: Pod) -> list[AskedToken]:
-    """All tokens that the pod's volumes ask for."""
+    """Return all tokens that the pod's volumes request."""
     sources = (source for volume in pod.spec.volumes if volume.projected for source in volume.projected.sources)
     tokens = (source.service_account_token for source in sources)
     return list(dict.fromkeys(asked_token(token) for token in tokens if token is not None))
 
 
 def content(pod: Pod, volume: Volume, objects: Objects, around: NodeFacts, limit: int = MOST_BYTES) -> Content:
-    """What the volume holds now, if its files have no more than so many bytes. Raises `VolumeError`."""
+    """Return the volume's present contents, if its files have at most `limit` bytes. Raises `VolumeError`."""
     if volume.empty_dir is not None:
         return EmptyDirectory()
     if volume.host_path is not None:
         return HostPath(volume.host_path.path, volume.host_path.type or "")
+    if volume.persistent_volume_claim is not None:
+        return _find_claimed(volume.persistent_volume_claim.claim_name, objects)
     if volume.config_map is not None:
         source = volume.config_map
-        return _tree(_of_config_map(pod, source, source.name, objects, _mode(source.default_mode)), limit)
+        return _make_tree(
+            _files_of_config_map(pod, source, source.name, objects, _mode_or_default(source.default_mode)), limit
+        )
     if volume.secret is not None:
-        sealed = volume.secret
-        return _tree(_of_secret(pod, sealed, sealed.secret_name, objects, _mode(sealed.default_mode)), limit)
+        secret_source = volume.secret
+        return _make_tree(
+            _files_of_secret(
+                pod, secret_source, secret_source.secret_name, objects, _mode_or_default(secret_source.default_mode)
+            ),
+            limit,
+        )
     if volume.downward_api is not None:
-        facts = volume.downward_api
-        return _tree(_of_fields(pod, facts.items, around, _mode(facts.default_mode)), limit)
+        downward_source = volume.downward_api
+        return _make_tree(
+            _files_of_fields(pod, downward_source.items, around, _mode_or_default(downward_source.default_mode)), limit
+        )
     if volume.projected is not None:
-        mode = _mode(volume.projected.default_mode)
+        mode = _mode_or_default(volume.projected.default_mode)
         files: dict[str, File] = {}
         for projection in volume.projected.sources:
-            shown = _tree(_of_projection(pod, projection, objects, around, mode), limit)
+            shown = _make_tree(_files_of_projection(pod, projection, objects, around, mode), limit)
             limit -= size_of(shown)
             files |= shown.files
         return Tree(files)
@@ -134,80 +159,91 @@ def content(pod: Pod, volume: Volume, objects: Objects, around: NodeFacts, limit
     )
 
 
+def _find_claimed(claim: str, objects: Objects) -> Claimed:
+    volume = objects.volumes.get(claim)
+    if volume is None:
+        raise VolumeError(f'persistentvolumeclaim "{claim}" is not bound', waits=True)
+    if volume.spec.host_path is not None:
+        return Claimed(volume.spec.host_path.path)
+    if volume.spec.local is not None:
+        return Claimed(volume.spec.local.path)
+    raise VolumeError(f'persistentvolumeclaim "{claim}": process nodes mount volumes with hostPath or local only')
+
+
 def size_of(content: Content) -> int:
-    """How many bytes it takes, in whole blocks; what a pod writes itself does not count."""
+    """Return how many bytes the content takes, in whole blocks; what a pod writes itself does not count."""
     files = content.files.values() if isinstance(content, Tree) else ()
     return _BLOCK + sum(max(len(file.data), _BLOCK) for file in files)
 
 
-def _tree(files: Mapping[str, File], limit: int) -> Tree:
-    found = Tree(files)
-    if size_of(found) > limit:
+def _make_tree(files: Mapping[str, File], limit: int) -> Tree:
+    tree = Tree(files)
+    if size_of(tree) > limit:
         raise VolumeError(
             f"the pod's volumes would show more than {MOST_BYTES} bytes of objects, all together; "
             f"a file takes {_BLOCK} at least"
         )
-    return found
+    return tree
 
 
 def relocated(variables: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a container whose volumes cannot be mounted: paths in a volume are where that really is.
+    """Return the variables of a container whose volumes cannot be mounted, with the real paths of its volumes in them.
 
     places: by mount path, the volume's (or its subPath's) own path on this machine.
     """
     deepest_first = sorted(places, key=len, reverse=True)
 
-    def real(text: str) -> str:
+    def relocate(text: str) -> str:
         for mount in deepest_first:
             if text == mount or text.startswith(mount.rstrip("/") + "/"):
                 return places[mount] + text[len(mount.rstrip("/")) :]
         return text
 
-    return {name: real(text) for name, text in variables.items()}
+    return {name: relocate(text) for name, text in variables.items()}
 
 
-def _of_projection(
+def _files_of_projection(
     pod: Pod, projection: VolumeProjection, objects: Objects, around: NodeFacts, mode: int
 ) -> dict[str, File]:
     if projection.config_map is not None:
-        return _of_config_map(pod, projection.config_map, projection.config_map.name, objects, mode)
+        return _files_of_config_map(pod, projection.config_map, projection.config_map.name, objects, mode)
     if projection.secret is not None:
-        return _of_secret(pod, projection.secret, projection.secret.name, objects, mode)
+        return _files_of_secret(pod, projection.secret, projection.secret.name, objects, mode)
     if projection.downward_api is not None:
-        return _of_fields(pod, projection.downward_api.items, around, mode)
+        return _files_of_fields(pod, projection.downward_api.items, around, mode)
     if projection.service_account_token is not None:
         token = projection.service_account_token
-        return {_path(token.path): File(objects.tokens[asked_token(token)].encode(), mode)}
+        return {_check_path(token.path): File(objects.tokens[asked_token(token)].encode(), mode)}
     raise VolumeError(
         "process nodes know the projected sources configMap, secret, downwardAPI and serviceAccountToken only"
     )
 
 
-def _of_config_map(
+def _files_of_config_map(
     pod: Pod, source: ConfigMapVolumeSource | ConfigMapProjection, name: str, objects: Objects, mode: int
 ) -> dict[str, File]:
-    found: ConfigMap | None = objects.config_maps.get(name)
-    if found is None and not source.optional:
+    config_map: ConfigMap | None = objects.config_maps.get(name)
+    if config_map is None and not source.optional:
         raise VolumeError(f'configmap "{name}" not found', waits=True)
-    data = {key: text.encode() for key, text in found.data.items()} | found.binary_data if found else {}
+    data = {key: text.encode() for key, text in config_map.data.items()} | config_map.binary_data if config_map else {}
     where = f"configmap {pod.metadata.namespace}/{name}"
-    return _files(data, source.items, mode, where, optional=bool(source.optional))
+    return _select_files(data, source.items, mode, where, optional=bool(source.optional))
 
 
-def _of_secret(
+def _files_of_secret(
     pod: Pod, source: SecretVolumeSource | SecretProjection, name: str, objects: Objects, mode: int
 ) -> dict[str, File]:
-    found: Secret | None = objects.secrets.get(name)
-    if found is None and not source.optional:
+    secret: Secret | None = objects.secrets.get(name)
+    if secret is None and not source.optional:
         raise VolumeError(f'secret "{name}" not found', waits=True)
     where = f"secret {pod.metadata.namespace}/{name}"
-    return _files(found.data if found else {}, source.items, mode, where, optional=bool(source.optional))
+    return _select_files(secret.data if secret else {}, source.items, mode, where, optional=bool(source.optional))
 
 
-def _of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: NodeFacts, mode: int) -> dict[str, File]:
+def _files_of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: NodeFacts, mode: int) -> dict[str, File]:
     containers = {container.name: container for container in (*pod.spec.init_containers, *pod.spec.containers)}
     files = {}
-    fields: dict[str, bytes] = {}  # annotations are long, and can be asked for again and again
+    fields: dict[str, bytes] = {}  # annotations are long, and many items can refer to them
     for item in items:
         try:
             if item.field_ref is not None:
@@ -221,28 +257,28 @@ def _of_fields(pod: Pod, items: Iterable[DownwardAPIVolumeFile], around: NodeFac
                 raise VolumeError(f"{item.path}: neither fieldRef nor resourceFieldRef")
         except FieldError as error:
             raise VolumeError(str(error)) from None
-        files[_path(item.path)] = File(data, mode if item.mode is None else item.mode)
+        files[_check_path(item.path)] = File(data, mode if item.mode is None else item.mode)
     return files
 
 
-def _files(
+def _select_files(
     data: Mapping[str, bytes], items: Iterable[KeyToPath], mode: int, where: str, *, optional: bool
 ) -> dict[str, File]:
-    """All keys under their own names, or the items' keys where they say."""
+    """Return all keys under their own names, or only the items' keys at the items' paths."""
     wanted = tuple(items)
     if not wanted:
-        return {_path(key): File(value, mode) for key, value in data.items()}
+        return {_check_path(key): File(value, mode) for key, value in data.items()}
     files = {}
     for item in wanted:
         if item.key in data:
-            files[_path(item.path)] = File(data[item.key], mode if item.mode is None else item.mode)
+            files[_check_path(item.path)] = File(data[item.key], mode if item.mode is None else item.mode)
         elif not optional:
             raise VolumeError(f"{where} references non-existent config key: {item.key}", waits=True)
     return files
 
 
-def _path(path: str) -> str:
-    """A path that stays below the volume. Raises `VolumeError`."""
+def _check_path(path: str) -> str:
+    """Return a normal path that stays below the volume. Raises `VolumeError`."""
     normal = posixpath.normpath(path)
     if not path or posixpath.isabs(path) or normal in (".", "..") or normal.startswith("../") or "\0" in path:
         raise VolumeError(f"path {path!r}: must be relative and stay within the volume")
@@ -251,5 +287,5 @@ def _path(path: str) -> str:
     return normal
 
 
-def _mode(mode: int | None) -> int:
+def _mode_or_default(mode: int | None) -> int:
     return _DEFAULT_MODE if mode is None else mode & 0o7777

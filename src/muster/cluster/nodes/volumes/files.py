@@ -1,11 +1,11 @@
-"""Puts the contents of volumes on disk.
+"""Writes the contents of volumes to disk.
 
 Files that come from objects are written as the kubelet writes them: into a fresh directory, to which a link `..data` is
-then moved in one step; the names that users see are links through it. So a reader sees all of the old state or all of
-the new, never a mixture, and a crash at any moment leaves one of the two.
+then moved atomically. The names that users see are links through `..data`. So a reader sees all of the old state or all
+of the new, never a mixture, and a crash at any moment leaves one of the two.
 
-Everything is below a directory that only we can write (0700), so no other user could put links in our way; what a
-pod does in its own volumes is not followed (`resolve_within`).
+Everything is below a directory that only we can write (0700), so no other user can put links in our way. Links that a
+pod makes in its own volumes are not followed (`resolve_within`).
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _DIRECTORY_MODE = 0o755
 
 
 def make_empty(directory: Path, *, group: int | None = None) -> None:
-    """An empty directory for everybody's use, unless it is there already: containers of the pod may use it."""
+    """Make an empty directory for everybody's use, unless it exists: containers of the pod may use it."""
     if not directory.exists():
         directory.mkdir(parents=True)
         directory.chmod(0o777)
@@ -34,21 +34,24 @@ def make_empty(directory: Path, *, group: int | None = None) -> None:
 
 
 def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None = None) -> bool:
-    """Make the directory show exactly these files; False if it did already. Raises OSError; then it shows the old."""
+    """Make the directory show exactly these files; return False if it did already.
+
+    Raises OSError, and then the directory still shows the old files.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     directory.chmod(_DIRECTORY_MODE)
     current = directory / _DATA
-    if current.is_symlink() and _holds(current, files, group):
+    if current.is_symlink() and _has_exactly(current, files, group):
         return False
-    old = _versions(directory)
+    old = _list_versions(directory)
     new = directory / _fresh_name(old)
     try:
         for path, file in files.items():
-            _write(new / path, file, group)
+            _write_file(new / path, file, group)
         new.mkdir(exist_ok=True)
         new.chmod(_DIRECTORY_MODE)
     except BaseException:
-        with contextlib.suppress(RemovalError):  # each further try would leave one more
+        with contextlib.suppress(RemovalError):  # every retry would leave one more version
             removal.remove(new)
         raise
     following = directory / f"{_DATA}_tmp"
@@ -57,13 +60,13 @@ def write_tree(directory: Path, files: Mapping[str, File], *, group: int | None 
     following.rename(current)
     _link_names(directory, {path.split("/")[0] for path in files})
     for name in old:
-        with contextlib.suppress(RemovalError):  # the next version's turn, or the volume's end
+        with contextlib.suppress(RemovalError):  # the next version, or the volume's end, removes it
             removal.remove(directory / name)
     return True
 
 
 def prepare_host_path(volume: HostPath) -> Path:
-    """See that what must be there is there, or make it where the type says so. Raises `VolumeError`."""
+    """Check that what the type requires exists, or make it where the type says so. Raises `VolumeError`."""
     path = Path(volume.path)
     if volume.type == "DirectoryOrCreate":
         path.mkdir(mode=_DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -89,10 +92,9 @@ _CHECKS = {
 
 
 def resolve_within(root: Path, path: str, *, create: bool) -> str:
-    """A path below a volume with its links resolved, made as a directory if there is nothing.
+    """Resolve the links of a path below a volume, and make it as a directory if it is missing.
 
-    Raises `VolumeError` if it leads out of the volume. What happens to the links after this is seen to by the shim,
-    which follows none.
+    Raises `VolumeError` if it leads out of the volume. The shim follows no link, so links that change later do no harm.
     """
     if ".." in path.split("/") or os.path.isabs(path):  # noqa: PTH117 - text, not a path of ours
         raise VolumeError(f"subPath {path!r}: must be relative, without '..'")
@@ -109,9 +111,9 @@ def resolve_within(root: Path, path: str, *, create: bool) -> str:
 
 
 def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
-    """Directories below a root, for who may use that.
+    """Make directories below a root, with the root's mode.
 
-    No link is followed: a container may be putting some there at this moment.
+    Follows no link: a container may be making some there at this moment.
     """
     descriptor = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
@@ -119,14 +121,14 @@ def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
         for name in names:
             try:
                 os.mkdir(name, _DIRECTORY_MODE, dir_fd=descriptor)
-                made = True
+                is_new = True
             except FileExistsError:
-                made = False
-            how = os.O_RDONLY if made else os.O_PATH
+                is_new = False
+            how = os.O_RDONLY if is_new else os.O_PATH
             inner = os.open(name, how | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
-            if made:
+            if is_new:
                 os.fchmod(descriptor, mode)
     except OSError as error:
         raise VolumeError(f"subPath {'/'.join(names)!r}: {error.strerror}") from None
@@ -134,17 +136,17 @@ def _make_beneath(root: Path, names: tuple[str, ...]) -> None:
         os.close(descriptor)
 
 
-def _write(path: Path, file: File, group: int | None) -> None:
-    _directories(path.parent)
-    path.touch(0o600)  # who may read it may do so once it is whole
+def _write_file(path: Path, file: File, group: int | None) -> None:
+    _make_directories(path.parent)
+    path.touch(0o600)  # others may read the file once it is whole
     path.write_bytes(file.data)
     if group is not None:
         os.chown(path, -1, group)
-    path.chmod(_mode(file, group))
+    path.chmod(_mode_of(file, group))
 
 
-def _directories(path: Path) -> None:
-    """Make what is missing of a path, for everybody to look into, whatever our umask lets others do."""
+def _make_directories(path: Path) -> None:
+    """Make the missing directories of a path, readable for everybody whatever our umask is."""
     missing = []
     while not path.exists():
         missing.append(path)
@@ -154,38 +156,38 @@ def _directories(path: Path) -> None:
         directory.chmod(_DIRECTORY_MODE)
 
 
-def _mode(file: File, group: int | None) -> int:
-    """Who can read it; a group that owns volumes can read all of them."""
+def _mode_of(file: File, group: int | None) -> int:
+    """Return the mode of a file; a group that owns volumes can read all of them."""
     return file.mode | (0o440 if group is not None else 0)
 
 
-def _holds(directory: Path, files: Mapping[str, File], group: int | None) -> bool:
-    """Whether a version has exactly these files."""
-    found = _files_below(directory)
-    return found == files.keys() and all(
+def _has_exactly(directory: Path, files: Mapping[str, File], group: int | None) -> bool:
+    """Return whether a version has exactly these files."""
+    present = _list_files(directory)
+    return present == files.keys() and all(
         (directory / name).read_bytes() == file.data
-        and stat.S_IMODE((directory / name).stat().st_mode) == _mode(file, group)
+        and stat.S_IMODE((directory / name).stat().st_mode) == _mode_of(file, group)
         for name, file in files.items()
     )
 
 
-def _files_below(root: Path) -> set[str]:
-    """The paths of all that is no directory. However deep it is: a path of a volume has room for 2,000 names."""
-    found, left = set(), [""]
-    while left:
-        prefix = left.pop()
+def _list_files(root: Path) -> set[str]:
+    """Return the paths of everything but directories, without recursion: a path of a volume may have 2,000 names."""
+    files, pending = set(), [""]
+    while pending:
+        prefix = pending.pop()
         with os.scandir(root / prefix) as entries:
             for entry in entries:
                 path = f"{prefix}{entry.name}"
                 if entry.is_dir():
-                    left.append(f"{path}/")
+                    pending.append(f"{path}/")
                 else:
-                    found.add(path)
-    return found
+                    files.add(path)
+    return files
 
 
-def _versions(directory: Path) -> list[str]:
-    """The directories that hold, or should have held, a version."""
+def _list_versions(directory: Path) -> list[str]:
+    """Return the directories that hold, or were to hold, a version."""
     return [path.name for path in directory.iterdir() if path.name.startswith("..") and not path.is_symlink()]
 
 
@@ -194,7 +196,7 @@ def _fresh_name(taken: list[str]) -> str:
 
 
 def _link_names(directory: Path, names: set[str]) -> None:
-    """A link through `..data` for every name, and none for names that are gone."""
+    """Make a link through `..data` for every name, and remove links of names that are gone."""
     for path in directory.iterdir():
         if not path.name.startswith("..") and path.name not in names:
             path.unlink()

@@ -1,10 +1,10 @@
 """Plans how a container gets to see its volumes: which mounts to make, in which order. Pure but for looking at paths.
 
 A mount point that does not exist on this machine is never created on it. Its nearest existing parent is *mirrored*
-instead: a private, empty file system is put in its place, in which everything the parent holds appears again, and in
-which more can be made. What is there keeps being the machine's own; what the container newly creates directly in the
-mirrored directory is private to it and goes with it. The root cannot be covered, so where a mount point is missing
-directly below it, the mirror of the root becomes the root.
+instead: a private, empty file system takes the parent's place. Everything that the parent holds appears in it again,
+and more can be made there. What existed before stays the machine's own. What the container creates directly in the
+mirrored directory is private to the container and goes with it. The root cannot be covered: where a mount point is
+missing directly below it, the mirror of the root becomes the root.
 
 The plan is a list of operations, all of strings, that `shim/mounting.py` carries out:
 
@@ -26,7 +26,7 @@ MIRROR_LIMIT = 4096
 
 
 class MountError(Exception):
-    """The mounts cannot be made as asked; the text is for the user."""
+    """Mounts that cannot be made; the text is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class Tree(Protocol):
     """The file system of this machine, as far as planning looks at it."""
 
     def real(self, path: str) -> str:
-        """The path with all links resolved, as far as it exists."""
+        """Return the path with all links resolved, as far as it exists."""
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything."""
+        """Return whether anything exists at the path."""
         ...
 
     def entries(self, path: str) -> Sequence[str] | None:
-        """The names in a directory; None if it is none."""
+        """Return the names in a directory; None if it is none."""
         ...
 
 
@@ -60,34 +60,36 @@ class Machine:
     """The real file system."""
 
     def real(self, path: str) -> str:
-        """The path with all links resolved, as far as it exists."""
+        """Return the path with all links resolved, as far as it exists."""
         return os.path.realpath(path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything."""
+        """Return whether anything exists at the path."""
         return os.path.lexists(path)
 
     def entries(self, path: str) -> Sequence[str] | None:
-        """The names in a directory; None if it is none."""
+        """Return the names in a directory; None if it is none."""
         return [entry.name for entry in Path(path).iterdir()] if Path(path).is_dir() else None
 
 
 def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> list[Operation]:
-    """The operations, in order. `staging` is an existing directory where a new root may be put together.
+    """Return the operations, in order. `staging` is an existing directory where a new root may be put together.
 
     Raises `MountError`.
     """
     tree = tree or Machine()
     targets = sorted(((place(mount.path, tree), mount) for mount in mounts), key=lambda pair: pair[0].count("/"))
     points = frozenset(target for target, _ in targets)
-    anchors = {_anchor(target, tree) for target in points if not _covers(points, target) and not tree.exists(target)}
+    anchors = {
+        _find_anchor(target, tree) for target in points if not _is_covered(points, target) and not tree.exists(target)
+    }
     base = staging if "/" in anchors else ""
     operations: list[Operation] = []
     for anchor in sorted(anchors, key=lambda path: (path.count("/"), path)):
         _check_mirror(anchor, tree)
         operations.append(("mirror", base if anchor == "/" else base + anchor, anchor))
     for target, mount in targets:
-        if _covers(points, target) or not tree.exists(target):
+        if _is_covered(points, target) or not tree.exists(target):
             operations.append(("directory" if mount.is_directory else "file", base + target))
         operations.append(("bind", base + target, mount.source, mount.within))
     operations += [("read-only", base + target) for target, mount in targets if mount.read_only]
@@ -97,7 +99,7 @@ def plan(mounts: Sequence[Mount], staging: str, tree: Tree | None = None) -> lis
 
 
 def bubblewrap(operations: Sequence[Operation], tree: Tree | None = None) -> list[str]:
-    """The same as arguments of bubblewrap, which makes the mirrors' entries one by one."""
+    """Return the operations as arguments of bubblewrap, which makes the mirrors' entries one by one."""
     tree = tree or Machine()
     base = next((target for kind, target, *_ in operations if kind == "root"), "")
     arguments = [] if base else ["--dev-bind", "/", "/"]
@@ -107,7 +109,7 @@ def bubblewrap(operations: Sequence[Operation], tree: Tree | None = None) -> lis
             if target != "/":
                 arguments += ["--tmpfs", target]
             for name in tree.entries(rest[0]) or ():
-                arguments += _entry(posixpath.join(rest[0], name), posixpath.join(target, name), tree)
+                arguments += _entry_arguments(posixpath.join(rest[0], name), posixpath.join(target, name), tree)
         elif kind == "directory":
             arguments += ["--dir", target]
         elif kind == "bind":
@@ -117,23 +119,23 @@ def bubblewrap(operations: Sequence[Operation], tree: Tree | None = None) -> lis
     return arguments
 
 
-def _entry(source: str, target: str, tree: Tree) -> list[str]:
+def _entry_arguments(source: str, target: str, tree: Tree) -> list[str]:
     real = tree.real(source)
-    if real != source:  # the directory itself is a real path, so its entry is a link
+    if real != source:  # the directory itself is a real path, so the entry is a link
         return ["--symlink", real, target]
     return ["--dev-bind-try", source, target]
 
 
 def place(path: str, tree: Tree | None = None) -> str:
-    """Where a mount goes that has this path: below the root, through no link. Raises `MountError`."""
+    """Return where a mount with this path goes: below the root, through no link. Raises `MountError`."""
     target = (tree or Machine()).real(posixpath.normpath("/" + path.lstrip("/")))
     if target == "/":
         raise MountError(f"mount path {path!r}: the root directory cannot be a mount point")
     return target
 
 
-def _covers(points: frozenset[str], target: str) -> bool:
-    """Whether the target lies within another mount. A pod has room for ten thousand."""
+def _is_covered(points: frozenset[str], target: str) -> bool:
+    """Return whether the target lies within another mount. A pod has room for ten thousand."""
     end = target.rfind("/")
     while end > 0:
         if target[:end] in points:
@@ -142,8 +144,8 @@ def _covers(points: frozenset[str], target: str) -> bool:
     return False
 
 
-def _anchor(target: str, tree: Tree) -> str:
-    """The nearest parent of a missing path that exists."""
+def _find_anchor(target: str, tree: Tree) -> str:
+    """Return the nearest existing parent of a missing path."""
     while not tree.exists(target):
         target = posixpath.dirname(target)
     return target
@@ -152,7 +154,7 @@ def _anchor(target: str, tree: Tree) -> str:
 def _check_mirror(anchor: str, tree: Tree) -> None:
     entries = tree.entries(anchor)
     if entries is None:
-        raise MountError(f"a mount path lies below {anchor}, which is no directory on this machine")
+        raise MountError(f"a mount path lies below {anchor}, which is not a directory on this machine")
     if len(entries) > MIRROR_LIMIT:
         raise MountError(
             f"a mount path below {anchor} does not exist on this machine, and {anchor} has {len(entries)} entries, "

@@ -1,4 +1,4 @@
-"""A pod's volumes on disk, and where its containers see them."""
+"""Puts a pod's volumes on disk, and tells where its containers see them."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +12,7 @@ from muster.cluster.nodes.disk.storage import PodStorage
 from muster.cluster.nodes.volumes import files
 from muster.cluster.nodes.volumes.contents import (
     MOST_BYTES,
+    Claimed,
     Content,
     HostPath,
     Tree,
@@ -23,7 +24,7 @@ from muster.cluster.nodes.volumes.contents import (
 )
 from muster.cluster.nodes.volumes.mounts import Mount
 
-# So much is written without giving others a turn: a thread takes as long to begin with.
+# How many bytes are written without giving others a turn: to start a thread takes as long.
 _AT_ONCE = 256 * 1024
 # The kernel's limit of a path.
 _LONGEST_PATH = 4096
@@ -36,15 +37,16 @@ class PodVolumes:
         self._storage = storage
         self._group = group
         self._sources: dict[str, Path] = {}
-        self._fixed: set[str] = set()  # those that show objects: containers only read them
+        self._fixed: set[str] = set()  # volumes that show objects: containers only read them
+        self._read_only: set[str] = set()  # volumes of claims that the pod only reads
 
     @staticmethod
     def references(pod: Pod) -> Names:
-        """The objects that the pod's volumes show."""
+        """Return the names of the objects that the pod's volumes show."""
         return Names.of(map(references, pod.spec.volumes))
 
     def complete(self, pod: Pod) -> bool:
-        """Whether all volumes were put."""
+        """Return whether all volumes are in place."""
         return all(volume.name in self._sources for volume in pod.spec.volumes)
 
     async def put(self, pod: Pod, objects: Objects, around: NodeFacts) -> None:
@@ -52,40 +54,50 @@ class PodVolumes:
         left = MOST_BYTES
         wanted: list[tuple[Volume, Content]] = []
         for volume in pod.spec.volumes:
-            with _of(volume):
-                found = content(pod, volume, objects, around, left)
-                left -= size_of(found)
-            wanted.append((volume, found))
+            if volume.persistent_volume_claim is not None and volume.name in self._sources:
+                continue  # a claim's volume stays for the pod's life, even after the claim is deleted
+            with _naming_volume(volume):
+                volume_content = content(pod, volume, objects, around, left)
+                left -= size_of(volume_content)
+            wanted.append((volume, volume_content))
         if MOST_BYTES - left <= _AT_ONCE:
-            self._write(wanted)
+            self._write_volumes(wanted)
             return
-        # Everybody waits for the event loop. Who wants to stop waits until the thread has: it would write what is gone.
-        writing = asyncio.create_task(asyncio.to_thread(self._write, wanted))
+        # A thread writes, so that the event loop does not block. A cancelled caller waits for the thread, which would
+        # otherwise write to a removed volume.
+        writing = asyncio.create_task(asyncio.to_thread(self._write_volumes, wanted))
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:
             await asyncio.wait([writing])
             raise
 
-    def _write(self, wanted: Sequence[tuple[Volume, Content]]) -> None:
-        for volume, found in wanted:
-            with _of(volume):
-                if isinstance(found, HostPath):
-                    self._sources[volume.name] = files.prepare_host_path(found)
+    def _write_volumes(self, wanted: Sequence[tuple[Volume, Content]]) -> None:
+        for volume, volume_content in wanted:
+            with _naming_volume(volume):
+                if isinstance(volume_content, HostPath):
+                    self._sources[volume.name] = files.prepare_host_path(volume_content)
+                    continue
+                if isinstance(volume_content, Claimed):
+                    directory = Path(volume_content.path)
+                    files.make_empty(directory, group=self._group)
+                    self._sources[volume.name] = directory
+                    if volume.persistent_volume_claim is not None and volume.persistent_volume_claim.read_only:
+                        self._read_only.add(volume.name)
                     continue
                 directory = self._storage.volume(volume.name, in_memory=in_memory(volume))
                 self._sources[volume.name] = directory
-                if isinstance(found, Tree):
-                    files.write_tree(directory, found.files, group=self._group)
+                if isinstance(volume_content, Tree):
+                    files.write_tree(directory, volume_content.files, group=self._group)
                     self._fixed.add(volume.name)
                 else:
                     files.make_empty(directory, group=self._group)
 
     def mounts(self, container: Container, variables: Mapping[str, str]) -> list[Mount]:
-        """What the container sees of them. Raises `ConfigError`."""
-        return [self._mount(container, mount, variables) for mount in container.volume_mounts]
+        """Return the mounts of the volumes in the container. Raises `ConfigError`."""
+        return [self._plan_mount(container, mount, variables) for mount in container.volume_mounts]
 
-    def _mount(self, container: Container, mount: VolumeMount, variables: Mapping[str, str]) -> Mount:
+    def _plan_mount(self, container: Container, mount: VolumeMount, variables: Mapping[str, str]) -> Mount:
         source = self._sources.get(mount.name)
         if source is None:
             raise ConfigError(f'cannot find volume "{mount.name}" to mount into container "{container.name}"')
@@ -102,19 +114,20 @@ class PodVolumes:
         except VolumeError as error:
             raise ConfigError(f"{failed}: {error}") from None
         is_directory = (source / within).is_dir()
-        return Mount(mount.mount_path, str(source), within, is_directory, mount.read_only or fixed)
+        read_only = mount.read_only or fixed or mount.name in self._read_only
+        return Mount(mount.mount_path, str(source), within, is_directory, read_only)
 
 
 @contextmanager
-def _of(volume: Volume) -> Iterator[None]:
-    """Name the volume in what goes wrong."""
+def _naming_volume(volume: Volume) -> Iterator[None]:
+    """Name the volume in errors of the context."""
     try:
         yield
     except VolumeError as error:
-        raise VolumeError(_setup_failed(volume.name, str(error)), waits=error.waits) from None
+        raise VolumeError(_setup_message(volume.name, str(error)), waits=error.waits) from None
     except OSError as error:
-        raise VolumeError(_setup_failed(volume.name, f"{error.filename}: {error.strerror}")) from error
+        raise VolumeError(_setup_message(volume.name, f"{error.filename}: {error.strerror}")) from error
 
 
-def _setup_failed(volume: str, why: str) -> str:
+def _setup_message(volume: str, why: str) -> str:
     return f'MountVolume.SetUp failed for volume "{volume}" : {why}'

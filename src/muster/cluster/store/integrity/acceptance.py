@@ -1,4 +1,4 @@
-"""Whether the files of a store may be opened for writing: what cannot be all that was acknowledged is refused."""
+"""Decides whether the files of a store may be opened for writing: files that lack acknowledged writes are refused."""
 
 import sqlite3
 from pathlib import Path
@@ -14,20 +14,20 @@ LOG = f"{FILE}-wal"
 
 
 def admit(directory: Path, is_used: bool) -> Contents | None:
-    """What a database of this version holds; None if one may be made, or upgraded. Raises `Damage`.
+    """Return the contents of a database of this version; None if one may be created or upgraded. Raises `Damage`.
 
-    `is_used`: the directory is known to have held objects.
+    is_used: the directory is known to have held objects.
     """
     path, mark = directory / FILE, read_mark(directory)
     version = 0
     if _has_content(path):
         with reading(path) as connection:
-            version = _version(connection, path, mark)
+            version = _find_version(connection, path, mark)
             if version == CURRENT:
                 if mark is None:
                     raise Damage(f"{marks.FILE} is missing")
                 return read(connection, path, mark)
-            if version and mark is not None and mark.revision > _newest(connection):
+            if version and mark is not None and mark.revision > _newest_revision(connection):
                 raise Damage(f"{FILE} is older than {marks.FILE}")
     if version == 0 and mark is not None and mark.revision:
         raise Damage(f"{FILE} is missing or empty, but objects were kept in it up to revision {mark.revision}")
@@ -36,33 +36,33 @@ def admit(directory: Path, is_used: bool) -> Contents | None:
     return None
 
 
-def _version(connection: sqlite3.Connection, path: Path, mark: Mark | None) -> int:
+def _find_version(connection: sqlite3.Connection, path: Path, mark: Mark | None) -> int:
     try:
         return version_of(connection, str(path))
     except ForeignDatabaseError as foreign:
         if mark is None:
             raise
-        raise Damage("the tables are not as they were made") from foreign
+        raise Damage("the tables are not those that were created") from foreign
 
 
-def _newest(connection: sqlite3.Connection) -> int:
+def _newest_revision(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT coalesce(max(revision), 0) FROM log").fetchone()[0])
 
 
 def read_mark(directory: Path) -> Mark | None:
-    """The mark; None if there is none. Raises `Damage` if it cannot be read."""
+    """Return the mark; None if there is none. Raises `Damage` if it cannot be read."""
     path = directory / marks.FILE
     content = path.read_bytes() if path.exists() else b""
     if not content:
         return None
-    found = marks.decode(content)
-    if found is None:
-        raise Damage(f"{marks.FILE} is not as it was written")
-    return found
+    mark = marks.decode(content)
+    if mark is None:
+        raise Damage(f"{marks.FILE} is damaged")
+    return mark
 
 
 def refusal(directory: Path, damage: Damage) -> DataDirectoryError:
-    """Why a store is not opened, and how to go on."""
+    """Return the error that says why a store is not opened, and how to go on."""
     return DataDirectoryError(
         f"the store in {directory} is damaged: {damage}. Nothing was changed. Go on with what is whole, and keep the "
         f"damaged files aside: muster up --salvage; or go back to a backup: muster restore --force FILE"

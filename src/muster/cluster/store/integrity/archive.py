@@ -1,7 +1,7 @@
-"""New databases from the objects of others: backups, and what is restored or salvaged.
+"""Makes new databases from the objects of others: backups, and restored or salvaged stores.
 
-What a restored store knew before is compacted, and its next revision is beyond any that a client may have seen: watches
-list again, and no revision means two things.
+A restored store has no history, and its next revision is beyond any that a client may have seen. So watches list again,
+and no revision means two things.
 """
 
 import os
@@ -23,15 +23,15 @@ from muster.cluster.store.integrity.mark import Mark
 from muster.cluster.store.journal import Record
 from muster.cluster.store.schema import CURRENT, prepare, set_meta, version_of
 
-# A backup of long ago is behind by as many writes as there were since: this many are made in nine hours, at 30,000/s,
-# and in decades by the clusters that we know of.
+# How far beyond known revisions a restored store begins. An old backup is behind by all writes since. Nine hours at
+# 30,000 writes/s make this many, and decades of the clusters that we know of.
 BEYOND = 1_000_000_000
 NOTHING: Mapping[str, bytes] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """What a backup holds: the objects at a revision, and files of the home by their name."""
+    """The contents of a backup: the objects at a revision, and files of the home by their name."""
 
     records: Sequence[Record]
     revision: int
@@ -39,11 +39,11 @@ class Backup:
 
 
 def write(path: Path, backup: Backup) -> Mark:
-    """Make a database, and return once it is on disk, checked. Raises `FileExistsError`, `OSError`, `Damage`."""
+    """Make a database, and return once it is on disk and checked. Raises `FileExistsError`, `OSError`, `Damage`."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            mark = _fill(connection, backup, str(path))
+            mark = _fill_database(connection, backup, str(path))
     except sqlite3.Error as error:
         raise OSError(f"cannot write {path}: {error}") from error
     sync(path)
@@ -51,8 +51,8 @@ def write(path: Path, backup: Backup) -> Mark:
     return mark
 
 
-def _fill(connection: sqlite3.Connection, backup: Backup, where: str) -> Mark:
-    # Without shared memory, which not every disk has, and without a journal: the file counts once it is whole.
+def _fill_database(connection: sqlite3.Connection, backup: Backup, where: str) -> Mark:
+    # Without shared memory, which not every disk supports, and without a journal: the file counts once it is whole.
     for pragma in ("locking_mode=EXCLUSIVE", "journal_mode=OFF", "synchronous=OFF"):
         connection.execute(f"PRAGMA {pragma}").fetchall()
     shape(connection)
@@ -73,17 +73,17 @@ def _fill(connection: sqlite3.Connection, backup: Backup, where: str) -> Mark:
 
 
 def load(path: Path) -> Backup:
-    """What a backup holds, checked. Raises `DataDirectoryError`, `OSError`."""
-    with path.open("rb"):  # says why it cannot be read
+    """Return the checked contents of a backup. Raises `DataDirectoryError`, `OSError`."""
+    with path.open("rb"):  # raises the reason if it cannot be read
         pass
     try:
         with reading(path) as connection:
             if version_of(connection, str(path)) != CURRENT:
-                raise DataDirectoryError(f"{path} is no backup of this release")
+                raise DataDirectoryError(f"{path} is not a backup of this release")
             meta = dict(connection.execute("SELECT key, value FROM meta"))
             mark = marks.decode(meta["mark"]) if isinstance(meta.get("mark"), bytes) else None
             if mark is None:
-                raise DataDirectoryError(f"{path} is no backup: muster backup FILE makes one")
+                raise DataDirectoryError(f"{path} is not a backup: muster backup FILE makes one")
             history = read(connection, path, mark).history
             rows = connection.execute("SELECT name, digest, content FROM files").fetchall()
     except Damage as damage:
@@ -98,9 +98,9 @@ def _digest(name: str, content: bytes) -> int:
 
 
 def install(directory: Path, backup: Backup, aside: Path) -> None:
-    """Let a store begin with the objects of a backup; the files that are there go to `aside`. Raises `OSError`.
+    """Replace the files of a store by the objects of a backup; existing files go to `aside`. Raises `OSError`.
 
-    The caller has the directory.
+    The caller holds the directory's lock.
     """
     new = directory / f"{FILE}-new"
     new.unlink(missing_ok=True)  # left by a kill
@@ -109,7 +109,7 @@ def install(directory: Path, backup: Backup, aside: Path) -> None:
     for name in (FILE, LOG, marks.FILE):
         if (directory / name).exists():
             (directory / name).rename(aside / name)
-    # The mark first: a start that finds it alone says that a database is missing.
+    # The mark comes first: a start that finds it alone reports a missing database.
     file = marks.MarkFile(directory / marks.FILE)
     file.write(mark)
     file.close()

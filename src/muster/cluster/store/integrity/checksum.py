@@ -1,6 +1,7 @@
-"""The checksums of rows, and what they add up to. Pure.
+"""Computes the checksums of rows. Pure.
 
-CRC-32 finds every flipped bit of a row, and every burst of up to 32. Stronger ones cost a write several times as much.
+CRC-32 finds every flipped bit of a row, and every burst of up to 32. A stronger checksum takes a write several times as
+long.
 """
 
 from collections.abc import Sequence
@@ -14,15 +15,18 @@ WRAP = 1 << 60  # sums of checksums wrap here: they must fit into a column
 def of_row(
     revision: int, resource: str, namespace: str, name: str, deleted: bool, previous: int | None, body: bytes
 ) -> int:
-    """The checksum of a row. Values of other types, as only a damaged row has, give another one or a `TypeError`."""
+    """Return the checksum of a row.
+
+    Values of other types, which only a damaged row has, give another checksum or a `TypeError`.
+    """
     return crc32(body, crc32(f"{revision} {previous} {deleted:d} {resource}\0{namespace}\0{name}\0".encode()))
 
 
 def of_records(records: Sequence[Record]) -> list[int]:
-    """The checksums of the rows of records, in order."""
+    """Return the checksums of the rows of records, in order."""
     return [of_row(revision, *key, deleted, previous, body) for revision, key, deleted, previous, body in records]
 
 
 def of_meta(compacted: int, removed: int) -> int:
-    """The checksum of what a database says of itself."""
+    """Return the checksum of the `meta` values."""
     return crc32(f"{compacted} {removed}".encode())

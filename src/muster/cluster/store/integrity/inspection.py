@@ -1,7 +1,7 @@
 """Reads a database without changing it, and checks everything in it.
 
-When the last connection closes, SQLite copies the log into the database and removes it, also if the database is then
-refused. So what is not yet known to be whole is opened read-only, and without locks: the caller has the directory.
+When the last connection closes, SQLite copies the log into the database and removes the log, even if the database is
+then refused. So an unchecked database is opened read-only, and without locks: the caller holds the directory's lock.
 """
 
 import os
@@ -19,33 +19,33 @@ from muster.cluster.store.journal import History, Record
 from muster.cluster.store.schema import COLUMNS, TABLES
 from muster.cluster.store.values import Key
 
-_WITH_LOG = b"\2\2"  # in the header: who reads and who writes has to know of the log
+_WITH_LOG = b"\2\2"  # in the header: readers and writers must support the log
 
 
 class Damage(Exception):  # noqa: N818 - the word of the field
-    """What is on disk is not what was written; says what."""
+    """Raised when the files on disk are not what was written; the text says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a database holds, and what its mark is to say of it."""
+    """The contents of a database, and the mark that belongs to them."""
 
     history: History
     mark: Mark
 
 
 def read(connection: sqlite3.Connection, path: Path, mark: Mark) -> Contents:
-    """Everything in a database of this version, checked against its mark. Raises `Damage`, `sqlite3.Error`."""
+    """Return everything in a database of this version, checked against its mark. Raises `Damage`, `sqlite3.Error`."""
     with path.open("rb") as file:
         if file.read(20)[18:] != _WITH_LOG:
-            raise Damage("the header is not as it was written")
+            raise Damage("the header is damaged")
     tables = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'"))
     if any(tables.get(name) != sql for name, sql in TABLES.items()):
-        raise Damage("the tables are not as they were made")
-    # Also how the pages hang together that no row is read from: the next write would trust them.
-    [found] = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise Damage(" ".join(str(found).split()))
+        raise Damage("the tables are not those that were created")
+    # Also check the links between pages that hold no row: the next write would trust them.
+    [check] = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if check != "ok":
+        raise Damage(" ".join(str(check).split()))
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     compacted, removed = meta.get("compacted"), meta.get("removed")
     if (
@@ -53,15 +53,15 @@ def read(connection: sqlite3.Connection, path: Path, mark: Mark) -> Contents:
         or not isinstance(removed, int)
         or of_meta(compacted, removed) != meta.get("digest")
     ):
-        raise Damage("what the database says of itself does not match its checksum")
+        raise Damage("the table meta does not match its checksum")
     rows = connection.execute(f"SELECT {COLUMNS} FROM log ORDER BY revision")  # noqa: S608
-    return _checked(rows, compacted, removed, mark)
+    return _check_rows(rows, compacted, removed, mark)
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection that changes nothing. What SQLite cannot make sense of meanwhile is `Damage`."""
-    with _seen(path) as uri:
+    """Open a connection that changes nothing. Errors of SQLite within the context become `Damage`."""
+    with _linked_uri(path) as uri:
         try:
             connection = sqlite3.connect(uri, uri=True, isolation_level=None)
             try:
@@ -71,13 +71,13 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
                 yield connection
             finally:
                 connection.close()
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter if what SQLite complains of is no text
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError if SQLite's message is no text
             raise Damage(" ".join(str(error).split())) from error
 
 
 @contextmanager
-def _seen(path: Path) -> Iterator[str]:
-    """What to open. SQLite removes a log in which it finds nothing: it is given other names of the files."""
+def _linked_uri(path: Path) -> Iterator[str]:
+    """Yield the URI to open. SQLite removes a log in which it finds nothing, so it gets other names of the files."""
     log = path.with_name(f"{path.name}-wal")
     if not log.exists():
         yield f"file:{quote(str(path))}?immutable=1"
@@ -93,34 +93,34 @@ def _seen(path: Path) -> Iterator[str]:
             other.unlink(missing_ok=True)
 
 
-def _checked(rows: sqlite3.Cursor, compacted: int, removed: int, mark: Mark) -> Contents:
+def _check_rows(rows: sqlite3.Cursor, compacted: int, removed: int, mark: Mark) -> Contents:
     records: list[Record] = []
-    total = marked = removed
+    total = total_at_mark = removed
     objects = newest = 0
     for revision, resource, namespace, name, deleted, previous, digest, body in rows:
         try:
             is_right = digest == of_row(revision, resource, namespace, name, deleted, previous, body)
-        except (TypeError, ValueError):  # of a type that no row has
+        except (TypeError, ValueError):  # a value of a type that no row has
             is_right = False
         if not is_right or revision <= newest:
-            named = ascii(f"{resource} {namespace}/{name}")[1:-1]
-            raise Damage(f"the row of revision {revision} ({named}) does not match its checksum")
+            identity = ascii(f"{resource} {namespace}/{name}")[1:-1]
+            raise Damage(f"the row of revision {revision} ({identity}) does not match its checksum")
         newest = revision
         records.append(Record(revision, Key(intern(resource), intern(namespace), name), bool(deleted), previous, body))
         total += digest
         if revision <= mark.revision:
-            marked = total
+            total_at_mark = total
         objects += (not deleted) - (previous is not None and revision > compacted)
-    if marked % WRAP != mark.total:
+    if total_at_mark % WRAP != mark.total:
         raise Damage(
-            f"not all of what was acknowledged up to revision {mark.revision} is there: a part is missing, "
+            f"not all writes acknowledged up to revision {mark.revision} are there: some are missing, "
             f"or the files are of different times"
         )
     return Contents(History(records, compacted), Mark(max(newest, compacted, mark.revision), total % WRAP, objects))
 
 
 def state_of(connection: sqlite3.Connection) -> Mark:
-    """What the mark of a database without damage is to say."""
+    """Return the mark of a database without damage."""
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     [newest, total, objects] = connection.execute(
         "SELECT max(revision), sum(digest), sum((deleted = 0) - (previous IS NOT NULL AND revision > ?)) FROM log",

@@ -1,16 +1,16 @@
-"""The rows in the pages of a database and of its log, read without SQLite: also those that it would not find any more.
+"""Reads the rows in the pages of a database and of its log without SQLite, including rows that SQLite would not find.
 
-Pages and rows are as SQLite's file format says. What makes no sense is passed over: who reads rows checks them.
+Pages and rows follow SQLite's file format. What makes no sense is skipped: the caller checks the rows.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-PAGE = 8192  # as all our databases have it
+PAGE = 8192  # the page size of all our databases
 _LOG_HEADER, _FRAME_HEADER = 32, 24
 _INDEX_LEAF = 0x0A
-_MAP_ENTRIES = PAGE // 5  # of one page that maps those after it
+_MAP_ENTRIES = PAGE // 5  # entries of one page that maps the pages after it
 _FREE = 2  # in the map: the page is not in use
 
 Value = int | bytes | str | None
@@ -19,29 +19,29 @@ Row = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The newest image of each page by its number, and older ones of the same number."""
+    """The newest image of each page by its number, and older images of the same pages."""
 
     current: dict[int, bytes]
     older: list[bytes]
 
     def rows(self) -> Iterator[Row]:
-        """The rows of tables in the pages that are in use."""
+        """Yield the rows of tables in the pages that are in use."""
         for number, page in self.current.items():
             if not self._is_free(number):
-                yield from self._rows_of(page)
+                yield from self._list_rows(page)
 
     def older_rows(self) -> Iterator[Row]:
-        """The rows of tables in images that were written over."""
+        """Yield the rows of tables in images that were overwritten."""
         for page in self.older:
-            yield from self._rows_of(page)
+            yield from self._list_rows(page)
 
     def entries(self) -> Iterator[Row]:
-        """The rows of tables without row ids, in the pages that are in use."""
+        """Yield the rows of tables without row ids, in the pages that are in use."""
         for number, page in self.current.items():
             if not self._is_free(number) and page[0] == _INDEX_LEAF:
-                for at in _cells(page):
-                    size, at = _varint(page, at)
-                    yield from _record(page[at : at + size])
+                for at in _find_cells(page):
+                    size, at = _read_varint(page, at)
+                    yield from _read_record(page[at : at + size])
 
     def _is_free(self, number: int) -> bool:
         if number < 3:
@@ -50,16 +50,16 @@ class Pages:
         at = 5 * (number - mapping - 1)
         return number != mapping and self.current.get(mapping, b"")[at : at + 1] == bytes([_FREE])
 
-    def _rows_of(self, page: bytes) -> Iterator[Row]:
-        # Whatever the page says that it is: that may be what is damaged, and a row is known by its checksum.
-        for at in _cells(page):
-            size, at = _varint(page, at)
-            revision, at = _varint(page, at)
-            for row in _record(self._payload(page, at, size)):
+    def _list_rows(self, page: bytes) -> Iterator[Row]:
+        # The type of the page is ignored: it may be the damaged part, and a checksum identifies a row.
+        for at in _find_cells(page):
+            size, at = _read_varint(page, at)
+            revision, at = _read_varint(page, at)
+            for row in _read_record(self._read_payload(page, at, size)):
                 yield (revision, *row[1:])
 
-    def _payload(self, page: bytes, at: int, size: int) -> bytes:
-        """What a cell holds, with what other pages have of it."""
+    def _read_payload(self, page: bytes, at: int, size: int) -> bytes:
+        """Return the content of a cell, including what lies on other pages."""
         most, least = PAGE - 35, (PAGE - 12) * 32 // 255 - 23
         if size <= most:
             return page[at : at + size]
@@ -75,12 +75,12 @@ class Pages:
 
 
 def pages_of(database: bytes, log: bytes) -> Pages:
-    """All pages, as of the last transaction that the log holds whole or in part."""
+    """Return all pages, as of the last transaction that the log holds whole or in part."""
     current = {at // PAGE + 1: database[at : at + PAGE] for at in range(0, len(database) - PAGE + 1, PAGE)}
     older: list[bytes] = []
     committed: dict[int, bytes] = {}
     pending: dict[int, bytes] = {}
-    for number, is_last, page in _frames(log):
+    for number, is_last, page in _list_frames(log):
         older += [image for image in (pending.get(number), committed.get(number)) if image is not None][:1]
         pending[number] = page
         if is_last:
@@ -90,11 +90,14 @@ def pages_of(database: bytes, log: bytes) -> Pages:
     return Pages(current | committed, older)
 
 
-def _frames(log: bytes) -> Iterator[tuple[int, bool, bytes]]:
-    """The frames since the log was last begun anew: page number, whether a transaction ends with it, and the page."""
+def _list_frames(log: bytes) -> Iterator[tuple[int, bool, bytes]]:
+    """Yield the frames since the last reset of the log.
+
+    Page number, whether a transaction ends with it, and the page.
+    """
     size = _FRAME_HEADER + PAGE
     starts = range(_LOG_HEADER, len(log) - size + 1, size)
-    # They carry the same salt as the header does; any of the three may be damaged.
+    # The frames carry the header's salt. Any of the three that are compared may be damaged.
     salts = Counter(
         [*(log[at + 8 : at + 16] for at in starts[:1]), log[16:24], *(log[at + 8 : at + 16] for at in starts[1:2])]
     )
@@ -106,15 +109,15 @@ def _frames(log: bytes) -> Iterator[tuple[int, bool, bytes]]:
             yield number, is_last, log[at + _FRAME_HEADER : at + size]
 
 
-def _cells(page: bytes) -> list[int]:
-    """Where the cells of a leaf begin."""
+def _find_cells(page: bytes) -> list[int]:
+    """Return where the cells of a leaf begin."""
     count = int.from_bytes(page[3:5], "big")
     starts = [int.from_bytes(page[at : at + 2], "big") for at in range(8, min(8 + 2 * count, PAGE - 1), 2)]
     return [start for start in starts if 8 <= start < PAGE]
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of variable length, and where it ends."""
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number of variable length, and where it ends."""
     value = 0
     for more in range(8):
         byte = data[at + more] if at + more < len(data) else 0
@@ -124,24 +127,24 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     return value << 8 | (data[at + 8] if at + 8 < len(data) else 0), at + 9
 
 
-def _record(payload: bytes) -> Iterator[Row]:
-    """The row in a payload, if it is one."""
-    end, at = _varint(payload, 0)
+def _read_record(payload: bytes) -> Iterator[Row]:
+    """Yield the row in a payload, if there is one."""
+    end, at = _read_varint(payload, 0)
     kinds: list[int] = []
     values: list[Value] = []
     while at < min(end, len(payload)) and len(kinds) < 20:
-        kind, at = _varint(payload, at)
+        kind, at = _read_varint(payload, at)
         kinds.append(kind)
     try:
         for kind in kinds:
-            value, at = _value(payload, at, kind)
+            value, at = _read_value(payload, at, kind)
             values.append(value)
-    except ValueError:  # no text
+    except ValueError:  # not valid text
         return
     yield tuple(values)
 
 
-def _value(payload: bytes, at: int, kind: int) -> tuple[Value, int]:
+def _read_value(payload: bytes, at: int, kind: int) -> tuple[Value, int]:
     if kind >= 12:
         end = at + (kind - 12) // 2
         content = payload[at:end]

@@ -1,8 +1,8 @@
-"""Which rows that were read from a damaged store are whole, and which objects they save. Pure.
+"""Decides which rows of a damaged store are whole, and which objects they save. Pure.
 
-A row whose checksum is right is what was written. Of each object the newest such row counts, unless it says that the
-object is gone. A compaction leaves the rows that it removed in pages that are not in use, and in images that were
-written over: from there come only rows that no compaction can have removed.
+A row whose checksum is right is what was written. The newest such row of each object counts, unless it records a
+deletion. A compaction leaves the rows that it removed in unused pages, and in images that were overwritten. From there
+come only rows that no compaction can have removed.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,14 +20,14 @@ _COLUMNS = 8
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a damaged store still holds.
+    """The contents that a damaged store still has.
 
-    living: the newest whole row of each object that is there.
-    doubtful: the objects that have a newer row, which is not whole: they are lost, or older than they were.
-    missing: how many objects more there were, by the mark; None if there is no mark to tell.
+    living: the newest whole row of each existing object.
+    doubtful: the objects that have a newer row that is damaged: they are lost, or older than they were.
+    missing: how many more objects there were, by the mark; None without a mark.
     is_unchecked: there are rows, but of a release that gave them no checksums.
-    is_complete: everything that was acknowledged was found.
-    newest: no revision beyond it was given to a client, as far as can be told.
+    is_complete: all acknowledged writes were found.
+    newest: no client was given a later revision, as far as the files tell.
     """
 
     living: list[Record]
@@ -39,40 +39,40 @@ class Findings:
 
 
 def salvage(pages: Pages, mark: Mark | None, is_readable: Callable[[Key, bytes], bool]) -> Findings:
-    """Look at every row. Objects whose body cannot be read are doubtful, too."""
+    """Examine every row. Objects whose body cannot be read are doubtful, too."""
     meta = {row[0]: row[1] for row in pages.entries() if len(row) == 2}
     compacted, removed = meta.get("compacted"), meta.get("removed")
-    is_said = isinstance(compacted, int) and isinstance(removed, int)
-    if not is_said or of_meta(cast("int", compacted), cast("int", removed)) != meta.get("digest"):
+    has_meta = isinstance(compacted, int) and isinstance(removed, int)
+    if not has_meta or of_meta(cast("int", compacted), cast("int", removed)) != meta.get("digest"):
         compacted = removed = None
     whole: dict[int, tuple[Record, int]] = {}
     broken: dict[Key, int] = {}
     for row in pages.rows():
-        _sort(row, whole, broken)
-    rescued: dict[int, tuple[Record, int]] = {}
+        _sort_row(row, whole, broken)
+    older: dict[int, tuple[Record, int]] = {}
     for row in pages.older_rows() if compacted is not None else ():
-        _sort(row, rescued, {})
-    whole = {at: found for at, found in rescued.items() if at > cast("int", compacted)} | whole
+        _sort_row(row, older, {})
+    whole = {at: row_and_digest for at, row_and_digest in older.items() if at > cast("int", compacted)} | whole
     newest: dict[Key, Record] = {}
     for _, (record, _) in sorted(whole.items()):
         newest[record.key] = record
     unreadable = {key for key, record in newest.items() if not record.deleted and not is_readable(key, record.body)}
     living = [record for key, record in newest.items() if not record.deleted and key not in unreadable]
     doubtful = {key for key, at in broken.items() if key not in newest or newest[key].revision < at} | unreadable
-    is_complete = mark is not None and removed is not None and _adds_up(whole, cast("int", removed), mark)
-    known = [mark.revision if mark else 0, *whole, *broken.values(), cast("int", compacted or 0)]
+    is_complete = mark is not None and removed is not None and _has_right_total(whole, cast("int", removed), mark)
+    revisions = [mark.revision if mark else 0, *whole, *broken.values(), cast("int", compacted or 0)]
     return Findings(
         sorted(living),
         sorted(doubtful),
         None if mark is None else max(mark.objects - len(living), 0),
         not whole and any(len(row) == _COLUMNS - 1 for row in pages.rows()),
         is_complete and not doubtful,
-        max(known),
+        max(revisions),
     )
 
 
-def _sort(row: Row, whole: dict[int, tuple[Record, int]], broken: dict[Key, int]) -> None:
-    """Put a row to those that are what was written, or to those that are not; what is no row of ours is left out."""
+def _sort_row(row: Row, whole: dict[int, tuple[Record, int]], broken: dict[Key, int]) -> None:
+    """Add a row to the whole rows or to the broken ones; skip what is no row of ours."""
     if len(row) != _COLUMNS:
         return
     revision, resource, namespace, name, deleted, previous, digest, body = row
@@ -92,12 +92,12 @@ def _sort(row: Row, whole: dict[int, tuple[Record, int]], broken: dict[Key, int]
         broken[key] = max(revision, broken.get(key, 0))
 
 
-def _adds_up(whole: dict[int, tuple[Record, int]], removed: int, mark: Mark) -> bool:
+def _has_right_total(whole: dict[int, tuple[Record, int]], removed: int, mark: Mark) -> bool:
     total = removed + sum(digest for at, (_, digest) in whole.items() if at <= mark.revision)
     return total % WRAP == mark.total
 
 
 def living(records: Iterable[Record]) -> list[Record]:
-    """The last state of each object that is there."""
+    """Return the last state of each existing object."""
     newest = {record.key: record for record in records}
     return sorted(record for record in newest.values() if not record.deleted)

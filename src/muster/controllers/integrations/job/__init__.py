@@ -1,1 +1,1 @@
-"""Jobs of batch/v1 that queue."""
+"""Lets Jobs of batch/v1 queue."""

@@ -1,4 +1,4 @@
-"""What a Job may say about how it queues, and change; order and sentences are those of Kueue's job_webhook.go. Pure."""
+"""Checks how a Job queues, and its changes; order and messages are those of Kueue's job_webhook.go. Pure."""
 
 from muster.api.batch import INDEXED, JOB_CONTROLLER_NAME, Job, pods_at_once
 from muster.api.kueue.names import (
@@ -20,15 +20,17 @@ _BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.
 
 
 def is_run_here(job: Job) -> bool:
-    """Whether the controller of this cluster makes its pods."""
+    """Return whether the controller of this cluster makes its pods."""
     return job.spec.managed_by in (None, "", JOB_CONTROLLER_NAME)
 
 
 def counts_follow(job: Job) -> bool:
-    """Whether a new Job that queues is to keep its Workload, and its pods, when it is scaled.
+    """Return whether a new Job that queues keeps its Workload, and its pods, when it is scaled.
 
-    So it is without a queue (KEP-3715). It is left alone if it says anything about how it may change size, if its pods
-    need not run together or have to keep together in a topology, or if another program makes its Workload or runs it.
+    It then scales as a Job without a queue (kubernetes KEP-3715). A Job is left alone if it says anything about how it
+    may
+    change size, if its pods need not run together or must keep together in a topology, or if another program makes its
+    Workload or runs it.
     """
     meta, spec, template = job.metadata, job.spec, job.spec.template.metadata
     said = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()
@@ -38,7 +40,7 @@ def counts_follow(job: Job) -> bool:
 
 
 def rules(job: Job, old: Job | None) -> Errors:
-    """What holds for every version of a Job; `old` is the one before, if there is one."""
+    """Return the broken rules for every version of a Job; `old` is the one before, if there is one."""
     before = old.metadata.annotations.get(JOB_MIN_PARALLELISM) if old is not None else None
     if old is None or job.metadata.annotations.get(JOB_MIN_PARALLELISM) != before:
         yield from _partial(job)
@@ -49,7 +51,7 @@ def rules(job: Job, old: Job | None) -> Errors:
 
 
 def changes(new: Job, old: Job) -> Errors:
-    """What of a Job may change while it runs."""
+    """Return the forbidden changes of a running Job."""
     suspended, was_suspended = bool(new.spec.suspend), bool(old.spec.suspend)
     is_partial = JOB_MIN_PARALLELISM in old.metadata.annotations
     if is_partial and not was_suspended and new.spec.parallelism != old.spec.parallelism:
@@ -61,7 +63,7 @@ def changes(new: Job, old: Job) -> Errors:
 
 
 def is_together(job: Job) -> bool:
-    """Whether its completions follow its parallelism when it is admitted in part."""
+    """Return whether its completions follow its parallelism when it is admitted in part."""
     return _BOOLEANS.get(job.metadata.annotations.get(JOB_COMPLETIONS_EQUAL_PARALLELISM, ""), False)
 
 

@@ -1,39 +1,73 @@
-"""The gang of a Job: all pods that it wants to run side by side. Pure."""
+"""Defines the gang of a Job: all pods that it wants to run side by side. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
-from muster.api.batch import INDEXED, JOB, Job
+from muster.api.batch import INDEXED, JOB, Job, comes_in_waves, pods_at_once
 from muster.api.core import Pod
+from muster.api.ours.elastic import BINDING_ANNOTATION
 from muster.api.values.indexes import Indexes
-from muster.controllers.gangs import OwnedGangs
+from muster.controllers.gangs import OwnedGangs, held_members
+from muster.gang.demands import Size
 from muster.gang.order.ends import End, end_of
 from muster.jobs.job.census import completion_index
+from muster.jobs.job.quota import is_gated
 from muster.jobs.job.sizing import wanted_active
 from muster.jobs.job.terms import Terms
 
 
 class JobGangs(OwnedGangs[Job]):
-    """Jobs, by what their status says is done."""
+    """The gangs of Jobs, which count done pods by their status."""
 
     kind = JOB
 
     def wanted(self, carrier: Job) -> int:
-        """As many as are not done yet, up to its parallelism."""
-        done = carrier.status.succeeded + len(failed_indexes(carrier))
-        return wanted_active(Terms.of(carrier), active=0, succeeded=done)
+        """Return how many pods are not done yet, up to its parallelism."""
+        return wanted_active(Terms.of(carrier), active=0, succeeded=_count_done(carrier))
+
+    def size(self, carrier: Job, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:
+        """Return its size by parallelism; a Job that grew beyond its quota starts again without the growth."""
+        done, wanted = _count_done(carrier), self.wanted(carrier)
+        recorded, began = held_members(carrier.metadata), BINDING_ANNOTATION in carrier.metadata.annotations
+        if comes_in_waves(carrier.spec):
+            return Size(wanted, len(bound), in_waves=bool(bound or recorded or began or done))
+        # A scheduler that recorded no number has bound all pods that existed.
+        known = recorded if recorded is not None else wanted + done if began else 0
+        if not bound:
+            on_credit = sum(is_gated(pod) and completion_index(pod) >= known for pod in gated) if known else 0
+            return Size(max(0, wanted - on_credit))
+        held = max(known, self.held(carrier, bound))
+        return Size(wanted, len(bound), held, done if self.place(carrier) is not None else 0)
+
+    def place(self, carrier: Job) -> Callable[[Pod], int] | None:
+        """Return the function that gives the index of a pod of an Indexed Job."""
+        return completion_index if carrier.spec.completion_mode == INDEXED else None
+
+    def held(self, carrier: Job, pods: Collection[Pod]) -> int:
+        """Return the number of indexes up to the highest."""
+        if (place := self.place(carrier)) is None:
+            return len(pods)
+        return max(map(place, pods), default=-1) + 1
+
+    def most(self, carrier: Job) -> int:
+        """Return its number of indexes, or of parallel pods: anything above that was a growth if it comes back."""
+        return pods_at_once(carrier.spec)
 
     def end(self, carrier: Job, started: float) -> End | None:
-        """As its annotation says, and at its deadline."""
+        """Return the end that its annotation or its deadline gives."""
         return end_of(carrier.metadata, carrier.spec.active_deadline_seconds, started)
 
     def members(self, carrier: Job, pods: Iterable[Pod]) -> list[Pod]:
-        """Without those of an Indexed Job that it has no place for any more since it was scaled down."""
+        """Return the pods without those of an Indexed Job that have lost their place since it was scaled down."""
         if carrier.spec.completion_mode != INDEXED or carrier.spec.completions is None:
             return list(pods)
         size = carrier.spec.completions
         return [pod for pod in pods if completion_index(pod) < size]
 
 
+def _count_done(job: Job) -> int:
+    return job.status.succeeded + len(failed_indexes(job))
+
+
 def failed_indexes(job: Job) -> Indexes:
-    """The indexes that have failed for good."""
+    """Return the indexes that have failed for good."""
     return Indexes.parse(job.status.failed_indexes or "", job.spec.completions or 0)

@@ -1,16 +1,18 @@
-"""Lets pods of Jobs go for which quota has been granted (of elastic Jobs, upstream's ElasticJobUngater).
+"""Opens the gates of pods of Jobs for which quota was granted (of elastic Jobs, upstream's ElasticJobUngater).
 
-Pods of other Jobs are only gated if another program resumed the Job before it was admitted. Those that lack what an
-admission injects go when the Job is stopped.
+Pods of other Jobs are only gated if another program resumed the Job before it was admitted. Pods that lack what an
+admission injects are deleted when the Job is stopped.
 """
 
 from muster.api.batch import JOB
+from muster.api.config import Configuration
 from muster.api.core import POD, Pod
 from muster.api.kueue import Workload
 from muster.api.kueue.names import POD_SET_LABEL
 from muster.api.meta import controller_of
 from muster.api.ours.elastic import is_elastic
 from muster.api.pods import job_reference
+from muster.controllers.customlabels import labels_of_queues
 from muster.controllers.integrations.owners import Owners
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.controllers.waits import GateWaits
@@ -26,14 +28,14 @@ WORKERS = 4
 
 
 class QuotaGates(Reconciler):
-    """Runs under a `Manager`."""
+    """A part that runs under a `Manager`."""
 
     name = "quota-gates"
 
-    def __init__(self, manager: Manager, owners: Owners) -> None:
+    def __init__(self, manager: Manager, owners: Owners, configuration: Configuration) -> None:
         super().__init__(manager, workers=WORKERS)
         self._owners = owners
-        self._gates = GateWaits(manager)
+        self._gates = GateWaits(manager, labels_of_queues(manager, configuration))
         self._jobs = manager.informer(JOB)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._controller.watch(self._pods, _job_of_pod)

@@ -1,4 +1,4 @@
-"""How a batch/v1 Job queues. Its size is its parallelism; where it may, it starts with less (partial admission)."""
+"""Lets a batch/v1 Job queue. Its size is its parallelism; where it may, it starts with less (partial admission)."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -28,13 +28,14 @@ from muster.controllers.gangs import starts_together
 from muster.controllers.integrations.framework import Integration, Step
 from muster.controllers.integrations.job import admission
 from muster.controllers.integrations.job.gang import JobGangs
+from muster.controllers.integrations.stopping import started_again, stopped_for
 from muster.controllers.integrations.templates import injecting, restoring
 from muster.jobs.job.conditions import SUSPENDED, finish
 from muster.jobs.job.terms import managed_by
 from muster.queueing.jobframework.observed import End, PodSetInfo
 from muster.queueing.jobframework.reclaimable import reclaimable_pods
 
-# Labels that the API server puts on a Job's pods. A Workload has only the name; the server insists that they stay.
+# Labels that the API server puts on a Job's pods and lets nobody remove. A Workload has only the name.
 _OWN_LABELS = (LEGACY_JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, CONTROLLER_UID_LABEL)
 
 
@@ -46,11 +47,11 @@ class JobIntegration(Integration[Job]):
     gangs = JobGangs()
 
     def is_managed(self, job: Job) -> bool:
-        """Not if `managedBy` names another controller: it may not be there, and would hold quota for ever."""
+        """Return false if `managedBy` names another controller: it may not be there, and would hold quota for ever."""
         return managed_by(job) in (JOB_CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
 
     def podsets(self, job: Job) -> tuple[PodSet, ...]:
-        """As many pods as run side by side."""
+        """Return one podset of as many pods as run side by side."""
         template = job.spec.template
         labels = {key: value for key, value in template.metadata.labels.items() if key not in _OWN_LABELS}
         template = msgspec.structs.replace(template, metadata=msgspec.structs.replace(template.metadata, labels=labels))
@@ -66,79 +67,83 @@ class JobIntegration(Integration[Job]):
         )
 
     def is_suspended(self, job: Job) -> bool:
-        """By its own field."""
+        """Return the Job's own field."""
         return bool(job.spec.suspend)
 
     def lacks_injection(self, job: Job) -> bool:
-        """By the label that all pods of admitted Jobs have."""
+        """Return whether the label that all pods of admitted Jobs have is missing."""
         return not job.spec.suspend and POD_SET_LABEL not in job.spec.template.metadata.labels
 
     def is_active(self, job: Job) -> bool:
-        """Until its controller says that a suspended Job has no pods any more, it may be making some."""
+        """Return true until its controller says that a suspended Job has no pods any more: it may be making some."""
         status = job.status
         unsure = status.start_time is not None and not is_true(status.conditions, SUSPENDED)
         return bool(status.active or status.terminating or (job.spec.suspend and unsure))
 
     def is_ready(self, job: Job) -> bool:
-        """KEP-349: ready + succeeded >= parallelism; successes count before they are booked."""
+        """Return whether ready + succeeded >= parallelism (Kueue KEP-349); successes count before they are booked."""
         status = job.status
         uncounted = len(status.uncounted_terminated_pods.succeeded) if status.uncounted_terminated_pods else 0
         return status.succeeded + (status.ready or 0) + uncounted >= pods_at_once(job.spec)
 
     def end(self, job: Job) -> End | None:
-        """Complete or Failed."""
+        """Return its end by the conditions Complete and Failed."""
         condition = finish(job)
         return None if condition is None else End(condition.type == "Complete", condition.message)
 
     def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
-        """Pods beyond those that are still to be done."""
+        """Return the pods beyond those that are still to be done."""
         count = reclaimable_pods(job)
         return (ReclaimablePod(name=MAIN_POD_SET, count=count),) if count else ()
 
     def started_at(self, job: Job) -> datetime | None:
-        """As its controller says."""
+        """Return the start time that its controller gives."""
         return job.status.start_time
 
     def priority_class(self, job: Job) -> str:
-        """That of its pods."""
+        """Return the class of its pods."""
         return job.spec.template.spec.priority_class_name
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Resume it with what was injected, in the size that was admitted."""
+        """Return the write that resumes the Job with what was injected, in the admitted size."""
         (info,) = infos
         template = {"template": injecting(job.spec.template, info)}
-        return [Step({"spec": {"suspend": False} | template | _sized(job, info.count)})]
+        spec = {"suspend": False} | template | _make_size_patch(job, info.count)
+        return [Step({"spec": spec} | started_again(job.metadata))]
 
-    def stop(self, job: Job) -> Sequence[Step]:  # noqa: ARG002  (all Jobs stop alike)
-        """Suspend it."""
-        return [Step({"spec": {"suspend": True}})]
+    def stop(self, job: Job, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all Jobs stop alike)
+        """Return the write that suspends the Job; its controller counts that as an interruption, and says why."""
+        return [Step({"spec": {"suspend": True}} | stopped_for(why))]
 
     def restore(self, job: Job, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Its template may change once it counts as never started (servers before 1.35); so that is said first."""
+        """Return the writes that restore its template, after one that makes the Job count as never started.
+
+        Servers before 1.35 let the template change only then.
+        """
         (podset,) = original
         template = restoring(job.spec.template, podset.template, keep=(*_OWN_LABELS, JOB_NAME_LABEL))
         reset = [Step({"status": {"startTime": None}}, "status")] if job.status.start_time is not None else []
-        return [*reset, Step({"spec": {"template": template} | _sized(job, podset.count)})]
+        return [*reset, Step({"spec": {"template": template} | _make_size_patch(job, podset.count)})]
 
     def defaults(self, job: Job) -> dict[str, Any]:
-        """Its size may change as it may without a queue."""
+        """Return the patch that lets its size change as without a queue."""
         return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
 
     def hand_over(self, job: Job) -> dict[str, Any]:
-        """By the name of its controller."""
+        """Return the patch that names MultiKueue as its controller."""
         return {"spec": {"managedBy": MULTI_KUEUE_CONTROLLER}} if admission.is_run_here(job) else {}
 
     def rules(self, job: Job, old: Job | None) -> Errors:
-        """Of partial admission."""
+        """Return the broken rules of partial admission."""
         return admission.rules(job, old)
 
     def changes(self, new: Job, old: Job) -> Errors:
-        """Of partial admission."""
+        """Return the forbidden changes under partial admission."""
         return admission.changes(new, old)
 
 
 def _least(job: Job) -> int | None:
-    """With how few pods it would start; the size of an elastic Job changes in another way."""
+    """Return the fewest pods with which it would start; the size of an elastic Job changes in another way."""
     annotations = job.metadata.annotations
     if is_elastic(annotations):
         return None
@@ -147,8 +152,8 @@ def _least(job: Job) -> int | None:
     return int(text) if text.isascii() and text.isdigit() else None
 
 
-def _sized(job: Job, count: int) -> dict[str, Any]:
-    """What makes a Job that may start with fewer pods so large; nothing for others."""
+def _make_size_patch(job: Job, count: int) -> dict[str, Any]:
+    """Return the patch that gives a Job with partial admission this size; nothing for others."""
     if _least(job) is None or count == pods_at_once(job.spec):
         return {}
     return {"parallelism": count} | ({"completions": count} if admission.is_together(job) else {})

@@ -1,1 +1,1 @@
-"""JobSets that queue."""
+"""Lets JobSets queue."""

@@ -1,4 +1,4 @@
-"""What a JobSet may say about how it queues, and change; sentences are those of Kueue's jobset_webhook.go. Pure."""
+"""Checks how a JobSet queues, and its changes; messages are those of Kueue's jobset_webhook.go. Pure."""
 
 from collections.abc import Sequence
 
@@ -21,10 +21,11 @@ _FIXED = f"the number of pods cannot change while the JobSet runs with quota, un
 
 
 def counts_follow(jobset: JobSet) -> bool:
-    """Whether a new JobSet that queues is to keep its Workload, and its pods, when it is scaled.
+    """Return whether a new JobSet that queues keeps its Workload, and its pods, when it is scaled.
 
-    So it is without a queue. It is left alone if it says so, if its pods have to keep together in a topology, or if
-    another program makes its Workload or runs it.
+    It then scales as a JobSet without a queue. A JobSet is left alone if it says so, if its pods must keep together in
+    a
+    topology, or if another program makes its Workload or runs it.
     """
     templates = (role.template.spec.template for role in jobset.spec.replicated_jobs)
     anywhere = all(TOPOLOGY_ANNOTATIONS.isdisjoint(template.metadata.annotations) for template in templates)
@@ -33,7 +34,7 @@ def counts_follow(jobset: JobSet) -> bool:
 
 
 def rules(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Errors:
-    """What holds for every version of a JobSet; `old` is the one before, if there is one."""
+    """Return the broken rules for every version of a JobSet; `old` is the one before, if there is one."""
     if _queues(jobset) and (old is None or not _queues(old)):
         yield from _one_workload(jobset)
     paths = [f"{_ROLES}[{number}].template.spec.template.metadata.annotations" for number in range(len(podsets))]
@@ -46,7 +47,7 @@ def rules(jobset: JobSet, old: JobSet | None, podsets: Sequence[PodSet]) -> Erro
 
 
 def changes(new: JobSet, old: JobSet) -> Errors:
-    """What of a JobSet may change while it runs: it holds quota for the size that it was admitted with."""
+    """Return the forbidden changes of a running JobSet: it holds quota for its admitted size."""
     if new.spec.suspend or old.spec.suspend or not _queues(old) or is_elastic(old.metadata.annotations):
         return
     before = {role.name: pods_of_role(role) for role in old.spec.replicated_jobs}
@@ -60,7 +61,7 @@ def _queues(jobset: JobSet) -> bool:
 
 
 def _one_workload(jobset: JobSet) -> Errors:
-    """What its Workload could not say."""
+    """Return what its Workload could not hold."""
     roles = jobset.spec.replicated_jobs
     if len(roles) > MOST_POD_SETS:
         yield too_many(_ROLES, len(roles), MOST_POD_SETS)

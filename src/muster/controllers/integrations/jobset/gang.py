@@ -1,11 +1,11 @@
-"""The gang of a JobSet that asks for it: all its pods, over its Jobs, stage by stage. Pure."""
+"""Defines the gang of a JobSet that asks for it: all its pods, over its Jobs, stage by stage. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
-from muster.api.batch import JOB
+from muster.api.batch import JOB, comes_in_waves, pods_at_once
 from muster.api.conditions import is_true
 from muster.api.core import Pod
 from muster.api.jobset import JOB_SET, JobSet, ReplicatedJob, names
@@ -13,28 +13,37 @@ from muster.api.kinds import Kind
 from muster.api.meta import controller_of
 from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.api.pods import is_deleting
-from muster.controllers.gangs import Due, GangSource, Members, Turn, by_age, one_by_one
+from muster.controllers.gangs import Due, GangSource, Members, Turn, by_age, one_by_one, owner_uid, wave_of
+from muster.controllers.integrations.job.gang import failed_indexes
+from muster.gang.demands import Demand
 from muster.jobs.jobset.gang import WHOLE, stages
 from muster.jobs.jobset.size import pods_of_job
 from muster.runtime.objects import key_of, meta_of
 
 
 class _Job(Struct):
-    """The pods of one Job. placed: whether it ran: what it lacks may never come, as where an index has failed."""
+    """The pods of one Job.
+
+    placed: whether it ran: the pods that it lacks may never come, as where an index has failed.
+    done: how many pods the Job does not make again: these have succeeded, or their indexes have failed.
+    """
 
     unbound: list[Pod] = field(default_factory=list)
     bound: int = 0
     placed: bool = False
+    done: int = 0
 
-    def is_there(self, size: int) -> bool:
-        """Whether it has all its pods, or had."""
-        return self.placed or len(self.unbound) >= size
+    def is_there(self, role: ReplicatedJob) -> bool:
+        """Return whether the Job has all its pods, or had."""
+        return self.placed or len(self.unbound) >= pods_at_once(role.template.spec, self.done)
 
 
 class JobSetGangs(GangSource[JobSet]):
-    """JobSets whose pods say that they go together. The pods of others are in the gangs of their Jobs.
+    """The gangs of JobSets whose pods say that they go together.
 
-    A JobSet's status tells only which Jobs have succeeded, not which pods: so these are counted.
+    The pods of other JobSets are in the gangs of their Jobs. A JobSet's status tells only how many Jobs have succeeded,
+    not
+    how many pods. Their Jobs tell that.
     """
 
     kinds: tuple[Kind[Any], ...] = (JOB_SET,)
@@ -42,7 +51,7 @@ class JobSetGangs(GangSource[JobSet]):
     counts_others = True
 
     def key(self, pod: Pod) -> str:
-        """`namespace/jobset/uid`."""
+        """Return `namespace/jobset/uid`."""
         if pod.metadata.annotations.get(GANG_ANNOTATION) != WHOLE:
             return ""
         owner, labels = controller_of(pod.metadata), pod.metadata.labels
@@ -52,47 +61,64 @@ class JobSetGangs(GangSource[JobSet]):
         return f"{pod.metadata.namespace}/{name}/{uid}" if name and uid else ""
 
     def key_of(self, carrier: JobSet) -> str:
-        """`namespace/jobset/uid`."""
+        """Return `namespace/jobset/uid`."""
         return f"{key_of(carrier)}/{meta_of(carrier).uid}"
 
+    def members(self, carrier: JobSet, pods: Iterable[Pod]) -> list[Pod]:
+        """Return the pods of the newest attempt."""
+        pods = list(pods)
+        newest = _newest_attempt(carrier, pods)
+        return [pod for pod in pods if _attempt(pod) >= newest]
+
     def due(self, carrier: JobSet | None, members: Members) -> Due:
-        """Of each stage whose Jobs have all their pods those without a node, together."""
+        """Return, for each stage whose Jobs have all their pods, its unbound pods together."""
         if carrier is None:
             return Due()
-        attempt = max(carrier.status.restarts, *map(_attempt, members.unbound))
-        jobs = _jobs(members, attempt)
+        jobs = _jobs(members, _newest_attempt(carrier, members.unbound))
         turns: list[Turn] = []
         seen: set[str] = set()
         for role, stage in stages(carrier).items():
             if role not in seen:
                 seen.update(one.name for one in stage)
-                turns += _turn(carrier, stage, jobs)
+                turns += _turns(carrier, stage, jobs)
+        turns.sort(key=lambda turn: not turn.repairs)  # before a next wave of an earlier stage
         strangers = [pod for pod in members.unbound if _role(pod) not in seen]
         return Due((*turns, *one_by_one(strangers).turns))
 
 
-def _turn(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[str, _Job]]) -> list[Turn]:
-    """That of one stage; none if it has nothing to place, or lacks pods. What joins one that runs goes Job by Job."""
+def _turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[str, _Job]]) -> Iterator[Turn]:
+    """Yield the turns of one stage; none if it has nothing to place, or lacks pods.
+
+    The lost pods of a running stage come back Job by Job. The next waves of its Jobs wait for nothing.
+    """
     known = {role.name: jobs.get(role.name, {}) for role in stage}
     runs = any(job.bound for found in known.values() for job in found.values())
     if not runs and not all(_is_complete(jobset, role, known[role.name]) for role in stage):
-        return []
-    there = [job for role in stage for job in known[role.name].values() if job.is_there(pods_of_job(role))]
-    unbound = [pod for job in there for pod in job.unbound]
-    return [Turn(tuple(by_age(unbound)), repairs=runs)] if unbound else []
+        return
+    together: list[Pod] = []
+    waves: list[Pod] = []
+    for role in stage:
+        for job in known[role.name].values():
+            if job.is_there(role):
+                (waves if job.placed and comes_in_waves(role.template.spec) else together).extend(job.unbound)
+    if together:
+        yield Turn(tuple(by_age(together)), demand=Demand.REPAIR if runs else Demand.START)
+    yield from wave_of(waves)
 
 
 def _is_complete(jobset: JobSet, role: ReplicatedJob, jobs: dict[str, _Job]) -> bool:
-    """Whether all pods are there that are to run side by side; those of Jobs that have succeeded may be gone."""
-    each = pods_of_job(role)
-    if not all(job.is_there(each) for job in jobs.values()):
+    """Return whether all pods exist that should run side by side; those of Jobs that have succeeded may be gone."""
+    if not all(job.is_there(role) for job in jobs.values()):
         return False
     ended = sum(not job.unbound and not job.bound for job in jobs.values())
-    return role.replicas - len(jobs) <= max(0, _succeeded(jobset, role) - ended) or not each
+    return role.replicas - len(jobs) <= max(0, _succeeded(jobset, role) - ended) or not pods_of_job(role)
 
 
 def _succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
-    """How many Jobs of the role have; none while it restarts, for its status may still count those of before."""
+    """Return how many Jobs of the role have succeeded.
+
+    None during a restart, when the status may count earlier ones.
+    """
     status = jobset.status
     if is_true(status.conditions, names.RESTARTING):
         return 0
@@ -100,8 +126,9 @@ def _succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
 
 
 def _jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
-    """By role and index, what of this attempt has pods that are not on their way out."""
+    """Return by role and index the Jobs that have pods of this attempt which are not being deleted."""
     found: dict[str, dict[str, _Job]] = {}
+    done = {job.metadata.uid: job.status.succeeded + len(failed_indexes(job)) for job in members.jobs}
 
     def of(pods: Iterable[Pod]) -> Iterable[tuple[Pod, _Job]]:
         for pod in pods:
@@ -111,6 +138,7 @@ def _jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
 
     for pod, job in of(members.unbound):
         job.unbound.append(pod)
+        job.done = done.get(owner_uid(pod), 0)
     for _, job in of(members.bound):
         job.bound += 1
         job.placed = True
@@ -121,6 +149,14 @@ def _jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
 
 def _role(pod: Pod) -> str:
     return pod.metadata.labels.get(names.REPLICATED_JOB_NAME, "")
+
+
+def _newest_attempt(jobset: JobSet, pods: Iterable[Pod]) -> int:
+    """Return the attempt of the newest pods; the JobSet in the cache may be older than these.
+
+    Suspensions do not count here: JobSet's own controller, which may have come after Muster's, labels no pod with them.
+    """
+    return max([jobset.status.restarts, *map(_attempt, pods)])
 
 
 def _attempt(pod: Pod) -> int:

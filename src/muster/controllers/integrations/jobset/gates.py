@@ -1,11 +1,13 @@
-"""Lets pods of JobSets go for which quota has been granted: those that came when a JobSet grew."""
+"""Opens the gates of pods of JobSets for which quota was granted: those that came when a JobSet grew."""
 
 from collections.abc import Iterable
 
+from muster.api.config import Configuration
 from muster.api.core import POD, Pod
 from muster.api.jobset import JOB_SET, names
 from muster.api.kueue import Workload
 from muster.api.meta import controller_of
+from muster.controllers.customlabels import labels_of_queues
 from muster.controllers.gangs import by_age
 from muster.controllers.integrations.owners import Owners
 from muster.controllers.waits import GateWaits
@@ -19,20 +21,20 @@ from muster.runtime.refusals import ignoring
 
 WORKERS = 4
 
-# Pods, and those of them that wait, by the UID of their JobSet.
+# Indexes of pods, and of gated pods, by the UID of their JobSet.
 _BY_JOBSET = "jobset"
 _WAITING = "jobset-waiting"
 
 
 class JobSetGates(Reconciler):
-    """Runs under a `Manager`."""
+    """A part that runs under a `Manager`."""
 
     name = "jobset-quota-gates"
 
-    def __init__(self, manager: Manager, owners: Owners) -> None:
+    def __init__(self, manager: Manager, owners: Owners, configuration: Configuration) -> None:
         super().__init__(manager, workers=WORKERS)
         self._owners = owners
-        self._gates = GateWaits(manager)
+        self._gates = GateWaits(manager, labels_of_queues(manager, configuration))
         self._jobsets = manager.informer(JOB_SET)
         self._pods = manager.informer(POD, indexes={_BY_JOBSET: _jobset_uid, _WAITING: _waiting_of})
         self._controller.watch(self._pods, self._jobset_of, when=_matters)
@@ -40,15 +42,15 @@ class JobSetGates(Reconciler):
 
     def _jobset_of(self, pod: Pod) -> list[str]:
         name = pod.metadata.labels.get(names.JOBSET_NAME, "")
-        return [f"{pod.metadata.namespace}/{name}"] if name and self._waits(*_jobset_uid(pod)) else []
+        return [f"{pod.metadata.namespace}/{name}"] if name and self._is_waiting(*_jobset_uid(pod)) else []
 
     def _jobset_of_workload(self, workload: Workload) -> list[str]:
         owner = controller_of(workload.metadata)
-        if owner is None or not JOB_SET.is_of(owner) or not self._waits(owner.uid):
+        if owner is None or not JOB_SET.is_of(owner) or not self._is_waiting(owner.uid):
             return []
         return [f"{workload.metadata.namespace}/{owner.name}"]
 
-    def _waits(self, uid: str = "") -> bool:
+    def _is_waiting(self, uid: str = "") -> bool:
         return bool(self._pods.by(_WAITING, uid))
 
     async def _reconcile(self, key: str) -> Result:
@@ -84,5 +86,5 @@ def _waiting_of(pod: Pod) -> Iterable[str]:
 
 
 def _matters(_old: Pod | None, new: Pod | None) -> bool:
-    """Whether one more waits, or one that did not wait has gone."""
+    """Return whether one more pod waits, or a pod that did not wait has gone."""
     return new is None or is_gated(new) or new.status.phase in ("Succeeded", "Failed")

@@ -1,4 +1,4 @@
-"""How a JobSet queues: as one workload with a podset for each replicated job. It starts whole or not at all."""
+"""Lets a JobSet queue as one workload with a podset for each replicated job. It starts whole or not at all."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -17,6 +17,7 @@ from muster.controllers.integrations.framework import Integration, Step
 from muster.controllers.integrations.job.integration import JobIntegration
 from muster.controllers.integrations.jobset import admission, progress
 from muster.controllers.integrations.jobset.gang import JobSetGangs
+from muster.controllers.integrations.stopping import started_again_operations, stopped_for
 from muster.controllers.integrations.templates import injecting, is_as, operations, restoring
 from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.status import says_it_runs
@@ -25,7 +26,7 @@ from muster.queueing.jobframework.observed import End, PodSetInfo
 
 
 class JobSetIntegration(Integration[JobSet]):
-    """JobSets; what they are made of has no Workload of its own."""
+    """JobSets; the Jobs that they make have no Workload of their own."""
 
     kind: Kind[JobSet] = JOB_SET
     name = "jobset.x-k8s.io/jobset"
@@ -33,76 +34,80 @@ class JobSetIntegration(Integration[JobSet]):
     gangs = JobSetGangs()
 
     def is_managed(self, job: JobSet) -> bool:
-        """Not if `managedBy` names another controller: it may not be there, and would hold quota for ever."""
+        """Return false if `managedBy` names another controller: it may not be there, and would hold quota for ever."""
         return managed_by(job) in (names.CONTROLLER_NAME, MULTI_KUEUE_CONTROLLER)
 
     def podsets(self, job: JobSet) -> tuple[PodSet, ...]:
-        """Those of its replicated jobs, in their order and with their names."""
+        """Return the podsets of its replicated jobs, in their order and with their names."""
         return tuple(map(_podset, job.spec.replicated_jobs))
 
     def is_suspended(self, job: JobSet) -> bool:
-        """By its own field."""
+        """Return the JobSet's own field."""
         return is_suspended(job)
 
     def lacks_injection(self, job: JobSet) -> bool:
-        """By the label that the pods of admitted JobSets have."""
+        """Return whether the label that the pods of admitted JobSets have is missing."""
         marked = (POD_SET_LABEL in template.metadata.labels for template in _templates(job))
         return not is_suspended(job) and not all(marked)
 
     def is_active(self, job: JobSet) -> bool:
-        """Until its controller says that a suspended JobSet has suspended its Jobs, it may be making some."""
+        """Return true until its controller says that a suspended JobSet has suspended its Jobs.
+
+        It may be making some.
+        """
         running = any(record.active for record in job.status.replicated_jobs_status)
         return running or (is_suspended(job) and says_it_runs(job.status))
 
     def is_ready(self, job: JobSet) -> bool:
-        """Of what may run."""
+        """Return whether everything that may run is ready."""
         return progress.is_ready(job)
 
     def end(self, job: JobSet) -> End | None:
-        """Completed or Failed."""
+        """Return its end by the conditions Completed and Failed."""
         condition = finish(job)
         return None if condition is None else End(condition.type == names.COMPLETED, condition.message)
 
     def reclaimable(self, job: JobSet) -> tuple[ReclaimablePod, ...]:
-        """Those of Jobs that have succeeded for good."""
+        """Return the pods of Jobs that have succeeded for good."""
         return progress.reclaimable(job)
 
     def started_at(self, job: JobSet) -> datetime | None:
-        """When it was resumed last; of one that its controller never saw suspended, when it was made."""
+        """Return when it was last resumed, or its creation if its controller never saw it suspended."""
         suspended = find(job.status.conditions, names.SUSPENDED)
         if suspended is not None:
             return suspended.last_transition_time if suspended.status == "False" else None
         return job.metadata.creation_timestamp if job.status.replicated_jobs_status else None
 
     def priority_class(self, job: JobSet) -> str:
-        """The first that pods of it ask for."""
+        """Return the first class that its pods name."""
         return next(filter(None, (template.spec.priority_class_name for template in _templates(job))), "")
 
     def start(self, job: JobSet, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Resume it with what was injected."""
+        """Return the write that resumes it with what was injected."""
         pairs = zip(_templates(job), infos, strict=True)
-        return [_step([injecting(template, info) for template, info in pairs], job, suspend=False)]
+        step = _step([injecting(template, info) for template, info in pairs], job, suspend=False)
+        return [Step(operations=(*step.operations, *started_again_operations(job.metadata)))]
 
-    def stop(self, job: JobSet) -> Sequence[Step]:  # noqa: ARG002  (all JobSets stop alike)
-        """Suspend it."""
-        return [Step({"spec": {"suspend": True}})]
+    def stop(self, job: JobSet, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all JobSets stop alike)
+        """Return the write that suspends it; its controller counts that as an interruption, and says why."""
+        return [Step({"spec": {"suspend": True}} | stopped_for(why))]
 
     def restore(self, job: JobSet, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Its controller brings its Jobs up to date when it is resumed."""
+        """Return the write that restores its templates; its controller updates the Jobs when it is resumed."""
         pairs = zip(_templates(job), original, strict=True)
         return [_step([restoring(template, podset.template) for template, podset in pairs], job)]
 
     def defaults(self, job: JobSet) -> dict[str, Any]:
-        """Its size may change as it may without a queue."""
+        """Return the patch that lets its size change as without a queue."""
         return {"metadata": {"annotations": {ELASTIC_JOB: "true"}}} if admission.counts_follow(job) else {}
 
     def hand_over(self, job: JobSet) -> dict[str, Any]:
-        """By the name of its controller."""
+        """Return the patch that names MultiKueue as its controller."""
         here = managed_by(job) == names.CONTROLLER_NAME
         return {"spec": {"managedBy": MULTI_KUEUE_CONTROLLER}} if here else {}
 
     def keeping(self, new: JobSet, old: JobSet, original: Sequence[PodSet]) -> Sequence[dict[str, Any]]:
-        """In each template that is otherwise as its Workload has it."""
+        """Return the patch that keeps the injected values in each template that otherwise fits its Workload."""
         if not len(new.spec.replicated_jobs) == len(old.spec.replicated_jobs) == len(original):
             return ()
         edits: list[dict[str, Any]] = []
@@ -112,11 +117,11 @@ class JobSetIntegration(Integration[JobSet]):
         return edits
 
     def rules(self, job: JobSet, old: JobSet | None) -> Errors:
-        """Of podsets and their topology."""
+        """Return the broken rules of podsets and their topology."""
         return admission.rules(job, old, self.podsets(job))
 
     def changes(self, new: JobSet, old: JobSet) -> Errors:
-        """Of its size."""
+        """Return the forbidden changes of its size."""
         return admission.changes(new, old)
 
 
@@ -131,7 +136,7 @@ def _templates(jobset: JobSet) -> Iterator[PodTemplateSpec]:
 
 
 def _step(patches: Sequence[dict[str, Any]], jobset: JobSet, *, suspend: bool | None = None) -> Step:
-    """Change the templates, and whether it is suspended, at once."""
+    """Return the one write that changes the templates, and whether the JobSet is suspended."""
     edits = [{"op": "add", "path": "/spec/suspend", "value": suspend}] if suspend is not None else []
     for number, (template, patch) in enumerate(zip(_templates(jobset), patches, strict=True)):
         edits += operations(_path(number), template, patch)

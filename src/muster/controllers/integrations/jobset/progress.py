@@ -1,4 +1,4 @@
-"""How far a JobSet is, as its quota sees it: whether it is ready, and which pods will never be needed again. Pure."""
+"""Decides how far a JobSet is for its quota: whether it is ready, and which pods will never be needed again. Pure."""
 
 from muster.api.conditions import is_true
 from muster.api.jobset import JobSet, ReplicatedJob, ReplicatedJobStatus, names
@@ -10,10 +10,11 @@ _IGNORES_MAXIMUM = (names.RESTART_JOBSET_IGNORING_MAX,)
 
 
 def is_ready(jobset: JobSet) -> bool:
-    """Whether all Jobs that may run are ready or have succeeded.
+    """Return whether all Jobs that may run are ready or have succeeded.
 
-    A role that waits for another has no pods yet: it does not count before the other has come so far. Upstream never
-    finds such a JobSet ready (kueue#6796).
+    A role that waits for another has no pods yet: it counts only once the other role has come so far. Upstream never
+    finds
+    such a JobSet ready (kueue#6796).
     """
     records = {record.name: record for record in jobset.status.replicated_jobs_status}
     roles = {role.name: role for role in jobset.spec.replicated_jobs}
@@ -26,10 +27,10 @@ def _is_ready(role: ReplicatedJob, record: ReplicatedJobStatus | None) -> bool:
 
 
 def reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
-    """The pods of Jobs that have succeeded, unless a restart could make them anew.
+    """Return the pods of Jobs that have succeeded, unless a restart could create them again.
 
-    Quota that was given back is not there for a restart. Upstream gives it back all the same, and runs on more than it
-    holds then.
+    Released quota would be missing at a restart. Upstream releases it all the same, and then runs on more than it
+    holds.
     """
     if may_restart(jobset):
         return ()
@@ -43,14 +44,14 @@ def reclaimable(jobset: JobSet) -> tuple[ReclaimablePod, ...]:
 
 
 def _done(role: ReplicatedJob, record: ReplicatedJobStatus) -> int:
-    """Jobs that have succeeded; where it has just shrunk, its status may still count some that are gone."""
+    """Return how many Jobs have succeeded; right after a scale-down, its status may still count some that are gone."""
     return max(0, min(record.succeeded, role.replicas - record.active)) if record.succeeded <= role.replicas else 0
 
 
 def may_restart(jobset: JobSet) -> bool:
-    """Whether Jobs that have succeeded may have to run once more, as far as its failure policy says.
+    """Return whether Jobs that have succeeded may have to run once more, by its failure policy.
 
-    What its status counts while it restarts may still be of the attempt before.
+    The counts in its status during a restart may still be of the attempt before.
     """
     policy, status = jobset.spec.failure_policy, jobset.status
     if is_true(status.conditions, names.RESTARTING):

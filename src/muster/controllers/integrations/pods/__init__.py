@@ -1,1 +1,1 @@
-"""Plain pods that queue, alone and in groups (KEP-976)."""
+"""Lets plain pods queue, alone and in groups (Kueue KEP-976)."""

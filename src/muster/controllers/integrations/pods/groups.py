@@ -1,8 +1,8 @@
-"""Pods that queue together, or a pod alone: who of them counts, and what there is to see of them. Pure.
+"""Decides which pods of a group, or a pod alone, count for their Workload, and what is observed of them. Pure.
 
-A group is complete once it has as many pods as they say. Until it holds quota any pods will do, so long as there are
-enough; from then on each role has its places, and a pod that fails leaves its place to another of its role. A
-pod that comes when all places are taken is turned away.
+A group is complete once it has as many pods as they say. Until it holds quota any pods count, so long as there are
+enough. From then on each role has its places, and a pod that fails leaves its place to another of its role. A pod that
+comes when all places are taken is rejected.
 """
 
 from collections import Counter
@@ -35,21 +35,21 @@ from muster.api.pods import find_condition, is_deleting, is_finished, is_ready
 from muster.queueing.conditions import put
 from muster.queueing.jobframework.observed import End
 
-# So many kinds of pods can be in one Workload (upstream).
+# The number of different pods that one Workload can hold (upstream).
 MAX_ROLES = 18
 
-# The condition of a pod that was told by us to end.
+# The condition of a pod that we told to end.
 TERMINATION_TARGET = "TerminationTarget"
 
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Pods of one Workload, the oldest first.
+    """The pods of one Workload, the oldest first.
 
     name: "" if it is one pod alone.
     members: all of them; at least one.
     pods: those that count.
-    podsets: what they ask for.
+    podsets: what they request.
     now: pods that should have ended by then are not waited for any longer.
     """
 
@@ -61,17 +61,17 @@ class PodGroup:
 
     @property
     def first(self) -> Pod:
-        """Speaks for all of them."""
+        """The pod that stands for all of them."""
         return self.pods[0] if self.pods else self.members[0]
 
     @property
     def metadata(self) -> ObjectMeta:
-        """What the pods say about queueing."""
+        """The pods' labels and annotations about queueing."""
         return self.first.metadata
 
     @property
     def size(self) -> int:
-        """How many pods there should be."""
+        """The number of pods that there should be."""
         return group_size(self.metadata) if self.name else 1
 
     @property
@@ -82,11 +82,11 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupMembership:
-    """Who counts.
+    """The pods that count, and the others.
 
     excess: there is no place for them.
-    released: what became of them need not be seen any more.
-    absent: so many places are empty.
+    released: their end need not be observed any more.
+    absent: how many places are empty.
     complaint: why no Workload can be made of them; empty if one can.
     """
 
@@ -98,7 +98,7 @@ class GroupMembership:
 
 
 def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now: datetime) -> GroupMembership:
-    """Who of the pods of a group counts, by the Workload that it has. Raises `QuantityError`."""
+    """Return which pods of a group count, given its Workload. Raises `QuantityError`."""
     members = tuple(sorted(pods, key=_age))
     holds = workload is not None and is_true(workload.status.conditions, QUOTA_RESERVED)
     over = workload is not None and is_true(workload.status.conditions, FINISHED)
@@ -108,18 +108,18 @@ def membership_of(name: str, pods: Iterable[Pod], workload: Workload | None, now
             PodGroup(name, members, members, podsets, now), released=tuple(filter(is_deleting, members))
         )
     elif workload is None or not (holds or over or _complaint(name, members)):
-        membership = _gathered(name, members, workload, now)
+        membership = _gather(name, members, workload, now)
     else:
         membership = _by_role(name, members, workload, now)
     if workload is not None and workload.metadata.deletion_timestamp is not None:
         return replace(membership, released=members)
-    if over:  # pods that come now wait for another Workload
+    if over:  # later pods wait for another Workload
         return replace(membership, excess=(), released=tuple(p for p in members if is_deleting(p) or not is_held(p)))
     return replace(membership, released=members) if name and _is_given_up(members, now) else membership
 
 
 def _complaint(name: str, members: Sequence[Pod]) -> str:
-    """What keeps the pods from being one group."""
+    """Return what keeps the pods from being one group."""
     first, *others = counting = [pod for pod in members if pod.status.phase != "Failed"] or list(members)
     meta, queue, size = first.metadata, _queue(first), group_size(first.metadata)
     for other in others:
@@ -133,8 +133,8 @@ def _complaint(name: str, members: Sequence[Pod]) -> str:
     return "" if size else f"failed to extract '{POD_GROUP_TOTAL_COUNT}' annotation"
 
 
-def _gathered(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> GroupMembership:
-    """Of a group that holds no quota: as many as it should have."""
+def _gather(name: str, members: tuple[Pod, ...], workload: Workload | None, now: datetime) -> GroupMembership:
+    """Return the membership of a group without quota: as many pods as it should have."""
     complaint, able = _complaint(name, members), sorted(filter(_may_run, members), key=_worth)
     size = group_size(members[0].metadata) if not complaint else len(able)
     kept = sorted(able[:size], key=_age)
@@ -151,7 +151,7 @@ def _gathered(name: str, members: tuple[Pod, ...], workload: Workload | None, no
 
 
 def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datetime) -> GroupMembership:
-    """Of a group that holds quota, or waits for replacements: each role has its places."""
+    """Return the membership of a group with quota, or with missing pods: each role has its places."""
     kept: list[Pod] = []
     excess: list[Pod] = []
     released: list[Pod] = []
@@ -163,7 +163,7 @@ def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datet
         lost = sorted((pod for pod in role if not _may_run(pod)), key=lambda pod: _loss(pod, now))
         kept += able[: podset.count]
         excess += able[podset.count :]
-        # Who was lost first has been replaced first; those without a replacement keep their place in mind.
+        # The first lost pod was replaced first; a pod without a replacement keeps its place.
         released += lost[: max(0, len(able) + len(lost) - podset.count)]
         if _is_fast(members[0]):
             absent += 1 if podset.count and not able else 0
@@ -177,41 +177,44 @@ def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datet
 
 
 def _is_given_up(members: Sequence[Pod], now: datetime) -> bool:
-    """Whether all of it was deleted, and not by us."""
+    """Return whether all pods were deleted, and not by us."""
     return all(is_deleting(pod) and not was_told(pod) and not _occupies(pod, now) for pod in members)
 
 
-# What there is to see.
+# Observation.
 
 
 class PodGroups:
     """The `Observable` of groups of pods."""
 
     def podsets(self, job: PodGroup) -> tuple[PodSet, ...]:
-        """One for each role."""
+        """Return one podset for each role."""
         return job.podsets
 
     def is_suspended(self, job: PodGroup) -> bool:
-        """Whether nothing of it runs that was not told to end."""
+        """Return whether every pod that runs was told to end."""
         return all(
             is_finished(pod) or is_deleting(pod) or (is_held(pod) and not runs_elsewhere(pod)) for pod in job.members
         )
 
     def lacks_injection(self, job: PodGroup) -> bool:  # noqa: ARG002  (an integration's)
-        """Pods are not made by a group: what runs is let run."""
+        """Return false: a group makes no pods, and running pods stay."""
         return False
 
     def is_active(self, job: PodGroup) -> bool:
-        """Whether some pod occupies its node, here or in another cluster."""
+        """Return whether some pod occupies its node, here or in another cluster."""
         return any(_occupies(pod, job.now) or runs_elsewhere(pod) for pod in job.members)
 
     def is_ready(self, job: PodGroup) -> bool:
-        """Whether all pods are there and ready; those that have succeeded are, unless they are to be replaced."""
+        """Return whether all pods exist and are ready.
+
+        A pod that has succeeded counts, unless it is to be replaced.
+        """
         ready = all(is_ready(pod) or (_has_succeeded(pod) and not job.is_serving) for pod in job.pods)
         return ready and len(job.pods) >= job.size
 
     def end(self, job: PodGroup) -> End | None:
-        """Once all have succeeded, or none goes on and none may be replaced."""
+        """Return the end once all have succeeded, or no pod runs and none may be replaced."""
         if job.is_serving:
             return None
         if not job.name:
@@ -225,40 +228,43 @@ class PodGroups:
         return End(succeeded >= job.size, f"Pods succeeded: {succeeded}/{job.size}.")
 
     def reclaimable(self, job: PodGroup) -> tuple[ReclaimablePod, ...]:
-        """Pods that have succeeded."""
+        """Return the pods that have succeeded."""
         if not job.name or job.is_serving:
             return ()
         done = Counter(role_of(pod) for pod in job.pods if _has_succeeded(pod))
         return tuple(ReclaimablePod(name=role, count=count) for role, count in sorted(done.items()))
 
     def started_at(self, job: PodGroup) -> datetime | None:
-        """When the first of them was."""
+        """Return when the first pod was started."""
         return min((pod.status.start_time for pod in job.pods if pod.status.start_time is not None), default=None)
 
     def priority_class(self, job: PodGroup) -> str:
-        """That of the pods."""
+        """Return the class of the pods."""
         return job.first.spec.priority_class_name
 
 
 def occupied_until(group: PodGroup) -> datetime | None:
-    """When to look again whether pods that should have ended still occupy their nodes."""
+    """Return when to check again whether overdue pods still occupy their nodes."""
     ending = (pod for pod in group.members if is_deleting(pod) and _occupies(pod, group.now))
     return min(map(_overdue, ending), default=None)
 
 
 def runs_elsewhere(pod: Pod) -> bool:
-    """Whether it waits here for ever, and shows what runs in another cluster (MultiKueue)."""
+    """Return whether the pod is gated here for ever, and mirrors a pod of another cluster (MultiKueue)."""
     return is_held(pod) and pod.status.phase == "Running"
 
 
 def was_told(pod: Pod) -> bool:
-    """Whether we have told it to end."""
+    """Return whether we have told the pod to end."""
     condition = find_condition(pod, TERMINATION_TARGET)
     return condition is not None and condition.status == "True"
 
 
 def with_replacements(status: WorkloadStatus, absent: int, now: datetime) -> WorkloadStatus:
-    """The status that says whether pods are to be replaced before the group can go on; the same if it does."""
+    """Return the status that says whether pods must be replaced before the group can go on.
+
+    The same object if it does.
+    """
     conditions, type = status.conditions, WAITING_FOR_REPLACEMENT_PODS
     if absent and (evicted := find_true(conditions, EVICTED)) is not None:
         conditions = put(conditions, type, True, evicted.reason, evicted.message, now)
@@ -277,31 +283,31 @@ def _queue(pod: Pod) -> str:
 
 
 def _is_fast(pod: Pod) -> bool:
-    """Whether quota is asked for before all pods are there; they are all alike then."""
+    """Return whether quota is requested before all pods exist; all pods are alike then."""
     return pod.metadata.annotations.get(POD_GROUP_FAST_ADMISSION) == "true"
 
 
 def _has_succeeded(pod: Pod) -> bool:
-    """Whether its work is done, also if it was told to end meanwhile."""
+    """Return whether the pod's work is done, also if the pod was told to end meanwhile."""
     return pod.status.phase == "Succeeded"
 
 
 def _may_run(pod: Pod) -> bool:
-    """Whether it runs, will, or has succeeded; one that was deleted before it had a node never will."""
+    """Return whether the pod runs, will run, or has succeeded; a pod that was deleted while unbound never runs."""
     if is_finished(pod):
         return _has_succeeded(pod)
     return bool(pod.spec.node_name) or not is_deleting(pod)
 
 
 def _occupies(pod: Pod, now: datetime) -> bool:
-    """Whether it is on a node and has not ended. One that is long overdue is taken to be lost with its node."""
+    """Return whether the pod is on a node and has not ended. A long overdue pod counts as lost with its node."""
     if not pod.spec.node_name or is_finished(pod):
         return False
     return not is_deleting(pod) or now <= _overdue(pod)
 
 
 def _overdue(pod: Pod) -> datetime:
-    """When it should have ended long ago: after twice its grace (upstream)."""
+    """Return when the pod is long overdue: after twice its grace (upstream)."""
     meta = pod.metadata
     assert meta.deletion_timestamp is not None, "only asked of pods that end"
     return meta.deletion_timestamp + timedelta(seconds=meta.deletion_grace_period_seconds or 0)
@@ -328,12 +334,12 @@ def _age(pod: Pod) -> tuple[object, ...]:
 
 
 def _worth(pod: Pod) -> tuple[object, ...]:
-    """Those that we have not let go first, then those that were started, then the older."""
+    """Return a sort key: pods that we have not released first, then started pods, then older ones."""
     return MANAGED_FINALIZER not in pod.metadata.finalizers, is_held(pod), *_age(pod)
 
 
 def _loss(pod: Pod, now: datetime) -> tuple[object, ...]:
-    """Those that we have let go first, then those that were lost first."""
+    """Return a sort key: pods that we have released first, then those that were lost first."""
     moments = [pod.metadata.deletion_timestamp] if pod.metadata.deletion_timestamp is not None else []
     condition = find_condition(pod, "ContainersReady")
     if condition is not None and condition.status == "False" and condition.last_transition_time is not None:

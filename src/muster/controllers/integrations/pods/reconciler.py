@@ -1,13 +1,13 @@
-"""Keeps plain pods, alone and in groups, in step with their Workloads (KEP-976).
+"""Keeps plain pods, alone and in groups, in step with their Workloads (Kueue KEP-976).
 
-Pods are not suspended and resumed as jobs are: they wait behind a gate, and one that has to stop is deleted. A pod of a
-group that was stopped, or has failed, stays until another takes its place: a finalizer holds it, which is also how it
-is known what became of it. Everything else is as for jobs, and decided by the same `jobframework.pairing`. All is
-decided anew from what the server has, so it may be cut between any two writes.
+Pods are not suspended and resumed as jobs are: they wait behind a gate, and a pod that must stop is deleted. A pod of a
+group that was stopped, or has failed, stays until another takes its place: a finalizer holds it, and its end can be
+read as long. Everything else is as for jobs, and decided by the same `jobframework.pairing`. All is decided again from
+the server's state, so it may be cut between any two writes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
@@ -20,18 +20,21 @@ from muster.api.kueue.names import (
     ADMITTED,
     ERR_WORKLOAD_COMPOSE,
     EVICTED,
+    EVICTED_DUE_TO,
     FINISHED,
     IS_GROUP_WORKLOAD,
     PRIORITY_CLASS_LABEL,
 )
 from muster.api.managed.jobs import prebuilt_name
-from muster.api.managed.pods import group_name, is_held, is_managed, role_of
+from muster.api.managed.pods import group_name, is_held, is_managed, role_of, waits_for_place
 from muster.api.meta import controller_of
 from muster.api.pods import is_active, is_deleting, is_finished
 from muster.api.values.quantity import QuantityError
+from muster.controllers.customlabels import labels_of_queues
 from muster.controllers.integrations.injection import InjectionError, infos
 from muster.controllers.integrations.observed import Observer
 from muster.controllers.integrations.places import selectors_of
+from muster.controllers.integrations.pods.abandonment import given_back, gives_back_at
 from muster.controllers.integrations.pods.groups import (
     GroupMembership,
     PodGroup,
@@ -40,9 +43,10 @@ from muster.controllers.integrations.pods.groups import (
     occupied_until,
     with_replacements,
 )
-from muster.controllers.integrations.pods.writer import PodWriter
+from muster.controllers.integrations.pods.writer import PodWriter, gates_left
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
+from muster.controllers.integrations.serving.groups import is_of_set
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads, copied_labels
 from muster.controllers.waits import CreationWaits, GateWaits
 from muster.queueing.jobframework.names import workload_name
@@ -56,13 +60,13 @@ from muster.runtime.reconciler import Reconciler
 
 WORKERS = 16
 
-# Managed pods and Workloads, by what has to be looked at together.
+# Indexes of managed pods and Workloads, by the key under which they are reconciled.
 _BY_TIE = "pod-queueing-tie"
 _BY_POD = "pod-queueing-pod"
 
 
 class PodReconciler(Reconciler):
-    """Runs under a `Manager`. Its keys are `pod/namespace/name` and `group/namespace/name`."""
+    """A part that runs under a `Manager`. Its keys are `pod/namespace/name` and `group/namespace/name`."""
 
     name = "pod-queueing"
 
@@ -71,18 +75,22 @@ class PodReconciler(Reconciler):
         self._recorder = recorder
         self._queue_labels = configuration.features.enabled("AssignQueueLabelsForPods")
         self._rules = rules(manager, configuration)
+        wait = configuration.wait_for_pods_ready
+        self._queues_recover = wait is not None and bool(wait.recovery_timeout)
+        self._recovery_timeout = timedelta(microseconds=configuration.muster.scheduling.recovery_timeout // 1000)
         priorities = Priorities(manager)
         self._observer = Observer(PodGroups(), priorities, configuration)
-        self._labels_to_copy = configuration.integrations.label_keys_to_copy
+        self._labels_to_copy = configuration.labels_to_copy
+        labels = labels_of_queues(manager, configuration)
         self._writer = Workloads(
             manager.client,
             manager.clock,
             recorder,
             POD,
             self._labels_to_copy,
-            CreationWaits(manager.registry, POD.kind, configuration.features),
+            CreationWaits(manager.registry, POD.kind, configuration.features, labels),
         )
-        self._of_pods = PodWriter(manager.client, manager.clock, recorder, GateWaits(manager))
+        self._of_pods = PodWriter(manager.client, manager.clock, recorder, GateWaits(manager, labels))
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._pods = manager.informer(POD, indexes={_BY_TIE: _ties})
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _keys_of_workload})
@@ -91,7 +99,7 @@ class PodReconciler(Reconciler):
         self._controller.watch(priorities.own, self._of_class, when=appeared)
         self._controller.watch(priorities.of_pods, self._of_class, when=appeared)
 
-    # What has to be looked at.
+    # Events to keys.
 
     def _concerned(self, workload: Workload) -> Iterable[str]:
         return [*_keys_of_workload(workload), *self._tied(f"workload/{key_of(workload)}")]
@@ -102,30 +110,30 @@ class PodReconciler(Reconciler):
     def _tied(self, tie: str) -> list[str]:
         return [_key(pod) for pod in self._pods.by(_BY_TIE, tie)]
 
-    # One look at a pod or a group.
+    # One reconcile of a pod or a group.
 
     async def _reconcile(self, key: str) -> Result:
         kind, _, where = key.partition("/")
         pods, (namespace, name) = self._pods.by(_BY_TIE, key), split_key(where)
         uids = {pod.metadata.uid for pod in pods}
         for workload in self._workloads.by(_BY_POD, key):
-            if all(owner.uid not in uids for owner in workload.metadata.owner_references):
-                await self._writer.let_go(workload)  # of pods that are gone: its quota is free
+            if _is_left(workload, uids):
+                await self._writer.let_go(workload)  # its pods are gone, so its quota is free
         if not pods:
             return None
         group = name if kind == "group" else ""
         own = self._workloads.get(f"{namespace}/{_workload_name(group, pods[0])}")
         try:
             if own is not None and not _may_have(group, pods[0], own):
-                await self._refuse(pods, own)
+                await self._leave_workload(pods, own)
                 return None
             return await self._pair(group, pods, own)
         except (QuantityError, WorkloadRefusedError) as error:
             self._writer.tell_of_refusal(pods[0], error)
             return None
 
-    async def _refuse(self, pods: Sequence[Pod], workload: Workload) -> None:
-        """The Workload of that name is another owner's: it is left alone, and the pods wait."""
+    async def _leave_workload(self, pods: Sequence[Pod], workload: Workload) -> None:
+        """Leave a Workload of that name to its other owner; the pods wait."""
         message = (
             f'A Workload named "{workload.metadata.name}" already exists but is not a pod group workload; '
             "this pod group cannot be admitted"
@@ -140,7 +148,7 @@ class PodReconciler(Reconciler):
         if not name and is_deleting(group.first):
             await self._of_pods.release(membership.released)
             return None
-        await self._of_pods.send_away(membership.excess)
+        await self._of_pods.send_away(_unwanted(membership.excess, workload))
         facts = self._facts(group)
         wake_at = occupied_until(group)
         if workload is not None and workload.metadata.deletion_timestamp is not None:
@@ -149,6 +157,8 @@ class PodReconciler(Reconciler):
                 await self._writer.let_go(workload)
         else:
             plan = decide(facts, [workload] if workload is not None else [], now, self._rules)
+            if workload is not None and plan.workload is not None:
+                plan = self._with_replacements(membership, plan, workload)
             await self._carry_out(membership, facts, plan, now)
             wake_at = min((moment for moment in (wake_at, plan.wake_at) if moment is not None), default=None)
         await self._of_pods.release(membership.released)
@@ -176,7 +186,7 @@ class PodReconciler(Reconciler):
         if plan.create:
             await self._create(membership, facts)
         if plan.workload is not None:
-            workload = await self._carry_out_workload(membership, facts, plan, plan.workload, now)
+            workload = await self._carry_out_workload(membership, facts, plan, plan.workload)
             if _runs(workload) and facts.end is None:
                 await self._start(group, workload, now)
         if plan.end_job:
@@ -184,16 +194,36 @@ class PodReconciler(Reconciler):
             await self._of_pods.release(group.members)
 
     async def _carry_out_workload(
-        self, membership: GroupMembership, facts: ObservedJob, plan: PairingPlan, workload: Workload, now: datetime
+        self, membership: GroupMembership, facts: ObservedJob, plan: PairingPlan, workload: Workload
     ) -> Workload:
         group, status = membership.group, plan.status or workload.status
         if group.name and not is_true(status.conditions, FINISHED):
-            status = with_replacements(status, membership.absent, now)
             workload = await self._join(group, workload)
         elif not group.name and controller_of(workload.metadata) is None:
             workload = await self._writer.adopt(workload, group.metadata)
         plan = replace(plan, status=status if status != workload.status else None)
-        return await self._writer.carry_out(group.first, facts, plan, workload)
+        stored = await self._writer.carry_out(group.first, facts, plan, workload)
+        evicted = find_true(stored.status.conditions, EVICTED)
+        if evicted is not None and not is_true(workload.status.conditions, EVICTED):
+            about = reference(WORKLOAD, stored)
+            self._recorder.event(about, "Normal", f"{EVICTED_DUE_TO}{evicted.reason}", evicted.message)
+        return stored
+
+    def _with_replacements(self, membership: GroupMembership, plan: PairingPlan, workload: Workload) -> PairingPlan:
+        """Return the plan that also reports missing pods, and evicts a group that lacks all pods for long."""
+        group, status = membership.group, plan.status or workload.status
+        if not group.name or is_true(status.conditions, FINISHED):
+            return plan
+        absent = 0 if is_of_set(workload) else membership.absent  # pods of a set come bit by bit
+        status = with_replacements(status, absent, group.now)
+        if not (self._queues_recover and self._rules.watched(workload)):  # else waitForPodsReady decides
+            at = gives_back_at(group, status, self._recovery_timeout)
+            if at is not None and group.now < at:
+                wake_at = min(at, plan.wake_at) if plan.wake_at is not None else at
+                return replace(plan, status=status, wake_at=wake_at)
+            if at is not None:
+                status = given_back(status, absent, self._recovery_timeout, group.now)
+        return replace(plan, status=status)
 
     async def _create(self, membership: GroupMembership, facts: ObservedJob) -> None:
         group = membership.group
@@ -207,7 +237,12 @@ class PodReconciler(Reconciler):
         await self._writer.create(group.first, facts, group.name, members)
 
     async def _join(self, group: PodGroup, workload: Workload) -> Workload:
-        """The Workload goes once all its pods have gone: also those that came later."""
+        """Make all pods own the Workload, later ones too, so that it is deleted after them.
+
+        A set's Workload goes with the set.
+        """
+        if is_of_set(workload):
+            return workload
         known = {owner.uid for owner in workload.metadata.owner_references}
         new = [pod.metadata for pod in group.pods if pod.metadata.uid not in known]
         if new:
@@ -217,14 +252,17 @@ class PodReconciler(Reconciler):
         return workload
 
     def _selectors(self, group: PodGroup, workload: Workload) -> dict[str, dict[str, str]]:
-        """Where the pods that wait go: no gate is needed, for they are told as they are let go."""
+        """Return the places of waiting pods.
+
+        We write those of gated pods as we open the gates, the ungater those of the others.
+        """
         (only, *_) = workload.spec.pod_sets
         left = [pod for pod in group.pods if not is_finished(pod)]
-        return selectors_of(workload, left, lambda pod: role_of(pod) if group.name else only.name, is_held)
+        return selectors_of(workload, left, lambda pod: role_of(pod) if group.name else only.name, _waits)
 
     async def _start(self, group: PodGroup, workload: Workload, now: datetime) -> None:
-        """Open the gates: the pods may go to nodes."""
-        waiting = [pod for pod in group.pods if is_held(pod) and is_active(pod)]
+        """Open the gates: the pods may be bound."""
+        waiting = [pod for pod in group.pods if _waits(pod) and is_active(pod)]
         admission = workload.status.admission
         if not waiting or admission is None:
             return
@@ -235,26 +273,49 @@ class PodReconciler(Reconciler):
             return
         roles = {info.name: info for info in found}
         places = self._selectors(group, workload)
-        gets = {
-            pod.metadata.uid: _sent(roles[role_of(pod)] if group.name else found[0], places.get(pod.metadata.uid, {}))
-            for pod in waiting
-        }
-        await self._of_pods.start(waiting, workload, gets, f"Admitted by clusterQueue {admission.cluster_queue}")
+        gets = {}
+        for pod in waiting:
+            info = roles[role_of(pod)] if group.name else found[0]
+            place = places.get(pod.metadata.uid) if is_held(pod) else None
+            gets[pod.metadata.uid] = _info_of_placed(info, place) if place else info
+        starting = [pod for pod in waiting if gates_left(pod, gets[pod.metadata.uid]) != pod.spec.scheduling_gates]
+        await self._of_pods.start(starting, workload, gets, f"Admitted by clusterQueue {admission.cluster_queue}")
 
 
-def _sent(info: PodSetInfo, selector: Mapping[str, str]) -> PodSetInfo:
-    """What is injected into a pod whose place is known already."""
-    return replace(info, node_selector={**info.node_selector, **selector})
+def _waits(pod: Pod) -> bool:
+    """Return whether a gate of the queue holds the pod: until it is admitted, or until its place is known."""
+    return is_held(pod) or waits_for_place(pod)
+
+
+def _is_left(workload: Workload, uids: Collection[str]) -> bool:
+    """Return whether no pod with these UIDs has the Workload, nor will other pods."""
+    if is_of_set(workload):
+        return not uids and workload.metadata.deletion_timestamp is not None
+    return all(owner.uid not in uids for owner in workload.metadata.owner_references)
+
+
+def _unwanted(excess: Iterable[Pod], workload: Workload | None) -> list[Pod]:
+    """Return the pods without a place to delete.
+
+    Gated pods of a set may wait, as the set would create them again at once.
+    """
+    stays = workload is not None and is_of_set(workload)
+    return [pod for pod in excess if not (stays and is_held(pod))]
+
+
+def _info_of_placed(info: PodSetInfo, selector: Mapping[str, str]) -> PodSetInfo:
+    """Return what to inject into a pod whose place is known already."""
+    return replace(info, node_selector={**info.node_selector, **selector}, gates=())
 
 
 def _evicted_for(workload: Workload | None, why: str) -> str:
-    """The reason of an eviction with that message; "" if that is not why."""
+    """Return the reason of an eviction with that message; "" if the message has another cause."""
     evicted = find_true(workload.status.conditions, EVICTED) if workload is not None else None
     return evicted.reason if evicted is not None and evicted.message == why else ""
 
 
 def _runs(workload: Workload) -> bool:
-    """Whether its pods may, and do so here."""
+    """Return whether the Workload's pods may run, and do so here."""
     conditions = workload.status.conditions
     if workload.status.cluster_name:
         return False
@@ -262,7 +323,7 @@ def _runs(workload: Workload) -> bool:
 
 
 def _may_have(group: str, pod: Pod, workload: Workload) -> bool:
-    """Whether the Workload of that name is, or may become, that of the pods."""
+    """Return whether the Workload of that name is, or may become, that of the pods."""
     owner = controller_of(workload.metadata)
     if not group:
         return owner is None or owner.uid == pod.metadata.uid
@@ -298,7 +359,7 @@ def _ties(pod: Pod) -> Iterable[str]:
 
 
 def _keys_of_workload(workload: Workload) -> Iterable[str]:
-    """The pod or the group that it says it belongs to."""
+    """Return the pod or the group to which the Workload says it belongs."""
     meta, owner = workload.metadata, controller_of(workload.metadata)
     if owner is not None:
         return [f"pod/{meta.namespace}/{owner.name}"] if POD.is_of(owner) else []

@@ -1,12 +1,13 @@
-"""Writes about pods that queue. Each is idempotent, and made only about the very pod that it was decided on."""
+"""Writes about pods that queue. Each write is idempotent, and concerns only the very pod that was decided on."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from muster.api.core import POD, Pod
+from muster.api.core import POD, Pod, PodSchedulingGate
 from muster.api.kueue import Workload
-from muster.api.kueue.names import ADMISSION_GATE, MANAGED_FINALIZER
+from muster.api.kueue.names import ADMISSION_GATE, MANAGED_FINALIZER, TOPOLOGY_GATE
+from muster.api.managed.pods import is_held
 from muster.api.pods import is_deleting
 from muster.controllers.integrations.injection import tolerations
 from muster.controllers.integrations.pods.groups import TERMINATION_TARGET, was_told
@@ -22,7 +23,7 @@ from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 WRITES_AT_ONCE = 64  # of one group
 
-# Why pods are told to end (upstream StopReason), by what the plan says; everything else is an eviction.
+# The reason of a pod's end (upstream StopReason), by the plan's reason; every other reason is an eviction.
 _REASONS = {
     WORKLOAD_DELETED: "WorkloadDeleted",
     NOT_ADMITTED: "NotAdmitted",
@@ -32,7 +33,7 @@ _REASONS = {
 
 
 class PodWriter:
-    """Starts, ends and releases pods; pods that are gone are fine. Raises `ApiError`."""
+    """The writer that starts, ends and releases pods; it ignores pods that are gone. Raises `ApiError`."""
 
     def __init__(self, client: Client, clock: Clock, recorder: Recorder, gates: GateWaits) -> None:
         self._client = client
@@ -41,18 +42,22 @@ class PodWriter:
         self._gates = gates
 
     async def start(self, pods: Sequence[Pod], workload: Workload, infos: Mapping[str, PodSetInfo], why: str) -> None:
-        """Open the gates: they may go to nodes, with what is injected, by UID."""
+        """Open the gates: the pods may be bound, with what is injected, by UID."""
 
         async def start_one(pod: Pod) -> None:
             with ignoring("NotFound"):
                 await self._client.patch_object(POD, pod, opened(pod, infos[pod.metadata.uid]))
-                self._gates.removed(ADMISSION_GATE, pod, workload)
-                self._tell(pod, "Started", why)
+                if is_held(pod):
+                    self._gates.removed(ADMISSION_GATE, pod, workload)
+                    self._tell(pod, "Started", why)
 
         await _each(start_one, pods)
 
     async def end(self, pods: Sequence[Pod], why: str, evicted: str = "") -> None:
-        """Tell pods to end, in their status and by deleting them. evicted: the reason, if their Workload was."""
+        """Tell pods to end, in their status and by deleting them.
+
+        evicted: the reason, if their Workload was evicted.
+        """
         moment = self._clock.now().replace(microsecond=0)
         reason = f"WorkloadEvictedDueTo{evicted}" if evicted else _REASONS.get(why, "WorkloadEvicted")
         condition = {
@@ -64,7 +69,7 @@ class PodWriter:
         }
 
         async def end_one(pod: Pod) -> None:
-            # Whatever it has done meanwhile, it has to end.
+            # The pod must end, whatever has changed meanwhile.
             patch = {"status": {"conditions": [condition]}}
             if was_told(pod) or await self._merge(pod, patch, subresource="status"):
                 await self._delete(pod)
@@ -84,7 +89,7 @@ class PodWriter:
         await _each(send_one_away, pods)
 
     async def release(self, pods: Sequence[Pod]) -> None:
-        """Hold pods no longer: those that are deleted may go."""
+        """Remove our finalizers, so that deleted pods may go."""
         await _each(self._let_go, pods)
 
     async def _let_go(self, pod: Pod) -> None:
@@ -93,7 +98,7 @@ class PodWriter:
             await self._merge(pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": [MANAGED_FINALIZER]}})
 
     async def _merge(self, pod: Pod, patch: dict[str, Any], subresource: str = "") -> bool:
-        """Change the pod, whatever it has become; whether it was there."""
+        """Patch the pod in whatever version; return whether it exists."""
         with ignoring("NotFound"):
             await self._client.patch_object(
                 POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource=subresource
@@ -102,16 +107,27 @@ class PodWriter:
         return False
 
     async def _delete(self, pod: Pod) -> None:
-        with ignoring("NotFound", "Conflict"):  # it is gone, and another may have its name
+        with ignoring("NotFound", "Conflict"):  # the pod is gone, and another may have its name
             await self._client.delete_object(POD, pod)
 
     def _tell(self, pod: Pod, reason: str, message: str) -> None:
         self._recorder.event(reference(POD, pod), "Normal", reason, message)
 
 
+def gates_left(pod: Pod, info: PodSetInfo) -> tuple[PodSchedulingGate, ...]:
+    """Return the gates that a pod of an admitted workload keeps: those of other programs, and those of `info`.
+
+    Kueue's webhook sets the topology gate on every pod that queues; it stays only while the pod's place is unknown.
+    """
+    ours = {ADMISSION_GATE, TOPOLOGY_GATE} - set(info.gates)
+    return tuple(gate for gate in pod.spec.scheduling_gates if gate.name not in ours)
+
+
 def opened(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
-    """The patch that lets a pod go to nodes, with what was injected."""
-    gates = [gate for gate in pod.spec.scheduling_gates if gate.name != ADMISSION_GATE]
+    """Return the patch that opens a pod's gates, with what was injected; an open pod already has that."""
+    gates = gates_left(pod, info)
+    if not is_held(pod):
+        return {"spec": {"schedulingGates": gates or None}}
     return {
         "metadata": {"labels": dict(info.labels), "annotations": dict(info.annotations)},
         "spec": {
@@ -123,7 +139,7 @@ def opened(pod: Pod, info: PodSetInfo) -> dict[str, Any]:
 
 
 async def _each(act: Callable[[Pod], Awaitable[None]], pods: Sequence[Pod]) -> None:
-    """For all of them, some side by side; the first that fails is told once all have been tried."""
+    """Act on all pods, some side by side; raise the first error once all have been tried."""
     limit = asyncio.Semaphore(WRITES_AT_ONCE)
 
     async def one(pod: Pod) -> None:

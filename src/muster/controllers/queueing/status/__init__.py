@@ -1,1 +1,1 @@
-"""How queues stand, written down and told: ClusterQueues, Cohorts, LocalQueues, and who waits."""
+"""Controllers that write the status of ClusterQueues, Cohorts and LocalQueues, and the list of waiting workloads."""

@@ -1,4 +1,7 @@
-"""Writes down how ClusterQueues stand: whether they admit, who waits and who holds quota; and lets empty ones go."""
+"""Write the status of ClusterQueues, and release deleted ones that are no longer in use.
+
+The status says whether a queue admits, and how many workloads wait or hold quota.
+"""
 
 import msgspec
 
@@ -14,12 +17,12 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import reference
 from muster.runtime.reconciler import Reconciler
 
-# Shares change with the quota of others in the tree; no queue has this name.
-_EVERYBODY = "*"
+# The key of all queues, since quota changes the shares of others in the tree; no queue has this name.
+_ALL = "*"
 
 
 class ClusterQueueController(Reconciler):
-    """Runs under a `Manager`. Everything that happens to a ClusterQueue within a moment becomes one write."""
+    """The reconciler of ClusterQueues. All changes of a ClusterQueue within a moment become one write."""
 
     name = "clusterqueue"
 
@@ -28,37 +31,37 @@ class ClusterQueueController(Reconciler):
         self._cache = cache
         self._recorder = recorder
         self._fair = cache.settings.fair is not None
-        cache.on_change(lambda queue, _local: self._soon(queue))
+        cache.on_change(lambda queue, _local: self._queue_soon(queue))
         cache.cluster_queues.on_change(self._queue_changed)
 
-    def _soon(self, key: str) -> None:
+    def _queue_soon(self, key: str) -> None:
         if key:
             look_soon(self._controller.queue, key)
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         if new is not None:
-            self._soon(new.metadata.name)
+            self._queue_soon(new.metadata.name)
         if self._fair and (old is None or new is None or old.spec != new.spec):
-            self._soon(_EVERYBODY)
+            self._queue_soon(_ALL)
 
     async def _reconcile(self, key: str) -> Result:
-        if key == _EVERYBODY:
+        if key == _ALL:
             for name in self._cache.tree.queues:
                 self._controller.queue.add(name)
             return None
         cache = self._cache
-        queue, node, found = cache.cluster_queues.get(key), cache.tree.queues.get(key), cache.activity(key)
-        if queue is None or node is None or found is None:
+        queue, node, activity = cache.cluster_queues.get(key), cache.tree.queues.get(key), cache.activity(key)
+        if queue is None or node is None or activity is None:
             return None
         if await keep_held(self._client, CLUSTER_QUEUE, queue, in_use=bool(node.workloads)):
             return None
         old = queue.status
-        conditions = with_activity(old.conditions, found, self._clock.now(), queue.metadata.generation)
+        conditions = with_activity(old.conditions, activity, self._clock.now(), queue.metadata.generation)
         status = queue_status(old, node, sum(cache.queues.counts(key)), fair=self._fair)
         status = msgspec.structs.replace(status, conditions=conditions)
         await set_status(self._client, CLUSTER_QUEUE, queue, old, status)
         before = find(old.conditions, ACTIVE)
-        if before is None or (before.status == "True") != found.active:
-            where = reference(CLUSTER_QUEUE, queue)
-            self._recorder.event(where, "Normal" if found.active else "Warning", found.reason, found.message)
+        if before is None or (before.status == "True") != activity.active:
+            about = reference(CLUSTER_QUEUE, queue)
+            self._recorder.event(about, "Normal" if activity.active else "Warning", activity.reason, activity.message)
         return None

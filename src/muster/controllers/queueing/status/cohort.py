@@ -1,4 +1,4 @@
-"""Writes down the share of each Cohort, where fair sharing is on."""
+"""Write the share of each Cohort, where fair sharing is on."""
 
 from muster.api.kueue import COHORT, ClusterQueue, Cohort
 from muster.controllers.queueing.cache import QueueingCache
@@ -8,12 +8,12 @@ from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.reconciler import Reconciler
 
-# The quota of one changes the shares of others; no Cohort has this name.
-_EVERYBODY = "*"
+# The key of all Cohorts, since the quota of one changes the shares of others; no Cohort has this name.
+_ALL = "*"
 
 
 class CohortController(Reconciler):
-    """Runs under a `Manager`. Everything that happens below a Cohort within a moment becomes one write."""
+    """The reconciler of Cohorts. All changes below a Cohort within a moment become one write."""
 
     name = "cohort"
 
@@ -22,25 +22,25 @@ class CohortController(Reconciler):
         self._cache = cache
         self._cohorts = manager.informer(COHORT)
         if cache.settings.fair is not None:
-            cache.on_change(lambda queue, _local: self._used(queue))
+            cache.on_change(lambda queue, _local: self._usage_changed(queue))
             cache.cluster_queues.on_change(self._spec_changed)
             self._cohorts.on_change(self._spec_changed)
 
-    def _soon(self, key: str) -> None:
+    def _queue_soon(self, key: str) -> None:
         look_soon(self._controller.queue, key)
 
-    def _used(self, queue: str) -> None:
-        """Usage of a ClusterQueue changed, and so perhaps that of everything above."""
+    def _usage_changed(self, queue: str) -> None:
+        """Look again at everything above a ClusterQueue whose usage changed."""
         node = self._cache.tree.queues.get(queue)
         for above in node.ancestors() if node is not None else ():
-            self._soon(above.name)
+            self._queue_soon(above.name)
 
     def _spec_changed(self, old: ClusterQueue | Cohort | None, new: ClusterQueue | Cohort | None) -> None:
         if old is None or new is None or old.spec != new.spec:
-            self._soon(_EVERYBODY)
+            self._queue_soon(_ALL)
 
     async def _reconcile(self, key: str) -> Result:
-        if key == _EVERYBODY:
+        if key == _ALL:
             for name in self._cache.tree.cohorts:
                 self._controller.queue.add(name)
             return None

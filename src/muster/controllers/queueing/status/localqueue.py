@@ -1,4 +1,4 @@
-"""Writes down how LocalQueues stand: whether they take jobs, who waits and who holds quota."""
+"""Write the status of LocalQueues: whether they take jobs, and their waiting and holding workloads."""
 
 from typing import cast
 
@@ -21,39 +21,42 @@ _BY_CLUSTER_QUEUE = "cluster-queue"
 
 
 class LocalQueueController(Reconciler):
-    """Runs under a `Manager`. Everything that happens to a LocalQueue within a moment becomes one write."""
+    """The reconciler of LocalQueues. All changes of a LocalQueue within a moment become one write."""
 
     name = "localqueue"
 
     def __init__(self, manager: Manager, cache: QueueingCache, usage: FairUsageController | None = None) -> None:
-        """usage: keeps account of past usage, if that is done at all."""
+        """Create the controller.
+
+        usage: the controller of past usage, if there is one.
+        """
         super().__init__(manager)
         self._cache = cache
         self._usage = usage
-        self._queues = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _cluster_queue})
+        self._queues = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _cluster_queue_of})
         cache.on_change(self._changed)
-        self._queues.on_change(lambda _old, new: self._soon(key_of(new)) if new is not None else None)
+        self._queues.on_change(lambda _old, new: self._queue_soon(key_of(new)) if new is not None else None)
         cache.cluster_queues.on_change(self._queue_changed)
         if usage is not None:
-            usage.on_sample(self._soon)
+            usage.on_sample(self._queue_soon)
 
-    def _soon(self, key: str) -> None:
+    def _queue_soon(self, key: str) -> None:
         look_soon(self._controller.queue, key)
 
     def _changed(self, queue: str, local_queue: str) -> None:
-        """Something about one LocalQueue, or about a ClusterQueue as such."""
+        """Look again at one LocalQueue, or at all of a ClusterQueue that changed itself."""
         if local_queue:
-            self._soon(local_queue)
+            self._queue_soon(local_queue)
         else:
-            self._all_of(queue)
+            self._queue_all_of(queue)
 
     def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
         if old is not None and new is None:
-            self._all_of(old.metadata.name)
+            self._queue_all_of(old.metadata.name)
 
-    def _all_of(self, queue: str) -> None:
+    def _queue_all_of(self, queue: str) -> None:
         for local in self._queues.by(_BY_CLUSTER_QUEUE, queue):
-            self._soon(key_of(local))
+            self._queue_soon(key_of(local))
 
     async def _reconcile(self, key: str) -> Result:
         cache, local = self._cache, self._queues.get(key)
@@ -61,19 +64,19 @@ class LocalQueueController(Reconciler):
             return None
         name, old = local.spec.cluster_queue, local.status
         node = cache.tree.queues.get(name)
-        found = local_activity(cast("StopPolicy", local.spec.stop_policy), cache.activity(name))
+        activity = local_activity(cast("StopPolicy", local.spec.stop_policy), cache.activity(name))
         status = local_status(
             old,
             node.tallies.of(key) if node is not None else Tally(),
             node.policy if node is not None else None,
             cache.queues.waiting_local(key, name),
         )
-        conditions = with_activity(old.conditions, found, self._clock.now(), local.metadata.generation)
+        conditions = with_activity(old.conditions, activity, self._clock.now(), local.metadata.generation)
         sharing = self._usage.shown(local) if self._usage is not None else old.fair_sharing
         status = msgspec.structs.replace(status, conditions=conditions, fair_sharing=sharing)
         await set_status(self._client, LOCAL_QUEUE, local, old, status)
         return None
 
 
-def _cluster_queue(local: LocalQueue) -> tuple[str]:
+def _cluster_queue_of(local: LocalQueue) -> tuple[str]:
     return (local.spec.cluster_queue,)

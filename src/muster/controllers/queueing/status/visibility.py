@@ -1,4 +1,4 @@
-"""Who waits in a queue, for the visibility API: read from the queues at the moment of the question."""
+"""List the workloads that wait in a queue for the visibility API, read from the queues at each request."""
 
 from collections.abc import Iterable
 
@@ -10,34 +10,36 @@ from muster.queueing.pending.queues import Position
 
 
 class Visibility:
-    """Answers from the cache; what an answer costs depends on its length, not on how many wait."""
+    """The list of pending workloads. The cost of an answer depends on its length, not on how many workloads wait."""
 
     def __init__(self, cache: QueueingCache) -> None:
         self._cache = cache
 
     def in_cluster_queue(self, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
-        """A part of what is pending in a ClusterQueue, in order; None if there is no such queue."""
+        """Return a part of a ClusterQueue's pending workloads, in order; None if there is no such queue."""
         if name not in self._cache.tree.queues:
             return None
-        return self._summary(self._cache.queues.pending(name, offset=offset, limit=limit))
+        return self._summarize(self._cache.queues.pending(name, offset=offset, limit=limit))
 
     def in_local_queue(self, namespace: str, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
-        """A part of what is pending in a LocalQueue, in order; None if there is no such queue."""
+        """Return a part of a LocalQueue's pending workloads, in order; None if there is no such queue."""
         key = f"{namespace}/{name}"
         queue = self._cache.local_queues.get(key)
         if queue is None:
             return None
-        line = self._cache.queues.pending_local(key, queue.spec.cluster_queue, offset=offset, limit=limit)
-        return self._summary(line)
+        positions = self._cache.queues.pending_local(key, queue.spec.cluster_queue, offset=offset, limit=limit)
+        return self._summarize(positions)
 
-    def _summary(self, positions: Iterable[Position]) -> PendingWorkloadsSummary:
-        seen = self._cache.workloads.get
-        found = ((position, seen(position.workload.whole)) for position in positions)
-        # One that has just gone may still be pending, while the cache is being told of many at once.
-        return PendingWorkloadsSummary(items=tuple(_item(position, obj) for position, obj in found if obj is not None))
+    def _summarize(self, positions: Iterable[Position]) -> PendingWorkloadsSummary:
+        get = self._cache.workloads.get
+        workloads = ((position, get(position.workload.whole)) for position in positions)
+        # A workload that was just deleted may still be pending while the cache handles a burst of events.
+        return PendingWorkloadsSummary(
+            items=tuple(_make_item(position, obj) for position, obj in workloads if obj is not None)
+        )
 
 
-def _item(position: Position, obj: Workload) -> PendingWorkload:
+def _make_item(position: Position, obj: Workload) -> PendingWorkload:
     meta = obj.metadata
     return PendingWorkload(
         metadata=ObjectMeta(

@@ -1,4 +1,4 @@
-"""What schemas cannot say, in CEL: the rules of upstream's definitions, in the words of `muster.api.validation`."""
+"""Collects the CEL rules of upstream's definitions, which schemas cannot say, worded as in `muster.api.validation`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _RULES: Mapping[tuple[str, str], Rules] = {**KUEUE, **WORKLOAD, **JOB_SET}
 
 
 def rules_of(kind: Kind[Any]) -> Rules:
-    """The rules of a version of a kind."""
+    """Return the rules of a version of a kind."""
     return _RULES.get((kind.resource, kind.version), {})
 
 

@@ -1,4 +1,4 @@
-"""Rules of JobSets."""
+"""Lists the CEL rules of JobSets."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Rules of Kueue's kinds; `workload` has those of Workloads."""
+"""Lists the CEL rules of Kueue's kinds, except those of Workloads, which `workload` has."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -54,7 +54,7 @@ _CHANGED_LEVELS = Rule(
 
 
 def _cluster_queue(cohort: str) -> Rules:
-    """Those of a ClusterQueue; `cohort` is what its field is called."""
+    """Return the rules of a ClusterQueue; `cohort` is the name of its cohort field."""
     return {
         ".spec": [
             Rule(

@@ -1,4 +1,4 @@
-"""What rules are, and those that several kinds have."""
+"""Defines a CEL rule, and the rules that several kinds have."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -9,15 +9,15 @@ from msgspec import Struct
 class Rule(Struct, frozen=True):
     """A rule of a value.
 
-    rule: what holds, in CEL.
-    message: what is said if it does not.
+    rule: the CEL expression that must hold.
+    message: the error if it does not.
     """
 
     rule: str
     message: str
 
 
-# By the path of the value that they are about (`.spec.podSets[]`).
+# By the path of the checked value (`.spec.podSets[]`).
 Rules = Mapping[str, Sequence[Rule]]
 
 UNCHANGED: Final = "self == oldSelf"
@@ -49,5 +49,5 @@ TOLERATIONS: Final = (
 
 
 def exactly_one(one: str, other: str) -> Rule:
-    """One of two fields, not both."""
+    """Return the rule that exactly one of two fields is set."""
     return Rule(f"has(self.{one}) != has(self.{other})", f"exactly one of the fields in [{one} {other}] must be set")

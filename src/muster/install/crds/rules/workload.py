@@ -1,4 +1,4 @@
-"""Rules of Workloads."""
+"""Lists the CEL rules of Workloads."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,7 +13,7 @@ _WHILE_HELD = "while workload quota reserved"
 
 
 def _is_true(condition: str, of: str) -> str:
-    """Whether a condition of a Workload is true."""
+    """Return the expression that a condition of a Workload is true."""
     conditions = f"{of}.status.conditions"
     found = f"{conditions}.exists(c, c.type == '{condition}' && c.status == 'True')"
     return f"has({of}.status) && has({conditions}) && {found}"
@@ -23,12 +23,12 @@ _HELD, _HOLDS = _is_true(QUOTA_RESERVED, "oldSelf"), _is_true(QUOTA_RESERVED, "s
 
 
 def _both(field: str) -> str:
-    """A field of the spec is there before and after."""
+    """Return the expression that a field of the spec is set before and after."""
     return f"has(oldSelf.spec.{field}) && has(self.spec.{field})"
 
 
 def _kept(field: str, given: str) -> str:
-    """A field of the spec stays as it is while quota is held, if something else holds."""
+    """Return the expression that a field of the spec stays as it is while quota is held, if `given` holds."""
     return f"!({_HELD} && {given}) || oldSelf.spec.{field} == self.spec.{field}"
 
 

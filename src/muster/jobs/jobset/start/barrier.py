@@ -1,9 +1,9 @@
-"""The init container that holds a pod back until all pods of its group have started, and what it reads.
+"""Makes the init container that holds a pod back until all pods of its group have started, and the files that it reads.
 
-It opens on its own word alone, that of its JobSet's UID and its epoch: what another JobSet of the name has left there
-means nothing to it. The word is in the file `started` of the mounted ConfigMap, which is enough by itself, and in a
-line from the endpoint that the file `endpoint` names, which comes at once. Whatever goes wrong, it stays shut, and ends
-with an exit code of its own when its time is over.
+The barrier opens only on its own word, made of its JobSet's UID and its epoch, so that leftovers of another JobSet of
+the same name have no effect. The word arrives in two ways: in the file `started` of the mounted ConfigMap, which
+suffices alone, and in a line from the endpoint that the file `endpoint` names, which is faster. On any error the
+barrier stays shut, and exits with its own exit code when its time is over.
 """
 
 from collections.abc import Mapping
@@ -28,21 +28,21 @@ from muster.api.values.quantity import Quantity, amount
 
 MOUNT_PATH = "/mnt/group-scheduling"
 DEFAULT: Final = GroupScheduling()
-# Files there: the word; where it comes earlier (host, port, secret); how often Jobs were restarted by themselves; the
-# UID of the pod's JobSet and its epoch.
+# Files there: the word; the endpoint that sends it earlier (host, port, secret); how often Jobs were restarted alone;
+# the UID of the pod's JobSet, and its epoch.
 STARTED, ENDPOINT, RESTARTS, JOBSET, EPOCH = "started", "endpoint", "restarts", "jobset", "epoch"
-# The controller and the containers keep the time. The controller is first, and says what was lacking; the containers
-# would end so much later. Where a podFailurePolicy asks how they end, it is the other way round.
+# The controller and the containers both keep the time. The controller times out first and reports what was missing;
+# the containers exit so many seconds later. With a podFailurePolicy by exit codes it is the other way round.
 LATER_SECONDS = 5
-# Where a rule restarts a Job alone the others wait on: their time counts anew with the file `restarts`. So long may the
-# failed Job take to end, and a kubelet to bring the file up to date.
+# If a rule restarts a Job alone, the other Jobs wait on, and the file `restarts` restarts their timers. This is the
+# time that the failed Job may take to end, and a kubelet to update the file.
 LATER_SECONDS_RESTARTED = 180
 TIMEOUT = "GROUP_SCHEDULING_TIMEOUT_SECONDS"
 
-# Only what bash has built in, but for `sleep`. A connection is made in a child: where packets are dropped that takes
-# minutes, and the file is looked at every second whatever becomes of it. One that is lost or refused is tried again
-# after a time that differs from pod to pod and doubles, or at once where the file names another endpoint. The child
-# says two empty lines, as one is enough: a read that runs out of time has lost what it had read of a line.
+# The script uses bash builtins only, and `sleep`. A child makes the connection, which takes minutes where packets are
+# dropped; meanwhile the script reads the file every second. A lost or refused connection is retried after a time that
+# differs from pod to pod and doubles, or at once if the file names another endpoint. The child prints two empty lines,
+# of which one is enough, because a read that times out loses the part of a line that it had read.
 SCRIPT = f"""\
 trap '' PIPE
 trap 'exit 143' TERM
@@ -84,65 +84,65 @@ done
 
 
 def config_map_name(jobset: str) -> str:
-    """What the ConfigMap of a JobSet's group is called."""
+    """Return the name of the ConfigMap of a JobSet's group."""
     return jobset + names.GROUP_SCHEDULING_SUFFIX
 
 
 def word(uid: str, epoch: int) -> str:
-    """What opens the barriers of a JobSet's epoch, and no others."""
+    """Return the word that opens the barriers of a JobSet's epoch, and no others."""
     return f"{uid} {epoch}"
 
 
 def gated(
     template: JobTemplateSpec, jobset: JobSet, epoch: int, settings: GroupScheduling = DEFAULT
 ) -> JobTemplateSpec:
-    """The template of a child Job whose pods wait for the group: the barrier comes after the user's init containers."""
+    """Return the template of a child Job with the barrier after the user's init containers."""
     pod = template.spec.template
     metadata = replace(pod.metadata, annotations={**pod.metadata.annotations, names.GROUP_SCHEDULING_EPOCH: str(epoch)})
     spec = replace(
         pod.spec,
-        init_containers=(*pod.spec.init_containers, _container(template.spec, jobset, settings)),
-        volumes=(*pod.spec.volumes, _volume(jobset)),
+        init_containers=(*pod.spec.init_containers, _make_container(template.spec, jobset, settings)),
+        volumes=(*pod.spec.volumes, _make_volume(jobset)),
     )
     return replace(template, spec=replace(template.spec, template=replace(pod, metadata=metadata, spec=spec)))
 
 
 def asks_containers(spec: JobSpec) -> bool:
-    """Whether a Job's podFailurePolicy asks how the container ended."""
+    """Return whether a Job's podFailurePolicy has a rule by exit codes."""
     rules = spec.pod_failure_policy.rules if spec.pod_failure_policy is not None else ()
-    asked = [rule.on_exit_codes.container_name for rule in rules if rule.on_exit_codes is not None]
-    return names.GROUP_SCHEDULING_INIT in asked
+    containers = [rule.on_exit_codes.container_name for rule in rules if rule.on_exit_codes is not None]
+    return names.GROUP_SCHEDULING_INIT in containers
 
 
-def _seconds(spec: JobSpec, jobset: JobSet) -> int | None:
+def _compute_seconds(spec: JobSpec, jobset: JobSet) -> int | None:
     config = jobset.spec.group_scheduling_config
     if config is None or config.timeout_after_seconds is None:
         return None
-    return config.timeout_after_seconds + (0 if asks_containers(spec) else _later(jobset))
+    return config.timeout_after_seconds + (0 if asks_containers(spec) else _compute_delay(jobset))
 
 
-def _later(jobset: JobSet) -> int:
+def _compute_delay(jobset: JobSet) -> int:
     policy = jobset.spec.failure_policy
     actions = {rule.action for rule in policy.rules} if policy is not None else set()
     alone = actions & {names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX}
     return LATER_SECONDS_RESTARTED if alone else LATER_SECONDS
 
 
-def _container(job: JobSpec, jobset: JobSet, settings: GroupScheduling) -> Container:
-    pod, seconds = job.template.spec, _seconds(job, jobset)
+def _make_container(job: JobSpec, jobset: JobSet, settings: GroupScheduling) -> Container:
+    pod, seconds = job.template.spec, _compute_seconds(job, jobset)
     return Container(
         name=names.GROUP_SCHEDULING_INIT,
         image=settings.image,
         command=("bash", "-c", SCRIPT),
         env=(EnvVar(name=TIMEOUT, value=str(seconds)),) if seconds is not None else (),
-        resources=_resources(pod, settings),
+        resources=_limit_resources(pod, settings),
         volume_mounts=(VolumeMount(name=names.GROUP_SCHEDULING_VOLUME, mount_path=MOUNT_PATH, read_only=True),),
         termination_message_policy="FallbackToLogsOnError",
-        security_context=_security_context(pod, settings),
+        security_context=_make_security_context(pod, settings),
     )
 
 
-def _volume(jobset: JobSet) -> Volume:
+def _make_volume(jobset: JobSet) -> Volume:
     whose = ObjectFieldSelector(field_path=f"metadata.labels['{names.JOBSET_UID}']")
     which = ObjectFieldSelector(field_path=f"metadata.annotations['{names.GROUP_SCHEDULING_EPOCH}']")
     own = DownwardAPIVolumeFile(path=JOBSET, field_ref=whose), DownwardAPIVolumeFile(path=EPOCH, field_ref=which)
@@ -154,18 +154,21 @@ def _volume(jobset: JobSet) -> Volume:
     return Volume(name=names.GROUP_SCHEDULING_VOLUME, projected=ProjectedVolumeSource(sources=sources))
 
 
-def _resources(pod: PodSpec, settings: GroupScheduling) -> ResourceRequirements:
-    """What the operator allows, but never more than the first main container asks for: it costs a pod nothing."""
+def _limit_resources(pod: PodSpec, settings: GroupScheduling) -> ResourceRequirements:
+    """Return the resources that the operator configured, at most those of the first main container.
+
+    They then cost nothing.
+    """
     if settings.resources is not None:
         return settings.resources
     main = pod.containers[0].resources if pod.containers else ResourceRequirements()
-    return ResourceRequirements(requests=_at_most(main.requests), limits=_at_most(main.limits))
+    return ResourceRequirements(requests=_cap_amounts(main.requests), limits=_cap_amounts(main.limits))
 
 
 _ENOUGH: Mapping[str, Quantity] = {"cpu": "100m", "memory": "64Mi"}
 
 
-def _at_most(given: Mapping[str, Quantity]) -> dict[str, Quantity]:
+def _cap_amounts(given: Mapping[str, Quantity]) -> dict[str, Quantity]:
     return {
         resource: min(given[resource], most, key=lambda quantity: amount(resource, quantity))
         for resource, most in _ENOUGH.items()
@@ -173,8 +176,11 @@ def _at_most(given: Mapping[str, Quantity]) -> dict[str, Quantity]:
     }
 
 
-def _security_context(pod: PodSpec, settings: GroupScheduling) -> SecurityContext:
-    """As the first main container's, and no right that a restricted namespace refuses: so it runs where that does."""
+def _make_security_context(pod: PodSpec, settings: GroupScheduling) -> SecurityContext:
+    """Return the first main container's security context, without rights that a restricted namespace refuses.
+
+    So the barrier runs wherever the main container does.
+    """
     if settings.security_context is not None:
         return settings.security_context
     main = (pod.containers[0].security_context if pod.containers else None) or SecurityContext()

@@ -1,1 +1,1 @@
-"""Whom to displace so that a workload can have its quota."""
+"""The choice of workloads to preempt so that a workload can have its quota."""

@@ -1,11 +1,12 @@
-"""What classical and fair preemption share: who asks, who may be displaced, and trying it out in the tree.
+"""Define what classical and fair preemption share: the request, its candidates, and trials in the tree.
 
 A `Trial` counts the incoming workload as admitted and takes others out, in the tree itself, and undoes both when it
-ends, however it ends. That is cheaper than any copy of the tree and exact, for usage is a function of what the leaves
-hold. With the incoming workload counted, it fits exactly when nothing it uses is available in a negative amount.
+ends, however it ends. A trial is cheaper than any copy of the tree. A trial is exact, too, because usage is a function
+of what the leaves hold. With the incoming workload counted, it fits exactly when no amount available to it is negative.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from math import inf
 from types import TracebackType
 from typing import Literal, Self
@@ -16,23 +17,46 @@ from muster.queueing.model import FlavorResource, PreemptionPolicy, Usage, Workl
 from muster.queueing.quota.holders import Rank, rank
 from muster.queueing.quota.tree import Node, Tree
 
-Reason = Literal["InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileBorrowing", "InCohortFairSharing"]
+Reason = Literal[
+    "InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileBorrowing", "InCohortFairSharing", "FlavorMigration"
+]
 
 
 class Victim(Struct, frozen=True):
-    """A workload that has to give back its quota, and why (the reason of its condition Preempted)."""
+    """A workload that has to give back its quota, and why (the reason of its condition Preempted).
+
+    The reason FlavorMigration does not belong to that condition: the victim is a variant that a better one replaces.
+    """
 
     workload: WorkloadInfo
     reason: Reason
+
+    @property
+    def migrates(self) -> bool:
+        """Whether the victim's job continues in another flavor."""
+        return self.reason == "FlavorMigration"
+
+
+class Search(Struct, frozen=True):
+    """The result of a search for victims.
+
+    victims: the workloads to preempt; empty if no preemption would help.
+    gave_up: why the search is not conclusive, as a sentence; else "".
+    """
+
+    victims: tuple[Victim, ...] = ()
+    gave_up: str = ""
 
 
 class Request(Struct, frozen=True):
     """A workload that could only be admitted at the expense of others.
 
-    usage: all that it would be given.
-    contested: of what there is not enough; only who holds some of that is worth displacing.
-    past: by LocalQueue, how much it used lately; orders the candidates of ClusterQueues with admission fair sharing.
-    has_places: whether there is a place for its pods, too, as things stand; None: they go anywhere.
+    usage: the usage that it would have.
+    contested: the flavors and resources that are short; only their holders are worth preempting.
+    past: the past usage of LocalQueues, which orders the candidates of ClusterQueues with admission fair sharing.
+    has_places: whether there is a place for its pods in the present state; None: they may go anywhere.
+    by_place: whether holders of places are worth preempting as well, whatever quota they hold.
+    protected: keys of workloads that may not be preempted for it, whatever the rules say.
     """
 
     workload: WorkloadInfo
@@ -40,9 +64,14 @@ class Request(Struct, frozen=True):
     contested: frozenset[FlavorResource]
     past: Mapping[str, float] = field(default_factory=dict)
     has_places: Callable[[], bool] | None = None
+    by_place: bool = False
+    protected: AbstractSet[str] = frozenset()
 
     def limit(self, policy: PreemptionPolicy) -> float:
-        """The priority that candidates have to be below. LowerOrNewerEqualPriority asks for more: see `candidates`."""
+        """Return the priority that candidates have to be below.
+
+        LowerOrNewerEqualPriority has a further condition: see `candidates`.
+        """
         limits: dict[PreemptionPolicy, float] = {
             "Never": -inf,
             "LowerPriority": self.workload.priority,
@@ -54,7 +83,7 @@ class Request(Struct, frozen=True):
     def candidates(
         self, queue: Node, policy: PreemptionPolicy, *, evicted: bool, limit: float = inf
     ) -> Iterator[WorkloadInfo]:
-        """Who may be displaced in the ClusterQueue under the policy, in order.
+        """Yield the workloads that may be preempted in the ClusterQueue under the policy, in order.
 
         Among equals, "newer" is by the moment that orders the queue, which an eviction moves.
         """
@@ -66,19 +95,21 @@ class Request(Struct, frozen=True):
         for holder in holders:
             if newer_only and holder.priority == mine.priority and not mine.queued < holder.queued:
                 continue
-            if holder.key != mine.key and any((holder.usage or {}).get(fr) for fr in self.contested):
+            if holder.key == mine.key or holder.key in self.protected:
+                continue
+            if any((holder.usage or {}).get(fr) for fr in self.contested) or (self.by_place and holder.places):
                 yield holder
 
     def borrowing(self, node: Node) -> bool:
-        """Whether the node uses more than its own of something contested."""
+        """Return whether the node uses more than its own of a contested resource."""
         return any(node.borrows(fr) for fr in self.contested)
 
     def borrowers(self, cohort: Node) -> list[Node]:
-        """Of the nodes directly below the Cohort those that do, in order."""
+        """Return the nodes directly below the Cohort that borrow a contested resource, in order."""
         return cohort.borrowers(self.contested)
 
     def order(self, candidate: WorkloadInfo) -> tuple[bool, bool, Rank]:
-        """Of candidates of different ClusterQueues: those of other ClusterQueues come before its own."""
+        """Return the sort key of candidates: those of other ClusterQueues come before those of the workload's own."""
         return not candidate.evicted, candidate.queue == self.workload.queue, rank(candidate)
 
 
@@ -91,6 +122,7 @@ class Trial:
         self._has_places = request.has_places
         self.queue = tree.queues[request.workload.queue]
         self.taken: list[Victim] = []
+        self.moves = 0  # how often a victim was taken or put back
 
     def __enter__(self) -> Self:
         self.queue.add(self._usage)
@@ -104,31 +136,38 @@ class Trial:
         self.queue.remove(self._usage)
 
     def take(self, victim: Victim) -> Node:
-        """Its quota is free; returns the ClusterQueue that it was taken from."""
+        """Free the quota of a victim; return its ClusterQueue."""
         self.taken.append(victim)
         return self._take_away(victim)
 
+    def undo(self) -> None:
+        """Put back the victim that was taken last."""
+        self._put_back(self.taken.pop())
+
     def fits(self, *, borrowing: bool = True) -> bool:
-        """Whether the incoming workload has its quota, if need be borrowed, and places for its pods."""
+        """Return whether the incoming workload has its quota, borrowed if need be, and places for its pods."""
         return self._has_quota(borrowing=borrowing) and (self._has_places is None or self._has_places())
 
     def _has_quota(self, *, borrowing: bool) -> bool:
         return all(self.queue.available(fr) >= 0 and (borrowing or not self.queue.borrows(fr)) for fr in self._usage)
 
     def hopeless(self, holdings: Iterable[tuple[Node, Usage]], *, borrowing: bool = True) -> bool:
-        """Whether it would not even have its quota if all of these holdings were given back."""
-        gone: list[tuple[Node, Usage]] = []
+        """Return whether the workload would lack quota even if all of these holdings were given back."""
+        removed: list[tuple[Node, Usage]] = []
         try:
             for node, usage in holdings:
                 node.remove(usage)
-                gone.append((node, usage))
+                removed.append((node, usage))
             return not self._has_quota(borrowing=borrowing)
         finally:
-            for node, usage in gone:
+            for node, usage in removed:
                 node.add(usage)
 
     def spare(self, *, borrowing: bool = True) -> tuple[Victim, ...]:
-        """The victims that are really needed: in reverse, each that can be put back is; the last one cannot."""
+        """Put back, in reverse, each victim that is not needed.
+
+        Return the needed ones. The last one taken is needed.
+        """
         needed = self.taken[-1:]
         for victim in reversed(self.taken[:-1]):
             self._put_back(victim)
@@ -138,12 +177,22 @@ class Trial:
         self.taken = needed[::-1]
         return tuple(self.taken)
 
+    def retake(self, victims: Iterable[Victim]) -> None:
+        """Put all victims back, and take these instead."""
+        for victim in self.taken:
+            self._put_back(victim)
+        self.taken = []
+        for victim in victims:
+            self.take(victim)
+
     def _take_away(self, victim: Victim) -> Node:
+        self.moves += 1
         queue = self._tree.queues[victim.workload.queue]
         queue.remove(victim.workload.usage or {})
         self._tree.ledger.give(victim.workload.places)
         return queue
 
     def _put_back(self, victim: Victim) -> None:
+        self.moves += 1
         self._tree.queues[victim.workload.queue].add(victim.workload.usage or {})
         self._tree.ledger.take(victim.workload.places)

@@ -1,27 +1,36 @@
-"""Whom to displace so that a workload can have its quota: classical preemption, and the entry to both kinds.
+"""Choose the workloads to preempt by classical preemption, and dispatch to fair preemption where it is on.
 
-Victims are looked for in three groups: those over whom the workload has a hierarchical advantage (it asks for quota
-that is nearer to it than to them), those that borrow from the same Cohort, and those of its own ClusterQueue. They are
-taken out one by one until it fits, and then, in reverse, put back where it still fits. So the set is minimal, and
-deterministic. A candidate stops being one as soon as its ClusterQueue, or a Cohort between it and the common ancestor,
-is back within its quota of what is contested.
+Victims are searched in three groups:
+- workloads over which the incoming one has a hierarchical advantage (it requests quota that is nearer to it than to
+them);
+- workloads that borrow from the same Cohort;
+- workloads of its own ClusterQueue.
 
-The rules are Kueue's (KEP-83 preemption, KEP-1337 borrowWithinCohort, KEP-79 hierarchical cohorts).
+Candidates are taken out one by one until the workload fits, and then, in reverse, put back where it still fits. So the
+set is minimal and deterministic. A workload stops being a candidate as soon as its ClusterQueue, or a Cohort between it
+and the common ancestor, is back within its quota of the contested resources.
+
+The rules are Kueue's (Kueue KEP-83 preemption, Kueue KEP-1337 borrowWithinCohort, Kueue KEP-79 hierarchical cohorts).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from functools import partial
 from heapq import merge
+from itertools import islice
 from math import inf
 from typing import Final
 
 from msgspec import Struct
 
+from muster.api.kueue.names import FLAVOR_MIGRATION_CAUSE
 from muster.queueing.model import Assignment, FlavorResource, Mode, PreemptionPolicy, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.scheduling.flavors import level_of
-from muster.queueing.scheduling.preemption.candidates import Reason, Request, Trial, Victim
+from muster.queueing.scheduling.preemption.candidates import Reason, Request, Search, Trial, Victim
 from muster.queueing.scheduling.preemption.fair import fair_victims
+from muster.queueing.scheduling.preemption.thorough import STEPS, ThoroughSearch
 
 __all__ = ["Preemptor", "Victim", "message"]
 
@@ -30,17 +39,19 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
     "InCohortReclamation": "reclamation within the cohort",
     "InCohortReclaimWhileBorrowing": "reclamation within the cohort while borrowing",
     "InCohortFairSharing": "Fair Sharing within the cohort",
+    "FlavorMigration": FLAVOR_MIGRATION_CAUSE,
 }
 
 
-# All that it would be given, what of it is contested, and whether its pods need places.
-_Asked = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource], bool]
+# Usage, its contested part, whether the pods need places, and whether places are contested.
+_SearchKey = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource], bool, bool]
 
 
 class Preemptor:
-    """What a workload could have at the expense of others, as things stand; the same is searched for once.
+    """The preemptions that are possible for one workload in the present state, each searched for once.
 
-    fair: fair sharing is on, with these settings. past: usage of LocalQueues (see `Request`).
+    fair: the settings of fair sharing; None: it is off.
+    past, protected: see `Request`.
     """
 
     def __init__(
@@ -50,15 +61,21 @@ class Preemptor:
         *,
         fair: FairSharing | None = None,
         past: Mapping[str, float] | None = None,
+        protected: AbstractSet[str] = frozenset(),
     ) -> None:
         self._tree = tree
         self._workload = workload
         self._fair = fair
         self._past = past or {}
-        self._found: dict[_Asked, tuple[Victim, ...]] = {}
+        self._protected = protected
+        self._victims: dict[_SearchKey, tuple[Victim, ...]] = {}
+        self.gave_up = ""  # why there may be victims that a search did not find
 
     def victims(self, assignment: Assignment, has_places: Callable[[], bool] | None = None) -> tuple[Victim, ...]:
-        """Who has to go for the workload to get this assignment; empty if no preemption would help.
+        """Return the victims that have to leave for this assignment; empty if no preemption would help.
+
+        Holders of the quota that is short come first. If their nodes do not suit the pods, all holders of something
+        that the workload requests, or of places, are candidates.
 
         has_places: see `Request`.
         """
@@ -68,22 +85,26 @@ class Preemptor:
             for resource, choice in podset.flavors.items()
             if Mode.NO_FIT < choice.mode < Mode.FIT
         )
-        return self._search(assignment.usage, contested, has_places)
+        victims = self._search(assignment.usage, contested, has_places)
+        if victims or has_places is None:
+            return victims
+        requested = frozenset(fr for fr, amount in assignment.usage.items() if amount)
+        return self._search(assignment.usage, requested, has_places, by_place=True)
 
     def oracle(self, fr: FlavorResource, amount: int) -> tuple[Mode, int]:
-        """Answers for the assignment of flavors what preemption for one flavor and resource alone would come to.
+        """Return the mode and level that preemption for one flavor and resource alone would reach.
 
-        How it would fit, and the level of borrowing once the victims are gone.
+        The level is that of borrowing once the victims have left.
         """
         queue = self._tree.queues[self._workload.queue]
-        found = self._search({fr: amount}, frozenset((fr,)))
-        if not found:
+        victims = self._search({fr: amount}, frozenset((fr,)))
+        if not victims:
             return Mode.NO_CANDIDATES, level_of(queue, fr, amount)[0]
         with Trial(self._tree, Request(self._workload, {}, frozenset())) as trial:
-            for victim in found:
+            for victim in victims:
                 trial.take(victim)
             level, _ = level_of(queue, fr, amount)
-        own = any(victim.workload.queue == queue.name for victim in found)
+        own = any(victim.workload.queue == queue.name for victim in victims)
         return Mode.PREEMPT if own else Mode.RECLAIM, level
 
     def _search(
@@ -91,52 +112,62 @@ class Preemptor:
         usage: Usage,
         contested: frozenset[FlavorResource],
         has_places: Callable[[], bool] | None = None,
+        *,
+        by_place: bool = False,
     ) -> tuple[Victim, ...]:
-        asked = frozenset(usage.items()), contested, has_places is not None
-        if asked not in self._found:
-            request = Request(self._workload, usage, contested, self._past, has_places)
-            self._found[asked] = _search(self._tree, request, self._fair)
-        return self._found[asked]
+        key = frozenset(usage.items()), contested, has_places is not None, by_place
+        if key not in self._victims:
+            request = Request(self._workload, usage, contested, self._past, has_places, by_place, self._protected)
+            search = _search(self._tree, request, self._fair)
+            self._victims[key] = search.victims
+            self.gave_up = self.gave_up or search.gave_up
+        return self._victims[key]
 
 
 def message(tree: Tree, workload: WorkloadInfo, victim: Victim, *, job_uid: str = "") -> str:
-    """What the victim's conditions say; `job_uid` is of the job that the incoming workload is for."""
+    """Return the message of the victim's conditions; `job_uid` belongs to the job of the incoming workload."""
+    if victim.migrates:
+        return f"Evicted to accommodate a workload (UID: {workload.uid}) due to {_BECAUSE[victim.reason]}"
     return (
         f"Preempted to accommodate a workload (UID: {workload.uid or 'UNKNOWN'}, JobUID: {job_uid or 'UNKNOWN'})"
         f" due to {_BECAUSE[victim.reason]};"
-        f" preemptor path: {_path(tree, workload.queue)}; preemptee path: {_path(tree, victim.workload.queue)}"
+        f" preemptor path: {_format_path(tree, workload.queue)};"
+        f" preemptee path: {_format_path(tree, victim.workload.queue)}"
     )
 
 
-def _path(tree: Tree, name: str) -> str:
-    """/root/.../queue."""
+def _format_path(tree: Tree, name: str) -> str:
+    """Return the path /root/.../queue."""
     nodes = [tree.queues[name], *tree.queues[name].ancestors()]
     return "".join(f"/{node.name}" for node in reversed(nodes))
 
 
-def _search(tree: Tree, request: Request, fair: FairSharing | None) -> tuple[Victim, ...]:
+def _search(tree: Tree, request: Request, fair: FairSharing | None) -> Search:
     if fair is not None:
         return fair_victims(tree, request, fair)
     search = _Classical(tree, request)
+    result = Search()
     for borrowing in search.attempts():
-        if found := search.attempt(borrowing=borrowing):
-            return found
-    return ()
+        attempt = search.attempt(borrowing=borrowing)
+        if attempt.victims:
+            return attempt
+        result = attempt if attempt.gave_up else result
+    return result
 
 
 class _Source(Struct, frozen=True):
     """A ClusterQueue with candidates.
 
-    common: the lowest Cohort that is over it and over the incoming workload; None for the workload's own ClusterQueue.
-    advantage: the workload asks for quota that is nearer to it than to them.
+    common: the lowest Cohort above it and the incoming workload; None for the workload's own ClusterQueue.
+    advantage: the workload requests quota that is nearer to it than to the candidates.
     """
 
     queue: Node
     common: Node | None = None
     advantage: bool = False
 
-    def reachable(self, request: Request) -> bool:
-        """Whether everything from the ClusterQueue up to the common Cohort still uses more than its own."""
+    def is_reachable(self, request: Request) -> bool:
+        """Return whether everything from the ClusterQueue up to the common Cohort still uses more than its own."""
         node: Node | None = self.queue
         while self.common is not None and node is not self.common:
             assert node is not None, "the common Cohort is above"
@@ -156,55 +187,86 @@ class _Classical:
         self._rules = self._queue.policy.preemption
         self._own = _Source(self._queue)
         threshold = inf if self._rules.threshold is None else self._rules.threshold + 1
-        # Below this priority they may be displaced even by who then borrows.
+        # Below this priority a workload may be preempted even for one that then borrows.
         self._while_borrowing = min(request.workload.priority, threshold) if self._rules.while_borrowing else -inf
-        # Whether those over whom it has no advantage could be displaced if only it did not borrow.
-        self._equals_count = self._rules.while_borrowing or self._under_nominal()
-        others = [source for source in self._borrowers() if self._any(source)]
+        # Whether workloads over which it has no advantage could be preempted if it did not borrow.
+        self._equals_count = self._rules.while_borrowing or self._is_under_nominal()
+        others = [source for source in self._find_borrowers() if self._has_candidate(source)]
         self._nearer = [source for source in others if source.advantage]
         self._equal = [source for source in others if not source.advantage]
 
     def attempts(self) -> tuple[bool, ...]:
-        """Whether to let the workload borrow, in the order to try.
+        """Return whether the workload may borrow, for each attempt in order.
 
-        Without borrowing more of the others are candidates, those of high priority too.
+        Without borrowing more of the others are candidates, including those of high priority.
         """
         if not (self._nearer or self._equal):
-            return (True,) if self._any(self._own) else ()
+            return (True,) if self._has_candidate(self._own) else ()
         if not self._equals_count:
             return (True,)
         if not self._rules.while_borrowing and not self._nearer:
             return (False, True)
         return (True, False)
 
-    def attempt(self, *, borrowing: bool) -> tuple[Victim, ...]:
+    def attempt(self, *, borrowing: bool) -> Search:
         """Take candidates out until the workload fits."""
         groups = [(self._nearer, inf), (self._equal, self._while_borrowing if borrowing else inf), ([self._own], inf)]
         with Trial(self._tree, self._request) as trial:
-            if trial.hopeless(self._holdings(groups), borrowing=borrowing):
-                return ()
-            for source, candidate in self._sequence(groups):
-                if source.reachable(self._request):
-                    trial.take(Victim(candidate, self._reason(source, candidate)))
+            if trial.hopeless(self._list_holdings(groups), borrowing=borrowing):
+                return Search()
+            for source, candidate in self._order_candidates(groups):
+                if source.is_reachable(self._request):
+                    trial.take(Victim(candidate, self._reason_for(source, candidate)))
                     if trial.fits(borrowing=borrowing):
-                        return trial.spare(borrowing=borrowing)
-        return ()
+                        return Search(trial.spare(borrowing=borrowing))
+            victim_keys = {victim.workload.key for victim in trial.taken}
+            trial.retake(())
+            if all(candidate.key in victim_keys for _, candidate in self._order_candidates(groups)):
+                return Search()
+            return self._search_thoroughly(trial, groups, len(victim_keys), borrowing=borrowing)
 
-    def _borrowers(self) -> Iterator[_Source]:
-        """From the nearest Cohort to the root: the ClusterQueues below that use more than their own."""
+    def _search_thoroughly(
+        self, trial: Trial, groups: Iterable[tuple[list[_Source], float]], victim_count: int, *, borrowing: bool
+    ) -> Search:
+        """Take candidates in other orders, because some could not be taken after others.
+
+        victim_count: how many could be taken in the usual order.
+        """
+        sources: dict[str, _Source] = {}
+        victims = []
+        limit = STEPS + victim_count  # the effort is in proportion to the first attempt
+        stream = self._order_candidates(groups)
+        for source, candidate in islice(stream, limit):
+            sources[candidate.key] = source
+            victims.append(Victim(candidate, self._reason_for(source, candidate)))
+        left_out = next(stream, None) is not None
+        if not left_out and trial.hopeless(self._bound_holdings(groups, victims), borrowing=borrowing):
+            return Search()
+
+        def may_take(victim: Victim) -> bool:
+            return sources[victim.workload.key].is_reachable(self._request)
+
+        fits = partial(trial.fits, borrowing=borrowing)
+        keep = partial(trial.spare, borrowing=borrowing)
+        left_out = left_out or len(victims) > STEPS
+        thorough = ThoroughSearch(trial, victims[:STEPS], may_take, fits, keep, left_out=left_out)
+        return Search(thorough.run(), gave_up=thorough.gave_up)
+
+    def _find_borrowers(self) -> Iterator[_Source]:
+        """Yield the ClusterQueues that use more than their own, from the nearest Cohort to the root."""
         if self._rules.within_cohort == "Never":
             return
-        advantage, rest = _fits_in_quota(self._queue, self._request.usage)
+        advantage, rest = _split_by_quota(self._queue, self._request.usage)
         visited = self._queue
         for cohort in self._queue.ancestors():
             if advantage or self._equals_count:
-                for queue in self._over_quota(cohort, visited):
+                for queue in self._find_over_quota(cohort, visited):
                     yield _Source(queue, cohort, advantage)
-            fits, rest = _fits_in_quota(cohort, rest)
+            fits, rest = _split_by_quota(cohort, rest)
             advantage = advantage or fits
             visited = cohort
 
-    def _over_quota(self, cohort: Node, visited: Node) -> Iterator[Node]:
+    def _find_over_quota(self, cohort: Node, visited: Node) -> Iterator[Node]:
         nodes = [cohort]
         while nodes:
             node = nodes.pop()
@@ -212,49 +274,79 @@ class _Classical:
                 yield node
             nodes.extend(child for child in reversed(self._request.borrowers(node)) if child is not visited)
 
-    def _under_nominal(self) -> bool:
-        """Whether its ClusterQueue has something of its own left of everything contested."""
+    def _is_under_nominal(self) -> bool:
+        """Return whether its ClusterQueue is below its nominal quota of every contested resource."""
         queue = self._queue
         return all(queue.usage.get(fr, 0) < queue.quota(fr).nominal for fr in self._request.contested)
 
-    def _policy(self, source: _Source) -> PreemptionPolicy:
+    def _policy_for(self, source: _Source) -> PreemptionPolicy:
         return self._rules.within_queue if source is self._own else self._rules.within_cohort
 
-    def _limit(self, source: _Source) -> float:
-        return self._request.limit(self._policy(source))
+    def _limit_for(self, source: _Source) -> float:
+        return self._request.limit(self._policy_for(source))
 
-    def _any(self, source: _Source) -> bool:
-        """Whether a ClusterQueue has a candidate; only who is newer cannot be told from the sums."""
-        if not source.queue.held.any_below(self._limit(source), self._request.contested):
+    def _has_candidate(self, source: _Source) -> bool:
+        """Return whether a ClusterQueue has a candidate; only for newer workloads the sums do not suffice."""
+        contested = None if self._request.by_place else self._request.contested
+        if not source.queue.held.any_below(self._limit_for(source), contested):
             return False
-        if self._policy(source) != "LowerOrNewerEqualPriority":
+        if self._policy_for(source) != "LowerOrNewerEqualPriority":
             return True
-        return any(True for evicted in (True, False) for _ in self._candidates(source, inf, evicted=evicted))
+        return any(True for evicted in (True, False) for _ in self._find_candidates(source, inf, evicted=evicted))
 
-    def _holdings(self, groups: Iterable[tuple[list[_Source], float]]) -> Iterator[tuple[Node, Usage]]:
+    def _list_holdings(self, groups: Iterable[tuple[list[_Source], float]]) -> Iterator[tuple[Node, Usage]]:
         for sources, limit in groups:
             for source in sources:
-                yield source.queue, source.queue.held.usage_below(min(limit, self._limit(source)))
+                yield source.queue, source.queue.held.usage_below(min(limit, self._limit_for(source)))
 
-    def _sequence(self, groups: Iterable[tuple[list[_Source], float]]) -> Iterator[tuple[_Source, WorkloadInfo]]:
-        """All candidates in order: those evicted already come first, so that what is under way is used."""
+    def _bound_holdings(
+        self, groups: Iterable[tuple[list[_Source], float]], victims: Iterable[Victim]
+    ) -> Iterator[tuple[Node, Usage]]:
+        """Yield what the candidates could give back at most: a ClusterQueue stops once it no longer borrows.
+
+        The last candidate of a ClusterQueue may give back more than is borrowed. If several resources are contested, a
+        ClusterQueue may go on for the sake of another resource, so everything counts.
+        """
+        holdings = self._list_holdings(groups)
+        if len(self._request.contested) != 1:
+            yield from holdings
+            return
+        (fr,) = self._request.contested
+        largest: dict[str, int] = {}
+        for victim in victims:
+            workload = victim.workload
+            largest[workload.queue] = max(largest.get(workload.queue, 0), (workload.usage or {}).get(fr, 0))
+        for queue, usage in holdings:
+            if queue is self._queue:
+                yield queue, usage
+                continue
+            borrowed = queue.usage.get(fr, 0) - queue.subtree.get(fr, 0)
+            most = max(0, borrowed - 1 + largest.get(queue.name, 0))
+            yield queue, {**usage, fr: min(usage.get(fr, 0), most)}
+
+    def _order_candidates(
+        self, groups: Iterable[tuple[list[_Source], float]]
+    ) -> Iterator[tuple[_Source, WorkloadInfo]]:
+        """Yield all candidates in order: those evicted already come first, so that pending evictions are used."""
         for evicted in (True, False):
             for sources, limit in groups:
                 streams = [
-                    self._candidates(source, limit, evicted=evicted)
+                    self._find_candidates(source, limit, evicted=evicted)
                     for source in sources
                     if not evicted or source.queue.held.evicted
                 ]
-                yield from merge(*streams, key=lambda found: self._request.order(found[1]))
+                yield from merge(*streams, key=lambda entry: self._request.order(entry[1]))
 
-    def _candidates(self, source: _Source, limit: float, *, evicted: bool) -> Iterator[tuple[_Source, WorkloadInfo]]:
-        policy = self._policy(source)
+    def _find_candidates(
+        self, source: _Source, limit: float, *, evicted: bool
+    ) -> Iterator[tuple[_Source, WorkloadInfo]]:
+        policy = self._policy_for(source)
         for candidate in self._request.candidates(source.queue, policy, evicted=evicted, limit=limit):
-            if not source.reachable(self._request):
+            if not source.is_reachable(self._request):
                 return
             yield source, candidate
 
-    def _reason(self, source: _Source, candidate: WorkloadInfo) -> Reason:
+    def _reason_for(self, source: _Source, candidate: WorkloadInfo) -> Reason:
         if source is self._own:
             return "InClusterQueue"
         if source.advantage or candidate.priority >= self._while_borrowing:
@@ -262,7 +354,7 @@ class _Classical:
         return "InCohortReclaimWhileBorrowing"
 
 
-def _fits_in_quota(node: Node, usage: Usage) -> tuple[bool, Usage]:
-    """Whether this much more stays within the quota of the node, and how much of it would count above."""
+def _split_by_quota(node: Node, usage: Usage) -> tuple[bool, Usage]:
+    """Return whether this much more stays within the quota of the node, and how much of it would count above."""
     rest = {fr: max(0, amount - node.local_available(fr)) for fr, amount in usage.items()}
     return not any(node.borrows(fr, amount) for fr, amount in usage.items()), rest

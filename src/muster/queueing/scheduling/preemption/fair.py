@@ -1,52 +1,84 @@
-"""Whom to displace under fair sharing: those who have the largest share of what is lent.
+"""Choose the workloads to preempt under fair sharing: those with the largest share of what is lent.
 
-Again and again the ClusterQueue to take from is found by going down from the root to the child with the highest share,
-and its next candidate is taken if the rules allow: of its own ClusterQueue always; of others if the incoming workload
-stays within nominal quota; else if the shares of the two sides, just below their lowest common Cohort, say so. In the
-end those who can be spared are put back. `borrowWithinCohort` plays no part, and `reclaimWithinCohort: Never` leaves
-the own ClusterQueue only.
+The search goes down from the root, again and again, to the child with the highest share, and takes the next candidate
+of the ClusterQueue that it reaches, if the rules allow it:
+- a candidate of the workload's own ClusterQueue is always allowed;
+- others are allowed if the incoming workload stays within the nominal quota of its ClusterQueue, or of a Cohort above
+it that is not above the candidate;
+- otherwise the shares of the two sides, just below their lowest common Cohort, decide.
 
-The rules are Kueue's (KEP-1714 fair sharing).
+In the end victims that are not needed are put back, if the others may be preempted without them. `borrowWithinCohort`
+does not apply, and `reclaimWithinCohort: Never` leaves only the workload's own ClusterQueue.
+
+The rules are Kueue's (Kueue KEP-1714 fair sharing).
 """
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from itertools import islice
 
 from muster.queueing.model import PreemptionPolicy, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling.childheap import ChildHeap, Key
 from muster.queueing.scheduling.fairness import FairSharing, Share, Shares
-from muster.queueing.scheduling.preemption.candidates import Request, Trial, Victim
+from muster.queueing.scheduling.preemption.candidates import Request, Search, Trial, Victim
+from muster.queueing.scheduling.preemption.thorough import STEPS, ThoroughSearch
 
 
-def fair_victims(tree: Tree, request: Request, fair: FairSharing) -> tuple[Victim, ...]:
-    """Who has to go; empty if no preemption would help."""
-    policies = dict(_reachable(tree, request))
+def fair_victims(tree: Tree, request: Request, fair: FairSharing) -> Search:
+    """Find the workloads to preempt."""
+    policies = dict(_find_queues(tree, request))
     with Trial(tree, request) as trial:
-        holdings = ((queue, queue.held.usage_below(request.limit(policy))) for queue, policy in policies.items())
-        if trial.hopeless(holdings):
-            return ()
-        search = _Search(trial, request, fair)
-        lines = {queue: _Line(_candidates(request, queue, policy)) for queue, policy in policies.items()}
-        if search.first(lines) or (len(fair.strategies) > 1 and search.second()):
-            return trial.spare()
-    return ()
+        holdings = {queue: queue.held.usage_below(request.limit(policy)) for queue, policy in policies.items()}
+        if trial.hopeless(holdings.items()):
+            return Search()
+        search = _Search(tree.queues, trial, request, fair)
+        streams = {
+            queue: _CandidateStream(_find_candidates(request, queue, policy)) for queue, policy in policies.items()
+        }
+        if (search.apply_first_strategy(streams) or (len(fair.strategies) > 1 and search.apply_second_strategy())) and (
+            victims := search.keep()
+        ):
+            return Search(victims)
+        victim_keys = {victim.workload.key for victim in trial.taken}
+        trial.retake(())
+        if all(
+            candidate.key in victim_keys
+            for queue, policy in policies.items()
+            for candidate in _find_candidates(request, queue, policy)
+        ):
+            return Search()
+        if search.is_hopeless(holdings):
+            return Search()
+        share = max(1, STEPS // len(policies))  # of each ClusterQueue, as the steps suffice for no more
+        candidates = []
+        left_out = False
+        for queue, policy in policies.items():
+            stream = _find_candidates(request, queue, policy)
+            candidates += [search.victim(queue, candidate) for candidate in islice(stream, share)]
+            left_out = left_out or next(stream, None) is not None
+        candidates.sort(key=lambda victim: request.order(victim.workload))
+        thorough = ThoroughSearch(trial, candidates, search.may_take, trial.fits, search.keep, left_out=left_out)
+        return Search(thorough.run(), gave_up=thorough.gave_up)
 
 
-def _reachable(tree: Tree, request: Request) -> Iterator[tuple[Node, PreemptionPolicy]]:
-    """Its own ClusterQueue, and those of the same tree that borrow something contested; and what rule is for them."""
+def _find_queues(tree: Tree, request: Request) -> Iterator[tuple[Node, PreemptionPolicy]]:
+    """Yield the ClusterQueues with candidates, each with its policy.
+
+    These are the workload's own ClusterQueue, and those of the same tree that borrow a contested resource.
+    """
     own = tree.queues[request.workload.queue]
     rules = own.policy.preemption
     if rules.within_queue != "Never":
         yield own, rules.within_queue
     if rules.within_cohort != "Never":
-        for queue in _borrowers(own.root, request):
+        for queue in _find_borrowers(own.root, request):
             if queue is not own:
                 yield queue, rules.within_cohort
 
 
-def _borrowers(root: Node, request: Request) -> Iterator[Node]:
-    """The ClusterQueues below that use more than their own of something contested, in order."""
+def _find_borrowers(root: Node, request: Request) -> Iterator[Node]:
+    """Yield the ClusterQueues below that use more than their own of a contested resource, in order."""
     nodes = [root]
     while nodes:
         node = nodes.pop()
@@ -57,13 +89,16 @@ def _borrowers(root: Node, request: Request) -> Iterator[Node]:
         nodes.extend(reversed(list(node.cohorts())))
 
 
-def _candidates(request: Request, queue: Node, policy: PreemptionPolicy) -> Iterator[WorkloadInfo]:
+def _find_candidates(request: Request, queue: Node, policy: PreemptionPolicy) -> Iterator[WorkloadInfo]:
     for evicted in (True, False):
         yield from request.candidates(queue, policy, evicted=evicted)
 
 
-class _Line:
-    """The candidates of one ClusterQueue; `head` is the next, None at the end."""
+class _CandidateStream:
+    """The candidates of one ClusterQueue.
+
+    head: the next candidate, None at the end.
+    """
 
     __slots__ = ("_rest", "head")
 
@@ -72,48 +107,48 @@ class _Line:
         self.head = next(candidates, None)
 
     def pop(self) -> WorkloadInfo:
-        """The first candidate, who leaves the queue of them."""
+        """Remove and return the first candidate."""
         head = self.head
-        assert head is not None, "who has no candidates is not chosen"
+        assert head is not None, "a queue without candidates is not chosen"
         self.head = next(self._rest, None)
         return head
 
 
 class _Targets:
-    """From which ClusterQueue to take next: from the root down, always the child with the highest share.
+    """The choice of the next ClusterQueue to take from: from the root down, always the child with the highest share.
 
-    Left out is who has no candidates, and who does not borrow, unless it is on the way to the ClusterQueue of the
-    incoming workload: there may be an imbalance below it. Usage only falls, so who is out stays out. Of equal shares a
-    Cohort is before a ClusterQueue, and of two ClusterQueues the one with the first candidate.
+    A node without candidates is left out. So is a node that does not borrow, unless it is on the way to the incoming
+    workload's ClusterQueue: there may be an imbalance below it. Usage only falls, so a node that is out stays out. Of
+    equal shares a Cohort comes before a ClusterQueue, and of two ClusterQueues the one with the first candidate.
     """
 
-    def __init__(self, request: Request, own: Node, shares: Shares, lines: Mapping[Node, _Line]) -> None:
+    def __init__(self, request: Request, own: Node, shares: Shares, streams: Mapping[Node, _CandidateStream]) -> None:
         self._request = request
         self._root = own.root
         self._path = {own, *own.ancestors()}
         self._shares = shares
-        self._lines = lines
+        self._streams = streams
         self._children = ChildHeap()
         self._closed: set[Node] = set()
         self._values: dict[Fraction, Fraction] = {}
-        for queue in lines:
+        for queue in streams:
             self.update(queue)
 
     def next(self) -> Node | None:
-        """None if none is left."""
+        """Return the next ClusterQueue; None if none is left."""
         node: Node | None = self._root
         while node is not None and not node.is_queue:
             node = self._children.best(node) if node not in self._closed else None
-        line = self._lines.get(node) if node is not None else None
-        return node if line is not None and line.head is not None else None
+        stream = self._streams.get(node) if node is not None else None
+        return node if stream is not None and stream.head is not None else None
 
     def update(self, queue: Node) -> None:
-        """Its line, or what it uses, is another."""
+        """Update what depends on the candidates or the usage of a ClusterQueue."""
         for node in (queue, *queue.ancestors()):
             self._children.put(node, self._key(node))
 
     def close(self, cohort: Node) -> None:
-        """No more victims are to be taken from below the Cohort."""
+        """Take no more victims from below the Cohort."""
         self._closed.add(cohort)
         self.update(cohort)
 
@@ -122,14 +157,14 @@ class _Targets:
         if not node.is_queue:
             if node in self._closed or self._children.best(node) is None:
                 return None
-        elif (head := self._lines[node].head) is None:
+        elif (head := self._streams[node].head) is None:
             return None
         else:
             order = self._request.order(head)
         share = self._shares.of(node)
         if not share.borrowed and node not in self._path:
             return None
-        # Many shares are equal: the same object is found equal at once, another one by arithmetic.
+        # Many shares are equal, and comparing an object with itself needs no arithmetic.
         value = self._values.setdefault(share.value, -share.value)
         return not share.infinite, value, node.is_queue, order
 
@@ -137,86 +172,183 @@ class _Targets:
 class _Search:
     """One search, in a trial."""
 
-    def __init__(self, trial: Trial, request: Request, fair: FairSharing) -> None:
+    def __init__(self, queues: Mapping[str, Node], trial: Trial, request: Request, fair: FairSharing) -> None:
+        self._queues = queues
         self._trial = trial
         self._request = request
         self._fair = fair
         self._own = trial.queue
         self._path = {trial.queue, *trial.queue.ancestors()}
         self._shares = Shares()
-        self._refused: dict[Node, WorkloadInfo] = {}  # of each ClusterQueue the first whom the first strategy protects
+        self._within_quota = {node for node in self._path if fair.within_nominal and not request.borrowing(node)}
+        self._refused: dict[Node, WorkloadInfo] = {}  # by ClusterQueue: the first one protected
 
-    def first(self, lines: Mapping[Node, _Line]) -> bool:
-        """Take candidates by the first strategy; whether the workload fits then."""
-        entitled = self._fair.within_nominal and not self._request.borrowing(self._own)
-        targets = _Targets(self._request, self._own, self._shares, lines)
+    def apply_first_strategy(self, streams: Mapping[Node, _CandidateStream]) -> bool:
+        """Take candidates by the first strategy; return whether the workload fits then."""
+        targets = _Targets(self._request, self._own, self._shares, streams)
         while (queue := targets.next()) is not None:
             victim: Victim | None
-            if queue is self._own or entitled:
-                victim = Victim(lines[queue].pop(), "InClusterQueue" if queue is self._own else "InCohortReclamation")
-            elif self._all_protected(queue, targets):
-                self._refuse(queue, lines)
+            if queue is self._own or self._is_entitled(queue):
+                victim = self.victim(queue, streams[queue].pop())
+            elif not self._has_claim(queue) and self._is_protected(queue, targets):
+                self._refuse(queue, streams)
                 continue
             else:
-                candidate = self._unprotected(queue, lines[queue])
+                candidate = self._find_unprotected(queue, streams[queue])
                 victim = Victim(candidate, "InCohortFairSharing") if candidate is not None else None
             if victim is not None and self._take(victim):
                 return True
             targets.update(queue)
         return False
 
-    def second(self) -> bool:
-        """Take, by the second strategy, one of each ClusterQueue where the first protects a workload."""
-        lines = {queue: _Line(iter((candidate,))) for queue, candidate in self._refused.items()}
-        targets = _Targets(self._request, self._own, self._shares, lines)
+    def apply_second_strategy(self) -> bool:
+        """Take, by the second strategy, one candidate of each ClusterQueue where the first protects a workload.
+
+        Return whether the workload fits then.
+        """
+        streams = {queue: _CandidateStream(iter((candidate,))) for queue, candidate in self._refused.items()}
+        targets = _Targets(self._request, self._own, self._shares, streams)
         while (queue := targets.next()) is not None:
-            if self._all_protected(queue, targets):
+            if self._is_protected(queue, targets):
                 continue
-            candidate = lines[queue].pop()
-            mine, theirs = self._sides(queue)
+            candidate = streams[queue].pop()
+            mine, theirs = self._find_sides(queue)
             lower = self._shares.of(mine) < self._shares.of(theirs)
             if lower and self._take(Victim(candidate, "InCohortFairSharing")):
                 return True
             targets.update(queue)
         return False
 
-    def _all_protected(self, queue: Node, targets: _Targets) -> bool:
-        """Whether the larger share is on the own side: then both strategies protect all on the other, for good.
+    def victim(self, queue: Node, candidate: WorkloadInfo) -> Victim:
+        """Return the candidate as a victim, with its reason."""
+        if queue is self._own:
+            return Victim(candidate, "InClusterQueue")
+        return Victim(candidate, "InCohortReclamation" if self._is_entitled(queue) else "InCohortFairSharing")
 
-        The ClusterQueue was chosen for its side's share, so no other side has a larger one, and the own side has no
-        candidates left whose going could make its own share smaller.
+    def keep(self) -> tuple[Victim, ...]:
+        """Return the needed victims; empty if some may not be preempted once the others are spared.
+
+        A workload of the own side that is spared makes the own share larger again, and may forbid other victims.
         """
-        mine, theirs = self._sides(queue)
+        victim_count = len(self._trial.taken)
+        needed = self._trial.spare()
+        return needed if len(needed) == victim_count or self._may_take_all(needed) else ()
+
+    def _may_take_all(self, victims: tuple[Victim, ...]) -> bool:
+        self._trial.retake(())
+        for victim in victims:
+            if not self.may_take(victim):
+                return False
+            self._trial.take(victim)
+        return True
+
+    def may_take(self, victim: Victim) -> bool:
+        """Return whether either strategy allows to preempt a candidate in the present state."""
+        self._shares = Shares()
+        queue = self._queues[victim.workload.queue]
+        if queue is self._own:
+            return True
+        mine, theirs = self._find_sides(queue)
+        if not all(self._shares.of(node).borrowed for node in self._list_nodes_up_to(queue, theirs)):
+            return False
+        if self._is_entitled(queue):
+            return True
+        share = self._shares.of(mine)
+        if "LessThanInitialShare" in self._fair.strategies and share < self._shares.of(theirs):
+            return True
+        by_final = "LessThanOrEqualToFinalShare" in self._fair.strategies
+        return by_final and share <= self._share_without(queue, victim.workload, theirs)
+
+    def is_hopeless(self, holdings: Mapping[Node, Usage]) -> bool:
+        """Return whether even the candidates that the rules might ever allow hold too little.
+
+        The rules do not allow a candidate if the own side has the larger share with all its candidates gone.
+        """
+        self._shares = Shares()
+        least: dict[Node, Share] = {}
+        hopeful = []
+        for queue, usage in holdings.items():
+            mine, theirs = self._find_sides(queue)
+            if queue is not self._own and not self._has_claim(queue):
+                if mine not in least:
+                    least[mine] = self._least_share(mine, holdings)
+                if least[mine] > self._shares.of(theirs):
+                    continue
+            hopeful.append((queue, usage))
+        return self._trial.hopeless(hopeful)
+
+    def _least_share(self, node: Node, holdings: Mapping[Node, Usage]) -> Share:
+        inside = [(queue, usage) for queue, usage in holdings.items() if node in (queue, *queue.ancestors())]
+        for queue, usage in inside:
+            queue.remove(usage)
+        try:
+            return self._shares.now(node)
+        finally:
+            for queue, usage in inside:
+                queue.add(usage)
+
+    def _has_claim(self, queue: Node) -> bool:
+        """Return whether the own side, or a part of it, stays within its quota, and so has the better right to it."""
+        mine, _ = self._find_sides(queue)
+        return any(node in self._within_quota for node in self._list_nodes_up_to(self._own, mine))
+
+    def _is_entitled(self, queue: Node) -> bool:
+        """Return whether the workload may preempt any workload of the ClusterQueue, which uses more than its quota."""
+        if self._own in self._within_quota:
+            return True
+        return self._has_claim(queue) and all(
+            map(self._request.borrowing, self._list_nodes_up_to(queue, self._find_sides(queue)[1]))
+        )
+
+    @staticmethod
+    def _list_nodes_up_to(queue: Node, top: Node) -> list[Node]:
+        """Return the nodes from a ClusterQueue up to one above it."""
+        nodes = [queue]
+        while nodes[-1] is not top and nodes[-1].parent is not None:
+            nodes.append(nodes[-1].parent)
+        return nodes
+
+    def _is_protected(self, queue: Node, targets: _Targets) -> bool:
+        """Return whether the own side has the larger share, so that both strategies protect the other side for good.
+
+        The ClusterQueue was chosen for its side's share, so no other side has a larger one. The own side has no
+        candidates left whose eviction could make its share smaller.
+        """
+        mine, theirs = self._find_sides(queue)
         if self._shares.of(mine) <= self._shares.of(theirs):
             return False
         assert mine.parent is not None, "the sides are below a Cohort"
         targets.close(mine.parent)
         return True
 
-    def _refuse(self, queue: Node, lines: Mapping[Node, _Line]) -> None:
-        """Keep who is protected beside the own side for the second strategy, if that may still come to another result.
+    def _refuse(self, queue: Node, streams: Mapping[Node, _CandidateStream]) -> None:
+        """Keep the protected candidates beside the own side for the second strategy, if its result may still differ.
 
-        For that the own side's share has to shrink, by candidates that were refused on it.
+        It differs only if the own side's share shrinks, by candidates that were refused on it.
         """
-        mine, _ = self._sides(queue)
+        mine, _ = self._find_sides(queue)
         if mine is self._own or mine.parent is None:
             return
         for other in mine.parent.queues():
-            line = lines.get(other)
-            if line is not None and line.head is not None:
-                self._refused.setdefault(other, line.head)
+            stream = streams.get(other)
+            if stream is not None and stream.head is not None:
+                self._refused.setdefault(other, stream.head)
 
-    def _unprotected(self, queue: Node, line: _Line) -> WorkloadInfo | None:
-        """The next candidate whom the first strategy does not protect; those before are out of the queue."""
-        mine, theirs = self._sides(queue)
+    def _find_unprotected(self, queue: Node, stream: _CandidateStream) -> WorkloadInfo | None:
+        """Return the next candidate that the first strategy does not protect, and refuse those before it."""
+        mine, theirs = self._find_sides(queue)
         new = self._shares.of(mine)
         by_initial = self._fair.strategies[0] == "LessThanInitialShare"
         lower = new < self._shares.of(theirs)
         last: Usage | None = None
-        while line.head is not None:
-            candidate = line.pop()
-            # The next of the same size has the same answer.
-            if lower if by_initial else candidate.usage != last and new <= self._without(queue, candidate, theirs):
+        while stream.head is not None:
+            candidate = stream.pop()
+            # The next candidate of the same size gets the same answer.
+            if (
+                lower
+                if by_initial
+                else candidate.usage != last and new <= self._share_without(queue, candidate, theirs)
+            ):
                 return candidate
             last = candidate.usage
             self._refused.setdefault(queue, candidate)
@@ -226,8 +358,11 @@ class _Search:
         self._shares.changed(self._trial.take(victim))
         return self._trial.fits()
 
-    def _sides(self, queue: Node) -> tuple[Node, Node]:
-        """Just below the lowest common Cohort: the side of the incoming workload, and that of the ClusterQueue."""
+    def _find_sides(self, queue: Node) -> tuple[Node, Node]:
+        """Return the nodes just below the lowest common Cohort.
+
+        The incoming workload's side, and the ClusterQueue's.
+        """
         theirs = queue
         while theirs.parent is not None and theirs.parent not in self._path:
             theirs = theirs.parent
@@ -236,8 +371,8 @@ class _Search:
             mine = mine.parent
         return mine, theirs
 
-    def _without(self, queue: Node, candidate: WorkloadInfo, node: Node) -> Share:
-        """The share of the node if the candidate was gone."""
+    def _share_without(self, queue: Node, candidate: WorkloadInfo, node: Node) -> Share:
+        """Return the share of the node if the candidate was gone."""
         queue.remove(candidate.usage or {})
         try:
             return self._shares.now(node)

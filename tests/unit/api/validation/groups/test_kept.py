@@ -17,7 +17,6 @@ from muster.api.groups import (
     discovery,
     networking,
     policy,
-    resource,
     runtimeclass,
     storage,
 )
@@ -39,7 +38,6 @@ TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": POD}
 RUNNING = {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE}
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 PATH = {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "s", "port": {"number": 80}}}}
-DEVICES = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "c"}}]}}
 SERVED = {"group": "a.b", "version": "v1", "groupPriorityMinimum": 20000, "versionPriority": 1000}
 
 GOOD: dict[str, tuple[Kind[Any], Standard, dict[str, Any]]] = {
@@ -98,8 +96,6 @@ GOOD: dict[str, tuple[Kind[Any], Standard, dict[str, Any]]] = {
     ),
     "budget": (policy.POD_DISRUPTION_BUDGET, scaling.DISRUPTION_BUDGET, {"spec": {"minAvailable": "50%"}}),
     "runtimeclass": (runtimeclass.RUNTIME_CLASS, node_rules.RUNTIME_CLASS, {"handler": "h"}),
-    "devices": (resource.RESOURCE_CLAIM, node_rules.RESOURCE_CLAIM, {"spec": DEVICES}),
-    "template": (resource.RESOURCE_CLAIM_TEMPLATE, node_rules.RESOURCE_CLAIM_TEMPLATE, {"spec": {"spec": DEVICES}}),
     "apiservice": (
         apiregistration.API_SERVICE,
         api_service_rules.API_SERVICE,
@@ -216,10 +212,6 @@ BAD: list[tuple[str, str, Any, str, str]] = [
      "a valid percent string must be a numeric string followed by an ending '%'"),
     ("budget", "spec.minAvailable", "101%", "spec.minAvailable", "must not be greater than 100%"),
     ("runtimeclass", "handler", "A_B", "handler", ""),
-    ("devices", "spec.devices.requests.0.exactly", None, "spec.devices.requests[0]",
-     "exactly one of `exactly` or `firstAvailable` is required"),
-    ("template", "spec.spec.devices.requests.0.exactly", {}, "spec.spec.devices.requests[0].exactly.deviceClassName",
-     ""),
     ("apiservice", "metadata.name", "x", "metadata.name", 'must be `spec.version+"."+spec.group`: "v1.a.b"'),
     ("core", "metadata.name", "a/b", "metadata.name", "may not contain '/'"),
     ("core", "spec.version", "v2", "spec.group", "only v1 may have an empty group and it better be legacy kube"),
@@ -260,7 +252,6 @@ CHANGES: list[tuple[str, str, Any, str]] = [
     ("ingressclass", "spec.controller", "c/d", "spec.controller"),
     ("slice", "addressType", "IPv6", "addressType"),
     ("runtimeclass", "handler", "other", "handler"),
-    ("devices", "spec.devices.requests.0.name", "other", "spec"),
 ]  # fmt: skip
 
 
@@ -277,3 +268,21 @@ def test_a_bound_claim_may_grow() -> None:
     assert rules.update(grown, bound) == []
     [error] = rules.update(bound, msgspec.structs.replace(grown, status=bound.status))
     assert error.path == "spec.resources.requests.storage"
+
+
+def test_a_volume_may_be_written_again_by_a_client_that_leaves_zeroes_out() -> None:
+    def volume(**source: Any) -> Any:
+        spec = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "csi": source}
+        metadata = {"name": "v", "uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        document = {"metadata": metadata, "spec": spec}
+        DEFAULTS[core.PERSISTENT_VOLUME.resource](document)
+        return core.PERSISTENT_VOLUME.typed(document)
+
+    rules = storage_rules.PERSISTENT_VOLUME
+    old = volume(
+        driver="d", volumeHandle="h", readOnly=False, controllerPublishSecretRef={"name": "s", "namespace": ""}
+    )
+    same = volume(driver="d", volumeHandle="h", controllerPublishSecretRef={"name": "s"})
+    assert rules.update(same, old) == []
+    [error] = rules.update(volume(driver="d", volumeHandle="h", readOnly=True), old)
+    assert error.path == "spec.persistentvolumesource"

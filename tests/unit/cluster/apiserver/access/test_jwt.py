@@ -1,6 +1,7 @@
 """Our tokens: others read them, and nothing else is taken for one."""
 
 import base64
+import itertools
 import json
 
 import jwt as pyjwt
@@ -62,6 +63,7 @@ HMAC = {"alg": "HS256", "typ": "JWT"}
         "[" * 5000 + ".a.b",
         f"{base64.urlsafe_b64encode(b'[' * 12_000).decode()}.a.b",
     ],
+    ids=itertools.count(),  # a key is new in each process
 )
 def test_what_is_none_of_ours(token):
     with pytest.raises(BadTokenError) as error:

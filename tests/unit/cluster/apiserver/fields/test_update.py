@@ -7,6 +7,7 @@ import pytest
 
 from muster.api.batch import JOB
 from muster.api.core import POD
+from muster.api.kinds import Kind
 from muster.cluster.apiserver.fields import (
     FieldSchema,
     FieldSet,
@@ -246,9 +247,9 @@ def test_what_became_atomic_is_owned_as_a_whole():
 
 
 def test_nobody_manages_what_every_object_has():
-    assert blank(POD.type) == {"metadata": {}, "spec": {"containers": None}, "status": {}}
-    assert blank(JOB.type)["spec"]["template"] == {"metadata": {}, "spec": {"containers": None}}
-    assert blank(dict) == {}
+    assert blank(POD) == {"metadata": {}, "spec": {"containers": None}, "status": {}}
+    assert blank(JOB)["spec"]["template"] == {"metadata": {}, "spec": {"containers": None}}
+    assert blank(Kind("example.com", "v1", "Widget", "widgets", dict)) == {}
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}]}]}}
     note_update(None, pod, UPDATER, "t0", FieldSchema.of_kind(POD), None)
     assert pod["metadata"]["managedFields"][0]["fieldsV1"] == {  # type: ignore[index]

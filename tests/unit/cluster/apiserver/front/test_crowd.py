@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cluster.apiserver.front.crowd import LEAVING_AT_ONCE, PATIENCE_SECONDS, Crowd, Guest, leaving
+from muster.cluster.apiserver.front.crowd import LEAVING_AT_ONCE, MANY, PATIENCE_SECONDS, Crowd, Guest, leaving
 
 BUSY = None
 
@@ -81,3 +81,15 @@ def test_in_a_throng_nobody_has_to_go_before_its_time():
     assert crowd.make_room(11.1)
     come("busy as well", BUSY)
     assert not crowd.make_room(12.0)  # there was room in between
+
+
+def test_memory_is_given_back_once_when_most_of_many_have_gone():
+    relieved: list[int] = []
+    crowd = Crowd(2 * MANY, lambda: relieved.append(len(crowd)))
+    for count, times in ((MANY - 1, 0), (MANY, 1), (1, 1), (MANY, 2)):
+        there = guests(*[("a", 0)] * count)
+        for guest in there:
+            crowd.enter(guest)
+        for guest in there:
+            crowd.left(guest)
+        assert relieved == [MANY // 4] * times

@@ -47,6 +47,25 @@ def test_a_known_document_is_returned_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given_spec", "kept"),
+    [
+        pytest.param({"nodeSelector": {}}, {}, id="a map"),
+        pytest.param({"tolerations": [], "overhead": {}}, {}, id="a list"),
+        pytest.param({"securityContext": {}}, {"securityContext": {}}, id="a struct stays"),
+        pytest.param(
+            {"volumes": [{"name": "v", "emptyDir": {}}]},
+            {"volumes": [{"name": "v", "emptyDir": {}}]},
+            id="a choice stays",
+        ),
+        pytest.param({"nodeSelector": {"a": ""}}, {"nodeSelector": {"a": ""}}, id="an empty text in a map stays"),
+    ],
+)
+def test_empty_lists_and_maps_go_as_go_leaves_them_out(given_spec: dict[str, Any], kept: dict[str, Any]) -> None:
+    checked = check(POD, {"metadata": {"name": "p", "labels": {}}, "spec": given_spec})
+    assert checked == ({"metadata": {"name": "p"}, "spec": kept}, (), ())
+
+
+@pytest.mark.parametrize(
     ("document", "unknown"),
     [
         ({"foo": 1}, ["foo"]),

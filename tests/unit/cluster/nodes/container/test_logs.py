@@ -315,7 +315,7 @@ def test_the_oldest_file_waits_for_its_reader(place):
     write_file_of(log, 3)
     assert log.pause() > 0
     impatient = Log(descriptor, 1, 2, patience_seconds=0)
-    impatient._files, impatient._begun, impatient._text = log._files, log._begun, log._text
+    impatient._files, impatient._begun, impatient._text_bytes = log._files, log._begun, log._text_bytes
     impatient._size = 1
     for number in (4, 5, 6):
         write_file_of(impatient, number)

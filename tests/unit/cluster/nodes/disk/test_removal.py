@@ -73,6 +73,19 @@ def test_names_that_are_the_ones_that_we_would_give(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("mode", [0, 0o500, 0o555, 0o700])
+def test_names_that_are_the_ones_that_we_would_give_to_directories_that_are_closed(tmp_path, mode):
+    """Only once it is opened is it known that a name is taken."""
+    tree = tmp_path / "tree"
+    for path in ("0/0/x", "1/1/x", "2/0/0/x", "2/1/1/x", "a/0/x", "a/1/2/3/x"):
+        (tree / path).mkdir(parents=True)
+    (tree / "3").touch()
+    for path in sorted(tree.rglob("*"), reverse=True):
+        path.chmod(mode)
+    remove(tree)
+    assert not tree.exists()
+
+
 def test_it_stops_where_it_is_told_to(tmp_path):
     deep(tmp_path / "tree", 100)
     answers = iter([False] * 50)

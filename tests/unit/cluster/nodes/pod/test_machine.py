@@ -309,7 +309,7 @@ def test_a_probe_may_have_its_own_grace_period(make_pod):
     assert decide(make_pod(), facts({"main": known}), at(5)).actions == (Stop("main", "x", 2.0),)
 
 
-@pytest.mark.parametrize("why", ["shutdown", "rejected", "gone"])
+@pytest.mark.parametrize("why", ["shutdown", "left", "interrupted", "rejected", "gone"])
 def test_the_node_can_end_a_pod(make_pod, why):
     ending = Ending(why, 10.0, 20.0, "Reason", "because")
     asked = decide(make_pod(), facts({"main": running()}, ending=ending), at(10))
@@ -318,7 +318,45 @@ def test_the_node_can_end_a_pod(make_pod, why):
     assert (plan.over, plan.remove) == (True, False)
     assert (plan.status.phase, plan.status.reason, plan.status.message) == ("Failed", "Reason", "because")
     disrupted = {condition.type for condition in plan.status.conditions if condition.reason == "TerminationByKubelet"}
-    assert disrupted == ({"DisruptionTarget", "muster.dev/ClusterStopped"} if why == "shutdown" else set())
+    only = {"DisruptionTarget"}
+    marks = {"shutdown": only | {"muster.dev/ClusterStopped"}, "left": only, "interrupted": only}
+    assert disrupted == marks.get(why, set())
+
+
+def fenced(**more):
+    return exited(137, reason="Fenced", ended=9, **more)
+
+
+@pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always"])
+def test_a_pod_that_its_fence_has_ended_fails_whole_and_was_disrupted(make_pod, policy):
+    pod = make_pod({"restartPolicy": policy, "containers": [container("a"), container("b")]})
+    plan = decide(pod, facts({"a": fenced(), "b": running()}), at(10))
+    assert [action for action in plan.actions if isinstance(action, Kill)] == [Kill("b")]
+    plan = decide(pod, facts({"a": fenced(), "b": exited(0)}), at(10))
+    assert (plan.over, plan.status.phase, plan.status.reason) == (True, "Failed", "NodeLost")
+    disrupted = {c.type: c.reason for c in plan.status.conditions if c.type == "DisruptionTarget"}
+    assert disrupted == {"DisruptionTarget": "TerminationByKubelet"}
+
+
+def test_a_pod_is_asked_to_end_before_its_fence_closes(make_pod):
+    pod = make_pod({"containers": [container("a")], "terminationGracePeriodSeconds": 3600})
+    ending = Ending("fenced", 10.0, 20.0, "NodeLost", "cut off")
+    plan = decide(pod, facts({"a": running()}, ending=ending), at(10))
+    assert [type(action) for action in plan.actions] == [Stop]
+    plan = decide(pod, facts({"a": running(stopping_since=10.0)}, ending=ending), at(30))
+    assert plan.actions == (Kill("a"),)
+    plan = decide(pod, facts({"a": exited(0)}, ending=ending), at(12))
+    assert (plan.status.phase, plan.status.reason) == ("Failed", "NodeLost")
+    assert "DisruptionTarget" in {c.type for c in plan.status.conditions}
+
+
+def test_what_runs_of_a_pod_that_has_ended_as_others_say_is_killed(make_pod):
+    pod = make_pod({"containers": [container("a")]})
+    pod = msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, phase="Failed", reason="NodeLost"))
+    plan = decide(pod, facts({"a": running()}), at(10))
+    assert Kill("a") in plan.actions
+    plan = decide(pod, facts({"a": exited(137)}), at(11))
+    assert (plan.over, plan.status.phase, plan.status.reason) == (True, "Failed", "NodeLost")
 
 
 def test_a_shutdown_gives_no_more_time_than_the_pod_has(make_pod):

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from muster.api.core import Pod
 from muster.cluster.nodes.pod.reserves import Reserves
+from muster.cluster.nodes.turns import Turns
 
 
 async def moments():
@@ -15,7 +17,11 @@ async def moments():
 
 
 def kit(kind="none") -> Any:
-    return SimpleNamespace(isolation=SimpleNamespace(kind=kind, own_pids=False), lifeline=-1, starting=asyncio.Lock())
+    isolation = SimpleNamespace(kind=kind, own_pids=False)
+    return SimpleNamespace(isolation=isolation, lifeline=-1, fence_of=lambda _: (-1, 0.0), starting=Turns(1))
+
+
+POD = Pod()
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -23,8 +29,8 @@ def test_one_is_made_when_its_turn_has_come_if_it_is_still_waited_for(waits):
     async def body():
         node = kit()
         reserves = Reserves(node)
-        async with node.starting:
-            task = asyncio.create_task(reserves.make("main", lambda: waits))
+        async with node.starting.turn(POD):
+            task = asyncio.create_task(reserves.make(POD, "main", lambda: waits))
             await moments()
             assert "main" not in reserves
         await task
@@ -38,7 +44,7 @@ def test_one_is_made_when_its_turn_has_come_if_it_is_still_waited_for(waits):
 def test_it_is_taken_once():
     async def body():
         reserves = Reserves(kit())
-        await reserves.make("main", lambda: True)
+        await reserves.make(POD, "main", lambda: True)
         taken = reserves.take("main")
         assert taken is not None
         taken.close()
@@ -50,7 +56,7 @@ def test_it_is_taken_once():
 def test_bubblewrap_has_to_know_all_before():
     async def body():
         reserves = Reserves(kit("bubblewrap"))
-        await reserves.make("main", lambda: True)
+        await reserves.make(POD, "main", lambda: True)
         assert "main" not in reserves
 
     asyncio.run(body())

@@ -7,6 +7,7 @@ import pytest
 
 from muster.cluster.nodes.pod.facts import Attempt, ContainerFacts, Exit, Now, PodFacts
 from muster.cluster.nodes.pod.machine import decide
+from muster.cluster.nodes.pod.status import shortened
 
 NOW = Now(datetime(2026, 1, 1, 12, 0, 0, 999, tzinfo=UTC), 100.0)
 EXIT = Exit(0, "Completed", "words", NOW.wall, NOW.wall, 90.0, 5.0, "process://one")
@@ -43,6 +44,24 @@ def test_a_new_pod(make_pod):
     assert [s.state.waiting.reason for s in found.init_container_statuses] == ["PodInitializing"]
     assert [s.state.waiting.reason for s in found.container_statuses] == ["PodInitializing"] * 2
     assert (found.host_ip, found.pod_ip, found.observed_generation) == ("127.0.0.1", "", 1)
+
+
+@pytest.mark.parametrize(("count", "share"), [(1, 12288), (3, 4096), (64, 192)])
+def test_containers_share_the_room_for_termination_messages(make_pod, count, share):
+    """The kubelet's rule: 12 KiB for all of a pod."""
+    names = [f"c{number}" for number in range(count)]
+    pod = make_pod({"containers": [{"name": name, "image": "x", "command": ["x"]} for name in names]})
+    ended = replace(RUNNING, exit=replace(EXIT, message="\u00e9" * 6144))
+    found = status(pod, dict.fromkeys(names, ended))
+    assert {len(one.state.terminated.message.encode()) for one in found.container_statuses} == {share}
+
+
+def test_a_short_status_says_what_has_become_of_the_pod(make_pod):
+    pod = make_pod({"containers": [{"name": f"c{number}" + "x" * 50, "command": ["x"]} for number in range(20)]})
+    found = shortened(status(pod))
+    assert (found.phase, found.container_statuses, found.init_container_statuses) == ("Pending", (), ())
+    assert [len(one.message) for one in found.conditions if one.type == "Ready"] == [256]
+    assert found.host_ip == "127.0.0.1"
 
 
 def test_without_init_containers_it_is_being_created(make_pod):

@@ -120,7 +120,7 @@ def test_a_projected_volume_joins_its_sources(make_pod, around):
         ({"secret": {"secretName": "none"}}, 'secret "none" not found', True),
         ({"configMap": {"name": "c", "items": [{"key": "none", "path": "x"}]}}, "non-existent config key: none", True),
         ({"projected": {"sources": [{"secret": {"name": "none"}}]}}, 'secret "none" not found', True),
-        ({"persistentVolumeClaim": {"claimName": "x"}}, "no volumes of type persistentVolumeClaim", False),
+        ({"persistentVolumeClaim": {"claimName": "x"}}, 'persistentvolumeclaim "x" is not bound', True),
         ({"nfs": {"server": "x"}}, "no volumes of type nfs", False),
         ({"configMap": {"name": "c", "items": [{"key": "a", "path": "../x"}]}}, "stay within the volume", False),
         ({"configMap": {"name": "c", "items": [{"key": "a", "path": "/x"}]}}, "stay within the volume", False),

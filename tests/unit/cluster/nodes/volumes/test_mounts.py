@@ -102,7 +102,7 @@ def test_the_root_is_no_mount_point(path):
 
 
 def test_below_a_file_there_is_nothing():
-    with pytest.raises(MountError, match="below /etc/passwd, which is no directory"):
+    with pytest.raises(MountError, match="below /etc/passwd, which is not a directory"):
         planned(Mount("/etc/passwd/x", "/pod/v"))
 
 

@@ -1,11 +1,12 @@
 """Which pods of JobSets are placed together."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
+from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.jobset import JobSet
 from muster.controllers.gangs import Members, gang_of
@@ -17,9 +18,9 @@ P = "jobset.sigs.k8s.io"
 GANG = "muster.dev/gang"
 
 
-def role(name: str, replicas: int = 1, pods: int = 1, *after: str) -> dict[str, Any]:
+def role(name: str, replicas: int = 1, pods: int = 1, *after: str, completions: int | None = None) -> dict[str, Any]:
     needed = [{"name": one, "status": "Ready"} for one in after]
-    spec = {"parallelism": pods, "completions": pods}
+    spec = {"parallelism": pods, "completions": completions or pods}
     return {"name": name, "replicas": replicas, "template": {"spec": spec}, "dependsOn": needed}
 
 
@@ -58,14 +59,20 @@ def pod(text: str, **metadata: Any) -> Pod:
     return msgspec.convert({"metadata": meta, "spec": node, "status": status}, Pod)
 
 
-def turns(made: JobSet | None, names: Iterable[str]) -> list[str]:
+def job(uid: str, **status: Any) -> Job:
+    """`ROLEINDEX` is the UID of the Job whose pods `pod` makes."""
+    document = {"metadata": {"name": "j", "namespace": "ns", "uid": uid}, "spec": {"completions": 4}, "status": status}
+    return msgspec.convert(document, Job)
+
+
+def turns(made: JobSet | None, names: Iterable[str], jobs: Collection[Job] = ()) -> list[str]:
     pods = [pod(name) for name in names]
     unbound = [one for one in pods if not one.spec.node_name]
     bound = [one for one in pods if "!" in one.metadata.name]
     others = [one for one in pods if one not in unbound and one not in bound]
     if not unbound:
         return []
-    due = JobSetGangs().due(made, Members(unbound, bound, others))
+    due = JobSetGangs().due(made, Members(unbound, bound, others, jobs))
     return [" ".join(sorted(one.metadata.name for one in turn.pods)) for turn in due.turns]
 
 
@@ -73,6 +80,11 @@ TWO = (role("a", 2, 2), role("b"))
 AFTER = (role("a"), role("b", 2, 1, "a"), role("c", 1, 1, "a"))
 ONE_DONE = {"replicatedJobsStatus": [{"name": "a", "succeeded": 1}]}
 RESTARTED = {"restarts": 1}
+SUSPENDED = {
+    "conditions": [
+        {"type": "muster.dev/Interrupted", "status": "True", "message": "1 interruption (1 by suspension), the last: x"}
+    ]
+}
 RESTARTING = ONE_DONE | RESTARTED | {"conditions": [{"type": "RestartingJobSet", "status": "True"}]}
 
 
@@ -103,12 +115,33 @@ RESTARTING = ONE_DONE | RESTARTED | {"conditions": [{"type": "RestartingJobSet",
         pytest.param(
             jobset(*TWO, status=RESTARTING), "a-1-0' a-1-1' b-0-0'", [], id="nor do Jobs that had succeeded in it"
         ),
+        pytest.param(
+            jobset(*TWO, status=SUSPENDED), "a-0-0+ a-0-1' b-0-0'", [], id="resumed, it comes whole, not bit by bit"
+        ),
+        pytest.param(
+            jobset(*TWO, status=SUSPENDED),
+            "a-0-0 a-0-1 a-1-0 a-1-1 b-0-0",
+            ["a-0-0 a-0-1 a-1-0 a-1-1 b-0-0"],
+            id="JobSet's own controller counts no suspension in the labels of pods",
+        ),
         pytest.param(jobset(*TWO), "a-0-0~ a-0-1~ a-1-0 a-1-1 b-0-0", [], id="nor what is on its way out"),
         pytest.param(
             jobset(role("a", 3, 2), role("b")),
             "a-0-0! a-0-1! a-1-0 a-1-1 a-2-0 b-0-0!",
             ["a-1-0 a-1-1"],
             id="to one that runs a Job comes whole, and waits for no other",
+        ),
+        pytest.param(
+            jobset(role("a", 1, 2, completions=9), role("b")),
+            "a-0-0+ a-0-1! a-0-2 b-0-0",
+            ["b-0-0", "a-0-2"],
+            id="the next wave of a Job is no repair",
+        ),
+        pytest.param(
+            jobset(role("a", 1, 2, completions=9), role("b", 2, 1, "a")),
+            "a-0-0+ a-0-1! a-0-2 b-0-0! b-1-0",
+            ["b-1-0", "a-0-2"],
+            id="what a later stage lost comes before the next wave of an earlier one",
         ),
         pytest.param(jobset(*AFTER), "a-0-0", ["a-0-0"], id="those that wait for others are not waited for"),
         pytest.param(jobset(*AFTER), "a-0-0! b-0-0 c-0-0", [], id="they are a gang themselves"),
@@ -137,6 +170,46 @@ RESTARTING = ONE_DONE | RESTARTED | {"conditions": [{"type": "RestartingJobSet",
 )
 def test_a_stage_goes_together_once_it_is_there(made, pods, expected):
     assert turns(made, pods.split()) == expected
+
+
+FOUR = (role("a", 1, 4), role("b"))
+
+
+@pytest.mark.parametrize(
+    ("roles", "pods", "jobs", "expected"),
+    [
+        pytest.param(FOUR, "a-0-0 a-0-1 a-0-2 b-0-0", [], [], id="the Job is not seen yet"),
+        pytest.param(
+            FOUR, "a-0-0 a-0-1 a-0-2 b-0-0", [job("a0", succeeded=1)], ["a-0-0 a-0-1 a-0-2 b-0-0"], id="has succeeded"
+        ),
+        pytest.param(
+            FOUR,
+            "a-0-0 a-0-1 b-0-0",
+            [job("a0", succeeded=1, failedIndexes="3")],
+            ["a-0-0 a-0-1 b-0-0"],
+            id="an index has failed",
+        ),
+        pytest.param(FOUR, "a-0-0 a-0-1 b-0-0", [job("a0", succeeded=1)], [], id="one is still to be made"),
+        pytest.param(FOUR, "a-0-0 a-0-1 a-0-2 b-0-0", [job("b0", succeeded=1)], [], id="another Job's"),
+        pytest.param(FOUR, "a-0-0 a-0-1 a-0-2 b-0-0", [job("old", succeeded=1)], [], id="of a Job of the same name"),
+        pytest.param(
+            (role("a", 1, 2, completions=9), role("b")),
+            "a-0-0 b-0-0",
+            [job("a0", succeeded=5)],
+            [],
+            id="of a Job with more to do than it does side by side",
+        ),
+        pytest.param(
+            (role("a", 1, 2, completions=9), role("b")),
+            "a-0-0 b-0-0",
+            [job("a0", succeeded=8)],
+            ["a-0-0 b-0-0"],
+            id="its last",
+        ),
+    ],
+)
+def test_no_pod_is_waited_for_that_its_job_does_not_make_again(roles, pods, jobs, expected):
+    assert turns(jobset(*roles), pods.split(), jobs) == expected
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def test_what_failed_elsewhere_fails_no_group(failed: Job, status: dict[str, Any
 
 def test_a_group_that_another_config_map_held_up_past_its_time_says_so() -> None:
     found = plan(jobset(status=STARTED), BOTH, kept=False, blocked=True, seconds=61)
-    message = '2/2 pods started within 60 seconds; ConfigMap "js-group-scheduling" is not of this JobSet'
+    message = '2/2 pods started within 60 seconds; ConfigMap "js-group-scheduling" does not belong to this JobSet'
     assert said(found) == ("False", "Timeout", message)
     assert found.failure is not None
     assert found.failure.condition.message == f"group scheduling timed out: {message}"
@@ -288,3 +288,20 @@ def test_a_suspended_jobset_with_a_new_epoch_is_not_ready_on_the_word_of_the_old
     found = plan(given, {})
     assert said(found) == ("False", "WaitingForPods", "jobset is suspended")
     assert plan(after(given, found), {}).condition == found.condition
+
+
+def test_no_job_fails_where_all_have_ended_or_are_gone() -> None:
+    given = jobset(status=STARTED)
+    ended = (job("js-workers-0", "Complete"), job("js-other-0"))
+    assert plan(given, {}, *ended, seconds=61).failure is None
+
+
+def test_a_condition_has_the_time_of_the_last_change_of_its_status() -> None:
+    given = jobset(status=STARTED)
+    first = plan(given, {}, seconds=1)
+    second = plan(after(given, first), ONE, seconds=2)
+    third = plan(after(given, second), BOTH, seconds=3)
+    found = [
+        (one.condition.status, one.condition.last_transition_time) for one in (first, second, third) if one.condition
+    ]
+    assert found == [("False", later(1)), ("False", later(1)), ("True", later(3))]

@@ -7,17 +7,16 @@ from msgspec.structs import replace
 from tests.unit.jobs.jobset.start.worlds import job, jobset, pod, role
 
 from muster.api.batch import Job
-from muster.api.core import Pod
-from muster.api.jobset import JobSet
+from muster.api.jobset import GroupSchedulingStatus, JobSet
 from muster.jobs.jobset.start.group import (
     Member,
     arrived,
     expected,
     is_of_earlier_start,
-    is_stopped,
     is_used,
     renewed,
     started,
+    told,
 )
 
 ENDED = {"terminated": {"exitCode": 0}}
@@ -126,38 +125,6 @@ def test_where_nothing_waits_no_epoch_is_used() -> None:
     assert not is_used(replace(given, spec=replace(given.spec, group_scheduling_config=None)))
 
 
-STOPPED = pod(phase="Failed", barrier=ENDED, stopped=True)
-GOES_ON = pod(index="1", phase="Running", barrier=ENDED)
-
-
-@pytest.mark.parametrize(
-    ("status", "pods", "stopped"),
-    [
-        pytest.param(RELEASED, [STOPPED], True, id="it ran"),
-        pytest.param(USED, [STOPPED], True, id="it waited"),
-        pytest.param({"epoch": 2, "releasedEpoch": 1}, [STOPPED], False, id="in an earlier epoch"),
-        pytest.param(USED | {"epoch": 2}, [STOPPED], False, id="in an earlier epoch, and this one has begun"),
-        pytest.param(None, [STOPPED], False, id="nothing had started"),
-        pytest.param(RELEASED, [STOPPED, GOES_ON], False, id="others run on"),
-        pytest.param(RELEASED, [STOPPED, pod(index="1")], False, id="others wait on"),
-        pytest.param(RELEASED, [STOPPED, pod(index="1", epoch="2")], True, id="those of another epoch are not of it"),
-        pytest.param(
-            RELEASED, [STOPPED, pod(phase="Running", barrier=ENDED, stopped=True)], True, id="others are being ended"
-        ),
-        pytest.param(RELEASED, [STOPPED, pod(barrier=None)], True, id="a pod was made for it already"),
-        pytest.param(
-            RELEASED, [STOPPED, pod(index="1", phase="Succeeded", barrier=ENDED)], True, id="others had ended"
-        ),
-        pytest.param(RELEASED, [pod(phase="Failed", barrier=ENDED)], False, id="it failed by itself"),
-        pytest.param(RELEASED, [], False, id="no pods"),
-    ],
-)
-def test_a_group_that_ended_with_its_cluster_starts_anew(
-    status: dict[str, Any] | None, pods: list[Pod], *, stopped: bool
-) -> None:
-    assert is_stopped(jobset(status=status), pods) is stopped
-
-
 @pytest.mark.parametrize(
     ("name", "epoch", "earlier"), [("workers", 1, True), ("workers", 2, False), ("driver", 1, False)]
 )
@@ -170,3 +137,31 @@ def test_a_new_epoch_forgets_all_but_what_was_released() -> None:
     after = renewed(jobset(status=RELEASED | {"started": 2, "expected": 2, "startTime": "2026-01-02T03:04:05Z"}))
     assert after is not None
     assert (after.epoch, after.released_epoch, after.started, after.start_time) == (2, 1, 0, None)
+
+
+def test_where_nothing_waits_there_is_no_new_epoch() -> None:
+    given = jobset(status=RELEASED)
+    given = replace(given, spec=replace(given.spec, group_scheduling_config=None))
+    assert renewed(given) is given.status.group_scheduling
+
+
+@pytest.mark.parametrize(
+    ("before", "total", "count", "started"),
+    [
+        pytest.param((0, 0), 5, 0, 0, id="the first number"),
+        pytest.param((0, 5), 5, 1, 1, id="a small group: pod by pod"),
+        pytest.param((0, 100), 100, 9, 0, id="less than a tenth"),
+        pytest.param((0, 100), 100, 10, 10, id="a tenth"),
+        pytest.param((10, 100), 100, 19, 10, id="less than the next"),
+        pytest.param((25, 100), 100, 19, 19, id="a tenth less"),
+        pytest.param((90, 100), 100, 99, 90, id="nearly all"),
+        pytest.param((90, 99), 99, 98, 90, id="nearly all, not in whole tenths"),
+        pytest.param((90, 100), 100, 100, 100, id="all"),
+        pytest.param((95, 95), 95, 95, 95, id="all, again"),
+        pytest.param((90, 95), 95, 95, 95, id="all, in no other tenth"),
+        pytest.param((10, 100), 50, 11, 11, id="another size"),
+    ],
+)
+def test_numbers_are_told_by_tenths(before: tuple[int, int], total: int, count: int, started: int) -> None:
+    status = GroupSchedulingStatus(epoch=1, started=before[0], expected=before[1])
+    assert told(status, count, total) == replace(status, started=started, expected=total)

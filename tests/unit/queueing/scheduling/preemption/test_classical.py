@@ -1,4 +1,4 @@
-"""Whom preemption chooses: situations as data, and laws on random trees."""
+"""Tests of the choice of workloads to preempt: situations as data, and laws on random trees."""
 
 from pathlib import Path
 from typing import Any
@@ -73,11 +73,13 @@ fairness = st.sampled_from(FAIR)
 @given(random_worlds(), fairness)
 def test_equals_the_slow_one(case: dict[str, Any], fair: FairSharing | None):
     here, again = built(case), built(case)
-    found = [(victim.workload.uid, victim.reason) for victim in _victims(here, fair)]
+    result = [(victim.workload.uid, victim.reason) for victim in _victims(here, fair)]
     if fair is None:
-        assert found == SlowClassical(again.tree, again.incoming, again.assignment).run()
+        expected = SlowClassical(again.tree, again.incoming, again.assignment).run()
     else:
-        assert found == SlowFair(again.tree, again.incoming, again.assignment).run(fair)
+        expected = SlowFair(again.tree, again.incoming, again.assignment).run(fair)
+    # If the usual order finds nothing, others are tried: see `test_thorough`.
+    assert result == expected or not expected
 
 
 @given(random_worlds(), fairness)
@@ -108,7 +110,7 @@ def test_the_order_of_admission_in_memory_does_not_matter(case: dict[str, Any], 
 @given(random_worlds(), fairness)
 def test_the_workload_fits_without_the_victims_and_not_without_one_less(case: dict[str, Any], fair: FairSharing | None):
     here = built(case)
-    found = _victims(here, fair)
+    result = _victims(here, fair)
     node, usage = here.tree.queues[here.incoming.queue], here.assignment.usage
 
     def fits() -> bool:
@@ -117,13 +119,13 @@ def test_the_workload_fits_without_the_victims_and_not_without_one_less(case: di
     def within_quota() -> bool:
         return not any(node.borrows(fr, amount) for fr, amount in usage.items() if amount)
 
-    for victim in found:
+    for victim in result:
         here.tree.release(victim.workload)
-    assert fits() or not found
+    assert fits() or not result
     at_home = within_quota()
-    for victim in reversed(found):
+    for victim in reversed(result):
         here.tree.hold(victim.workload)
-        # Who was found in an attempt without borrowing must be gone for that, even if borrowing would do.
+        # Victims found without borrowing must have left for that, even if borrowing would suffice.
         assert not fits() or (fair is None and at_home and not within_quota())
         here.tree.release(victim.workload)
 
@@ -222,6 +224,16 @@ def test_message(queue: str, other: str, reason: Reason, because: str):
     )
 
 
+def test_message_to_a_variant_that_gives_way_to_a_better_one():
+    here = world({"queues": {"q": "cpu=1"}, "admitted": {"w": "q cpu=1"}, "incoming": "q cpu=1"})
+    victim = Victim(here.tree.queues["q"].workloads["ns/w"], "FlavorMigration")
+    changes = message(here.tree, here.incoming, victim)
+    assert (
+        changes
+        == "Evicted to accommodate a workload (UID: incoming) due to migration to more favorable resource flavor"
+    )
+
+
 def test_message_without_uids_and_cohort():
     here = world({"queues": {"q": "cpu=1"}, "admitted": {"w": "q cpu=1"}, "incoming": "q cpu=1"})
     victim = Victim(here.tree.queues["q"].workloads["ns/w"], "InClusterQueue")
@@ -232,7 +244,7 @@ def test_message_without_uids_and_cohort():
 
 
 class _Counting(dict[FlavorResource, int]):
-    """Usage that counts how often it is asked."""
+    """Usage that counts how often it is read."""
 
     asked = 0
 

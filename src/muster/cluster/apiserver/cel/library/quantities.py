@@ -9,7 +9,8 @@ from muster.cluster.apiserver.cel.values import INT_MAX, INT_MIN, CelError
 _NANO = 10**9
 
 
-def _quantity(text: str) -> Amount:
+def parse_quantity(text: str) -> Amount:
+    """Return the amount that a text means. Raises `CelError`."""
     try:
         return Amount(int(quantity.parse(text) * _NANO))
     except quantity.QuantityError as error:
@@ -36,7 +37,7 @@ def _as_integer(amount: Amount) -> int:
 
 FUNCTIONS = Functions(
     table=(
-        ("quantity", "(string) -> kubernetes.Quantity", _quantity),
+        ("quantity", "(string) -> kubernetes.Quantity", parse_quantity),
         ("isQuantity", "(string) -> bool", _is_quantity),
         ("sign", "kubernetes.Quantity.() -> int", lambda a: (a.nanos > 0) - (a.nanos < 0)),
         ("isInteger", "kubernetes.Quantity.() -> bool", _is_integer),

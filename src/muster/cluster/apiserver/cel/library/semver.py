@@ -28,7 +28,8 @@ def _parsed(text: str, normalize: bool = False) -> Version | None:
     return Version(major, minor, patch, tuple((match.group(4) or "").split(".")) if match.group(4) else ())
 
 
-def _semver(text: str, normalize: bool = False) -> Version:
+def parse_semver(text: str, normalize: bool = False) -> Version:
+    """Return the version that a text means. normalize: `v1` is one, too. Raises `CelError`."""
     version = _parsed(text, normalize)
     if version is None:
         raise CelError(f"invalid semantic version {text[:_MAX_CHARACTERS]}")
@@ -47,8 +48,8 @@ def _compare(a: Version, b: Version) -> int:
 
 FUNCTIONS = Functions(
     table=(
-        ("semver", "(string) -> kubernetes.Semver", _semver),
-        ("semver", "(string, bool) -> kubernetes.Semver", _semver),
+        ("semver", "(string) -> kubernetes.Semver", parse_semver),
+        ("semver", "(string, bool) -> kubernetes.Semver", parse_semver),
         ("isSemver", "(string) -> bool", lambda text: _parsed(text) is not None),
         ("isSemver", "(string, bool) -> bool", lambda text, normalize: _parsed(text, normalize) is not None),
         ("major", "kubernetes.Semver.() -> int", lambda version: version.major),

@@ -10,7 +10,7 @@ from muster.cluster.apiserver.front.http2.frames import Code
 from muster.cluster.apiserver.front.http2.session import Asked, Came, Event, Session
 from muster.cluster.apiserver.front.http2.stream import Stream
 from muster.cluster.apiserver.front.shared import HEADER_SECONDS, KEEP_ALIVE_SECONDS, Shared, known_by
-from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS
+from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS, TLS_BYTES
 from muster.cluster.apiserver.identity.users import User
 
 TURN_BYTES = 4 * 1024  # looked at in one turn of the loop
@@ -61,6 +61,7 @@ class Connection(asyncio.Protocol):
         for timer in (self._header_timer, self._idle_timer, self._stall_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
+        self._shared.unsent.forget(self.transport)
         for stream in list(self._streams.values()):
             self._shared.unsent.forget(stream)
             stream.go()
@@ -170,7 +171,7 @@ class Connection(asyncio.Protocol):
                 continue
             unsent = self.session.unsent(number)
             stream.settle(unsent)
-            self._shared.unsent.owes(stream, unsent)
+            self._shared.unsent.owes(stream, unsent and unsent + stream.held, self.guest.owner)
             if stream.is_done and not self.session.has(number):
                 self._streams.pop(number, None)  # it may have been cut off just now, to make room
             elif unsent and self._stall_timer is None:
@@ -212,10 +213,12 @@ class Connection(asyncio.Protocol):
         """The client does not take what it is sent."""
         self.is_paused = True
         self._pause_timer = self._loop.call_later(STALLED_SECONDS, self.transport.abort)
+        self._shared.unsent.owes(self.transport, TLS_BYTES, self.guest.owner)
 
     def resume_writing(self) -> None:
         """It goes on."""
         self.is_paused = False
+        self._shared.unsent.forget(self.transport)
         if self._pause_timer is not None:
             self._pause_timer.cancel()
         self.write_soon()

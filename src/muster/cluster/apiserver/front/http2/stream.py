@@ -70,6 +70,7 @@ class Stream:
         self._has_begun = False  # the answer
         self._has_ended = False
         self._unsent = 0
+        self.held = 0  # bytes of the answer that wait outside
         self._news: asyncio.Future[None] | None = None  # for who waits, for the body or for what is sent
 
     async def run(self, app: App) -> None:
@@ -137,6 +138,10 @@ class Stream:
         """Wait until not much is kept for sending."""
         while self._unsent > HELD_BYTES and not self.is_gone:
             await self._wait()
+
+    def holds(self, size: int) -> None:
+        """So much of the answer waits outside until the client has taken what is before it."""
+        self.held = size
 
     async def _wait(self) -> None:
         self._news = asyncio.get_running_loop().create_future()

@@ -1,12 +1,21 @@
 """Exec and attach: a program in a container, and a client at its streams."""
 
 import asyncio
+from collections.abc import Collection
 
-from muster.api.status import ApiError
-from muster.cluster.apiserver.pods.tunnels.channels import ChannelError, Dialect, Piece, Sizes, ending
-from muster.cluster.apiserver.pods.tunnels.lines import Line, SocketLine, StreamLine
+from muster.api.status import ApiError, Status
+from muster.cluster.apiserver.pods.tunnels.channels import (
+    ChannelError,
+    Dialect,
+    Piece,
+    Sizes,
+    decode,
+    encode,
+    ending,
+    outcome,
+)
 from muster.cluster.apiserver.pods.tunnels.wire import Wire
-from muster.cluster.nodeconnection import RESIZE, STDERR, STDIN, STDOUT, Opening, Program
+from muster.cluster.nodeconnection import ERROR, RESIZE, STDERR, STDIN, STDOUT, Opening, Program
 from muster.runtime.tasks import cancel
 
 # How often a client is looked after whose input the program does not read: nothing else would tell that it has gone.
@@ -14,17 +23,9 @@ BLOCKED_SECONDS = 10.0
 _WRITTEN = frozenset({STDIN, RESIZE})  # by clients
 
 
-async def over_socket(dialect: Dialect, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
-    """The conversation on a WebSocket. Raises `WireError`, `ChannelError`, `SpdyError`."""
-    await _converse(SocketLine(wire, dialect), channels, opening)
-
-
-async def over_streams(statuses: bool, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
-    """The conversation on SPDY. Raises `WireError`, `ChannelError`, `SpdyError`."""
-    await _converse(StreamLine(wire, statuses=statuses), channels, opening)
-
-
-async def _converse(line: Line, channels: frozenset[int], opening: Opening) -> None:
+async def converse(dialect: Dialect, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
+    """Hold the conversation on a WebSocket. Raises `WireError`, `ChannelError`."""
+    line = _Channels(wire, dialect)
     await line.begin(channels)
     try:
         async with opening() as program:
@@ -44,7 +45,7 @@ async def _converse(line: Line, channels: frozenset[int], opening: Opening) -> N
     await line.finish(status)
 
 
-async def _listen(line: Line, channels: frozenset[int], program: Program) -> None:
+async def _listen(line: "_Channels", channels: frozenset[int], program: Program) -> None:
     """Pass on what the client says, until it has gone."""
     sizes = Sizes()
     while (piece := await line.receive()) is not None:
@@ -54,7 +55,7 @@ async def _listen(line: Line, channels: frozenset[int], program: Program) -> Non
             await _pass_on(line, piece, sizes, program)
 
 
-async def _pass_on(line: Line, piece: Piece, sizes: Sizes, program: Program) -> None:
+async def _pass_on(line: "_Channels", piece: Piece, sizes: Sizes, program: Program) -> None:
     if piece.channel == RESIZE:
         for columns, rows in sizes.feed(piece.data):
             await program.resize(columns, rows)
@@ -65,7 +66,7 @@ async def _pass_on(line: Line, piece: Piece, sizes: Sizes, program: Program) -> 
         await program.end_input()
 
 
-async def _write(line: Line, data: bytes, program: Program) -> None:
+async def _write(line: "_Channels", data: bytes, program: Program) -> None:
     """Have the program read it; a client that goes meanwhile is not heard, so it is spoken to now and then."""
     writing = asyncio.ensure_future(program.write(data))
     try:
@@ -76,9 +77,43 @@ async def _write(line: Line, data: bytes, program: Program) -> None:
         await cancel([writing])
 
 
-async def _show(line: Line, channels: frozenset[int], program: Program) -> None:
+async def _show(line: "_Channels", channels: frozenset[int], program: Program) -> None:
     """Pass on what the program says, until it has ended."""
     async for channel, data in program.output():
         assert channel in (STDOUT, STDERR)
         if channel in channels:
             await line.send(channel, data)
+
+
+class _Channels:
+    """The channels of a remote command in the messages of one WebSocket."""
+
+    def __init__(self, wire: Wire, dialect: Dialect) -> None:
+        self._wire = wire
+        self._dialect = dialect
+
+    async def begin(self, channels: Collection[int]) -> None:
+        """Send an empty message, with which clients expect a conversation to begin."""
+        written = [channel for channel in (STDOUT, STDERR) if channel in channels]
+        await self.send(written[0] if written else ERROR, b"")
+
+    async def receive(self) -> Piece | None:
+        """Return what the client says next; None once it has gone. Raises `WireError`, `ChannelError`."""
+        while message := await self._wire.receive():
+            if (piece := decode(self._dialect, message)) is not None:
+                return piece
+        return None
+
+    async def send(self, channel: int, data: bytes) -> None:
+        """Write to a channel. Raises `WireError`."""
+        await self._wire.send(encode(self._dialect, channel, data))
+
+    async def nudge(self) -> None:
+        """Send an empty message: that fails, soon, if the client has gone. Raises `WireError`."""
+        await self.send(ERROR, b"")
+
+    async def finish(self, status: Status) -> None:
+        """Say how the command ended, and end the conversation. Raises `WireError`."""
+        if said := outcome(status, as_status=self._dialect.statuses):
+            await self.send(ERROR, said)
+        await self._wire.close()

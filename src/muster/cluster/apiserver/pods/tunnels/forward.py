@@ -44,7 +44,7 @@ class _Connection(Struct):
 
 
 async def over_streams(dial: Dial, wire: Wire) -> None:
-    """Two streams of SPDY for each connection, one of which is for errors. Raises `WireError`, `SpdyError`."""
+    """Carry each connection in two streams of SPDY, one of which is for errors. Raises `WireError`, `SpdyError`."""
     forwarding = _Forwarding(dial, wire)
     try:
         await forwarding.run()
@@ -52,7 +52,7 @@ async def over_streams(dial: Dial, wire: Wire) -> None:
         await forwarding.stop()
 
 
-async def over_socket(dial: Dial, dialect: str, ports: Sequence[int], wire: Wire) -> None:
+async def over_channels(dial: Dial, dialect: str, ports: Sequence[int], wire: Wire) -> None:
     """One connection to each of the ports, in two channels each of a WebSocket. Raises `WireError`, `ChannelError`."""
     connections = [_Connection(port, 2 * number, 2 * number + 1) for number, port in enumerate(ports)]
     spoken = DIALECTS[dialect]
@@ -124,12 +124,14 @@ class _Forwarding:
 
     def _open(self, stream: int, headers: Mapping[str, str]) -> bytes:
         kind, port, request = (headers.get(name, "") for name in ("streamtype", "port", "requestid"))
-        if kind not in ("error", "data") or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+        if (
+            kind not in ("error", "data")
+            or not request
+            or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536)
+        ):
             return self._spdy.reset(stream, PROTOCOL_ERROR)
         if len(self._tasks) + len(self._halves) >= MAX_CONNECTIONS:
             return self._spdy.reset(stream, REFUSED_STREAM)
-        # Before Kubernetes 1.4 there was no id: the error stream came first, its data stream right after it.
-        request = request or str(stream if kind == "error" else stream - 2)
         connection = self._halves.setdefault(request, _Connection(int(port)))
         setattr(connection, kind, stream)
         if kind == "data":

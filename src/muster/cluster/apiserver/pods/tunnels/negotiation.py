@@ -1,4 +1,4 @@
-"""What a client that asks for another protocol than HTTP on its connection wants, and how it is told yes. Pure."""
+"""What a client wants that asks for a WebSocket on its connection, and how the server agrees. Pure."""
 
 import base64
 import binascii
@@ -14,23 +14,25 @@ _WEBSOCKET_VERSION = "13"
 _MAX_OFFERS = 20
 # What to say to a client that asks for a conversation and for no protocol to hold it in.
 UPGRADE_REQUIRED = "Upgrade request required"
+NO_SPDY = (
+    "this server holds exec, attach and port-forward over WebSockets, and not over SPDY: use kubectl 1.31 or newer, or "
+    "a client library that speaks WebSockets"
+)
 
 
 class Upgrade(Struct, frozen=True):
-    """What is asked for.
+    """A WebSocket that is asked for.
 
-    to: `websocket` or `spdy/3.1`.
-    offers: the protocols to speak on it, the client's favourite first.
-    key: what a WebSocket's handshake has to answer to.
+    offers: the subprotocols to speak on it, the client's favourite first.
+    key: what the handshake has to answer to.
     """
 
-    to: str
     offers: tuple[str, ...] = ()
     key: str = ""
 
 
 def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
-    """What a request asks for; None if that is nothing we know. Raises `ApiError` (400)."""
+    """What a request asks for; None if that is no conversation. Raises `ApiError` (400)."""
     fields: dict[str, list[str]] = {}
     for name, value in headers:
         words = [word.strip() for word in value.decode("latin-1").split(",")]
@@ -44,9 +46,9 @@ def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
             raise bad_request(f"the WebSocket handshake lacks Sec-WebSocket-Version: {_WEBSOCKET_VERSION}")
         if not _is_key(key):
             raise bad_request("the WebSocket handshake lacks a Sec-WebSocket-Key of 16 bytes")
-        return Upgrade("websocket", tuple(fields.get("sec-websocket-protocol", ())[:_MAX_OFFERS]), key)
+        return Upgrade(tuple(fields.get("sec-websocket-protocol", ())[:_MAX_OFFERS]), key)
     if "spdy/3.1" in wanted:
-        return Upgrade("spdy/3.1", tuple(fields.get("x-stream-protocol-version", ())[:_MAX_OFFERS]))
+        raise bad_request(NO_SPDY)
     return None
 
 
@@ -64,9 +66,6 @@ def choose(upgrade: Upgrade, spoken: Collection[str]) -> str:
 
 def consent(upgrade: Upgrade, protocol: str) -> list[tuple[bytes, bytes]]:
     """The headers of the answer 101."""
-    if upgrade.to != "websocket":
-        chosen = [(b"x-stream-protocol-version", protocol.encode())] if protocol else []
-        return [(b"connection", b"Upgrade"), (b"upgrade", b"SPDY/3.1"), *chosen]
     digest = hashlib.sha1(upgrade.key.encode() + _WEBSOCKET_GUID, usedforsecurity=False).digest()
     chosen = [(b"sec-websocket-protocol", protocol.encode())] if protocol else []
     accepted = (b"sec-websocket-accept", base64.b64encode(digest))

@@ -1,8 +1,8 @@
 """SPDY/3.1 framing, the server's side: bytes in, events out, and the bytes of what we say. Pure, without I/O.
 
-Clients of Kubernetes carry port-forwarding in it, on a connection of its own or inside a WebSocket (KEP-4006), and the
-older ones exec and attach too. So little of SPDY is here as these use: streams that the client opens, data, resets and
-pings. No peer in that world keeps flow-control windows: their peer holds the whole connection back instead.
+kubectl carries port-forwarding in it, inside a WebSocket (kubernetes KEP-4006). Only what kubectl uses is here: streams
+that the client opens, data, resets and pings. No peer in that world keeps flow-control windows: each holds the whole
+connection back instead.
 Source: the SPDY/3.1 draft.
 """
 
@@ -28,7 +28,6 @@ class _Kind(IntEnum):
     SYN_REPLY = 2
     RST_STREAM = 3
     PING = 6
-    GOAWAY = 7
     HEADERS = 8
 
 
@@ -135,10 +134,6 @@ class Spdy:
     def reset(self, stream: int, status: int = PROTOCOL_ERROR) -> bytes:
         """Give a stream up."""
         return _control(_Kind.RST_STREAM, stream.to_bytes(4, "big") + status.to_bytes(4, "big"))
-
-    def go_away(self) -> bytes:
-        """Accept no more streams."""
-        return _control(_Kind.GOAWAY, self._newest.to_bytes(4, "big") + bytes(4))
 
     def _taken(self, count: int) -> bytes:
         taken = bytes(self._buffer[:count])

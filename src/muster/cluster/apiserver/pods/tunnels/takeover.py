@@ -27,14 +27,11 @@ async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: 
     upgrade = upgrade_of(headers)
     if upgrade is None:
         raise bad_request(UPGRADE_REQUIRED)
-    is_socket = upgrade.to == "websocket"
-    spoken = tunnel.websocket if is_socket else tunnel.spdy
-    protocol = choose(upgrade, spoken)
-    raw = caller.leave_http(consent(upgrade, protocol))
-    wire = _websocket(raw, protocol) if is_socket else raw
+    protocol = choose(upgrade, tunnel.protocols)
+    wire = _websocket(caller.leave_http(consent(upgrade, protocol)), protocol)
     caller.streaming, caller.is_endless = asyncio.current_task(), True
     try:
-        await spoken[protocol](wire)
+        await tunnel.protocols[protocol](wire)
     except (WireError, ChannelError, SpdyError) as error:
         log.debug("a conversation over %s ended: %s", protocol, error)
     except asyncio.CancelledError:

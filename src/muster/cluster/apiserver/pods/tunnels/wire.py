@@ -87,12 +87,3 @@ class RawWire:
             raise WireError("the client has gone")
         self._carrier.write(data)
         await self._carrier.drained()
-
-    async def close(self) -> None:
-        """Wait a moment for the other side to go first."""
-        try:
-            async with asyncio.timeout(FAREWELL_SECONDS):
-                while await self.receive():
-                    pass
-        except TimeoutError:
-            return

@@ -12,7 +12,7 @@ from muster.cluster.apiserver.front.http2 import frames
 from muster.cluster.apiserver.front.http2.connection import Connection
 from muster.cluster.apiserver.front.http2.frames import PREFACE, Code, Frame, next_frame
 from muster.cluster.apiserver.front.shared import HEADER_SECONDS, Shared
-from muster.cluster.apiserver.front.unsent import STALLED_SECONDS, Unsent
+from muster.cluster.apiserver.front.unsent import STALLED_SECONDS, TLS_BYTES, Unsent
 from muster.runtime.clock import run_virtual
 
 FIRST_HEADERS_SECONDS = 5.0
@@ -163,6 +163,17 @@ async def test_an_answer_that_is_itself_what_is_too_much(client):
     assert (client.shared.unsent.total, client.transport.is_closed) == (0, False)
     await client.say(asked(3))
     assert client.resets() == [(3, number(Code.CANCEL))]
+
+
+@talking()
+async def test_the_buffers_of_a_connection_that_takes_nothing_count(client):
+    protocol, unsent = client.transport.protocol, client.shared.unsent
+    for end in (protocol.resume_writing, client.transport.abort):
+        protocol.pause_writing()
+        assert unsent.total == TLS_BYTES
+        end()
+        await asyncio.sleep(0)
+        assert unsent.total == 0
 
 
 def begun(stream):

@@ -22,7 +22,7 @@ def asked(*more, **headers):
 def test_a_websocket_is_asked_for():
     protocols = ("sec-websocket-protocol", "v5.channel.k8s.io, v4.channel.k8s.io"), ("sec-websocket-protocol", "x")
     found = asked(*protocols, **SOCKET)
-    assert found == Upgrade("websocket", ("v5.channel.k8s.io", "v4.channel.k8s.io", "x"), KEY)
+    assert found == Upgrade(("v5.channel.k8s.io", "v4.channel.k8s.io", "x"), KEY)
     assert consent(found, "x") == [
         (b"connection", b"Upgrade"),
         (b"upgrade", b"websocket"),
@@ -31,10 +31,10 @@ def test_a_websocket_is_asked_for():
     ]
 
 
-def test_spdy_is_asked_for():
-    found = asked(("x-stream-protocol-version", "v4"), connection="Upgrade", upgrade="SPDY/3.1")
-    assert found == Upgrade("spdy/3.1", ("v4",))
-    assert consent(found, "v4")[1:] == [(b"upgrade", b"SPDY/3.1"), (b"x-stream-protocol-version", b"v4")]
+def test_who_asks_for_spdy_hears_what_to_use_instead():
+    with pytest.raises(ApiError, match=r"over WebSockets, and not over SPDY: use kubectl 1\.31 or newer") as refused:
+        asked(("x-stream-protocol-version", "v4"), connection="Upgrade", upgrade="SPDY/3.1")
+    assert refused.value.code == 400
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_handshake_must_be_complete(change):
     ("offers", "spoken", "chosen"), [("ba", "ab", "b"), ("xa", "ab", "a"), ((), ("a", ""), ""), ("xy", "ab", None)]
 )
 def test_the_clients_order_decides(offers, spoken, chosen):
-    upgrade = Upgrade("websocket", tuple(offers))
+    upgrade = Upgrade(tuple(offers))
     if chosen is not None:
         assert choose(upgrade, spoken) == chosen
         return

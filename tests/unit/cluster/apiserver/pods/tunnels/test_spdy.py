@@ -120,8 +120,6 @@ def test_what_we_say():
         assert inflate.decompress(reply[12:]) == bytes(4), "no headers"
     assert spdy.data(1, b"abc", last=True) == b"\0\0\0\1\1\0\0\3abc"
     assert spdy.reset(1, REFUSED_STREAM) == control(3, b"\0\0\0\1\0\0\0\3")
-    spdy.receive(Client().open(5))
-    assert spdy.go_away() == control(7, b"\0\0\0\5\0\0\0\0")
 
 
 @given(st.binary(max_size=300))

@@ -1,0 +1,179 @@
+"""Carries out a move: reads the cluster, does the first remaining step, and reads again."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from muster.actions.moving.observed import Engine, Learned, Observed, key, observe
+from muster.actions.moving.steps import (
+    Await,
+    Create,
+    Delete,
+    Event,
+    GiveBack,
+    Install,
+    Patch,
+    RefusedError,
+    Release,
+    Step,
+    Try,
+)
+from muster.api.groups.apps import DEPLOYMENT
+from muster.api.status import ApiError
+from muster.install.documents import documents, kind_of
+from muster.install.options import Json, Options
+from muster.operator.handback import StillWorksError, hand_back_alone
+from muster.operator.holders import LOOK_SECONDS, renewer
+from muster.operator.precedence import identity, is_ours, place
+from muster.operator.replica import FIELD_MANAGER
+from muster.runtime.client import Client, Propagation
+from muster.runtime.givens import Givens
+from muster.runtime.leases import LeadershipLostError
+from muster.runtime.refusals import ignoring
+from muster.runtime.transport import APPLY_PATCH
+
+# Pods stop within their grace period; an engine has to pull its image and acquire the Lease.
+STOP_SECONDS: Final = 300.0
+LEAD_SECONDS: Final = 600.0
+# When a step is due for the third time, another program undoes it.
+_MOST_TIMES: Final = 2
+
+Plan = Callable[[Observed], list[Step]]
+
+
+class Move:
+    """One run of a move on one cluster."""
+
+    def __init__(self, client: Client, givens: Givens, options: Options, said: Callable[[str], None]) -> None:
+        """`said`: called with each step as it begins, and with what the move waits for."""
+        self.documents = documents(options)
+        # The help of `muster manifests` applies documents with the same manager, so there are no conflicts later.
+        self._client = Client(client.transport, field_manager=FIELD_MANAGER)
+        self._givens, self._options = givens, options
+        self._said = said
+        self._learned = Learned()
+
+    async def look(self) -> Observed:
+        """Return the current state of the cluster. Raises `ApiError`."""
+        return await observe(self._client, self._options, self.documents, self._learned)
+
+    async def run(self, plan: Plan) -> int:
+        """Do all remaining steps; return how many. Raises `RefusedError`, and `ApiError` where the server refuses.
+
+        A run that ends early leaves the cluster in a state from which the next run continues.
+        """
+        times, since = Counter[str](), dict[str, float]()
+        while steps := plan(await self.look()):
+            step = steps[0]
+            if isinstance(step, Await) and step.event in (Event.KUEUE_STOPPED, Event.MUSTER_STOPPED):
+                if step.text not in since:
+                    self._said(step.text)
+                began = since.setdefault(step.text, self._givens.clock.monotonic())
+                if self._givens.clock.monotonic() - began > STOP_SECONDS:
+                    raise RefusedError(f"{step.text}: gave up after {STOP_SECONDS:.0f} s; run this again")
+                await self._givens.clock.sleep(LOOK_SECONDS)
+                continue
+            times[step.text] += 1
+            if times[step.text] > _MOST_TIMES:
+                raise RefusedError(f"another program undoes this: {step.text}; stop that, and run this again")
+            self._said(step.text)
+            await self._do_step(step)
+        return times.total() + len(since)
+
+    async def rehearse(self, steps: Sequence[Step]) -> None:
+        """Do the steps that only try with a dry run whether later steps will succeed. Raises `RefusedError`."""
+        for step in steps:
+            if isinstance(step, Try):
+                await self._write(step)
+
+    async def _do_step(self, step: Step) -> None:
+        match step:
+            case GiveBack():
+                await self._give_back()
+            case Await(event=Event.LEASE_FREE):
+                await self._check_no_leader()
+            case Await(event=event):
+                await self._wait_for_leader(musters=event is Event.MUSTER_LEADS)
+            case _:
+                await self._write(step)
+
+    async def _write(self, step: Step) -> None:
+        client = self._client
+        match step:
+            case Try(documents=tried):
+                for document in tried:
+                    await self._apply(document, dry_run=True)
+                self._learned = replace(self._learned, tried=True)
+            case Install(documents=wanted):
+                for document in wanted:
+                    await self._apply(document)
+                self._learned = replace(self._learned, applied=self._learned.applied | {*map(key, wanted)})
+            case Create(document=document):
+                with ignoring("AlreadyExists"):
+                    await client.create(kind_of(document), document)
+            case Patch(kind=kind, namespace=namespace, name=name, patch=patch):
+                await client.patch(kind.seen_as(dict), name, patch, namespace)
+            case Release(held=held):
+                for document, entries in held:
+                    meta = document["metadata"]
+                    version = {"resourceVersion": meta["resourceVersion"], "managedFields": entries}
+                    patch = {"metadata": version}
+                    await client.patch(kind_of(document), meta["name"], patch, meta.get("namespace") or "")
+            case Delete(kind=kind, namespace=namespace, name=name):
+                with ignoring("NotFound"):
+                    how: Propagation = "Foreground" if kind.resource == DEPLOYMENT.resource else "Background"
+                    await client.delete(kind, name, namespace, propagation=how)
+
+    async def _apply(self, document: Json, *, dry_run: bool = False) -> None:
+        meta = document["metadata"]
+        where = meta.get("namespace") or ""
+        try:
+            await self._client.patch(
+                kind_of(document), meta["name"], document, where, type=APPLY_PATCH, force=True, dry_run=dry_run
+            )
+        except ApiError as error:
+            name = f"{document['kind']} {f'{where}/' if where else ''}{meta['name']}"
+            begun = "" if not dry_run else "; nothing has been changed"
+            raise RefusedError(f"the server does not take {name}: {error}{begun}") from error
+
+    async def _give_back(self) -> None:
+        own = identity("handback", self._givens.ids.uid())
+        try:
+            count = await hand_back_alone(self._client, self._givens, self._options.settings, own, self._said)
+        except (StillWorksError, LeadershipLostError) as error:
+            raise RefusedError(str(error)) from error
+        self._said(f"  {count} workload{'s' if count != 1 else ''} given back")
+        self._learned = replace(self._learned, given_back=True)
+
+    async def _check_no_leader(self) -> None:
+        namespace, name = place(self._options.settings)
+        holder = await renewer(self._client, self._givens.clock, namespace, name, self._said)
+        if holder and not is_ours(holder):
+            raise RefusedError(
+                f"{holder} renews the Lease {namespace}/{name} and is no pod of Kueue's Deployment: stop it, and run"
+                " this again"
+            )
+        self._learned = replace(self._learned, lease_free=True, muster_leads=bool(holder))
+
+    async def _wait_for_leader(self, *, musters: bool) -> None:
+        clock, (namespace, name) = self._givens.clock, place(self._options.settings)
+        until = clock.monotonic() + LEAD_SECONDS
+        while clock.monotonic() < until:
+            holder = await renewer(self._client, clock, namespace, name, lambda _: None)
+            if holder and is_ours(holder) == musters:
+                self._said(f"  {holder} leads")
+                self._learned = replace(self._learned, muster_leads=musters, kueue_leads=not musters)
+                return
+            await clock.sleep(LOOK_SECONDS)
+        observed = await self.look()
+        engine = observed.muster if musters else next(iter(observed.kueue), None)
+        raise RefusedError(_explain_no_leader(engine, namespace, name))
+
+
+def _explain_no_leader(engine: Engine | None, namespace: str, lease: str) -> str:
+    """Return why no replica of the engine acquired the Lease, as far as the cluster shows it."""
+    if engine is None:
+        return f"no engine renews the Lease {namespace}/{lease}, and there is no Deployment of it: run this again"
+    why = "; ".join(engine.troubles[:3]) or f"see kubectl -n {engine.namespace} logs deployment/{engine.name}"
+    return f"no pod of {engine.name} renews the Lease {namespace}/{lease} after {LEAD_SECONDS:.0f} s: {why}"

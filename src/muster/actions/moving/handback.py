@@ -1,0 +1,168 @@
+"""Decides the remaining steps until Kueue's manager replaces Muster again. Pure.
+
+Muster's webhooks are deleted first, so that the server refuses nothing while no engine answers. Then Muster stops,
+gives
+back the Workloads that it admitted, and deletes the objects that are Muster's alone. Definitions, queues, Workloads and
+jobs stay. Kueue's webhooks return right before its manager starts.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from muster.actions.moving import kept as keeping
+from muster.actions.moving.observed import Engine, Observed, is_musters, key
+from muster.actions.moving.steps import (
+    Create,
+    Event,
+    GiveBack,
+    Patch,
+    RefusedError,
+    Release,
+    Step,
+    await_event,
+    delete,
+    named,
+)
+from muster.actions.moving.takeover import scale
+from muster.api.core import CONFIG_MAP, NAMESPACE, SERVICE
+from muster.api.groups.apps import DEPLOYMENT
+from muster.api.server.apiregistration import API_SERVICE
+from muster.install.documents import kind_of
+from muster.install.options import NAME, Json, Options
+from muster.operator.replica import FIELD_MANAGER
+
+# Documents of these kinds are in Kueue's manifest, too.
+_SHARED_KINDS: Final = ("Namespace", "CustomResourceDefinition")
+_SHARED_NAMES: Final = "kueue-"
+# Documents of these kinds are deleted by steps of their own.
+_APART: Final = ("Deployment", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "APIService")
+
+WITHOUT_KUEUE: Final = (
+    "Kueue's manifest or chart has to be installed again: kubectl apply --server-side --force-conflicts -f FILE"
+)
+
+
+def include_extras(options: Options) -> Options:
+    """Return the options with all extras, because an installation does not record which extras it has."""
+    return replace(options, cert_manager=True, monitoring=True)
+
+
+def plan_handback(seen: Observed, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[Step]:
+    """Return the remaining steps in order; none once Kueue's manager leads, or cannot be started from here.
+
+    documents: all that Muster installs, with its extras. left: objects that nothing would run once Muster is stopped.
+    Raises `RefusedError`.
+    """
+    manager = _find_manager(seen, options)
+    runs = manager is not None and manager.replicas > 0
+    muster = seen.muster
+    if not seen.learned.given_back and _is_gone(seen, documents):
+        if runs:
+            return []
+        raise RefusedError("Muster is not installed here; after an engine elsewhere, `muster adopt --back` gives back")
+    if muster is not None and not muster.deleting and left:
+        raise RefusedError(
+            f"nothing would run these once Muster is stopped: {', '.join(left)};"
+            " let them end, delete them, or start the controller that runs them"
+        )
+    if muster is not None and runs:
+        raise RefusedError("Kueue's manager and Muster are both to run: scale one of their Deployments to 0 first")
+    steps: list[Step] = []
+    steps += [delete(kind_of(each), "", each["metadata"]["name"]) for each in seen.own_webhooks]
+    steps += [delete(API_SERVICE, "", each["metadata"]["name"]) for each in seen.api_services if is_musters(each)]
+    if muster is not None:
+        if not muster.deleting:
+            steps.append(delete(DEPLOYMENT, muster.namespace, NAME))
+        steps.append(await_event(Event.MUSTER_STOPPED))
+    if not runs and not seen.learned.given_back:
+        steps.append(GiveBack("give back to Kueue what Muster has admitted"))
+    steps += _plan_removals(seen, documents)
+    if manager is not None and seen.kept is not None:
+        steps += _plan_returns(seen, options, manager, seen.kept)
+    steps += _plan_releases(seen, documents)
+    if seen.kept is not None:
+        if manager is not None and not runs:
+            steps.append(scale(manager, seen.kept.replicas, "start Kueue's manager"))
+        if manager is not None and not seen.learned.kueue_leads:
+            steps.append(await_event(Event.KUEUE_LEADS))
+        # Without Kueue's manager the kept objects are useless: Kueue's own manifest brings all of them.
+        steps.append(delete(CONFIG_MAP, options.namespace, keeping.NAME))
+    return steps
+
+
+def _find_manager(seen: Observed, options: Options) -> Engine | None:
+    return next((each for each in seen.kueue if each.namespace == options.namespace), None)
+
+
+def _is_gone(seen: Observed, documents: Sequence[Json]) -> bool:
+    own = any(key(each) in seen.live for each in documents if _is_own(each))
+    return seen.muster is None and seen.kept is None and not own
+
+
+def _plan_removals(seen: Observed, documents: Sequence[Json]) -> Iterator[Step]:
+    """Yield the steps that delete objects of Muster alone, each before the objects that it depends on."""
+    for document in reversed(documents):
+        _, namespace, name = key(document)
+        if _is_own(document) and key(document) in seen.live:
+            yield delete(kind_of(document), namespace, name)
+
+
+def _plan_returns(seen: Observed, options: Options, manager: Engine, kept: keeping.Kept) -> Iterator[Step]:
+    """Yield the steps that restore the objects of Kueue that the takeover removed or changed."""
+    if seen.namespace is not None and (patch := keeping.namespace_patch(kept, seen.namespace)) is not None:
+        words = "give the namespace its Pod Security level again"
+        yield Patch(words, NAMESPACE, "", options.namespace, patch)
+    if seen.service is not None and (patch := keeping.service_patch(kept, seen.service)) is not None:
+        name = seen.service["metadata"]["name"]
+        words = f"lead {named(SERVICE, options.namespace, name)} to {manager.name} again"
+        yield Patch(words, SERVICE, options.namespace, name, patch)
+    there = {key(each) for each in (*seen.webhooks, *(one for one in seen.api_services if not is_musters(one)))}
+    for document in kept.objects:
+        if key(document) not in there:
+            yield Create(f"create {document['kind']} {document['metadata']['name']} again", document)
+
+
+def _plan_releases(seen: Observed, documents: Sequence[Json]) -> Iterator[Step]:
+    """Yield the step that removes Muster from the field managers of Kueue's objects.
+
+    Kueue's manifest can then be applied without conflicts.
+    """
+    live = [
+        seen.live[key(each)] | _read_type(each) for each in documents if key(each) in seen.live and _is_shared(each)
+    ]
+    theirs = [*seen.webhooks, *(each for each in seen.api_services if not is_musters(each))]
+    before = {key(each): _read_entries(each) for each in (seen.kept.objects if seen.kept is not None else ())}
+    managed = [(each, managers(_read_entries(each), before.get(key(each), ()))) for each in (*live, *theirs)]
+    held = [(document, entries) for document, entries in managed if entries is not None]
+    if held:
+        yield Release(f"give up what Muster manages of {len(held)} objects of Kueue's", held)
+
+
+def managers(entries: Sequence[Json], before: Sequence[Json]) -> list[Json] | None:
+    """Return the managed fields of an object without Muster's entries; None if Muster has no entry.
+
+    before: the entries from before a takeover deleted the object. A single empty entry makes the server forget all
+    entries.
+    """
+    others = [each for each in entries if each.get("manager") != FIELD_MANAGER]
+    earlier = [each for each in before if each.get("manager") != FIELD_MANAGER]
+    return None if len(others) == len(entries) else [*earlier, *others] or [{}]
+
+
+def _read_entries(document: Json) -> Sequence[Json]:
+    return document["metadata"].get("managedFields") or ()
+
+
+def _is_shared(document: Json) -> bool:
+    kind, _, name = key(document)
+    return kind in _SHARED_KINDS or name.startswith(_SHARED_NAMES)
+
+
+def _is_own(document: Json) -> bool:
+    return document["kind"] not in _APART and not _is_shared(document)
+
+
+def _read_type(document: Json) -> Json:
+    return {"apiVersion": document["apiVersion"], "kind": document["kind"]}

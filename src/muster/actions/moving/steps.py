@@ -1,0 +1,107 @@
+"""The steps of a move, each done by one act on the cluster. Values only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from muster.api.kinds import Kind
+from muster.install.options import Json
+
+
+class RefusedError(Exception):
+    """A move that would disturb running jobs, or that cannot go on; the message says why."""
+
+
+class Event(Enum):
+    """An event that a move waits for; the value describes it to people."""
+
+    KUEUE_STOPPED = "wait until the pods of Kueue's manager have ended"
+    LEASE_FREE = "see that no engine renews the Lease"
+    MUSTER_LEADS = "wait until Muster leads"
+    MUSTER_STOPPED = "wait until the pods of Muster have ended"
+    KUEUE_LEADS = "wait until Kueue's manager leads"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a move. text: an imperative sentence for people."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Try(Step):
+    """The step that sends documents to the server in a dry run."""
+
+    documents: Sequence[Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Install(Step):
+    """The step that applies documents as `muster`, by force."""
+
+    documents: Sequence[Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Create(Step):
+    """The step that creates an object that existed before."""
+
+    document: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Patch(Step):
+    """The step that changes one object by a merge patch."""
+
+    kind: Kind[Any]
+    namespace: str
+    name: str
+    patch: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Release(Step):
+    """The step that removes Muster from the field managers of objects.
+
+    held: each object with its remaining entries.
+    """
+
+    held: Sequence[tuple[Json, Sequence[Json]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Step):
+    """The step that deletes one object, after all that depends on it."""
+
+    kind: Kind[Any]
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack(Step):
+    """The step that turns Muster's status of Workloads into Kueue's, while no engine works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Await(Step):
+    """The step that waits for an event."""
+
+    event: Event
+
+
+def await_event(event: Event) -> Await:
+    """Return the step that waits for an event."""
+    return Await(event.value, event)
+
+
+def delete(kind: Kind[Any], namespace: str, name: str) -> Delete:
+    """Return the step that deletes an object."""
+    return Delete(f"delete {named(kind, namespace, name)}", kind, namespace, name)
+
+
+def named(kind: Kind[Any], namespace: str, name: str) -> str:
+    """Return the title of an object: its kind, its namespace if it has one, and its name."""
+    return f"{kind.kind} {namespace}/{name}" if namespace else f"{kind.kind} {name}"

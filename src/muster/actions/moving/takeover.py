@@ -1,0 +1,139 @@
+"""Decides the remaining steps until Muster replaces Kueue's manager. Pure.
+
+The plan tries what may fail before it removes anything, and keeps what the way back needs. Between the stop of Kueue's
+manager and the start of Muster no webhook answers, so the order keeps that time short. Kueue's webhooks are deleted
+once
+its pods have ended and its Lease is free, and Muster's documents follow at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from muster.actions.moving.kept import Kept, config_map, keep
+from muster.actions.moving.observed import Engine, Observed, is_musters, key
+from muster.actions.moving.steps import Event, Install, Patch, RefusedError, Step, Try, await_event, delete, named
+from muster.api.core import CONFIG_MAP
+from muster.api.groups.apps import DEPLOYMENT
+from muster.api.server.apiregistration import API_SERVICE
+from muster.install.documents import kind_of
+from muster.install.options import Json, Options
+
+# The most objects that a sentence names.
+_NAMED: Final = 5
+
+
+def plan_takeover(seen: Observed, options: Options, documents: Sequence[Json], restarting: Sequence[str]) -> list[Step]:
+    """Return the remaining steps in order; none once Muster leads.
+
+    restarting: the running jobs that Muster would stop and restart. Raises `RefusedError`.
+    """
+    manager = _find_manager(seen, options)
+    if not _has_begun(seen, manager):
+        _refuse_to_disturb(options, restarting)
+    steps: list[Step] = []
+    if (kept := _merge_kept(seen, manager)) != seen.kept:
+        if not seen.learned.tried:
+            steps.append(Try(f"ask the server whether it would take {len(documents)} documents of Muster's", documents))
+        kept_in = config_map(kept, options.namespace)
+        words = named(CONFIG_MAP, options.namespace, kept_in["metadata"]["name"])
+        steps.append(Install(f"keep in {words} what the way back needs", [kept_in]))
+    if manager is not None and manager.replicas:
+        steps.append(scale(manager, 0, "stop Kueue's manager"))
+    if manager is not None and (manager.replicas or manager.pods):
+        steps.append(await_event(Event.KUEUE_STOPPED))
+    if not seen.learned.lease_free:
+        steps.append(await_event(Event.LEASE_FREE))
+    steps += [delete(kind_of(each), "", each["metadata"]["name"]) for each in seen.webhooks]
+    kueues = [each for each in seen.api_services if not is_musters(each)]
+    steps += [delete(API_SERVICE, "", each["metadata"]["name"]) for each in kueues]
+    gone = {key(each) for each in kueues}
+    missing = [each for each in documents if key(each) not in seen.learned.applied and not _is_there(each, seen, gone)]
+    if missing:
+        steps.append(Install(f"install Muster: {_list_documents(missing)}", missing))
+    if not seen.learned.muster_leads:
+        steps.append(await_event(Event.MUSTER_LEADS))
+    return steps
+
+
+def scale(engine: Engine, replicas: int, words: str) -> Patch:
+    """Return the step that changes the number of replicas of an engine."""
+    text = f"{words}: {named(DEPLOYMENT, engine.namespace, engine.name)} from {engine.replicas} to {replicas} replicas"
+    return Patch(text, DEPLOYMENT, engine.namespace, engine.name, {"spec": {"replicas": replicas}})
+
+
+def covers(live: Any, wanted: Any) -> bool:
+    """Return whether a live object has all that a document says. The server may drop empty fields and add others."""
+    if isinstance(wanted, Mapping):
+        values = live or {}
+        return isinstance(values, Mapping) and all(covers(values.get(name), part) for name, part in wanted.items())
+    if isinstance(wanted, list | tuple):
+        values = live or []
+        return isinstance(values, list) and len(values) == len(wanted) and all(map(covers, values, wanted))
+    return bool(live == wanted) or (live is None and not wanted)
+
+
+def _is_there(document: Json, seen: Observed, gone: set[tuple[str, str, str]]) -> bool:
+    name = key(document)
+    return name not in gone and covers(seen.live.get(name), document)
+
+
+def _list_documents(documents: Sequence[Json]) -> str:
+    if len(documents) > _NAMED:
+        return f"{len(documents)} documents"
+    return ", ".join(f"{kind} {name}" for kind, _, name in map(key, documents))
+
+
+def _find_manager(seen: Observed, options: Options) -> Engine | None:
+    """Return the Deployment of Kueue's manager; None if it was removed. Raises `RefusedError`."""
+    if len(seen.kueue) > 1:
+        places = ", ".join(f"{each.namespace}/{each.name}" for each in seen.kueue)
+        raise RefusedError(f"Kueue's manager is installed more than once: {places}")
+    for each in seen.kueue:
+        if each.namespace != options.namespace:
+            raise RefusedError(
+                f"Kueue's manager is in namespace {each.namespace}, and the Configuration says {options.namespace}:"
+                f" the two engines would not exclude each other; write `namespace: {each.namespace}` there"
+            )
+        return each
+    if seen.kept is None and not seen.webhooks:
+        here = "Muster is installed already" if seen.muster is not None else "`muster manifests` prints what to install"
+        raise RefusedError(f"no Kueue is here to take over from: {here}")
+    return None
+
+
+def _has_begun(seen: Observed, manager: Engine | None) -> bool:
+    """Return whether a takeover has stopped Kueue's manager: going on then disturbs less than stopping half way."""
+    return seen.kept is not None and (manager is None or not manager.replicas)
+
+
+def _refuse_to_disturb(options: Options, restarting: Sequence[str]) -> None:
+    if not options.settings.internal_cert_management.enable:
+        raise RefusedError(
+            "internalCertManagement.enable is false: another program makes the certificates, and Muster's need other"
+            " names; install by hand with the overlay or the chart for cert-manager, as docs/kueue-migration.md says"
+        )
+    if restarting:
+        more = len(restarting) - _NAMED
+        raise RefusedError(
+            f"{len(restarting)} Jobs that run have no label kueue.x-k8s.io/podset on their pods, and would be stopped"
+            f" and started anew: {', '.join(restarting[:_NAMED])}{f' and {more} more' if more > 0 else ''};"
+            " let them end first"
+        )
+
+
+def _merge_kept(seen: Observed, manager: Engine | None) -> Kept:
+    """Return the state to keep; once Kueue's manager is stopped, the state that is kept already.
+
+    A manager may run again after a takeover has deleted Kueue's objects. The kept copies of these objects stay.
+    """
+    running = manager is not None and manager.replicas > 0
+    if seen.kept is not None and not running:
+        return seen.kept
+    theirs = [*seen.webhooks, *(each for each in seen.api_services if not is_musters(each))]
+    now = keep(manager.replicas if manager is not None and running else 1, theirs, seen.service, seen.namespace or {})
+    if seen.kept is None:
+        return now
+    objects = {key(each): each for each in seen.kept.objects} | {key(each): each for each in now.objects}
+    return replace(seen.kept, replicas=now.replicas, objects=tuple(objects.values()))

@@ -1,0 +1,79 @@
+"""Finds groups of pods that queue without a job, cancels them, and waits for their end.
+
+The names of the groups are those that `muster ps` shows.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from muster.api.conditions import is_true
+from muster.api.core import POD, Pod
+from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue.names import FINISHED
+from muster.insight.jobs.state import Ending, JobState, find_workload_state
+from muster.insight.quota.state import display_name, find_quota_state
+from muster.insight.reader.jobs import plain_pods, pods_of
+from muster.insight.reader.queues import list_or_none
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Random
+from muster.runtime.informer import Informer
+from muster.runtime.tasks import together
+
+_DELETED = Ending(1, "it was deleted")
+
+
+async def find_pods(client: Client, namespace: str, name: str) -> Workload | None:
+    """Return the Workload of the pod group, or of the single pod, of this name; None if there is none."""
+    workloads = filter(_is_of_pods, await list_or_none(client, WORKLOAD, namespace) or ())
+    named = (one for one in workloads if name in (one.metadata.name, display_name(one.metadata, namespace)))
+    return next(named, None)
+
+
+def _is_of_pods(workload: Workload) -> bool:
+    owners = workload.metadata.owner_references
+    return bool(owners) and all(map(POD.is_of, owners))
+
+
+async def cancel_pods(client: Client, workload: Workload, *, delete: bool) -> str:
+    """Delete the Workload of pods, and with it the pods; return the outcome in a few words. Raises `ApiError`.
+
+    The pods go with their Workload (Kueue KEP-976), including pods that a finalizer keeps until they are replaced.
+    """
+    if is_true(workload.status.conditions, FINISHED) and not delete:
+        return "has ended already (--delete removes what is known of it)"
+    meta = workload.metadata
+    await client.delete(WORKLOAD, meta.name, meta.namespace, uid=meta.uid)
+    return "deleted, with its pods"
+
+
+async def follow_pods(
+    client: Client, clock: Clock, random: Random, workload: Workload, report: Callable[[JobState], None]
+) -> Ending:
+    """Wait until the Workload of pods has finished or is deleted; return its ending.
+
+    report: called with every new state. Raises `ApiError`, `TransportError`.
+    """
+    meta, changed = workload.metadata, asyncio.Event()
+    workloads = Informer(client, WORKLOAD, clock, random, namespace=meta.namespace, fields=f"metadata.name={meta.name}")
+    workloads.on_change(lambda _old, _new: changed.set())
+
+    async def wait() -> Ending:
+        await workloads.synced.wait()
+        while True:
+            changed.clear()
+            now = workloads.get(f"{meta.namespace}/{meta.name}")
+            if now is None or now.metadata.uid != meta.uid:
+                return _DELETED
+            state = find_workload_state(now, find_quota_state(now), await _read_pods(client, now))
+            report(state)
+            if state.finished:
+                failed = state.word == "Failed"
+                return Ending(int(failed), f"failed: {state.reason}" if failed else "")
+            await changed.wait()
+
+    return await together(wait(), workloads.run())
+
+
+async def _read_pods(client: Client, workload: Workload) -> list[Pod]:
+    return pods_of(workload, await plain_pods(client, workload.metadata.namespace, [workload]))

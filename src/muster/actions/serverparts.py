@@ -1,0 +1,18 @@
+"""The packages that a client-only installation lacks, and the message about their absence.
+
+The extra `server` of the distribution installs them. Commands against a cluster work without them. An embedded cluster
+needs all of them, and forecasts of placement need numpy.
+"""
+
+PACKAGES = frozenset({"cel_expr_python", "httptools", "jwt", "numpy", "pynvml", "uvloop", "websockets"})
+
+
+def describe_missing(needing: str, missing: ModuleNotFoundError) -> str:
+    """Return a sentence on which package is missing and how to install it; "" if another module is missing.
+
+    needing: the feature that needs the package, such as `muster up`.
+    """
+    package = (missing.name or "").partition(".")[0]
+    if package not in PACKAGES:
+        return ""
+    return f"{needing} needs {package}, which a client-only installation lacks: pip install 'muster-batch[server]'"

@@ -1,0 +1,6 @@
+"""The label of everything that `muster cluster invite` makes in a worker cluster."""
+
+from typing import Final
+
+# Its value is the name of the service account.
+INVITATION_LABEL: Final = "muster.dev/invitation"

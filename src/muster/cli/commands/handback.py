@@ -1,0 +1,72 @@
+"""`muster handback`: replace Muster with Kueue's manager again."""
+
+from typing import Any
+
+import click
+
+from muster.actions.session import Target
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name
+from muster.cli.session import connect, run
+
+
+@click.command(
+    epilog=examples("muster handback --dry-run --kubeconfig ~/.kube/config", "muster handback"),
+)
+@click.option("--dry-run", is_flag=True, help="List the steps that are left; nothing is written.")
+@click.option(
+    "-n", "--namespace", metavar="NAME", type=name, help="Where the engine is (default: where its Deployment is)."
+)
+@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.files)
+def command(*, dry_run: bool, namespace: str | None, kubeconfig: str | None) -> None:
+    """Replace Muster with Kueue's manager again: running jobs go on, and waiting jobs keep their position.
+
+    The command stops Muster, gives back what Muster has admitted, and deletes what belongs to Muster alone. It restores
+    Kueue's webhooks as `muster takeover` found them, starts Kueue's manager, and waits until that leads. After an
+    interruption, run it again, and it goes on.
+    """
+    run(_hand_back(Target(kubeconfig or "", namespace or ""), dry_run=dry_run))
+
+
+async def _hand_back(target: Target, *, dry_run: bool) -> None:
+    from muster.actions.moving.carrying import Move
+    from muster.actions.moving.dependents import find_dependents
+    from muster.actions.moving.handback import WITHOUT_KUEUE, plan_handback
+    from muster.actions.moving.observed import find_kueue
+    from muster.cli.moving import carry_out, require_no_embedded
+    from muster.cli.terminal.output import say
+    from muster.runtime.clock import RealClock
+    from muster.runtime.givens import Givens
+    from muster.runtime.ids import Ids, Random
+
+    givens = Givens(RealClock(), Ids(), Random())
+    async with connect(target) as session:
+        await require_no_embedded(session.client)
+        options = await _make_options(session.client, target.namespace)
+        move = Move(session.client, givens, options, say)
+        seen = await move.look()
+        can_start = seen.kept is not None and bool(await find_kueue(session.client))
+        runs = seen.muster is not None and not seen.muster.deleting
+        left = await find_dependents(session.client, givens.clock, options, say) if runs else []
+        end = "Kueue's manager leads" if can_start else f"Muster is gone; {WITHOUT_KUEUE}"
+        plan = lambda observed: plan_handback(observed, options, move.documents, left)  # noqa: E731
+        await carry_out(move, plan, dry_run=dry_run, end=end)
+
+
+async def _make_options(client: Any, namespace: str) -> Any:
+    from muster.actions.moving.handback import include_extras
+    from muster.actions.moving.observed import find_kueue
+    from muster.cli.moving import options_in
+    from muster.install.found import SeveralError, configuration_text
+    from muster.install.options import IMAGE, plain
+
+    try:
+        text = await configuration_text(client, namespace)
+    except SeveralError as error:
+        raise click.ClickException(f"{error}: name one with --namespace") from None
+    # A killed run may have deleted Muster's Configuration, and Kueue's may name no namespace.
+    places = [one.namespace for one in await find_kueue(client)]
+    where = namespace or (places[0] if len(places) == 1 else "")
+    options = options_in(text or plain(), "the Configuration in the cluster", IMAGE, None, where)
+    return include_extras(options)

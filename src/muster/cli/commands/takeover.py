@@ -1,0 +1,131 @@
+"""`muster takeover`: replace Kueue's manager with Muster."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from muster.actions.session import Target
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.session import connect, run
+
+if TYPE_CHECKING:
+    from muster.api.config import Configuration
+
+
+@click.command(
+    epilog=examples(
+        "muster takeover --dry-run --kubeconfig ~/.kube/config",
+        "muster takeover --image registry.example.com/muster:1",
+    ),
+)
+@click.option("--dry-run", is_flag=True, help="List the steps that are left; nothing is written.")
+@click.option("--image", metavar="IMAGE", help="With the engine: see Containerfile.")
+@click.option("--replicas", type=click.IntRange(min=1), help="One leads, the others stand by (default: 2).")
+@click.option(
+    "--config", metavar="FILE", help="Settings; if not given, Kueue's own in the cluster.", shell_complete=names.files
+)
+@click.option(
+    "--kinds",
+    type=click.Choice(("jobset", "podgroups")),
+    multiple=True,
+    help="Whose definitions come besides Kueue's, where no other program has brought them.",
+)
+@click.option("--kubeconfig", metavar="FILE", help="The cluster.", shell_complete=names.files)
+def command(
+    *,
+    dry_run: bool,
+    image: str | None,
+    replicas: int | None,
+    config: str | None,
+    kinds: tuple[str, ...],
+    kubeconfig: str | None,
+) -> None:
+    """Replace Kueue's manager with Muster: running jobs go on, and waiting jobs keep their position.
+
+    The command stops Kueue's manager, deletes its webhooks, installs Muster with Kueue's settings, and waits until
+    Muster
+    leads. After an interruption, run it again, and it goes on. `muster handback` is the way back.
+    """
+    run(_take_over(Target(kubeconfig or ""), image, replicas, config, ("kueue", *kinds), dry_run=dry_run))
+
+
+async def _take_over(
+    target: Target,
+    image: str | None,
+    replicas: int | None,
+    config: str | None,
+    kinds: tuple[str, ...],
+    *,
+    dry_run: bool,
+) -> None:
+    from muster.actions.moving.carrying import Move
+    from muster.actions.moving.takeover import plan_takeover
+    from muster.cli.moving import carry_out, require_no_embedded
+    from muster.cli.terminal.output import say
+    from muster.insight.takeover import restarting
+    from muster.operator.takeover import seen
+    from muster.runtime.clock import RealClock
+    from muster.runtime.givens import Givens
+    from muster.runtime.ids import Ids, Random
+
+    givens = Givens(RealClock(), Ids(), Random())
+    async with connect(target) as session:
+        await require_no_embedded(session.client)
+        options = await _make_options(session.client, image, replicas, config, kinds, dry_run=dry_run)
+        found = await seen(session.client, options.settings, givens.clock, say)
+        _print_gaps(found, options.settings, say)
+        move, jobs = Move(session.client, givens, options, say), restarting(found)
+        await carry_out(
+            move,
+            lambda observed: plan_takeover(observed, options, move.documents, jobs),
+            dry_run=dry_run,
+            end="Muster leads: Kueue's manager stays stopped until `muster handback`",
+        )
+
+
+def _print_gaps(found: Any, settings: "Configuration", say: Any) -> None:
+    """Print what Muster would not act on, except what the takeover itself settles."""
+    from msgspec.structs import replace
+
+    from muster.insight.takeover import report, sentence
+    from muster.operator.takeover import kinds
+
+    rest = replace(found, manager="", webhooks=(), old=())
+    for finding in report(rest, *kinds(settings)).findings:
+        say(sentence(finding))
+
+
+async def _make_options(
+    client: Any, image: str | None, replicas: int | None, config: str | None, kinds: tuple[str, ...], *, dry_run: bool
+) -> Any:
+    from msgspec.structs import replace
+
+    from muster.actions.moving.observed import find_kueue
+    from muster.api.groups.apps import DEPLOYMENT
+    from muster.cli.commands.up import written_configuration
+    from muster.cli.moving import options_in
+    from muster.install.found import KUEUE, SeveralError, configuration_text
+    from muster.install.options import IMAGE, NAME
+
+    places = [one.namespace for one in await find_kueue(client)]
+    where = places[0] if len(places) == 1 else ""
+    source = config or "Kueue's Configuration in the cluster"
+    if config is not None:
+        text: str | None = written_configuration(config)[0]
+    else:
+        try:
+            text = await configuration_text(client, where, (KUEUE, NAME))
+        except SeveralError as error:
+            raise click.ClickException(str(error)) from error
+    if text is None:
+        raise click.ClickException(
+            "no Kueue is here to take over from, nor its Configuration: `muster manifests` prints what to install"
+        )
+    options = options_in(text, source, image or IMAGE, replicas, where)
+    installed = await client.find(DEPLOYMENT, NAME, options.namespace)
+    if image is None and installed is not None:
+        options = replace(options, image=installed.spec.template.spec.containers[0].image)
+    elif image is None and not dry_run:
+        raise click.UsageError("say by --image which image has the engine: see Containerfile")
+    return replace(options, kinds=kinds)

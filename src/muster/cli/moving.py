@@ -1,0 +1,69 @@
+"""The shared parts of `muster takeover` and `muster handback`: the settings, the run, and the list of steps."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from muster.actions.moving.carrying import Move
+    from muster.actions.moving.observed import Observed
+    from muster.actions.moving.steps import Step
+    from muster.api.config import Configuration
+    from muster.install.options import Options
+
+
+def options_in(text: str, source: str, image: str, replicas: int | None, namespace: str) -> "Options":
+    """Return the options to install with a Configuration. namespace: the engine's, if the text names none."""
+    from muster.api.config import ConfigurationError, load
+    from muster.cli.commands.manifests import checked_options
+
+    settings = _load(text, source, load, ConfigurationError)
+    if namespace and settings.namespace != namespace and not _has_namespace(text):
+        text = f"{text.rstrip()}\nnamespace: {namespace}\n"
+        settings = _load(text, source, load, ConfigurationError)
+    return checked_options(text, settings, image, replicas, source)
+
+
+async def require_no_embedded(client: Any) -> None:
+    """Raise `click.ClickException` for a cluster of `muster up`, which has an engine of its own."""
+    from muster.insight.reader.queues import is_embedded
+
+    if await is_embedded(client):
+        raise click.ClickException(
+            "this is a cluster of `muster up`, which has an engine of its own: name another with --kubeconfig"
+        )
+
+
+async def carry_out(move: "Move", plan: "Callable[[Observed], list[Step]]", *, dry_run: bool, end: str) -> None:
+    """Do the remaining steps, or list them. end: the sentence for the end of the move."""
+    from muster.actions.moving.steps import RefusedError
+
+    try:
+        if dry_run:
+            steps = plan(await move.look())
+            for number, step in enumerate(steps, 1):
+                click.echo(f"{number:3}. {step.text}")
+            await move.rehearse(steps)
+            if not steps:
+                click.echo("nothing is left to do")
+            return
+        await move.run(plan)
+    except RefusedError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(end)
+
+
+def _load(text: str, source: str, load: Any, error_type: type[Exception]) -> "Configuration":
+    try:
+        loaded: Configuration = load(text)
+    except error_type as error:
+        raise click.ClickException(f"{source} cannot be read: {error}; name a file with --config") from error
+    return loaded
+
+
+def _has_namespace(text: str) -> bool:
+    import yaml
+
+    document = yaml.load(text, yaml.CSafeLoader)
+    return isinstance(document, dict) and bool(document.get("namespace"))

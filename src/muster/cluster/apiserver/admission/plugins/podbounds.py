@@ -1,0 +1,32 @@
+"""Bounds of a pod: how many containers, init containers and volumes one may have, in a template too."""
+
+from typing import Any
+
+from muster.api.ours.podbounds import excess
+from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.podspecs import pod_specs
+from muster.cluster.store import Store
+
+
+def require_bounds_of_pods(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (it is the protocol's)
+    """Raise `ApiError` (403) for a pod that is too large; what was stored larger may stay so."""
+    if attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
+        return
+    resource = attempt.resource.key
+    for path, spec in pod_specs(resource, attempt.document):
+        problem = _excess(spec)
+        if problem and not _was_excessive(attempt, path):
+            raise attempt.refused(f"{path}: {problem}")
+
+
+def _was_excessive(attempt: Attempt, path: str) -> bool:
+    old = dict(pod_specs(attempt.resource.key, attempt.old)) if attempt.old is not None else {}
+    return bool(_excess(old.get(path, {})))
+
+
+def _excess(spec: dict[str, Any]) -> str:
+    return excess(
+        containers=len(spec.get("containers") or ()),
+        init_containers=len(spec.get("initContainers") or ()),
+        volumes=len(spec.get("volumes") or ()),
+    )

@@ -1,0 +1,30 @@
+"""The pod specs in an object that runs here: its own, or those of its templates."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from muster.api.batch import JOB
+from muster.api.core import POD
+from muster.api.jobset import JOB_SET
+from muster.api.volcano import VOLCANO_JOB
+from muster.cluster.apiserver.decode import Document
+
+
+def pod_specs(resource: str, document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each pod spec of a pod, a Job, a JobSet or a Volcano Job, with its path. `resource` is a resource's key."""
+    spec = document.get("spec") or {}
+    if resource == POD.resource:
+        yield "spec", spec
+    elif resource == JOB.resource:
+        yield "spec.template.spec", _within(spec)
+    elif resource == JOB_SET.resource:
+        for i, role in enumerate(spec.get("replicatedJobs") or ()):
+            path = f"spec.replicatedJobs[{i}].template.spec.template.spec"
+            yield path, _within((role.get("template") or {}).get("spec") or {})
+    elif resource == VOLCANO_JOB.resource:
+        for i, task in enumerate(spec.get("tasks") or ()):
+            yield f"spec.tasks[{i}].template.spec", _within(task)
+
+
+def _within(owner: dict[str, Any]) -> dict[str, Any]:
+    return (owner.get("template") or {}).get("spec") or {}

@@ -1,0 +1,219 @@
+"""`metrics.k8s.io`: what nodes and pods use now, as `kubectl top` asks for it.
+
+Nothing of it is stored, and nobody measures while nobody asks: an answer is the difference of two readings, the second
+of which is taken when it is asked for. Nodes of other machines have no readings.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from muster.api.core import NODE, POD, Node, Pod
+from muster.api.meta import ObjectMeta
+from muster.api.server.metrics import NODE_METRICS, POD_METRICS, ContainerMetrics, NodeMetrics, PodMetrics
+from muster.api.status import not_found
+from muster.api.values.quantity import ResourceList
+from muster.cluster.apiserver.request.call import Call
+from muster.cluster.apiserver.request.requestinfo import list_options
+from muster.cluster.apiserver.request.selection import FieldLabels, selection
+from muster.cluster.nodeconnection import NodeConnection, Reading
+from muster.cluster.store import Entry, Key, Store
+from muster.runtime.clock import Clock
+from muster.runtime.transport import JSON, Response
+
+# Two readings are so far apart at least, and at most.
+_LEAST_SECONDS, _MOST_SECONDS = 1.0, 60.0
+_NO_FIELDS = FieldLabels({"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"})
+
+# So many pods are read before others have their turn.
+_BURST = 500
+
+_Container = tuple[str, str]  # the pod's uid, and its name
+_Readings = Mapping[_Container, Reading]
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    uid: str
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+    init_containers: tuple[_Named, ...] = ()
+    containers: tuple[_Named, ...] = ()
+
+
+class _Status(msgspec.Struct, frozen=True):
+    phase: str = ""
+
+
+class _PodParts(msgspec.Struct, frozen=True):
+    """What the sum of a node needs of a stored pod, in two fifths of the time that reading the whole pod takes."""
+
+    metadata: _Meta
+    spec: _Spec
+    status: _Status = _Status()
+
+
+_CONTAINERS_OF = msgspec.json.Decoder(_PodParts)
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """What containers use, on average of so many seconds."""
+
+    usage: Mapping[_Container, ResourceList]
+    seconds: float
+
+
+def rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
+    """Return the rates from two readings. A container that is new has used nothing before."""
+    nothing = Reading(0.0, 0)
+    usage: dict[_Container, ResourceList] = {}
+    for container, reading in after.items():
+        used = max(reading.cpu_seconds - before.get(container, nothing).cpu_seconds, 0.0)
+        usage[container] = {"cpu": f"{round(used / seconds * 1e9)}n", "memory": f"{reading.memory_bytes // 1024}Ki"}
+    return Rates(usage, seconds)
+
+
+def total(usages: Iterable[ResourceList]) -> ResourceList:
+    """Return the sum of what containers use."""
+    found = list(usages)
+    return {
+        name: f"{sum(int(str(one[name]).removesuffix(unit)) for one in found)}{unit}"
+        for name, unit in (("cpu", "n"), ("memory", "Ki"))
+    }
+
+
+class Meter:
+    """Reads what the pods of all nodes use: once a second, however many ask."""
+
+    def __init__(self, nodes: Mapping[str, NodeConnection], clock: Clock) -> None:
+        self._nodes = nodes
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._last: tuple[float, _Readings] | None = None
+        self._known: Rates | None = None
+
+    async def read(self, wanted: Collection[_Container] = ()) -> Rates:
+        """Return what they use now. It takes a second if nobody has asked in the last minute.
+
+        wanted: containers that run. One that has started since the last reading waits for the next.
+        """
+        async with self._turn:
+            age = self._age()
+            if self._known is not None and age < _LEAST_SECONDS and self._known.usage.keys() >= set(wanted):
+                return self._known
+            if self._last is None or age > _MOST_SECONDS:
+                self._last = self._clock.monotonic(), await self._readings()
+            if (left := _LEAST_SECONDS - self._age()) > 0:
+                await self._clock.sleep(left)
+            since, before = self._last
+            after = await self._readings()
+            now = self._clock.monotonic()
+            self._last, self._known = (now, after), rates(before, after, now - since)
+            return self._known
+
+    def _age(self) -> float:
+        return self._clock.monotonic() - self._last[0] if self._last is not None else 0.0
+
+    async def _readings(self) -> _Readings:
+        connections = {id(one): one for one in self._nodes.values()}  # several nodes may have one
+        found: dict[_Container, Reading] = {}
+        for connection in connections.values():
+            found |= await connection.usage()
+        return found
+
+
+def metrics_actions(
+    store: Store, nodes: Mapping[str, NodeConnection], clock: Clock
+) -> dict[str, Callable[[Call], Awaitable[Response]]]:
+    """Return the answers, by name."""
+    meter = Meter(nodes, clock)
+
+    async def of_nodes(call: Call) -> Response:
+        entries = _find_requested(store, call, NODE.resource)
+        found = await meter.read()
+        by_node: dict[str, list[ResourceList]] = {name: [] for name in nodes}
+        for number, entry in enumerate(store.list(POD.resource, "").entries, 1):
+            pod = _CONTAINERS_OF.decode(entry.body)
+            if pod.status.phase == "Running" and pod.spec.node_name:
+                usage = [found.usage[key] for key in _containers(pod) if key in found.usage]
+                by_node.setdefault(pod.spec.node_name, []).extend(usage)
+            if number % _BURST == 0:
+                await clock.sleep(0)
+        known: Sequence[Node] = [NODE.decode(entry.body) for entry in entries if entry.key.name in nodes]
+        metrics = [
+            NodeMetrics(
+                metadata=_named(node.metadata),
+                timestamp=clock.now(),
+                window=_window(found),
+                usage=total(by_node[node.metadata.name]),
+            )
+            for node in known
+        ]
+        return _answer(call, metrics)
+
+    async def of_pods(call: Call) -> Response:
+        entries = _find_requested(store, call, POD.resource)
+        pods = list(_running(entries))
+        found = await meter.read([(pod.metadata.uid, one.name) for pod in pods for one in pod.spec.containers])
+        metrics = []
+        for pod in pods:
+            used = [(name, found.usage.get((uid, name))) for uid, name in _containers(pod)]
+            containers = tuple(ContainerMetrics(name=name, usage=usage) for name, usage in used if usage is not None)
+            if containers:
+                meta, moment = _named(pod.metadata), clock.now()
+                metrics.append(
+                    PodMetrics(metadata=meta, timestamp=moment, window=_window(found), containers=containers)
+                )
+        return _answer(call, metrics)
+
+    return {NODE_METRICS.resource: of_nodes, POD_METRICS.resource: of_pods}
+
+
+def _find_requested(store: Store, call: Call, resource: str) -> Sequence[Entry]:
+    """The objects that a request means. Raises `ApiError` (400, 404)."""
+    if call.name:
+        entry = store.get(Key(resource, call.namespace, call.name))
+        if entry is None:
+            raise not_found(call.resource.name, call.name)
+        return [entry]
+    options = list_options(call.request.query)
+    chosen = selection(options.label_selector, options.field_selector, _NO_FIELDS)
+    return chosen.of(store.list(resource, call.namespace).entries)
+
+
+def _running(entries: Iterable[Entry]) -> Iterable[Pod]:
+    pods = (POD.decode(entry.body) for entry in entries)
+    return (pod for pod in pods if pod.status.phase == "Running" and pod.spec.node_name)
+
+
+def _containers(pod: "Pod | _PodParts") -> Iterable[_Container]:
+    return ((pod.metadata.uid, container.name) for container in (*pod.spec.init_containers, *pod.spec.containers))
+
+
+def _named(meta: ObjectMeta) -> ObjectMeta:
+    return ObjectMeta(
+        name=meta.name, namespace=meta.namespace, labels=meta.labels, creation_timestamp=meta.creation_timestamp
+    )
+
+
+def _window(found: Rates) -> str:
+    return f"{found.seconds:.3f}s"
+
+
+def _answer(call: Call, metrics: Sequence[Any]) -> Response:
+    """The one that is named, or the list. Raises `ApiError` (404) if nothing is known of it."""
+    kind = call.view.kind
+    if call.name:
+        if not metrics:
+            raise not_found(call.resource.name, call.name)
+        return Response(200, kind.encode(metrics[0]), JSON)
+    items = [msgspec.Raw(kind.encode(one)) for one in metrics]
+    whole = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version, "metadata": {}, "items": items}
+    return Response(200, msgspec.json.encode(whole), JSON)

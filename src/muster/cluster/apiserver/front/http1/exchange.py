@@ -1,0 +1,246 @@
+"""One request on a connection of HTTP/1.1 and its answer: its `Caller`, and where the application's messages go."""
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from muster.cluster.apiserver.front.asgi import EXTENSION, App, Message
+from muster.cluster.apiserver.front.crowd import Guest
+from muster.cluster.apiserver.identity.users import User
+from muster.cluster.apiserver.pods.tunnels.wire import RawWire
+
+UNREAD_BYTES = 64 * 1024  # of a body that the application has not asked for; then the client has to wait
+
+Field = tuple[bytes, bytes]
+
+log = logging.getLogger(__name__)
+
+_NO_BODY = frozenset({204, 304})
+_STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
+
+
+class Carrier(Protocol):
+    """The connection of an exchange."""
+
+    user: User | None
+    guest: Guest
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing can be written any more."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Send, or keep for sending."""
+        ...
+
+    async def drained(self) -> None:
+        """Wait until not much is kept for sending."""
+        ...
+
+    def holds(self, size: int) -> None:
+        """Count bytes of the answer that wait outside the connection."""
+        ...
+
+    def pace(self) -> None:
+        """Read from the client, or let it wait, by what is kept of it now."""
+        ...
+
+    def finish(self) -> None:
+        """Go on after a whole answer."""
+        ...
+
+    def close(self) -> None:
+        """Send what is kept, and close."""
+        ...
+
+    def leave_http(self) -> RawWire:
+        """Hand over the bytes that come from now on."""
+        ...
+
+
+class Exchange:
+    """One request and its answer.
+
+    keeps_alive: whether the connection takes another request after it.
+    unread: how many bytes of the body have come and are not read.
+    is_read: whether all of the request has come.
+    has_begun, has_ended: the answer.
+    """
+
+    is_alone = True
+    streaming: "asyncio.Task[Any] | None" = None
+    is_endless = False
+
+    def __init__(self, carrier: Carrier, scope: dict[str, Any], *, keeps_alive: bool, is_upgrade: bool) -> None:
+        self.user = carrier.user
+        self.guest = carrier.guest
+        self.is_upgrade = is_upgrade
+        self.keeps_alive = keeps_alive
+        self.scope = scope
+        self.unread = 0
+        self.is_read = False
+        self.has_begun = False
+        self.has_ended = False
+        self._carrier = carrier
+        self._is_awaited = False  # the application has asked for the body
+        self._pieces: list[bytes] = []
+        self._is_lost = False
+        self._is_chunked = True
+        self._bytes_left = 0  # of an answer whose length is said
+        self._news: asyncio.Future[None] | None = None  # for the application, while it waits for the body
+        scope["extensions"] = {EXTENSION: self}
+
+    async def run(self, app: App) -> None:
+        """Have the request answered."""
+        try:
+            await app(self.scope, self.receive, self.send)
+            if not self.has_ended and not self.is_gone:
+                log.error("a request was left without an answer")
+        except Exception:
+            log.exception("a request failed")
+            if not self.has_begun:
+                await self._fail()
+        finally:
+            if not self.has_ended:
+                self._carrier.close()
+
+    async def _fail(self) -> None:
+        text = b"Internal Server Error"
+        headers = [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(text)), (b"connection", b"close")]
+        await self.send({"type": "http.response.start", "status": 500, "headers": headers})
+        await self.send({"type": "http.response.body", "body": text})
+
+    # -- for the application
+
+    async def receive(self) -> Message:
+        """Return more of the body."""
+        if not self._is_awaited:
+            self._is_awaited = True
+            if self._expects_continue():
+                self._carrier.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        while not (self._pieces or self.is_read or self._is_lost):
+            self._news = asyncio.get_running_loop().create_future()
+            try:
+                await self._news
+            finally:
+                self._news = None
+        if self._is_lost or self.has_ended:
+            return {"type": "http.disconnect"}
+        body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self.unread = 0
+        self._carrier.pace()
+        return {"type": "http.request", "body": body, "more_body": not self.is_read}
+
+    def _expects_continue(self) -> bool:
+        """Whether the client waits with the body until the server asks for it."""
+        if self.is_read or self._pieces or self.has_begun or self.is_gone or self.scope["http_version"] == "1.0":
+            return False
+        return any(name == b"expect" and value.lower() == b"100-continue" for name, value in self.scope["headers"])
+
+    async def send(self, message: Message) -> None:
+        """Send more of the answer, once the client has taken most of what is before it."""
+        await self._carrier.drained()
+        if self.is_gone:
+            return
+        if message["type"] == "http.response.start":
+            self._begin(message["status"], message["headers"])
+        else:
+            self._continue(message["body"], is_last=not message.get("more_body", False))
+
+    def _begin(self, status: int, headers: list[Field]) -> None:
+        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
+        says_close = False
+        for name, value in headers:
+            if name == b"content-length":
+                self._is_chunked, self._bytes_left = False, int(value)
+            elif name == b"connection" and value == b"close":
+                self.keeps_alive, says_close = False, True
+            lines.append(b"%b: %b\r\n" % (name, value))
+        if not self.keeps_alive and not says_close:
+            lines.append(b"connection: close\r\n")
+        if self.scope["method"] == "HEAD" or status in _NO_BODY:
+            self._is_chunked, self._bytes_left = False, 0
+        elif self._is_chunked:
+            if self.scope["http_version"] == "1.0":
+                self._is_chunked, self._bytes_left = False, -1  # the end of the connection ends the answer
+            else:
+                lines.append(b"transfer-encoding: chunked\r\n")
+        head = b"".join(lines)
+        if not head.count(b"\r") == head.count(b"\n") == len(lines) or b"\0" in head:
+            raise ValueError("a header of an answer has a line end in it")
+        self.has_begun = True
+        self._carrier.write(head + b"\r\n")
+
+    def _continue(self, body: bytes, *, is_last: bool) -> None:
+        if self.scope["method"] == "HEAD":
+            body = b""
+        if self._is_chunked:
+            end = b"0\r\n\r\n" if is_last else b""
+            if body:
+                self._carrier.write(b"%x\r\n%b\r\n%b" % (len(body), body, end))
+            elif end:
+                self._carrier.write(end)
+        else:
+            if self._bytes_left >= 0:
+                self._bytes_left -= len(body)
+                assert self._bytes_left >= 0, "an answer is longer than it says"
+                assert self._bytes_left == 0 or not is_last, "an answer is shorter than it says"
+            if body:
+                self._carrier.write(body)
+        if is_last:
+            self.has_ended = True
+            self._pieces.clear()  # nobody reads the rest of the body any more
+            self.unread = 0
+            self._tell()
+            self._carrier.finish()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether no answer can reach the client any more."""
+        return self._is_lost or self._carrier.is_closing
+
+    async def drained(self) -> None:
+        """Wait until not much is kept for sending."""
+        await self._carrier.drained()
+
+    def holds(self, size: int) -> None:
+        """Count bytes of the answer that wait outside until the client has taken what is before them."""
+        self._carrier.holds(size)
+
+    def break_off(self) -> None:
+        """Send what there is, and close: the client sees that the answer is not whole."""
+        self._carrier.close()
+
+    def leave_http(self, headers: list[Field]) -> RawWire:
+        """Agree to another protocol; what comes from now on is for the wire. The caller breaks it off."""
+        lines = [b"HTTP/1.1 101 Switching Protocols", *(name + b": " + value for name, value in headers), b"", b""]
+        self.has_begun = True
+        self._carrier.write(b"\r\n".join(lines))
+        return self._carrier.leave_http()
+
+    # -- for the connection
+
+    def take_in(self, data: bytes) -> None:
+        """Keep more of the body for the application."""
+        self._pieces.append(data)
+        self.unread += len(data)
+        self._tell()
+
+    def end_request(self) -> None:
+        """Note that all of the request has come."""
+        self.is_read = True
+        self._tell()
+
+    def lose(self) -> None:
+        """End the request: its client is gone."""
+        self._is_lost = True
+        self._tell()
+        if self.streaming is not None:
+            self.streaming.cancel()
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)

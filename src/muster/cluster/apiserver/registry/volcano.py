@@ -1,0 +1,13 @@
+"""Volcano's Jobs, as they are served: upstream's CRD with its webhook, natively."""
+
+from muster.api.validation import volcano
+from muster.api.volcano import VOLCANO_JOB
+from muster.cluster.apiserver.registry.entries import served_as_custom
+
+VOLCANO_JOBS = served_as_custom(
+    VOLCANO_JOB,
+    (volcano.validate_create, volcano.validate_update),
+    volcano.validate_status_update,
+    "vcjob",
+    "vj",
+)

@@ -1,0 +1,31 @@
+"""Columns and cells of Volcano's Jobs: those that their CRD asks for."""
+
+from datetime import datetime
+
+from muster.api.volcano import Job
+from muster.cluster.apiserver.tables.printer import NAME, Cells, Column, Printer, age, text, wide
+
+
+def _job(job: Job, now: datetime) -> Cells:
+    status = job.status
+    return [
+        job.metadata.name,
+        status.state.phase or None,
+        status.min_available or None,
+        status.running or None,
+        age(job.metadata.creation_timestamp, now),
+        job.spec.queue,
+    ]
+
+
+VOLCANO_JOBS = Printer(
+    (
+        NAME,
+        text("STATUS", "Where the Job is on its way."),
+        Column(name="minAvailable", type="integer", description="The number of pods that start together, or none."),
+        Column(name="RUNNINGS", type="integer", description="The number of pods that run."),
+        Column(name="AGE", type="date", description="Time since the Job was created."),
+        wide("QUEUE", "The queue of the Job."),
+    ),
+    _job,
+)

@@ -1,0 +1,75 @@
+"""Decides when a node is lost, and what is then written about the node. Pure.
+
+The rules are those of upstream's node lifecycle controller (pkg/controller/nodelifecycle), with two differences:
+- a node that has never had a Lease has promised nothing, and is never lost;
+- NoExecute taints are written at once, and not for one node in ten seconds: all members of a gang are lost together.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeAlias, cast
+
+from msgspec.structs import replace
+
+from muster.api.conditions import find
+from muster.api.core import Node, Taint
+from muster.api.groups.coordination import Lease
+from muster.api.nodes import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE
+
+Readiness: TypeAlias = Literal["True", "False", "Unknown"]
+
+# A node ends its own pods when its Lease and their toleration have run out. The server waits a quarter longer.
+_MARGIN = 1.25
+_LOST = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_OURS = (NOT_READY, UNREACHABLE)
+
+
+def patience(grace_seconds: float, lease: Lease) -> float:
+    """Return for how many seconds a node may be silent: the grace period, but at least as long as its Lease lasts."""
+    return max(grace_seconds, (lease.spec.lease_duration_seconds or 0) * _MARGIN)
+
+
+def readiness(node: Node) -> Readiness:
+    """Return the status of the node's condition Ready; `Unknown` for a node without one."""
+    ready = find(node.status.conditions, "Ready")
+    return cast("Readiness", ready.status) if ready is not None else "Unknown"
+
+
+def lost_conditions(node: Node, now: datetime) -> list[dict[str, Any]]:
+    """Return the conditions to write for a lost node; [] if all are written already."""
+    moment, written = now.replace(microsecond=0), []
+    for type in _LOST:
+        known = find(node.status.conditions, type)
+        if known is None:
+            reason, message = "NodeStatusNeverUpdated", "Kubelet never posted node status."
+        elif known.status != "Unknown":
+            reason, message = "NodeStatusUnknown", "Kubelet stopped posting node status."
+        else:
+            continue
+        condition = {"type": type, "status": "Unknown", "reason": reason, "message": message}
+        written.append(condition | {"lastTransitionTime": moment})
+    return written
+
+
+def wanted_taints(node: Node, *, evicts: bool, now: datetime) -> tuple[Taint, ...]:
+    """Return the taints that the node should have: those of other writers, and ours by its readiness.
+
+    evicts: whether pods have to leave a node that is not ready.
+    """
+    key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(readiness(node), "")
+    effects = (NO_SCHEDULE, NO_EXECUTE) if evicts else (NO_SCHEDULE,)
+    wanted = [Taint(key=key, effect=effect) for effect in effects] if key else []
+    remaining = [taint for taint in node.spec.taints if taint.key not in _OURS or _without_time(taint) in wanted]
+    present = [_without_time(taint) for taint in remaining]
+    moment = now.replace(microsecond=0)
+    added = (replace(taint, time_added=moment) for taint in wanted if taint not in present)
+    return (*remaining, *added)
+
+
+def no_execute(taints: Sequence[Taint]) -> tuple[Taint, ...]:
+    """Return the taints that end pods, without the time when they were added."""
+    return tuple(_without_time(taint) for taint in taints if taint.effect == NO_EXECUTE)
+
+
+def _without_time(taint: Taint) -> Taint:
+    return replace(taint, time_added=None)

@@ -1,0 +1,88 @@
+"""Decides until when the pods of a node on another machine may run.
+
+None runs on once the server may give its place away.
+
+A server that hears nothing of a node cannot know whether the node's pods still run: the machine may be off, its agent
+may be dead, or the network between them may be down. The server gives the pods' places away all the same, or a gang
+would wait for ever. What keeps a pod from running twice is a promise about time, which each side keeps alone:
+
+    The node:    a pod has ended             L + T  after the moment when the last successful renewal was *sent*.
+    The server:  gives its place away   1.25 L + T  or later, after the moment when that renewal was *seen*.
+
+L is how long the Lease lasts (`spec.leaseDurationSeconds`). T is how long the pod tolerates the taint
+`node.kubernetes.io/unreachable`. A pod that tolerates the taint for ever keeps its place, and the fence never ends it.
+
+A renewal is seen after it was sent, so the node's time is over first, by a quarter of L. That quarter is for clocks
+that do not run equally fast and for a kernel that is slow to kill. No clock of one side is ever compared with a clock
+of the other. The server counts only time in which it runs itself, which makes its wait longer.
+
+A renewal that succeeds after the Lease had run out does not count, because the server may be giving the pods' places
+away at the same time. The node learns of that from its watch before the next renewal, a moment later.
+
+A pod that comes to the node while it is silent, or to an agent that wakes up, waits for a renewal that counts: its time
+begins after that. The agent reads such a pod from the server before it admits it, because the server may have given the
+pod's place away meanwhile.
+
+On the node two parties end a pod. The agent asks the pod to end after L/2 + T, so that programs can save what they
+have. Each container's shim kills the container after L + T: shims live on when the agent is killed. The shims learn the
+last renewal from a file that the agent writes after each one. They measure by a clock that goes on while the machine
+sleeps: the pods of a laptop that wakes up too late are killed as soon as it wakes. No fence can take away that instant.
+"""
+
+import os
+from pathlib import Path
+
+from muster.api.core import Pod, Taint
+from muster.api.nodes import NO_EXECUTE, UNREACHABLE
+from muster.api.values.taints import seconds_tolerated
+from muster.cluster.nodes.shim.fence import NANOSECONDS, NUMBER_BYTES
+from muster.runtime.clock import boot_nanoseconds
+
+FILE = "fence"
+_LOST = Taint(key=UNREACHABLE, effect=NO_EXECUTE)
+
+
+def patience_of(pod: Pod) -> float | None:
+    """Return for how many seconds a pod stays on a node that the server does not hear of; None for ever."""
+    return seconds_tolerated((_LOST,), pod.spec.tolerations)
+
+
+def is_to_end(pod: Pod, silent_seconds: float, lease_seconds: float) -> bool:
+    """Return whether it is time to ask a pod to end.
+
+    silent_seconds: the time since the last renewal that counts.
+    """
+    seconds = patience_of(pod)
+    return seconds is not None and silent_seconds >= seconds + lease_seconds / 2
+
+
+def can_take_pods(silent_seconds: float, lease_seconds: float) -> bool:
+    """Return whether a pod that comes now has all its time.
+
+    No pod is asked to end for a silence that began before it came.
+    silent_seconds: the time since the last renewal that counts.
+    """
+    return silent_seconds < lease_seconds / 2
+
+
+class Fence:
+    """The file from which the shims of a node's containers learn until when the containers may run.
+
+    Opening it discards what it says of a time before the last start of the machine. Raises OSError.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self.descriptor = os.open(directory / FILE, flags, 0o600)
+        sent = int.from_bytes(os.pread(self.descriptor, NUMBER_BYTES, 0), "little")
+        if sent > boot_nanoseconds():
+            self.renewed(0, 0.0)
+
+    def renewed(self, sent: int, lease_seconds: float) -> None:
+        """Write down that the Lease was renewed. sent: when the renewal was sent, by `boot_nanoseconds`."""
+        numbers = (sent, int(lease_seconds * NANOSECONDS))
+        os.pwrite(self.descriptor, b"".join(number.to_bytes(NUMBER_BYTES, "little") for number in numbers), 0)
+
+    def close(self) -> None:
+        """Close the file; shims have descriptors of their own."""
+        os.close(self.descriptor)

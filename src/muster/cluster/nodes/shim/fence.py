@@ -1,0 +1,48 @@
+"""Ends a container whose node has been cut off from its server for too long: the shim's half of a node's fence.
+
+The server gives such a container's place to another pod, so the container must not run on, whatever happened to the
+node's agent. `muster.cluster.nodes.fence` has the theory, and writes the file that this module reads.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .system import boot_timer, set_timer
+
+NANOSECONDS = 10**9
+NUMBER_BYTES = 8
+# The reason and the message in the record of a fenced container.
+FENCED = "Fenced"
+MESSAGE = "The node has not reached its server for so long that the pod may run elsewhere"
+
+
+class Fence:
+    """The time when a container has to end, unless the node reaches its server before.
+
+    The time also passes while the machine sleeps.
+    descriptor: the node's file, with the time of the last renewal and how long the Lease lasts from then on.
+    patience: for how many seconds after the Lease the pod stays.
+    """
+
+    def __init__(self, descriptor: int, patience: float) -> None:
+        self._descriptor = descriptor
+        self._patience = int(patience * NANOSECONDS)
+        self._deadline = 0
+        self.timer = boot_timer()
+        self.is_over()
+
+    def is_over(self) -> bool:
+        """Return whether the time has come; if not, set the timer to it."""
+        try:
+            numbers = os.pread(self._descriptor, 2 * NUMBER_BYTES, 0)
+        except OSError:
+            numbers = b""  # the earlier deadline holds
+        if len(numbers) == 2 * NUMBER_BYTES:
+            sent, lease = (int.from_bytes(half, "little") for half in (numbers[:NUMBER_BYTES], numbers[NUMBER_BYTES:]))
+            self._deadline = sent + lease + self._patience
+        if time.clock_gettime_ns(time.CLOCK_BOOTTIME) >= self._deadline:
+            return True
+        set_timer(self.timer, self._deadline)
+        return False

@@ -1,0 +1,260 @@
+"""Lets AppWrappers queue: they wrap whole objects, and their own controller gives the pods what is injected.
+
+An AppWrapper says by paths where its objects have pod templates, or wraps kinds that its controller knows. What an
+admission injects stands beside an object, in `podSetInfos`.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from muster.api.batch import COMPLETION_INDEX, JOB
+from muster.api.core import POD, PodTemplateSpec
+from muster.api.core.container import Container
+from muster.api.core.pod import PodSpec
+from muster.api.groups.apps import DEPLOYMENT, STATEFUL_SET
+from muster.api.jobset import JOB_SET
+from muster.api.jobset.names import JOB_INDEX
+from muster.api.kueue import MOST_POD_SETS, PodSet
+from muster.api.validation.fields import Errors, too_many
+from muster.controllers.integrations.external import standing
+from muster.controllers.integrations.external.documents import (
+    ExternalJob,
+    Json,
+    Path,
+    count_at,
+    list_at,
+    mapping_at,
+    pointer,
+    template_at,
+    text_at,
+    text_of_path,
+    value_at,
+)
+from muster.controllers.integrations.external.integration import ExternalIntegration
+from muster.controllers.integrations.external.kinds import PYTORCH_JOB, RAY_CLUSTER, RAY_JOB, kind_of
+from muster.controllers.integrations.external.podsets import REPLICA_INDEX, Place
+from muster.controllers.integrations.external.shape import Shape
+from muster.controllers.integrations.framework import Step, UnreadableJobError
+from muster.queueing.jobframework.observed import PodSetInfo
+
+# A step of an AppWrapper's path: `.spec`, `[0]`.
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,6})\]")
+
+# The annotations of a podset that name the label of its ranks.
+_INDEX_LABEL: Final = "workload.codeflare.dev.appwrapper/tas-pod-index-label"
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """The pods of a wrapped object.
+
+    The path of their template in the object, their number, and the label of their ranks.
+    """
+
+    path: Path
+    count: int
+    ranked_by: str | None = None
+    groups: tuple[str, int] | None = None
+
+
+class AppWrapperIntegration(ExternalIntegration):
+    """AppWrappers; the objects that they wrap have no Workload of their own."""
+
+    def __init__(self) -> None:
+        super().__init__(APP_WRAPPER)
+
+    def start(self, job: ExternalJob, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
+        """Return the one write that resumes the AppWrapper with what was injected."""
+        beside: dict[int, list[Json]] = {}
+        for place, info in zip(self.places(job), infos, strict=True):
+            beside.setdefault(_component_of(place), []).append(_info(info))
+        edits = [
+            {"op": "add", "path": pointer(("spec", "components", number, "podSetInfos")), "value": value}
+            for number, value in beside.items()
+        ]
+        return [Step(operations=(*edits, {"op": "add", "path": pointer(self.shape.suspend), "value": False}))]
+
+    def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:  # noqa: ARG002
+        """Return the write that removes what stands beside each object."""
+        edits = tuple(
+            {"op": "remove", "path": pointer(("spec", "components", number, "podSetInfos"))}
+            for number, component in enumerate(list_at(job.spec, "components"))
+            if "podSetInfos" in mapping_at(component)
+        )
+        return [Step(operations=edits)] if edits else []
+
+    def keeping(
+        self,
+        new: ExternalJob,
+        old: ExternalJob,
+        original: Sequence[PodSet],  # noqa: ARG002  (what is injected is kept apart)
+    ) -> Sequence[dict[str, Any]]:
+        """Return the patch that keeps what stands beside each unchanged object."""
+        now, before = list_at(new.spec, "components"), list_at(old.spec, "components")
+        if [mapping_at(one, "template") for one in now] != [mapping_at(one, "template") for one in before]:
+            return ()
+        return [
+            {"op": "add", "path": pointer(("spec", "components", number, "podSetInfos")), "value": one["podSetInfos"]}
+            for number, one in enumerate(before)
+            if "podSetInfos" in mapping_at(one) and "podSetInfos" not in mapping_at(now[number])
+        ]
+
+
+def _component_of(place: Place) -> int:
+    number = place.path[2]
+    assert isinstance(number, int), "spec.components is a list"
+    return number
+
+
+def component_places(job: ExternalJob) -> Iterator[Place]:
+    """Yield the podsets of all that an AppWrapper wraps, numbered. Raises `UnreadableJobError`."""
+    total = 0
+    for number, component in enumerate(list_at(job.spec, "components")):
+        at: Path = ("spec", "components", number)
+        for position, part in enumerate(
+            _read_declared(component, at) or _infer_parts(mapping_at(component, "template"))
+        ):
+            path = (*at, *part.path)
+            template = _as_wrapped(template_at({"spec": job.spec}, path))
+            template = _with_info(template, value_at(component, ("podSetInfos", position)))
+            name = f"{job.metadata.name}-{total}".lower()
+            yield Place(name, part.count, path, template, part.ranked_by, part.groups)
+            total += 1
+
+
+def _read_declared(component: Any, at: Path) -> list[_Part]:
+    """Return the podsets that the component declares."""
+    found = []
+    for number, one in enumerate(list_at(component, "podSets")):
+        count = count_at(one, "replicas")
+        found.append(_Part(_steps(text_at(one, "path"), (*at, "podSets", number, "path")), count, _ranks(one)))
+    return found
+
+
+def _ranks(declared: Any) -> str | None:
+    return text_at(declared, "annotations", _INDEX_LABEL) or None
+
+
+def _steps(text: str, at: Path) -> Path:
+    """Return the path that the text says, which begins with `template`."""
+    rest = text.removeprefix("template")
+    steps = [int(index) if index else key for key, index in _STEP.findall(rest)]
+    if rest == text or "".join(match.group() for match in _STEP.finditer(rest)) != rest:
+        raise UnreadableJobError(text_of_path(at), f"must be a path like template.spec.template, not {text!r}")
+    return ("template", *steps)
+
+
+# Kinds that an AppWrapper's controller knows.
+
+
+def _infer_parts(wrapped: Json) -> list[_Part]:
+    """Return the podsets of an object of a kind whose pods are known; none for others."""
+    kind = (text_at(wrapped, "apiVersion"), text_at(wrapped, "kind"))
+    spec: Path = ("template", "spec")
+    if kind == (POD.api_version, POD.kind):
+        return [_Part(("template",), 1)]
+    if kind in ((DEPLOYMENT.api_version, DEPLOYMENT.kind), (STATEFUL_SET.api_version, STATEFUL_SET.kind)):
+        return [_Part((*spec, "template"), count_at(wrapped, "spec", "replicas"))]
+    if kind == (JOB.api_version, JOB.kind):
+        return [_Part((*spec, "template"), _at_once(wrapped), COMPLETION_INDEX)]
+    if kind == (JOB_SET.api_version, JOB_SET.kind):
+        return list(_of_jobset(wrapped))
+    for shape in (PYTORCH_JOB, RAY_CLUSTER, RAY_JOB):
+        if kind == (shape.kind.api_version, shape.kind.kind):
+            ranked_by = REPLICA_INDEX if shape is PYTORCH_JOB else None
+            places = shape.places(ExternalJob(spec=mapping_at(wrapped, "spec")))
+            return [_Part(("template", *place.path), place.count, ranked_by) for place in places if place.written]
+    return []
+
+
+def _of_jobset(wrapped: Json) -> Iterator[_Part]:
+    for number, role in enumerate(list_at(wrapped, "spec", "replicatedJobs")):
+        replicas = count_at(role, "replicas")
+        path: Path = ("template", "spec", "replicatedJobs", number, "template", "spec", "template")
+        count = replicas * _at_once(mapping_at(role, "template"))
+        yield _Part(path, count, COMPLETION_INDEX, (JOB_INDEX, replicas))
+
+
+def _at_once(job: Json) -> int:
+    parallelism = count_at(job, "spec", "parallelism")
+    return min(parallelism, count_at(job, "spec", "completions", default=parallelism))
+
+
+# Templates.
+
+
+def _as_wrapped(template: PodTemplateSpec) -> PodTemplateSpec:
+    """Return what Kueue reads of a wrapped template, with defaults: a Workload that Kueue has made fits it."""
+    spec = template.spec
+    alone = PodSpec(
+        init_containers=tuple(map(_container, spec.init_containers)),
+        containers=tuple(map(_container, spec.containers)),
+        restart_policy=spec.restart_policy or "Always",
+        node_selector=spec.node_selector,
+        affinity=spec.affinity,
+        tolerations=spec.tolerations,
+        priority_class_name=spec.priority_class_name,
+        overhead=spec.overhead,
+        topology_spread_constraints=spec.topology_spread_constraints,
+        scheduler_name=spec.scheduler_name or "default-scheduler",
+    )
+    metadata = type(template.metadata)(labels=template.metadata.labels, annotations=template.metadata.annotations)
+    return PodTemplateSpec(metadata=metadata, spec=alone)
+
+
+def _container(one: Container) -> Container:
+    latest = "@" not in one.image and (":" not in one.image.rpartition("/")[2] or one.image.endswith(":latest"))
+    return Container(
+        name=one.name,
+        image=one.image,
+        command=one.command,
+        args=one.args,
+        resources=one.resources,
+        termination_message_path=one.termination_message_path or "/dev/termination-log",
+        termination_message_policy=one.termination_message_policy or "File",
+        image_pull_policy=one.image_pull_policy or ("Always" if latest else "IfNotPresent"),
+        security_context=one.security_context,
+    )
+
+
+def _with_info(template: PodTemplateSpec, info: Any) -> PodTemplateSpec:
+    """Return the template with the labels that an admission has put beside it: they say that it is admitted."""
+    labels = {key: text for key, text in mapping_at(info, "labels").items() if isinstance(text, str)}
+    if not labels:
+        return template
+    metadata = msgspec.structs.replace(template.metadata, labels={**template.metadata.labels, **labels})
+    return msgspec.structs.replace(template, metadata=metadata)
+
+
+def _info(info: PodSetInfo) -> Json:
+    """Return the injected values in the form of an AppWrapper."""
+    found: Json = {
+        "labels": dict(info.labels),
+        "annotations": dict(info.annotations),
+        "nodeSelector": dict(info.node_selector),
+        "tolerations": msgspec.to_builtins(info.tolerations),
+        "schedulingGates": [{"name": name} for name in info.gates],
+    }
+    return {field: value for field, value in found.items() if value}
+
+
+def _rules(job: ExternalJob) -> Errors:
+    """Return an error if the pods need more than one Workload; unreadable parts are reported with the podsets."""
+    with suppress(UnreadableJobError):
+        if (count := len(list(component_places(job)))) > MOST_POD_SETS:
+            yield too_many("spec.components", count, MOST_POD_SETS)
+
+
+APP_WRAPPER: Final = Shape(
+    kind=kind_of("workload.codeflare.dev/appwrapper", "appwrappers"),
+    name="workload.codeflare.dev/appwrapper",
+    controller="workload.codeflare.dev/appwrapper-controller",
+    places=component_places,
+    end=standing.app_wrapper_end,
+    is_active=standing.by_condition("QuotaReserved"),
+    is_ready=standing.by_condition("PodsReady"),
+    rules=_rules,
+)

@@ -1,0 +1,121 @@
+"""Reads jobs of other projects' kinds, as plain JSON: only their definitions say what these kinds are.
+
+A definition may allow anything, so every reader here takes anything: it returns a default where the value is of another
+type, or raises `UnreadableJobError` where quota depends on the value.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from muster.api.core import PodTemplateSpec
+from muster.api.kinds import without_nulls
+from muster.api.meta import ObjectMeta, Struct
+from muster.api.patch.difference import escape_token
+from muster.controllers.integrations.framework import UnreadableJobError
+
+Json = dict[str, Any]
+# Keys and indexes that lead from a job to a part of it.
+Path = tuple[str | int, ...]
+
+
+class ExternalJob(Struct):
+    """A job of which only the metadata has a type.
+
+    parts: the objects that its controller has made and that say which pods the job has, for kinds that do not say it.
+    """
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: Json = msgspec.field(default_factory=dict)
+    status: Json = msgspec.field(default_factory=dict)
+    parts: tuple[Any, ...] = ()
+
+
+def value_at(document: Any, path: Sequence[str | int]) -> Any:
+    """Return what is at the path; None if nothing is."""
+    for step in path:
+        if isinstance(step, int):
+            document = document[step] if isinstance(document, list) and step < len(document) else None
+        else:
+            document = document.get(step) if isinstance(document, dict) else None
+    return document
+
+
+def mapping_at(document: Any, *path: str | int) -> Json:
+    """Return the object at the path; an empty one if there is none."""
+    found = value_at(document, path)
+    return found if isinstance(found, dict) else {}
+
+
+def list_at(document: Any, *path: str | int) -> list[Any]:
+    """Return the list at the path; an empty one if there is none."""
+    found = value_at(document, path)
+    return found if isinstance(found, list) else []
+
+
+def text_at(document: Any, *path: str | int) -> str:
+    """Return the text at the path; "" if there is none."""
+    found = value_at(document, path)
+    return found if isinstance(found, str) else ""
+
+
+def number_at(document: Any, *path: str | int) -> int:
+    """Return the whole number at the path; 0 if there is none."""
+    found = value_at(document, path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def moment_at(document: Any, *path: str | int) -> datetime | None:
+    """Return the time at the path; None if there is none."""
+    try:
+        return msgspec.convert(value_at(document, path), datetime | None)
+    except msgspec.ValidationError:
+        return None
+
+
+def count_at(document: Any, *path: str | int, default: int = 1) -> int:
+    """Return a number of pods. Raises `UnreadableJobError`."""
+    found = value_at(document, path)
+    if found is None:
+        return default
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise UnreadableJobError(text_of_path(path), "must be a whole number that is not negative")
+    return found
+
+
+def template_at(document: Any, path: Path) -> PodTemplateSpec:
+    """Return the pod template at the path. Raises `UnreadableJobError`."""
+    found = value_at(document, path)
+    if not isinstance(found, dict) or not isinstance(found.get("spec"), dict):
+        raise UnreadableJobError(text_of_path(path), "must be a pod template with a spec")
+    try:
+        return msgspec.convert(without_nulls(found), PodTemplateSpec)
+    except msgspec.ValidationError as error:
+        raise UnreadableJobError(text_of_path(path), str(error)) from None
+
+
+def true_condition(status: Json, *types: str) -> Json | None:
+    """Return the first condition of these types that is True."""
+    conditions = (one for one in list_at(status, "conditions") if isinstance(one, dict))
+    return next((one for one in conditions if one.get("type") in types and one.get("status") == "True"), None)
+
+
+def text_of_path(path: Sequence[str | int]) -> str:
+    """Return the path as errors write it: `spec.workerGroupSpecs[0].template`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")
+
+
+def pointer(path: Sequence[str | int]) -> str:
+    """Return the path as a JSON pointer."""
+    return "".join(f"/{escape_token(str(step))}" for step in path)
+
+
+def patch_at(path: Sequence[str | int], value: Any) -> Json:
+    """Return the merge patch that sets what is at a path of keys."""
+    for step in reversed(path):
+        value = {step: value}
+    patch: Json = value
+    return patch

@@ -1,0 +1,167 @@
+"""Lets a job of another project's kind queue, by the data of its `Shape`: its controller makes and ends the pods."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from muster.api.kinds import Kind
+from muster.api.kueue import PodSet, ReclaimablePod
+from muster.api.kueue.names import ELASTIC_JOB, MULTI_KUEUE_CONTROLLER, POD_SET_LABEL, QUEUE_NAME_LABEL
+from muster.api.managed.topology import grouping
+from muster.api.ours.elastic import is_elastic
+from muster.api.validation.fields import Errors, invalid
+from muster.api.validation.kueue.rules import annotation_path
+from muster.controllers.integrations.external import rules
+from muster.controllers.integrations.external.documents import (
+    ExternalJob,
+    moment_at,
+    patch_at,
+    pointer,
+    text_at,
+    text_of_path,
+    value_at,
+)
+from muster.controllers.integrations.external.podsets import Place
+from muster.controllers.integrations.external.shape import Shape
+from muster.controllers.integrations.framework import Integration, Step, UnreadableJobError
+from muster.controllers.integrations.templates import injecting, is_as, operations, restoring
+from muster.queueing.jobframework.observed import End, PodSetInfo
+
+
+class ExternalIntegration(Integration[ExternalJob]):
+    """One kind, which a cluster need not serve."""
+
+    optional = True
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+
+    @property
+    def kind(self) -> Kind[ExternalJob]:
+        """The kind, as its definition names it."""
+        return self.shape.kind
+
+    @property
+    def name(self) -> str:
+        """The kind's name in Kueue."""
+        return self.shape.name
+
+    def places(self, job: ExternalJob) -> tuple[Place, ...]:
+        """Return the podsets, and where they are in the job. Raises `UnreadableJobError`."""
+        return tuple(self.shape.places(job))
+
+    def is_managed(self, job: ExternalJob) -> bool:
+        """Return whether its kind's own controller or MultiKueue runs the job, and there is anything to start."""
+        named = text_at({"spec": job.spec}, *self.shape.managed_by)
+        return named in ("", self.shape.controller, MULTI_KUEUE_CONTROLLER) and self.shape.runs_by_itself(job)
+
+    def podsets(self, job: ExternalJob) -> tuple[PodSet, ...]:
+        """Return the podsets of its pod templates, with Kueue's names. Raises `UnreadableJobError`."""
+        return tuple(place.podset for place in self.places(job))
+
+    def is_suspended(self, job: ExternalJob) -> bool:
+        """Return the value of the job's suspend field."""
+        return value_at({"spec": job.spec}, self.shape.suspend) is True
+
+    def lacks_injection(self, job: ExternalJob) -> bool:
+        """Return whether the label that the pods of admitted jobs have is missing."""
+        with suppress(UnreadableJobError):
+            marked = (POD_SET_LABEL in place.template.metadata.labels for place in self.places(job))
+            return not self.is_suspended(job) and not all(marked)
+        return False
+
+    def is_active(self, job: ExternalJob) -> bool:
+        """Return whether the job has pods, by its status."""
+        return self.shape.is_active(job)
+
+    def is_ready(self, job: ExternalJob) -> bool:
+        """Return whether all pods are ready, by its status."""
+        return self.shape.is_ready(job)
+
+    def end(self, job: ExternalJob) -> End | None:
+        """Return how the job ended, by its status."""
+        return self.shape.end(job)
+
+    def reclaimable(self, job: ExternalJob) -> tuple[ReclaimablePod, ...]:  # noqa: ARG002  (most kinds replace pods)
+        """Return no pods: a controller may restart pods that have ended."""
+        return ()
+
+    def started_at(self, job: ExternalJob) -> datetime | None:
+        """Return the start in its status."""
+        return moment_at({"status": job.status}, *self.shape.started_at)
+
+    def priority_class(self, job: ExternalJob) -> str:
+        """Return the class in its scheduling policy, else the first that its pods name."""
+        if self.shape.priority_class and (named := text_at({"spec": job.spec}, *self.shape.priority_class)):
+            return named
+        with suppress(UnreadableJobError):
+            return next(filter(None, (place.template.spec.priority_class_name for place in self.places(job))), "")
+        return ""
+
+    def start(self, job: ExternalJob, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
+        """Return the one write that resumes the job with what was injected."""
+        pairs = zip(self.places(job), infos, strict=True)
+        edits = [edit for place, info in pairs for edit in self._edits_to_inject(place, info)]
+        return [Step(operations=(*edits, {"op": "add", "path": pointer(self.shape.suspend), "value": False}))]
+
+    def stop(self, job: ExternalJob, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all jobs of a kind stop alike)
+        """Return the write that suspends the job."""
+        return [Step(patch_at(self.shape.suspend, True))]
+
+    def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:
+        """Return the write that removes what was injected from its templates."""
+        pairs = zip(self.places(job), original, strict=True)
+        edits = [edit for place, podset in pairs for edit in _edits(place, restoring(place.template, podset.template))]
+        return [Step(operations=tuple(edits))] if edits else []
+
+    def keeping(self, new: ExternalJob, old: ExternalJob, original: Sequence[PodSet]) -> Sequence[dict[str, Any]]:
+        """Return the patch that keeps the injected values in each template that otherwise fits its Workload."""
+        with suppress(UnreadableJobError):
+            now, before = self.places(new), self.places(old)
+            if [place.path for place in now] == [place.path for place in before] and len(now) == len(original):
+                return list(_edits_to_keep(now, before, original))
+        return ()
+
+    def rules(self, job: ExternalJob, old: ExternalJob | None) -> Errors:
+        """Return what is wrong with a job that queues.
+
+        Its size is fixed while it runs, and its pods must be readable.
+        """
+        if not job.metadata.labels.get(QUEUE_NAME_LABEL):
+            return
+        if is_elastic(job.metadata.annotations) and not (old is not None and is_elastic(old.metadata.annotations)):
+            yield invalid(annotation_path(ELASTIC_JOB), "true", f"a {self.kind.kind} keeps its size while it runs")
+        yield from self.shape.rules(job)
+        if not self.shape.runs_by_itself(job):
+            return
+        try:
+            places = self.places(job)
+        except UnreadableJobError as error:
+            yield invalid(error.path, None, error.why)
+            return
+        for place in places:
+            yield from rules.of_place(place)
+        yield from grouping([(f"{text_of_path(place.path)}.metadata.annotations", place.podset) for place in places])
+
+    def _edits_to_inject(self, place: Place, info: PodSetInfo) -> Iterator[dict[str, Any]]:
+        if place.written:
+            yield from _edits(place, injecting(place.template, info))
+            return
+        template = msgspec.json.decode(msgspec.json.encode(place.template))
+        yield {"op": "add", "path": pointer(place.path), "value": template}
+        yield from _edits(place, injecting(place.template, info))
+
+
+def _edits(place: Place, patch: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    return operations(pointer(place.path), place.template, patch)
+
+
+def _edits_to_keep(
+    now: Sequence[Place], before: Sequence[Place], original: Sequence[PodSet]
+) -> Iterator[dict[str, Any]]:
+    for place, earlier, podset in zip(now, before, original, strict=True):
+        if is_as(place.template, podset.template):
+            yield from _edits(place, restoring(place.template, earlier.template))

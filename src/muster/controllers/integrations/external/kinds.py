@@ -1,0 +1,84 @@
+"""Lists the kinds of other projects that queue, as data: where a kind has what `Integration` needs to know.
+
+A kind whose pods, suspension and end are stated in the usual ways is one entry here. Sources: Kueue's integrations
+(pkg/controller/jobs), and the definitions that the projects publish.
+"""
+
+from typing import Final
+
+from muster.api.config.frameworks import FRAMEWORKS
+from muster.api.kinds import Kind
+from muster.controllers.integrations.external import rules, standing
+from muster.controllers.integrations.external.documents import ExternalJob
+from muster.controllers.integrations.external.podsets import ray_groups, ray_job, replica_specs
+from muster.controllers.integrations.external.shape import Shape
+
+
+def kind_of(name: str, plural: str) -> Kind[ExternalJob]:
+    """Return the kind that Kueue calls by this name."""
+    group, version, kind = FRAMEWORKS[name]
+    return Kind(group, version, kind, plural, ExternalJob)
+
+
+def _kubeflow(name: str, field: str, *roles: str, controller: str = "kubeflow.org/training-operator") -> Shape:
+    """Return a kind with a `runPolicy` and a map of roles."""
+    return Shape(
+        kind=kind_of(name, f"{name.partition('/')[2]}s"),
+        name=name,
+        controller=controller,
+        places=replica_specs(field, *roles),
+        end=standing.end_by_condition("Succeeded", "Failed"),
+        is_active=standing.has_active_replicas,
+        is_ready=standing.by_condition("Running"),
+        suspend=("spec", "runPolicy", "suspend"),
+        managed_by=("spec", "runPolicy", "managedBy"),
+        priority_class=("spec", "runPolicy", "schedulingPolicy", "priorityClass"),
+    )
+
+
+MPI_JOB: Final = _kubeflow(
+    "kubeflow.org/mpijob", "mpiReplicaSpecs", "Launcher", "Worker", controller="kubeflow.org/mpi-operator"
+)
+PYTORCH_JOB: Final = _kubeflow("kubeflow.org/pytorchjob", "pytorchReplicaSpecs", "Master", "Worker")
+TF_JOB: Final = _kubeflow("kubeflow.org/tfjob", "tfReplicaSpecs", "Chief", "Master", "PS", "Worker", "Evaluator")
+XGBOOST_JOB: Final = _kubeflow("kubeflow.org/xgboostjob", "xgbReplicaSpecs", "Master", "Worker")
+PADDLE_JOB: Final = _kubeflow("kubeflow.org/paddlejob", "paddleReplicaSpecs", "Master", "Worker")
+JAX_JOB: Final = _kubeflow("kubeflow.org/jaxjob", "jaxReplicaSpecs", "Worker")
+
+RAY_CLUSTER: Final = Shape(
+    kind=kind_of("ray.io/raycluster", "rayclusters"),
+    name="ray.io/raycluster",
+    controller="ray.io/kuberay-operator",
+    places=ray_groups("spec"),
+    end=standing.never,
+    is_active=standing.ray_cluster_is_active,
+    is_ready=standing.ray_cluster_is_ready,
+    rules=rules.ray_cluster,
+)
+RAY_SERVICE: Final = Shape(
+    kind=kind_of("ray.io/rayservice", "rayservices"),
+    name="ray.io/rayservice",
+    controller="ray.io/kuberay-operator",
+    places=ray_groups("spec", "rayClusterConfig"),
+    end=standing.never,
+    is_active=standing.by_condition("Ready"),
+    is_ready=standing.by_condition("Ready"),
+    suspend=("spec", "rayClusterConfig", "suspend"),
+    rules=rules.ray_service,
+)
+RAY_JOB: Final = Shape(
+    kind=kind_of("ray.io/rayjob", "rayjobs"),
+    name="ray.io/rayjob",
+    controller="ray.io/kuberay-operator",
+    places=ray_job,
+    end=standing.ray_job_end,
+    is_active=standing.ray_job_is_active,
+    is_ready=standing.ray_job_is_ready,
+    rules=rules.ray_job,
+    runs_by_itself=lambda job: not job.spec.get("clusterSelector"),
+)
+
+# A kind stands before the kinds of its parts.
+SHAPES: Final = (
+    RAY_JOB, RAY_SERVICE, RAY_CLUSTER, MPI_JOB, PYTORCH_JOB, TF_JOB, XGBOOST_JOB, PADDLE_JOB, JAX_JOB,
+)  # fmt: skip

@@ -1,0 +1,137 @@
+"""Reads the podsets of other projects' kinds. Pure; each function makes a reader for some kinds.
+
+Names, order and counts of podsets are Kueue's: a Workload that Kueue has made for a job fits it here.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+
+from muster.api.core import PodTemplateSpec
+from muster.api.core.container import Container, ResourceRequirements
+from muster.api.kueue import PodSet
+from muster.api.managed.topology import topology_request
+from muster.controllers.integrations.external.documents import (
+    ExternalJob,
+    Path,
+    count_at,
+    list_at,
+    template_at,
+    text_at,
+    value_at,
+)
+from muster.controllers.integrations.framework import UnreadableJobError
+
+# The label that Kubeflow's operators give to pods: their rank within their role.
+REPLICA_INDEX: Final = "training.kubeflow.org/replica-index"
+HEAD: Final = "head"
+SUBMITTER: Final = "submitter"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """One podset of a job.
+
+    path: the path of its pod template. ranked_by: the label of a pod with its rank. groups: where pods come in groups
+    with
+    ranks of their own, the label with the index of a pod's group, and the number of groups. written: whether the
+    template
+    stands in the job; else it is the one that the kind's controller takes, and injected values are written to that
+    path.
+    """
+
+    name: str
+    count: int
+    path: Path
+    template: PodTemplateSpec
+    ranked_by: str | None = None
+    groups: tuple[str, int] | None = None
+    written: bool = True
+
+    @property
+    def podset(self) -> PodSet:
+        """The podset of the Workload."""
+        request = topology_request(self.template.metadata.annotations, self.ranked_by, self.groups)
+        return PodSet(name=self.name, template=self.template, count=self.count, topology_request=request)
+
+
+# Raises `UnreadableJobError`.
+PlacesOf = Callable[[ExternalJob], Iterator[Place]]
+
+
+def replica_specs(field: str, *roles: str) -> PlacesOf:
+    """Return the reader of a map of roles in `spec`, as Kubeflow's kinds have it.
+
+    `roles` are the first roles, in order.
+    """
+
+    def places(job: ExternalJob) -> Iterator[Place]:
+        document = {"spec": job.spec}
+        if not isinstance(job.spec.get(field) or {}, dict):
+            raise UnreadableJobError(f"spec.{field}", "must be a map of roles")
+        for role in roles:
+            if value_at(job.spec, (field, role)) is None:
+                continue
+            path: Path = ("spec", field, role)
+            template = template_at(document, (*path, "template"))
+            count = count_at(document, *path, "replicas")
+            yield Place(role.lower(), count, (*path, "template"), template, REPLICA_INDEX)
+
+    return places
+
+
+def ray_groups(*cluster: str) -> PlacesOf:
+    """Return the reader of a Ray cluster's head and groups of workers; `cluster` is the path of the cluster's spec."""
+
+    def places(job: ExternalJob) -> Iterator[Place]:
+        document = {"spec": job.spec}
+        path: Path = (*cluster, "headGroupSpec", "template")
+        yield Place(HEAD, 1, path, template_at(document, path))
+        for number, group in enumerate(list_at(document, *cluster, "workerGroupSpecs")):
+            at: Path = (*cluster, "workerGroupSpecs", number)
+            count = count_at(document, *at, "replicas") * max(1, count_at(document, *at, "numOfHosts"))
+            yield Place(
+                text_at(group, "groupName").lower(), count, (*at, "template"), template_at(document, (*at, "template"))
+            )
+
+    return places
+
+
+def ray_job(job: ExternalJob) -> Iterator[Place]:
+    """Yield the podsets of a RayJob: its cluster's, and the pod that submits the job to the cluster."""
+    mode = text_at(job.spec, "submissionMode") or "K8sJobMode"
+    first = True
+    for place in ray_groups("spec", "rayClusterSpec")(job):
+        yield _with_submitter(place) if first and mode == "SidecarMode" else place
+        first = False
+    if mode == "K8sJobMode":
+        yield _submitter(job)
+
+
+def _submitter(job: ExternalJob) -> Place:
+    path: Path = ("spec", "submitterPodTemplate")
+    if value_at(job.spec, path[1:]) is not None:
+        return Place(SUBMITTER, 1, path, template_at({"spec": job.spec}, path))
+    containers = list_at(job.spec, "rayClusterSpec", "headGroupSpec", "template", "spec", "containers")
+    image = text_at(containers[0], "image") if containers else ""
+    return Place(SUBMITTER, 1, path, _submitter_template(image), written=False)
+
+
+def _with_submitter(head: Place) -> Place:
+    spec = head.template.spec
+    spec = msgspec.structs.replace(spec, containers=(*spec.containers, _submitter_container("")))
+    return msgspec.structs.replace(head, template=msgspec.structs.replace(head.template, spec=spec))
+
+
+def _submitter_container(image: str) -> Container:
+    """Return the container that KubeRay adds.
+
+    Its resources are KubeRay's defaults, which nothing in a RayJob changes.
+    """
+    resources = ResourceRequirements(limits={"cpu": "1", "memory": "1Gi"}, requests={"cpu": "500m", "memory": "200Mi"})
+    return Container(name="ray-job-submitter", image=image, resources=resources)
+
+
+def _submitter_template(image: str) -> PodTemplateSpec:
+    container = msgspec.to_builtins(_submitter_container(image))
+    return msgspec.convert({"spec": {"containers": [container], "restartPolicy": "Never"}}, PodTemplateSpec)

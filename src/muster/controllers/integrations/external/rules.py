@@ -1,0 +1,67 @@
+"""Checks jobs of other projects' kinds that queue, with the messages of Kueue's webhooks. Pure."""
+
+from muster.api.kueue import MOST_POD_SETS
+from muster.api.managed.topology import problems
+from muster.api.validation.fields import Errors, forbidden, invalid, required, too_many
+from muster.controllers.integrations.external.documents import (
+    ExternalJob,
+    Path,
+    list_at,
+    mapping_at,
+    text_at,
+    text_of_path,
+    value_at,
+)
+from muster.controllers.integrations.external.podsets import HEAD, Place
+
+
+def none(job: ExternalJob) -> Errors:  # noqa: ARG001  (rules like others)
+    """Return no errors."""
+    return iter(())
+
+
+def of_place(place: Place) -> Errors:
+    """Return what is wrong with the topology request of a pod template."""
+    path = f"{text_of_path(place.path)}.metadata.annotations"
+    return problems(path, place.template.metadata.annotations, place.count)
+
+
+def ray_cluster(job: ExternalJob) -> Errors:
+    """Return what is wrong with the cluster of a RayCluster."""
+    return _cluster(job, ("spec",))
+
+
+def ray_service(job: ExternalJob) -> Errors:
+    """Return what is wrong with the cluster of a RayService."""
+    return _cluster(job, ("spec", "rayClusterConfig"))
+
+
+def ray_job(job: ExternalJob) -> Errors:
+    """Return what is wrong with a RayJob: it must have a cluster of its own, which is deleted with it."""
+    if job.spec.get("clusterSelector"):
+        if mapping_at(job.spec, "rayClusterSpec"):
+            detail = "a kueue managed job should not use an existing cluster"
+            yield invalid("spec.clusterSelector", job.spec["clusterSelector"], detail)
+        return
+    if not mapping_at(job.spec, "rayClusterSpec"):
+        detail = "rayClusterSpec is required for Kueue-managed jobs that don't use clusterSelector"
+        yield required("spec.rayClusterSpec", detail)
+        return
+    if job.spec.get("shutdownAfterJobFinishes") is not True:
+        detail = "a kueue managed job should delete the cluster after finishing"
+        yield invalid("spec.shutdownAfterJobFinishes", False, detail)
+    yield from _cluster(job, ("spec", "rayClusterSpec"))
+
+
+def _cluster(job: ExternalJob, at: Path) -> Errors:
+    document = {"spec": job.spec}
+    if value_at(document, (*at, "enableInTreeAutoscaling")) is True:
+        detail = "a kueue managed job should not use autoscaling"
+        yield invalid(text_of_path((*at, "enableInTreeAutoscaling")), True, detail)
+    groups = list_at(document, *at, "workerGroupSpecs")
+    if len(groups) >= MOST_POD_SETS:
+        yield too_many(text_of_path((*at, "workerGroupSpecs")), len(groups), MOST_POD_SETS - 1)
+    for number, group in enumerate(groups):
+        if text_at(group, "groupName") == HEAD:
+            path = text_of_path((*at, "workerGroupSpecs", number, "groupName"))
+            yield forbidden(path, f'"{HEAD}" is reserved for the head group')

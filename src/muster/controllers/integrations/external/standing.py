@@ -1,0 +1,91 @@
+"""Reads the status of jobs of other projects' kinds. Pure; each function makes a reader for some kinds."""
+
+from collections.abc import Callable
+
+from muster.controllers.integrations.external.documents import (
+    ExternalJob,
+    list_at,
+    mapping_at,
+    number_at,
+    text_at,
+    true_condition,
+)
+from muster.queueing.jobframework.observed import End
+
+IsSo = Callable[[ExternalJob], bool]
+EndOf = Callable[[ExternalJob], End | None]
+
+
+def by_condition(type: str) -> IsSo:
+    """Return a reader that returns whether a condition is True."""
+    return lambda job: true_condition(job.status, type) is not None
+
+
+def end_by_condition(succeeded: str, failed: str) -> EndOf:
+    """Return the reader of the two conditions that end a job."""
+
+    def end(job: ExternalJob) -> End | None:
+        found = true_condition(job.status, succeeded, failed)
+        return None if found is None else End(found.get("type") == succeeded, text_at(found, "message"))
+
+    return end
+
+
+def never(job: ExternalJob) -> None:
+    """Return None: kinds that serve until they are deleted do not end."""
+
+
+def has_active_replicas(job: ExternalJob) -> bool:
+    """Return whether a role of a Kubeflow job has active pods, or its operator has yet to suspend it."""
+    roles = mapping_at(job.status, "replicaStatuses")
+    if any(number_at(roles, role, "active") for role in roles):
+        return True
+    return true_condition(job.status, "Running") is not None and true_condition(job.status, "Suspended") is None
+
+
+def ray_job_is_active(job: ExternalJob) -> bool:
+    """Return whether the RayJob's cluster may have pods: it is neither new nor suspended."""
+    return text_at(job.status, "jobDeploymentStatus") not in ("", "Suspended")
+
+
+def ray_job_is_ready(job: ExternalJob) -> bool:
+    """Return whether the RayJob's cluster is ready."""
+    return text_at(job.status, "rayClusterStatus", "state") == "ready"
+
+
+def ray_job_end(job: ExternalJob) -> End | None:
+    """Return how a RayJob ended, from its job and that job's deployment."""
+    if text_at(job.status, "jobDeploymentStatus") not in ("Complete", "Failed"):
+        return None
+    return End(text_at(job.status, "jobStatus") == "SUCCEEDED", text_at(job.status, "message"))
+
+
+def ray_cluster_is_active(job: ExternalJob) -> bool:
+    """Return whether a RayCluster may have pods: it is ready, or counts workers and is not suspended."""
+    state = text_at(job.status, "state")
+    return state == "ready" or (state != "suspended" and number_at(job.status, "availableWorkerReplicas") > 0)
+
+
+def ray_cluster_is_ready(job: ExternalJob) -> bool:
+    """Return whether a RayCluster is ready."""
+    return text_at(job.status, "state") == "ready"
+
+
+def app_wrapper_end(job: ExternalJob) -> End | None:
+    """Return how an AppWrapper ended; a failed one ends once its resources are gone."""
+    phase = text_at(job.status, "phase")
+    if phase == "Succeeded":
+        return End(True, "AppWrapper finished successfully")
+    if phase == "Failed" and true_condition(job.status, "ResourcesDeployed") is None:
+        return End(False, "AppWrapper failed")
+    return None
+
+
+def train_jobs(job: ExternalJob, count: str) -> dict[str, int]:
+    """Return by name how many Jobs of each replicated job of a TrainJob have this count: active, ready, succeeded."""
+    return {text_at(one, "name"): number_at(one, count) for one in list_at(job.status, "jobsStatus")}
+
+
+def train_job_is_active(job: ExternalJob) -> bool:
+    """Return whether a Job of the TrainJob is active."""
+    return any(train_jobs(job, "active").values())

@@ -1,0 +1,144 @@
+"""Lets TrainJobs queue: a TrainJob's pods are those of the JobSet that its controller makes of its runtime.
+
+The controller of TrainJobs makes that JobSet as soon as the TrainJob exists, suspended as the TrainJob is. So podsets
+are read there, and no rule of composing runtimes is repeated here. What an admission injects is a patch of the runtime,
+in the TrainJob; the controller applies it to the JobSet while both are suspended.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from muster.api.kueue import PodSet, ReclaimablePod
+from muster.controllers.integrations.external import standing
+from muster.controllers.integrations.external.documents import ExternalJob, Json, list_at, mapping_at, patch_at, text_at
+from muster.controllers.integrations.external.integration import ExternalIntegration
+from muster.controllers.integrations.external.kinds import kind_of
+from muster.controllers.integrations.external.podsets import Place
+from muster.controllers.integrations.external.shape import Shape
+from muster.controllers.integrations.framework import Step
+from muster.controllers.integrations.jobset.integration import JobSetIntegration
+from muster.queueing.jobframework.observed import PodSetInfo
+
+# The manager of our runtime patch, as with Kueue.
+MANAGER: Final = "kueue.x-k8s.io/manager"
+_PATCHES: Final = ("trainingRuntimeSpec", "template", "spec")
+_JOBSETS: Final = JobSetIntegration()
+
+
+class TrainJobIntegration(ExternalIntegration):
+    """TrainJobs whose runtime is a JobSet; that JobSet has no Workload of its own."""
+
+    parts = (_JOBSETS,)
+    is_told_by_parts = True
+
+    def __init__(self) -> None:
+        super().__init__(TRAIN_JOB)
+
+    def beside(self, job: ExternalJob, parts: Sequence[Any]) -> ExternalJob:
+        """Return the TrainJob with the JobSet of its name."""
+        own = tuple(one for one in parts if one.metadata.name == job.metadata.name)
+        return msgspec.structs.replace(job, parts=own)
+
+    def podsets(self, job: ExternalJob) -> tuple[PodSet, ...]:
+        """Return the podsets of its JobSet; none until there is one."""
+        return tuple(podset for part in job.parts for podset in _JOBSETS.podsets(part))
+
+    def priority_class(self, job: ExternalJob) -> str:
+        """Return the first class that pods of its JobSet name."""
+        return next(filter(None, (_JOBSETS.priority_class(part) for part in job.parts)), "")
+
+    def lacks_injection(self, job: ExternalJob) -> bool:
+        """Return whether the patch of its admission is missing; false where the definition has no such patches."""
+        own = _own_patch(job)
+        return not self.is_suspended(job) and own is not None and not list_at(own, *_PATCHES, "replicatedJobs")
+
+    def reclaimable(self, job: ExternalJob) -> tuple[ReclaimablePod, ...]:
+        """Return the pods of Jobs that have succeeded."""
+        done = standing.train_jobs(job, "succeeded")
+        sizes = {podset.name: podset.count for podset in self.podsets(job)}
+        found = ((role, done.get(role.name, 0)) for part in job.parts for role in part.spec.replicated_jobs)
+        return tuple(
+            ReclaimablePod(name=role.name, count=min(count, role.replicas) * sizes[role.name] // role.replicas)
+            for role, count in found
+            if count > 0 and role.replicas > 0
+        )
+
+    def start(self, job: ExternalJob, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
+        """Return the writes that patch the runtime and then resume the TrainJob.
+
+        Its controller demands that the patch comes while the TrainJob is suspended.
+        """
+        patched = [_replicated_job(info) for info in infos]
+        return [_step(job, patched), Step(patch_at(self.shape.suspend, False))]
+
+    def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:  # noqa: ARG002
+        """Return the write that removes the patch; its controller then updates the JobSet."""
+        own = _own_patch(job)
+        return [_step(job, [])] if own is not None and list_at(own, *_PATCHES, "replicatedJobs") else []
+
+    def defaults(self, job: ExternalJob) -> Json:
+        """Return a patch that changes nothing yet: Kueue starts no TrainJob without one, if it takes over again."""
+        if _own_patch(job) is not None:
+            return {}
+        patches = [*list_at(job.spec, "runtimePatches"), _patch([])]
+        return {"spec": {"runtimePatches": patches}}
+
+
+def _no_places(job: ExternalJob) -> Iterator[Place]:  # noqa: ARG001  (podsets are its JobSet's)
+    return iter(())
+
+
+def _is_ready(job: ExternalJob) -> bool:
+    """Return whether all Jobs of the JobSet are ready, or have succeeded."""
+    wanted = {role.name: role.replicas for part in job.parts for role in part.spec.replicated_jobs}
+    ready, done = (standing.train_jobs(job, count) for count in ("ready", "succeeded"))
+    return bool(wanted) and all(ready.get(name, 0) + done.get(name, 0) >= wanted[name] for name in wanted)
+
+
+TRAIN_JOB: Final = Shape(
+    kind=kind_of("trainer.kubeflow.org/trainjob", "trainjobs"),
+    name="trainer.kubeflow.org/trainjob",
+    controller="trainer.kubeflow.org/trainjob-controller",
+    places=_no_places,
+    end=standing.end_by_condition("Complete", "Failed"),
+    is_active=standing.train_job_is_active,
+    is_ready=_is_ready,
+)
+
+
+def _own_patch(job: ExternalJob) -> Json | None:
+    patches = list_at(job.spec, "runtimePatches")
+    return next((mapping_at(one) for one in patches if text_at(one, "manager") == MANAGER), None)
+
+
+def _patch(replicated_jobs: list[Json]) -> Json:
+    spec: Json = {"replicatedJobs": replicated_jobs} if replicated_jobs else {}
+    return {"manager": MANAGER, **patch_at(_PATCHES, spec)}
+
+
+def _step(job: ExternalJob, replicated_jobs: list[Json]) -> Step:
+    """Return the write of our patch of the runtime, beside those of others."""
+    patches, own = list_at(job.spec, "runtimePatches"), _patch(replicated_jobs)
+    if not patches:
+        return Step(operations=({"op": "add", "path": "/spec/runtimePatches", "value": [own]},))
+    number = next((i for i, one in enumerate(patches) if text_at(one, "manager") == MANAGER), None)
+    if number is None:
+        return Step(operations=({"op": "add", "path": "/spec/runtimePatches/-", "value": own},))
+    return Step(operations=({"op": "replace", "path": f"/spec/runtimePatches/{number}", "value": own},))
+
+
+def _replicated_job(info: PodSetInfo) -> Json:
+    metadata: Json = {"labels": dict(info.labels), "annotations": dict(info.annotations)}
+    spec: Json = {
+        "nodeSelector": dict(info.node_selector),
+        "tolerations": msgspec.to_builtins(info.tolerations),
+        "schedulingGates": [{"name": name} for name in info.gates],
+    }
+    template = {"metadata": _some(metadata), "spec": _some(spec)}
+    return {"name": info.name, "template": {"spec": {"template": template}}}
+
+
+def _some(part: Json) -> Json:
+    return {field: value for field, value in part.items() if value}

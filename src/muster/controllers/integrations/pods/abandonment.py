@@ -1,0 +1,70 @@
+"""Decides when a pod group that nobody replaces gives its quota back. Pure.
+
+Kueue lets such a group hold its quota until somebody creates replacement pods or deletes the group, unless
+`waitForPodsReady.recoveryTimeout` is set. Where that is off, the scheduler's `recoveryTimeout` takes its place: a group
+of which no pod runs any more is evicted. Its Workload then waits outside the queue, with the condition
+`WaitingForReplacementPods`, and queues again once every place has a pod.
+"""
+
+from datetime import datetime, timedelta
+
+from muster.api.conditions import find_true, is_true
+from muster.api.core import Pod
+from muster.api.kueue import WorkloadStatus
+from muster.api.kueue.names import (
+    EVICTED,
+    PODS_READY_TIMEOUT,
+    QUOTA_RESERVED,
+    WAIT_FOR_RECOVERY,
+    WAITING_FOR_REPLACEMENT_PODS,
+)
+from muster.api.pods import find_condition, is_deleting, is_finished
+from muster.controllers.integrations.pods.groups import PodGroup, PodGroups
+from muster.queueing.conditions import since
+from muster.queueing.moments import later
+from muster.queueing.workload.eviction import evict
+
+_SEE = PodGroups()
+
+
+def gives_back_at(group: PodGroup, status: WorkloadStatus, timeout: timedelta) -> datetime | None:
+    """Return when a group loses its quota unless its pods are replaced before, or None if it keeps the quota.
+
+    The time counts from the end of the last pod.
+
+    status: of its Workload, with the condition `WaitingForReplacementPods` as it is now.
+    timeout: how long the group may lack all its pods; 0 is for ever.
+    """
+    waiting = find_true(status.conditions, WAITING_FOR_REPLACEMENT_PODS)
+    holds = is_true(status.conditions, QUOTA_RESERVED) and not is_true(status.conditions, EVICTED)
+    if not timeout or waiting is None or not holds or group.is_serving or _goes_on(group):
+        return None
+    return later(max(since(waiting, group.now), _last_end(group)), timeout)
+
+
+def given_back(status: WorkloadStatus, number: int, timeout: timedelta, now: datetime) -> WorkloadStatus:
+    """Return the status of the Workload of a group that is evicted because nobody replaced its pods.
+
+    number: how many pods are missing.
+    """
+    pods = "1 pod that ended was" if number == 1 else f"{number} pods that ended were"
+    limit = f"{timeout.total_seconds():g}s"
+    message = f"No pod of the group runs, and {pods} not replaced within {limit}"
+    return evict(status, PODS_READY_TIMEOUT, message, now, WAIT_FOR_RECOVERY)
+
+
+def _goes_on(group: PodGroup) -> bool:
+    """Return whether a pod runs or may start."""
+    return not _SEE.is_suspended(group) or _SEE.is_active(group) or any(map(_is_pending, group.pods))
+
+
+def _is_pending(pod: Pod) -> bool:
+    return not is_finished(pod) and not is_deleting(pod)
+
+
+def _last_end(group: PodGroup) -> datetime:
+    """Return when the last pod ended, as far as the pods tell."""
+    conditions = (find_condition(pod, "ContainersReady") for pod in group.members)
+    moments = [one.last_transition_time for one in conditions if one is not None and one.last_transition_time]
+    moments += [pod.metadata.deletion_timestamp for pod in group.members if pod.metadata.deletion_timestamp]
+    return min(max(moments, default=datetime.min.replace(tzinfo=group.now.tzinfo)), group.now)

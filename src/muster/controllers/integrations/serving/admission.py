@@ -1,0 +1,154 @@
+"""Decides what an object that serves gets when it is written, and what is refused, with Kueue's messages. Pure."""
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from muster.api.core.pod import PodSpec
+from muster.api.kinds import without_nulls
+from muster.api.kueue.names import (
+    MANAGED_LABEL,
+    POD_GROUP_SERVING,
+    POD_INDEX_OFFSET,
+    POD_SET_GROUP_NAME,
+    POD_SUSPENDING_PARENT,
+    PRIORITY_CLASS_LABEL,
+    QUEUE_NAME_LABEL,
+)
+from muster.api.managed.jobs import Arrival, arrival, changes, new_rules
+from muster.api.managed.pods import role_hash
+from muster.api.managed.surroundings import Settings, Surroundings
+from muster.api.managed.topology import problems
+from muster.api.patch import merge
+from muster.api.status import NO_VALUE, FieldError
+from muster.api.validation.fields import Errors, forbidden, immutable, invalid
+from muster.api.values.quantity import QuantityError
+from muster.controllers.integrations.external.documents import (
+    ExternalJob,
+    Json,
+    Path,
+    mapping_at,
+    number_at,
+    patch_at,
+    text_of_path,
+    value_at,
+)
+from muster.controllers.integrations.serving.kinds import LEADER_WORKER_SET, Serving
+
+_QUEUE = f"metadata.labels[{QUEUE_NAME_LABEL}]"
+
+
+def complete_templates(
+    serving: Serving,
+    document: Json,
+    new: ExternalJob,
+    old: ExternalJob | None,
+    namespace: str,
+    around: Surroundings,
+    settings: Settings,
+) -> Json:
+    """Return the object with templates whose pods queue. Raises `NestingTooDeepError`."""
+    gets = _gets(serving, new, namespace, around, settings, is_new=old is None)
+    if not gets.suspend:
+        return document
+    for patch in _patches(serving, new, gets):
+        document = merge.apply(document, patch)
+    return document
+
+
+def _gets(
+    serving: Serving, new: ExternalJob, namespace: str, around: Surroundings, settings: Settings, *, is_new: bool
+) -> Arrival:
+    """Return what the object gets: a change does not draw a running object into the LocalQueue `default`."""
+    queued = new.metadata.labels.get(QUEUE_NAME_LABEL) or settings.without_queue
+    if serving.parent(new) not in ("", serving.name) or not (is_new or queued):
+        return Arrival()  # an object of another kind makes it, and queues its pods
+    return arrival(replace(new.metadata, namespace=namespace), around, settings, dispatchable=False)
+
+
+def _patches(serving: Serving, new: ExternalJob, gets: Arrival) -> Iterator[Json]:
+    labels = {QUEUE_NAME_LABEL: gets.queue, PRIORITY_CLASS_LABEL: gets.priority_class}
+    given = {label: name for label, name in labels.items() if name}
+    if given:
+        yield {"metadata": {"labels": given}}
+    found = {label: text for label in labels if (text := {**new.metadata.labels, **given}.get(label))}
+    annotations = {POD_SUSPENDING_PARENT: serving.name}
+    if serving.marks_pods:
+        found[MANAGED_LABEL] = "true"
+    elif serving is LEADER_WORKER_SET:
+        annotations[POD_GROUP_SERVING] = "true"
+    else:
+        found = {}  # each pod gets it with its group
+    templates = {path: mapping_at({"spec": new.spec}, *path) for path in serving.templates}
+    for path, template in templates.items():
+        # Workers are numbered after their leader, unless both are placed as one group of podsets.
+        counted = serving is LEADER_WORKER_SET and path == serving.templates[-1] and all(templates.values())
+        grouped = POD_SET_GROUP_NAME in mapping_at(template, "metadata", "annotations")
+        more = {POD_INDEX_OFFSET: "1"} if counted and not grouped else {}
+        if template:
+            metadata = {"annotations": annotations | more} | ({"labels": found} if found else {})
+            yield patch_at(path, {"metadata": metadata})
+
+
+# Rules.
+
+
+def errors(
+    serving: Serving, new: ExternalJob, old: ExternalJob | None, namespace: str, around: Surroundings
+) -> list[FieldError]:
+    """Return what is wrong with an object to be stored: a new one, or a change of `old`."""
+    found = chain(new_rules(new.metadata, old.metadata if old is not None else None), _topology(serving, new))
+    if old is None:
+        return list(found)
+    idle = number_at(old.status, serving.busy) == 0
+    now, before = (replace(one.metadata, namespace=namespace) for one in (new, old))
+    common = changes(now, before, around, suspended=idle, was_suspended=idle)
+    return list(chain(found, common, _changes(serving, new, old)))
+
+
+def _topology(serving: Serving, new: ExternalJob) -> Errors:
+    if not new.metadata.labels.get(QUEUE_NAME_LABEL):
+        return
+    for path in serving.templates:
+        annotations = mapping_at({"spec": new.spec}, *path, "metadata", "annotations")
+        texts = {key: text for key, text in annotations.items() if isinstance(text, str)}
+        yield from problems(f"{text_of_path(path)}.metadata.annotations", texts)
+
+
+def _changes(serving: Serving, new: ExternalJob, old: ExternalJob) -> Errors:
+    """Return the changes that are forbidden while pods queue: quota was given for the group's size and shape."""
+    if old.metadata.labels.get(QUEUE_NAME_LABEL) and not new.metadata.labels.get(QUEUE_NAME_LABEL):
+        yield invalid(_QUEUE, "", "field is immutable")
+    if not new.metadata.labels.get(QUEUE_NAME_LABEL) or serving.marks_pods:
+        return
+    now, before = {"spec": new.spec}, {"spec": old.spec}
+    for path in serving.templates:
+        if _shape(now, path) != _shape(before, path):
+            yield invalid(f"{text_of_path(path)}.spec", NO_VALUE, "field is immutable")
+    if serving.group_size:
+        yield from immutable(
+            text_of_path(serving.group_size), *(_count(one, serving.group_size) for one in (now, before))
+        )
+    if serving.size:
+        size, was = (_count(one, serving.size) for one in (now, before))
+        if size and was:
+            yield from immutable(text_of_path(serving.size), size, was)
+        elif size and not was and number_at(new.status, "replicas"):
+            yield forbidden(text_of_path(serving.size), "scaling down is still in progress")
+
+
+def _count(document: Json, path: Path) -> int:
+    found = value_at(document, path)
+    return found if isinstance(found, int) else 1
+
+
+def _shape(document: Json, path: Path) -> Any:
+    """Return the part of a pod template that counts for admission; None if there is none, or it is unreadable."""
+    spec = value_at(document, (*path, "spec"))
+    try:
+        return role_hash(msgspec.convert(without_nulls(spec), PodSpec)) if isinstance(spec, dict) else None
+    except (msgspec.ValidationError, QuantityError):
+        return None

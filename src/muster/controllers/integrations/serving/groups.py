@@ -1,0 +1,307 @@
+"""Keeps a Workload for each group of a StatefulSet or a LeaderWorkerSet: its pods come and go, and belong to it.
+
+The pods themselves are kept in step with their Workload as those of any group are (`pods.reconciler`). All is decided
+again from the server's state, so it may be cut between any two writes.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, TypeVar, cast
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.conditions import is_true
+from muster.api.config import Configuration
+from muster.api.core import NAMESPACE, POD, Pod
+from muster.api.groups.scheduling import PriorityClass
+from muster.api.kinds import Kind
+from muster.api.kueue import MAIN_POD_SET, WORKLOAD, PodSet, Workload, WorkloadPriorityClass
+from muster.api.kueue.names import (
+    IS_GROUP_WORKLOAD,
+    MANAGED_LABEL,
+    MULTI_KUEUE_ORIGIN_LABEL,
+    PRIORITY_CLASS_LABEL,
+    QUEUE_NAME_LABEL,
+    QUOTA_RESERVED,
+)
+from muster.api.managed.surroundings import Settings
+from muster.api.managed.topology import topology_request
+from muster.api.meta import OwnerReference
+from muster.api.values.selectors import label_matcher
+from muster.controllers.customlabels import labels_of_queues
+from muster.controllers.integrations.external.documents import (
+    ExternalJob,
+    Json,
+    Path,
+    count_at,
+    mapping_at,
+    number_at,
+    template_at,
+    value_at,
+)
+from muster.controllers.integrations.framework import UnreadableJobError
+from muster.controllers.integrations.priorities import Priorities, appeared
+from muster.controllers.integrations.serving.kinds import LEADER_WORKER_SET, STATEFUL_SET, Serving
+from muster.controllers.integrations.serving.pods import (
+    LEADER,
+    STATEFUL_INDEX,
+    WORKER,
+    WORKER_INDEX,
+    group_of_leader_worker_set,
+    group_of_stateful_set,
+    join_group,
+    set_to_join,
+    uid_of,
+)
+from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads
+from muster.controllers.waits import CreationWaits
+from muster.queueing.jobframework.equivalence import sanitized
+from muster.queueing.jobframework.observed import ObservedJob
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+
+_BY_OWNER = "serving-owner"
+_TO_JOIN = "serving-pods-to-join"
+_LWS = "leaderworkerset.sigs.k8s.io/"
+
+T = TypeVar("T")
+
+# Returns whether there is a Workload of that name in the namespace of the object.
+HasWorkload = Callable[[str], bool]
+
+
+class Groups(Struct, frozen=True):
+    """A kind's way to group its pods: the groups' names, and each group's podsets. Both raise `UnreadableJobError`."""
+
+    serving: Serving
+    names: Callable[[ExternalJob, HasWorkload], list[str]]
+    podsets: Callable[[ExternalJob], tuple[PodSet, ...]]
+
+
+def _stateful_names(found: ExternalJob, has: HasWorkload) -> list[str]:
+    """Return the one group, unless the set is scaled to 0."""
+    if count_at({"spec": found.spec}, "spec", "replicas") == 0:
+        return []
+    return [group_of_stateful_set(found.metadata.name, uid_of(found.metadata), has)]
+
+
+def _stateful_podsets(found: ExternalJob) -> tuple[PodSet, ...]:
+    document = {"spec": found.spec}
+    count = count_at(document, "spec", "replicas")
+    return (_podset(MAIN_POD_SET, count, document, ("spec", "template"), STATEFUL_INDEX),)
+
+
+def _leader_worker_names(found: ExternalJob, has: HasWorkload) -> list[str]:  # noqa: ARG001  (all have one name)
+    """Return as many names as there are replicas, or more during a rolling update with a surge."""
+    meta, wanted = found.metadata, count_at({"spec": found.spec}, "spec", "replicas")
+    surge = value_at(found.spec, ("rolloutStrategy", "rollingUpdateConfiguration", "maxSurge"))
+    if surge not in (None, 0, "0%") and number_at(found.status, "updatedReplicas") < wanted:
+        wanted = max(wanted, number_at(found.status, "replicas"))
+    return [group_of_leader_worker_set(meta.name, uid_of(meta), index) for index in range(wanted)]
+
+
+def _leader_worker_podsets(found: ExternalJob) -> tuple[PodSet, ...]:
+    document, at = {"spec": found.spec}, ("spec", "leaderWorkerTemplate")
+    size = count_at(document, *at, "size")
+    worker = (*at, "workerTemplate")
+    if not mapping_at(document, *at, "leaderTemplate"):
+        return (_podset(MAIN_POD_SET, size, document, worker, WORKER_INDEX),)
+    leader = _podset(LEADER, 1, document, (*at, "leaderTemplate"), None)
+    return (leader, _podset(WORKER, max(0, size - 1), document, worker, WORKER_INDEX))
+
+
+def _podset(name: str, count: int, document: object, path: Path, ranked_by: str | None) -> PodSet:
+    template = template_at(document, path)
+    request = topology_request(template.metadata.annotations, ranked_by)
+    labels, annotations = (
+        {key: text for key, text in part.items() if not key.startswith(_LWS) or key == f"{_LWS}name"}
+        for part in (template.metadata.labels, template.metadata.annotations)
+    )
+    metadata = replace(template.metadata, labels=labels, annotations=annotations)
+    podset = PodSet(name=name, template=replace(template, metadata=metadata), count=count, topology_request=request)
+    return sanitized(podset)
+
+
+STATEFUL_SETS: Final = Groups(STATEFUL_SET, _stateful_names, _stateful_podsets)
+LEADER_WORKER_SETS: Final = Groups(LEADER_WORKER_SET, _leader_worker_names, _leader_worker_podsets)
+GROUPS: Final = (LEADER_WORKER_SETS, STATEFUL_SETS)
+
+
+class GroupsPlan(Struct, frozen=True):
+    """The changes to the Workloads of one object.
+
+    create: the names of those to make. join: the object's Workloads that do not name it as owner. delete: those of
+    groups
+    that it has no more, and pending ones of another size than the groups have.
+    """
+
+    create: tuple[str, ...] = ()
+    join: tuple[Workload, ...] = ()
+    delete: tuple[Workload, ...] = ()
+
+
+def plan_groups(names: Sequence[str], mine: Sequence[Workload], others: Sequence[Workload], size: int) -> GroupsPlan:
+    """Decide about the Workloads of an object that queues. size: the number of pods of each group.
+
+    others: Workloads of these names that it does not own.
+    """
+    have = {one.metadata.name for one in (*mine, *others)}
+    return GroupsPlan(
+        create=tuple(name for name in names if name not in have),
+        join=tuple(others),
+        delete=tuple(one for one in mine if one.metadata.name not in names or _waits_in_another_size(one, size)),
+    )
+
+
+def _waits_in_another_size(workload: Workload, size: int) -> bool:
+    """Return whether to create the Workload again. A running one stays: pods beyond its size wait."""
+    return _size(workload.spec.pod_sets) != size and not is_true(workload.status.conditions, QUOTA_RESERVED)
+
+
+def _size(podsets: Iterable[PodSet]) -> int:
+    return sum(podset.count for podset in podsets)
+
+
+class GroupsReconciler(Reconciler):
+    """A part that runs under a `Manager`, for one kind."""
+
+    def __init__(self, manager: Manager, groups: Groups, recorder: Recorder, configuration: Configuration) -> None:
+        kind = groups.serving.kind
+        self.name = f"{kind.kind.lower()}-queueing"
+        super().__init__(manager, workers=4)
+        self._groups = groups
+        self._kind = kind
+        self._without_queue = configuration.manage_jobs_without_queue_name
+        selector = configuration.managed_jobs_namespace_selector
+        self._selects = label_matcher(selector) if selector is not None else None
+        self._objects = manager.informer(kind, optional=groups.serving.optional)
+        self._namespaces = manager.informer(NAMESPACE)
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_OWNER: _owners_of})
+        self._pods = manager.informer(POD, indexes={f"{_TO_JOIN}-{kind.plural}": self._set_of})
+        self._annotations_to_copy = configuration.annotations_to_copy
+        self._priorities = Priorities(manager)
+        labels = labels_of_queues(manager, configuration)
+        self._writer = Workloads(
+            manager.client,
+            manager.clock,
+            recorder,
+            kind,
+            configuration.labels_to_copy,
+            CreationWaits(manager.registry, kind.kind, configuration.features, labels),
+        )
+        self._controller.watch(self._objects)
+        self._controller.watch(self._workloads, self._objects_of)
+        self._controller.watch(self._pods, self._set_of)
+        self._controller.watch(self._priorities.own, self._of_class, when=appeared)
+        self._controller.watch(self._priorities.of_pods, self._of_class, when=appeared)
+
+    def _objects_of(self, workload: Workload) -> Iterable[str]:
+        owners = (owner for owner in workload.metadata.owner_references if self._kind.is_of(owner))
+        return [f"{workload.metadata.namespace}/{owner.name}" for owner in owners]
+
+    def _set_of(self, pod: Pod) -> Iterable[str]:
+        """Return the object whose group the pod should join."""
+        found = set_to_join(pod)
+        return (
+            [f"{pod.metadata.namespace}/{found[1]}"] if found is not None and found[0] is self._groups.serving else []
+        )
+
+    def _of_class(self, found: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:  # noqa: ARG002
+        return [key_of(one) for one in self._objects.all() if self._queues(one)]  # a new class is rare
+
+    async def _reconcile(self, key: str) -> Result:
+        found = self._objects.get(key)
+        # The garbage collector deletes the dependents of a deleted object.
+        if found is None or found.metadata.deletion_timestamp is not None or not self._queues(found):
+            return None
+        try:
+            await self._keep(found)
+        except (UnreadableJobError, WorkloadRefusedError) as error:
+            self._writer.tell_of_refusal(found, error)
+        return None
+
+    def _queues(self, found: ExternalJob) -> bool:
+        """Return whether its pods queue here, by the labels that its templates got at admission."""
+        namespace = self._namespaces.get(found.metadata.namespace)
+        labels = namespace.metadata.labels if namespace is not None else {}
+        named = bool(found.metadata.labels.get(QUEUE_NAME_LABEL)) or self._without_queue
+        managed = self._selects is None or self._selects.matches(labels)
+        return named and managed and self._groups.serving.holds_pods(found)
+
+    async def _keep(self, found: ExternalJob) -> None:
+        meta = found.metadata
+        names = self._groups.names(found, partial(self._has, meta.namespace))
+        mine = self._workloads.by(_BY_OWNER, meta.uid)
+        there = (self._workloads.get(f"{meta.namespace}/{name}") for name in names)
+        others = [one for one in there if one is not None and one not in mine]
+        facts = self._facts(found)
+        plan = plan_groups(names, mine, [one for one in others if is_group(one)], _size(facts.podsets))
+        for workload in plan.delete:
+            await self._writer.retire(found, workload)
+        for workload in plan.join:
+            await self._writer.join(workload, [meta])
+        if plan.create and facts.priority is None:
+            self._writer.tell_of_missing_class(found, facts)
+            return
+        for name in () if MULTI_KUEUE_ORIGIN_LABEL in meta.labels else plan.create:  # a manager makes its own
+            await self._writer.create(found, facts, name, [meta])
+        for pod in self._pods.by(f"{_TO_JOIN}-{self._kind.plural}", key_of(found)):
+            await self._join(pod, found)
+
+    async def _join(self, pod: Pod, found: ExternalJob) -> None:
+        """Write on a waiting pod which group it belongs to."""
+
+        def find(kind: Kind[T], namespace: str, name: str) -> T | None:
+            known = found if kind == self._kind else self._workloads.get(f"{namespace}/{name}")
+            return cast("T | None", known)
+
+        document: Json = msgspec.to_builtins(pod)
+        join_group(document, pod, pod.metadata.namespace, find, Settings(without_queue=self._without_queue))
+        said = {part: document["metadata"].get(part, {}) for part in ("labels", "annotations")}
+        if MANAGED_LABEL in said["labels"]:
+            with ignoring("NotFound"):
+                await self._client.patch_object(POD, pod, {"metadata": said})
+
+    def _has(self, namespace: str, name: str) -> bool:
+        return self._workloads.get(f"{namespace}/{name}") is not None
+
+    def _facts(self, found: ExternalJob) -> ObservedJob:
+        labels, annotations = found.metadata.labels, found.metadata.annotations
+        podsets = self._groups.podsets(found)
+        pod_class = next(filter(None, (one.template.spec.priority_class_name for one in podsets)), "")
+        ref, priority = self._priorities.find(labels.get(PRIORITY_CLASS_LABEL, ""), pod_class)
+        return ObservedJob(
+            suspended=True,
+            active=False,
+            ready=False,
+            podsets=podsets,
+            queue=labels.get(QUEUE_NAME_LABEL, ""),
+            priority_class=ref,
+            priority=priority,
+            annotations={key: annotations[key] for key in self._annotations_to_copy if key in annotations}
+            | {IS_GROUP_WORKLOAD: "true"},
+        )
+
+
+def is_group(workload: Workload) -> bool:
+    """Return whether the Workload is that of a group of pods."""
+    return workload.metadata.annotations.get(IS_GROUP_WORKLOAD) == "true"
+
+
+def is_of_set(workload: Workload) -> bool:
+    """Return whether a StatefulSet or LeaderWorkerSet owns the Workload: it stays while there are no pods."""
+    return any(_is_set(owner) for owner in workload.metadata.owner_references)
+
+
+def _is_set(owner: OwnerReference) -> bool:
+    return any(groups.serving.kind.is_of(owner) for groups in GROUPS)
+
+
+def _owners_of(workload: Workload) -> Iterable[str]:
+    return [owner.uid for owner in workload.metadata.owner_references if _is_set(owner)]

@@ -1,0 +1,90 @@
+"""Lists the kinds whose pods queue in their stead, as data. Kueue's integrations are the source."""
+
+from typing import Any, Final
+
+from msgspec import Struct
+
+from muster.api.config import Configuration
+from muster.api.config.frameworks import FRAMEWORKS
+from muster.api.kinds import Kind
+from muster.api.kueue.names import POD_SUSPENDING_PARENT
+from muster.controllers.integrations.external.documents import ExternalJob, Path, text_at
+
+
+class Serving(Struct, frozen=True):
+    """One kind.
+
+    templates: the paths of its pod templates; not all need to exist. marks_pods: whether the labels of the templates
+    are
+    enough for pods to queue; else each pod gets its own at creation, for they depend on the pod. optional: whether a
+    server
+    may lack the kind. size: the field that may only change from and to 0. group_size: the field that never changes.
+    busy: the number in the status that keeps the queue from changing, while it is not 0.
+    """
+
+    name: str
+    kind: Kind[ExternalJob]
+    templates: tuple[Path, ...]
+    busy: str
+    marks_pods: bool = False
+    optional: bool = False
+    size: Path = ()
+    group_size: Path = ()
+
+    def holds_pods(self, found: ExternalJob) -> bool:
+        """Return whether pods of the object wait for quota, as its templates say.
+
+        An object of another kind may own it.
+        """
+        return self.parent(found) == self.name
+
+    def parent(self, found: ExternalJob) -> str:
+        """Return the framework whose object has the pods wait; "" if none does."""
+        return text_at({"spec": found.spec}, *self.templates[-1], "metadata", "annotations", POD_SUSPENDING_PARENT)
+
+
+def _kind(name: str, plural: str) -> Kind[ExternalJob]:
+    group, version, kind = FRAMEWORKS[name]
+    return Kind(group, version, kind, plural, ExternalJob)
+
+
+DEPLOYMENT: Final = Serving(
+    name="deployment",
+    kind=_kind("deployment", "deployments"),
+    templates=(("spec", "template"),),
+    busy="readyReplicas",
+    marks_pods=True,
+)
+STATEFUL_SET: Final = Serving(
+    name="statefulset",
+    kind=_kind("statefulset", "statefulsets"),
+    templates=(("spec", "template"),),
+    busy="replicas",
+    size=("spec", "replicas"),
+)
+LEADER_WORKER_SET: Final = Serving(
+    name="leaderworkerset.x-k8s.io/leaderworkerset",
+    kind=_kind("leaderworkerset.x-k8s.io/leaderworkerset", "leaderworkersets"),
+    templates=(("spec", "leaderWorkerTemplate", "leaderTemplate"), ("spec", "leaderWorkerTemplate", "workerTemplate")),
+    busy="replicas",
+    optional=True,
+    group_size=("spec", "leaderWorkerTemplate", "size"),
+)
+
+SERVING: Final = (LEADER_WORKER_SET, STATEFUL_SET, DEPLOYMENT)
+
+
+def select_serving(configuration: Configuration) -> tuple[Serving, ...]:
+    """Return the kinds that the Configuration names; none if pods do not queue."""
+    named = configuration.integrations.frameworks
+    return tuple(one for one in SERVING if one.name in named) if "pod" in named else ()
+
+
+def by_resource(serving: tuple[Serving, ...]) -> dict[str, Serving]:
+    """Return the kinds by the resource that a request names."""
+    return {one.kind.resource: one for one in serving}
+
+
+def kinds_of(serving: tuple[Serving, ...]) -> list[Kind[Any]]:
+    """Return the kinds alone."""
+    return [one.kind for one in serving]

@@ -1,0 +1,1 @@
+"""Admits workloads by ProvisioningRequest (Kueue KEP-1136): an autoscaler makes room before a workload is admitted."""

@@ -1,0 +1,84 @@
+"""Writes whether each check by ProvisioningRequest can be used: its configuration must exist."""
+
+from typing import Final
+
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    PROVISIONING_REQUEST_CONFIG,
+    AdmissionCheck,
+    ProvisioningRequestConfig,
+)
+from muster.api.kueue.names import PROVISIONING_REQUEST_CONTROLLER
+from muster.multicluster.activity import CHECK_ACTIVE, find_reference_problem
+from muster.multicluster.writing import write_active
+from muster.queueing.pending.activity import Activity
+from muster.runtime.controller import Result
+from muster.runtime.informer import Informer
+from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
+
+CHECKS_BY_CONFIG: Final = "provisioning-config"
+BAD_PARAMETERS_REF: Final = "BadParametersRef"
+
+
+class ProvisioningCheckController(Reconciler):
+    """A part that runs under a `Manager`. Checks of other controllers are left to those."""
+
+    name = "provisioning_admissioncheck"
+
+    def __init__(self, manager: Manager) -> None:
+        super().__init__(manager)
+        self._checks, self._configs = follow_checks(manager)
+        self._controller.watch(self._checks)
+        self._controller.watch(self._configs, self._users, when=lambda old, new: old is None or new is None)
+
+    def _users(self, config: ProvisioningRequestConfig) -> list[str]:
+        return [check.metadata.name for check in self._checks.by(CHECKS_BY_CONFIG, config.metadata.name)]
+
+    async def _reconcile(self, key: str) -> Result:
+        check = self._checks.get(key)
+        if check is None or not is_ours(check):
+            return None
+        activity = decide_activity(check, config_of(check, self._configs))
+        await write_active(self._client, ADMISSION_CHECK, check, activity, self._clock.now())
+        return None
+
+
+def follow_checks(manager: Manager) -> tuple[Informer[AdmissionCheck], Informer[ProvisioningRequestConfig]]:
+    """Return the informers of checks and of their configurations."""
+    checks = manager.informer(ADMISSION_CHECK, indexes={CHECKS_BY_CONFIG: _config_names})
+    return checks, manager.informer(PROVISIONING_REQUEST_CONFIG, optional=True)
+
+
+def is_ours(check: AdmissionCheck) -> bool:
+    """Return whether a check is carried out by ProvisioningRequests."""
+    return check.spec.controller_name == PROVISIONING_REQUEST_CONTROLLER
+
+
+def config_of(check: AdmissionCheck, configs: Informer[ProvisioningRequestConfig]) -> ProvisioningRequestConfig | None:
+    """Return the configuration that a check names, if it exists."""
+    parameters = check.spec.parameters
+    if parameters is None or find_reference_problem(parameters, PROVISIONING_REQUEST_CONFIG):
+        return None
+    return configs.get(parameters.name)
+
+
+def decide_activity(check: AdmissionCheck, config: ProvisioningRequestConfig | None) -> Activity:
+    """Return the condition Active of a check, in Kueue's words."""
+    if config is not None:
+        return CHECK_ACTIVE
+    kind, parameters = PROVISIONING_REQUEST_CONFIG, check.spec.parameters
+    problem = find_reference_problem(parameters, kind)
+    if parameters is not None and not problem:
+        problem = f'{kind.kind}.{kind.group} "{parameters.name}" not found'
+    return Activity(False, BAD_PARAMETERS_REF, problem)
+
+
+def _config_names(check: AdmissionCheck) -> tuple[str, ...]:
+    parameters = check.spec.parameters
+    ours = (
+        is_ours(check)
+        and parameters is not None
+        and not find_reference_problem(parameters, PROVISIONING_REQUEST_CONFIG)
+    )
+    return (parameters.name,) if ours and parameters is not None else ()

@@ -1,0 +1,37 @@
+"""Names ProvisioningRequests and their PodTemplates as Kueue does: the attempt is read from the name."""
+
+import re
+from hashlib import sha1
+from typing import Final
+
+# A longer name is cut and ends in a hash of the whole.
+_HASH_LENGTH: Final = 5
+_LONGEST: Final = 252 - _HASH_LENGTH
+# The number of attempts that are compared with a shortened name.
+_MOST_COMPARED: Final = 100
+
+
+def name_request(workload: str, check: str, attempt: int) -> str:
+    """Return the name of the request that a workload makes for a check. attempt: counts from 1."""
+    return _limit(f"{workload}-{check}-{attempt}")
+
+
+def name_template(request: str, podset: str) -> str:
+    """Return the name of the PodTemplate that a request has for a podset."""
+    return _limit(f"ppt-{request}-{podset}")
+
+
+def parse_attempt(request: str, workload: str, check: str) -> int | None:
+    """Return which attempt a request is, or None if it is of another check."""
+    prefix = f"{workload}-{check}-"
+    if len(request) <= _LONGEST:
+        match = re.fullmatch(re.escape(prefix) + r"([0-9]{1,9})", request)
+        return int(match[1]) if match else None
+    attempts = range(1, _MOST_COMPARED + 1)
+    return next((one for one in attempts if name_request(workload, check, one) == request), None)
+
+
+def _limit(name: str) -> str:
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST]}-{sha1(name.encode(), usedforsecurity=False).hexdigest()[:_HASH_LENGTH]}"

@@ -1,0 +1,225 @@
+"""Keeps the ProvisioningRequests of workloads, and the states of the checks that these decide.
+
+`decision` decides; this reads and writes. PodTemplates are created before their request, so that an autoscaler finds
+them, and handed over to the request afterwards. After a cut between two writes the next reconcile goes on.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from muster.api.config import Configuration
+from muster.api.core import POD_TEMPLATE, PodTemplate
+from muster.api.groups.provisioning import PROVISIONING_REQUEST, ProvisioningRequest
+from muster.api.kueue import (
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    AdmissionCheck,
+    ProvisioningRequestConfig,
+    Workload,
+)
+from muster.api.kueue.fields import GROUP
+from muster.api.kueue.names import MANAGED_LABEL
+from muster.api.meta import Object, ObjectMeta, OwnerReference, controller_of
+from muster.api.status import ApiError
+from muster.controllers.provisioning.checks import CHECKS_BY_CONFIG, config_of, follow_checks, is_ours
+from muster.controllers.provisioning.decision import Attempt, Configs, decide, say
+from muster.queueing.workload.checks import States
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import NO_REVISION, Revision, key_of, merge_patch, reference, revision, revision_of
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring, is_refusal
+
+# The retry while a created request is not in the cache yet; its event most often comes first.
+UNSEEN_SECONDS: Final = 1.0
+# The retry after the server did not serve the kind, or refused the request.
+AGAIN_SECONDS: Final = 300.0
+
+_LASTING: Final = (403, 404, 422)
+_BY_CHECK, _BY_WORKLOAD = "provisioning-check", "provisioning-workload"
+
+
+class ProvisioningController(Reconciler):
+    """A part that runs under a `Manager`; keys are those of workloads."""
+
+    name = "provisioning_workload"
+
+    def __init__(self, manager: Manager, recorder: Recorder, configuration: Configuration) -> None:
+        super().__init__(manager)
+        self._recorder = recorder
+        self._cleanup = configuration.features.enabled("CleanupProvisioningRequestsOnEviction")
+        self._unseen: dict[str, Revision] = {}  # the newest request that was created for a workload
+        self._workloads = manager.informer(WORKLOAD, indexes={_BY_CHECK: _names_of_checks})
+        self._checks, self._configs = follow_checks(manager)
+        self._flavors = manager.informer(RESOURCE_FLAVOR)
+        self._requests = manager.informer(PROVISIONING_REQUEST, indexes={_BY_WORKLOAD: _uids_of_owners}, optional=True)
+        self._templates = manager.informer(
+            POD_TEMPLATE.seen_as(Object), labels=f"{MANAGED_LABEL}=true", indexes={_BY_WORKLOAD: _uids_of_owners}
+        )
+        self._controller.watch(self._workloads, when=lambda _, new: new is not None and _has_checks(new))
+        self._controller.watch(self._requests, _keys_of_owners)
+        self._controller.watch(self._checks, self._users, when=_is_another_check)
+        self._controller.watch(self._configs, self._users_of_config, when=_is_another_config)
+
+    # Events to keys.
+
+    def _users(self, check: AdmissionCheck) -> Iterable[str]:
+        return map(key_of, self._workloads.by(_BY_CHECK, check.metadata.name))
+
+    def _users_of_config(self, config: ProvisioningRequestConfig) -> Iterable[str]:
+        for check in self._checks.by(CHECKS_BY_CONFIG, config.metadata.name):
+            yield from self._users(check)
+
+    # One reconcile of one workload.
+
+    async def _reconcile(self, key: str) -> Result:
+        workload = self._workloads.get(key)
+        if workload is None:
+            self._unseen.pop(key, None)
+            return None
+        if revision(self._requests.version) < self._unseen.get(key, NO_REVISION):
+            return UNSEEN_SECONDS
+        self._unseen.pop(key, None)
+        requests = self._requests.by(_BY_WORKLOAD, workload.metadata.uid)
+        now, configs = self._clock.now(), self._configs_of(workload)
+        plan = decide(workload, configs, requests, self._flavors.get, now, cleanup=self._cleanup)
+        with ignoring("NotFound"):
+            workload = await self._write_states(workload, plan.checks)
+            for request in plan.delete:
+                await self._delete(request)
+            for request in plan.kept:
+                await self._hand_over(workload, request, self._templates.by(_BY_WORKLOAD, workload.metadata.uid))
+            results = [await self._create(workload, attempt) for attempt in plan.create]
+            return min((one for one in results if one is not None), default=None)
+        return None
+
+    def _configs_of(self, workload: Workload) -> Configs:
+        """Return the configurations of the workload's checks, without those of other controllers."""
+        checks = (self._checks.get(state.name) for state in workload.status.admission_checks)
+        configs = {one.metadata.name: config_of(one, self._configs) for one in checks if one and is_ours(one)}
+        return {name: config.spec if config is not None else None for name, config in configs.items()}
+
+    async def _write_states(self, workload: Workload, states: States) -> Workload:
+        before = workload.status.admission_checks
+        if states == before:
+            return workload
+        status = msgspec.structs.replace(workload.status, admission_checks=states)
+        patch = {"status": merge_patch(status, workload.status)}
+        workload = await self._client.patch_object(WORKLOAD, workload, patch, subresource="status")
+        for old, new in zip(before, states, strict=True):
+            if old.state != new.state:
+                told = f"Admission check {new.name} updated state from {old.state} to {new.state}"
+                told += f" with message: {new.message}" if new.message else ""
+                self._recorder.event(reference(WORKLOAD, workload), "Normal", "AdmissionCheckUpdated", told)
+        return workload
+
+    async def _delete(self, request: ProvisioningRequest) -> None:
+        """Delete a request after its templates, so that none of them is taken for one of the next request."""
+        meta = request.metadata
+        with ignoring("NotFound", "Conflict"):
+            await self._client.delete(
+                PROVISIONING_REQUEST, meta.name, meta.namespace, propagation="Foreground", uid=meta.uid
+            )
+
+    async def _create(self, workload: Workload, attempt: Attempt) -> Result:
+        made: list[Object] = []
+        for template in attempt.templates:
+            try:
+                made.append(_as_object(await self._create_template(workload, template)))
+            except ApiError as error:
+                return await self._report(workload, attempt, f'PodTemplate "{template.metadata.name}"', error)
+        name = attempt.request.metadata.name
+        try:
+            request = await self._client.create(PROVISIONING_REQUEST, attempt.request)
+        except ApiError as error:
+            return await self._report(workload, attempt, f'ProvisioningRequest "{name}"', error)
+        self._unseen[key_of(workload)] = revision_of(request)
+        told = f'Created ProvisioningRequest: "{name}"'
+        self._recorder.event(reference(WORKLOAD, workload), "Normal", "ProvisioningRequestCreated", told)
+        await self._hand_over(workload, request, made)
+        return None
+
+    async def _create_template(self, workload: Workload, template: PodTemplate) -> PodTemplate:
+        """Create a template, or replace one that an interrupted attempt has left, maybe of another admission."""
+        try:
+            return await self._client.create(POD_TEMPLATE, template)
+        except ApiError as error:
+            if not is_refusal(error, "AlreadyExists"):
+                raise
+            meta = template.metadata
+            left = await self._client.get(POD_TEMPLATE, meta.name, meta.namespace)
+            if not _controls(workload.metadata, left):
+                raise
+            await self._client.delete_object(POD_TEMPLATE, left)
+            return await self._client.create(POD_TEMPLATE, template)
+
+    async def _report(self, workload: Workload, attempt: Attempt, what: str, error: ApiError) -> Result:
+        """Record once why there is no request, and retry. Raises the error if a retry may soon succeed."""
+        unserved = error.code == 404 and what.startswith("ProvisioningRequest") and not self._requests.version
+        why = "the server does not serve ProvisioningRequests" if unserved else str(error)
+        message, now = f"Error creating {what}: {why}", self._clock.now()
+        states = workload.status.admission_checks
+        after = tuple(say(one, one.state, message, now) if one.name == attempt.check else one for one in states)
+        if after != states:
+            self._recorder.event(reference(WORKLOAD, workload), "Warning", "FailedCreate", message)
+            await self._write_states(workload, after)
+        if error.code in _LASTING:
+            return AGAIN_SECONDS
+        raise error
+
+    async def _hand_over(self, workload: Workload, request: ProvisioningRequest, templates: Iterable[Object]) -> None:
+        """Make a request the owner of its templates in place of the workload."""
+        named = {one.pod_template_ref.name for one in request.spec.pod_sets}
+        owner = PROVISIONING_REQUEST.refer_to_controller(request.metadata)
+        for template in templates:
+            if template.metadata.name in named and _controls(workload.metadata, template):
+                patch = {"metadata": {"ownerReferences": [msgspec.to_builtins(owner)]}}
+                with ignoring("NotFound", "Conflict"):
+                    await self._client.patch_object(POD_TEMPLATE.seen_as(Object), template, patch)
+
+
+def _as_object(template: PodTemplate) -> Object:
+    return Object(metadata=template.metadata)
+
+
+def _controls(owner: ObjectMeta, obj: Any) -> bool:
+    found = controller_of(obj.metadata)
+    return found is not None and found.uid == owner.uid
+
+
+def _has_checks(workload: Workload) -> bool:
+    return bool(workload.status.admission_checks)
+
+
+def _names_of_checks(workload: Workload) -> list[str]:
+    return [check.name for check in workload.status.admission_checks]
+
+
+def _owners_of(obj: Any) -> Iterator[OwnerReference]:
+    """Yield the workload that owns a request or a template; Kueue names it by an older version."""
+    for owner in obj.metadata.owner_references:
+        if owner.kind == WORKLOAD.kind and owner.api_version.startswith(f"{GROUP}/"):
+            yield owner
+
+
+def _uids_of_owners(obj: Any) -> list[str]:
+    return [owner.uid for owner in _owners_of(obj)]
+
+
+def _keys_of_owners(obj: Any) -> list[str]:
+    return [f"{obj.metadata.namespace}/{owner.name}" for owner in _owners_of(obj)]
+
+
+# Relevant changes.
+
+
+def _is_another_check(old: AdmissionCheck | None, new: AdmissionCheck | None) -> bool:
+    ours = any(one is not None and is_ours(one) for one in (old, new))
+    return ours and (old is None or new is None or old.spec != new.spec)
+
+
+def _is_another_config(old: ProvisioningRequestConfig | None, new: ProvisioningRequestConfig | None) -> bool:
+    return old is None or new is None or old.spec != new.spec

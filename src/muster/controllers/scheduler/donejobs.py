@@ -1,0 +1,47 @@
+"""Indexes the Jobs that count pods of a gang as done, so that no gang waits for succeeded pods whose objects are gone.
+
+Most gangs do not need it, because a Job that carries its own gang counts its done pods. A gang that spans Jobs asks
+each Job. A Job belongs to the gang of the pods that its template describes, whether any of these pods exists or not.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
+
+from muster.api.batch import JOB, Job
+from muster.controllers.gangs import GangSource, find_gang_of_done
+from muster.runtime.manager import Manager
+
+_BY_GANG = "gang-of-done"
+
+
+class DoneJobs:
+    """The scheduler's index of Jobs with done pods, by the key of the gang that asks them."""
+
+    def __init__(self, manager: Manager, sources: Sequence[GangSource[Any]]) -> None:
+        self._sources = sources
+        self._jobs = manager.informer(JOB, indexes={_BY_GANG: self._find_keys})
+
+    def of(self, key: str) -> Collection[Job]:
+        """Return the `Members.jobs` of a gang."""
+        return self._jobs.by(_BY_GANG, key)
+
+    def on_change(self, changed: Callable[[str], None]) -> None:
+        """Call `changed` with the key of a gang when one of its Jobs counts another number of pods as done.
+
+        The events of a gang's pods may arrive before the status of their Job does.
+        """
+
+        def job_changed(old: Job | None, new: Job | None) -> None:
+            if new is not None and (old is None or _read_done(old) != _read_done(new)):
+                for key in self._find_keys(new):
+                    changed(key)
+
+        self._jobs.on_change(job_changed)
+
+    def _find_keys(self, job: Job) -> Iterable[str]:
+        key = find_gang_of_done(job, self._sources)
+        return (key,) if key else ()
+
+
+def _read_done(job: Job) -> tuple[int, str | None]:
+    return job.status.succeeded, job.status.failed_indexes

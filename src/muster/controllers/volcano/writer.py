@@ -1,0 +1,171 @@
+"""Writes a plan and decides nothing. Whatever the server answers about one object, the others go on."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from muster.api.core import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, POD, SERVICE, ConfigMap, Pod
+from muster.api.kinds import Kind
+from muster.api.meta import controller_of
+from muster.api.notes import Note
+from muster.api.podgroups.volcano import POD_GROUP, PodGroup
+from muster.api.status import ApiError
+from muster.api.volcano import REPLACED_BY_RETRY, VOLCANO_JOB, Job, JobStatus
+from muster.jobs.volcano.children import Children
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of, merge_patch, meta_of, reference
+from muster.runtime.ownwrites import Expectations
+from muster.runtime.refusals import ignoring, is_refusal
+from muster.runtime.transport import TransportError
+from muster.runtime.writes import Refusal, Writes
+
+# Requests under way together, over all Jobs.
+AT_ONCE = 128
+# Pods of one Job that are tried before more are.
+FIRST_BATCH = 8
+
+_SAID_OF_GROUP = ("min_member", "min_task_member", "queue", "priority_class_name")
+
+T = TypeVar("T")
+
+
+class Writer:
+    """The writer of Jobs' plans."""
+
+    def __init__(self, manager: Manager, recorder: Recorder) -> None:
+        self._client = manager.client
+        self._recorder = recorder
+        self._writes = Writes(AT_ONCE)
+        self._services = manager.informer(SERVICE)
+        self._config_maps = manager.informer(CONFIG_MAP)
+        self._claims = manager.informer(PERSISTENT_VOLUME_CLAIM)
+
+    def tell(self, job: Job, note: Note) -> None:
+        """Record an event about the Job."""
+        self._recorder.event(reference(VOLCANO_JOB, job), note.type, note.reason, note.message)
+
+    async def keep(self, job: Job, children: Children, group: PodGroup | None) -> list[Refusal]:
+        """Create and correct the objects beside the Job's pods. group: the existing PodGroup."""
+        wanted: list[tuple[Kind[Any], Any, Any]] = [(POD_GROUP, children.pod_group, group)]
+        if (service := children.service) is not None:
+            wanted.append((SERVICE, service, self._services.get(key_of(service))))
+        if (hosts := children.hosts) is not None:
+            wanted.append((CONFIG_MAP, hosts, self._config_maps.get(key_of(hosts))))
+        wanted += [(PERSISTENT_VOLUME_CLAIM, claim, self._claims.get(key_of(claim))) for claim in children.claims]
+        missing = [(kind, thing) for kind, thing, found in wanted if not _is_usable(kind, found, thing)]
+        changes = [(kind, found, patch) for kind, thing, found in wanted if (patch := _make_patch(thing, found))]
+        made = await self._writes.each(self._make, missing)
+        errors = [answer for answer in made if isinstance(answer, ApiError | TransportError)]
+        errors += [answer for answer in await self._writes.each(self._change, changes) if answer is not None]
+        if errors:
+            self.tell(job, Note("Warning", "FailedCreate", str(errors[0])))
+        return errors
+
+    async def ungroup(self, group: PodGroup) -> None:
+        """Delete the PodGroup."""
+        with ignoring("NotFound"):
+            await self._client.delete_object(POD_GROUP, group)
+
+    async def mark(self, pods: Sequence[Pod], retry: int, expected: Expectations) -> list[Refusal]:
+        """Mark the pods, in the versions that were decided on, as those that the retry replaces."""
+        patch = {"metadata": {"annotations": {REPLACED_BY_RETRY: str(retry)}}}
+
+        async def mark(pod: Pod) -> None:
+            with ignoring("NotFound"):
+                expected.wrote(await self._client.patch_object(POD, pod, patch))
+
+        return [answer for answer in await self._writes.each(mark, pods) if answer is not None]
+
+    async def store(self, job: Job, status: JobStatus, expected: Expectations) -> None:
+        """Store the status. Raises `ApiError` (Conflict) if the Job has changed meanwhile."""
+        whole = {"op": "add", "path": "/status", "value": msgspec.to_builtins(status)}
+        expected.wrote_owner(await self._client.edit_object(VOLCANO_JOB, job, [whole], subresource="status"))
+
+    async def delete(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
+        """Delete the pods."""
+
+        async def delete(pod: Pod) -> None:
+            with ignoring("NotFound"):
+                await self._client.delete_object(POD, pod)
+                expected.going.add(pod.metadata.uid)
+                return
+            expected.gone.add(pod.metadata.uid)
+
+        errors = [answer for answer in await self._writes.each(delete, pods) if answer is not None]
+        if errors:
+            self.tell(job, Note("Warning", "FailedDelete", f"Error deleting pods: {errors[0]}"))
+        return errors
+
+    async def create(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
+        """Create the pods in batches that double in size: where all would be refused, few are tried."""
+
+        async def create(pod: Pod) -> None:
+            expected.wrote(await self._make((POD, pod)))
+
+        errors: list[Refusal] = []
+        start, size = 0, FIRST_BATCH
+        while start < len(pods) and not errors:
+            batch = pods[start : start + size]
+            errors += [answer for answer in await self._writes.each(create, batch) if answer is not None]
+            start, size = start + size, size * 2
+        errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
+        if errors:
+            self.tell(job, Note("Warning", "FailedCreate", f"Error creating pods: {errors[0]}"))
+        return errors
+
+    async def remove(self, job: Job) -> None:
+        """Delete the Job itself, in the version that was decided on."""
+        meta = job.metadata
+        with ignoring("NotFound", "Conflict"):
+            await self._client.delete(
+                VOLCANO_JOB,
+                meta.name,
+                meta.namespace,
+                propagation="Foreground",
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+            )
+
+    async def _make(self, thing: tuple[Kind[T], T]) -> T:
+        """Create an object, or return the Job's own existing one.
+
+        Raises `ApiError` (AlreadyExists) where another object has the name, maybe not for long.
+        """
+        kind, wanted = thing
+        try:
+            return await self._client.create(kind, wanted)
+        except ApiError as error:
+            if not is_refusal(error, "AlreadyExists"):
+                raise
+            meta = meta_of(wanted)
+            found: T | None = await self._client.find(kind, meta.name, meta.namespace)
+            if found is None or not _is_usable(kind, found, wanted):
+                raise
+            return found
+
+    async def _change(self, change: tuple[Kind[Any], Any, dict[str, Any]]) -> None:
+        with ignoring("NotFound"):
+            await self._client.patch_object(*change)
+
+
+def _is_usable(kind: Kind[Any], found: object | None, wanted: object) -> bool:
+    """Return whether an object is of the same Job, or a Service that a user made."""
+    if found is None:
+        return False
+    owner = controller_of(meta_of(found))
+    return owner == controller_of(meta_of(wanted)) or (owner is None and kind == SERVICE)
+
+
+def _make_patch(wanted: Any, found: Any) -> dict[str, Any]:
+    """Return the patch that corrects the Job's own object: a Job may grow and shrink."""
+    if found is None or controller_of(meta_of(found)) != controller_of(meta_of(wanted)):
+        return {}
+    if isinstance(wanted, ConfigMap) and found.data != wanted.data:
+        return {"data": {name: None for name in found.data if name not in wanted.data} | wanted.data}
+    if isinstance(wanted, PodGroup):  # others may have added to the rest of its spec
+        said = {name: getattr(wanted.spec, name) for name in _SAID_OF_GROUP}
+        if spec := merge_patch(msgspec.structs.replace(found.spec, **said), found.spec):
+            return {"spec": spec}
+    return {}

@@ -1,0 +1,100 @@
+"""Splits the unbound pods of a gang by demand: first start, repair, growth, or next wave. Pure.
+
+A gang that has not started has one demand: to start whole. A running gang has three demands, kept apart:
+
+- *repair*: members that the gang lost. The existing lost members are placed together, before every other gang, because
+  a broken gang makes little use of its nodes. A repair does not wait for pods that are still to be created.
+- *growth*: members that the gang would like to add. All of them are placed together, as new demand of the gang's
+  priority.
+- *the next wave*: completions still to do, of a Job with more completions than parallelism. Each pod of a wave is
+  placed alone, as new demand of the gang's priority.
+
+Only the first start and a growth wait until all their pods exist. A gang whose repair finds no room neither grows nor
+starts its next wave or stage.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+T = TypeVar("T")
+
+
+class Demand(StrEnum):
+    """The reason why pods of a gang need nodes."""
+
+    START = "start"
+    REPAIR = "repair"
+    GROWTH = "growth"
+    WAVE = "wave"
+
+
+class Size(Struct, frozen=True):
+    """The actual and the desired size of a gang.
+
+    wanted: how many members should run now.
+    bound: how many members have a node.
+    held: how many members the gang had when it last started or grew; members done by then count if `done` counts them.
+    done: how many of the gang's places have finished their work; 0 if members have no places.
+    in_waves: the gang has more work than pods running side by side, and its first wave has started.
+    """
+
+    wanted: int
+    bound: int = 0
+    held: int = 0
+    done: int = 0
+    in_waves: bool = False
+
+    @property
+    def lost_members(self) -> int:
+        """The number of members that ran and no longer run."""
+        return max(0, min(self.held - self.done, self.wanted) - self.bound)
+
+    @property
+    def growth(self) -> int:
+        """The number of desired members that the gang never had."""
+        return max(0, self.wanted + self.done - max(self.held, self.done))
+
+
+class Demands(Struct, Generic[T], frozen=True):
+    """The unbound pods of a gang by demand, without the pods that wait for other pods to be created."""
+
+    start: tuple[T, ...] = ()
+    repair: tuple[T, ...] = ()
+    growth: tuple[T, ...] = ()
+    wave: tuple[T, ...] = ()
+
+
+def split_demands(unbound: Sequence[T], size: Size, place: Callable[[T], int] | None = None) -> Demands[T]:
+    """Return the unbound pods of a gang, split by demand.
+
+    unbound: the pods that need a node, in the order in which they are to get one.
+    place: returns the place of a pod in its gang, counting from 0; None if the gang's pods have no places.
+    """
+    pods = tuple(unbound)
+    if size.in_waves:
+        return Demands(wave=pods)
+    if not size.bound:
+        return Demands(start=pods if len(pods) >= size.wanted else ())
+    if place is None:
+        repair, growth = pods[: size.lost_members], pods[size.lost_members :]
+    else:
+        repair = tuple(pod for pod in pods if place(pod) < size.held)
+        growth = tuple(pod for pod in pods if place(pod) >= size.held)
+    return Demands(repair=repair, growth=growth if len(growth) >= size.growth else ())
+
+
+def describe_demand(demand: Demand, pods: int) -> str:
+    """Return a sentence on what a running gang of so many waiting pods waits for; "" if the gang has not started."""
+    count = "1 pod" if pods == 1 else f"{pods} pods"
+    match demand:
+        case Demand.START:
+            return ""
+        case Demand.REPAIR:
+            return f"The gang runs without {count} that it lost."
+        case Demand.GROWTH:
+            return f"The gang runs, and waits to grow by {count}."
+        case Demand.WAVE:
+            return "The job runs, and waits to start pods of its next wave."

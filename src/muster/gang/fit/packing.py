@@ -1,0 +1,144 @@
+"""Packs pods of several shapes onto nodes exactly, unless the search takes too long.
+
+Only room counts here. The search goes from node to node. On each node it tries only the maximal fillings, to which no
+pod can be added, because a fuller node never hurts. It remembers the pods that failed to fit on the remaining nodes.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+# The steps of one search. A step puts some pods of one shape on a node and takes some microseconds.
+STEPS: Final = 5000
+# The steps of all searches of one decision: a preemption places a gang many times, and so does a topology.
+# A preemption that runs out of steps displaces more gangs than it must; a longer search would hold up all placement.
+STEPS_OF_DECISION: Final = 2 * STEPS
+# The largest gangs and clusters for which a search of so many steps is likely to finish.
+MOST_PODS: Final = 64
+MOST_NODES: Final = 256
+
+Counts: TypeAlias = tuple[int, ...]  # by shape
+Amounts: TypeAlias = tuple[int, ...]  # by resource
+
+
+class Bin(Struct, frozen=True):
+    """A node to pack: its free amounts, and how many pods of each shape it takes alone."""
+
+    free: Amounts
+    fits: Counts
+
+
+class Effort:
+    """The steps left to all searches of one decision. A search that runs out of steps has no answer."""
+
+    def __init__(self, steps: int = STEPS_OF_DECISION) -> None:
+        self.steps = steps
+
+
+class Unpacked(Enum):
+    """The reason why there is no packing."""
+
+    IMPOSSIBLE = "there is none"
+    UNKNOWN = "the search was too long"
+
+
+def is_small(pods: int, nodes: int) -> bool:
+    """Return whether a search for so many pods on so many nodes is likely to finish."""
+    return pods <= MOST_PODS and nodes <= MOST_NODES
+
+
+def pack(
+    bins: Sequence[Bin], requests: Sequence[Amounts], wanted: Counts, effort: Effort | None = None
+) -> list[Counts] | Unpacked:
+    """Return how many pods of each shape each node gets, in the order of the nodes.
+
+    requests: the requests of one pod of each shape, by resource.
+    effort: the steps left to the decision, from which the search deducts its own.
+    """
+    effort = effort if effort is not None else Effort()
+    if not is_small(sum(wanted), len(bins)):
+        return Unpacked.UNKNOWN
+    order = sorted(range(len(bins)), key=lambda index: (-sum(bins[index].fits), index))
+    steps = min(STEPS, effort.steps)
+    search = _Search([bins[index] for index in order], requests, steps)
+    ways = search.place(0, wanted)
+    effort.steps -= steps - max(0, search.steps)
+    if ways is None:
+        return Unpacked.UNKNOWN if search.steps < 0 else Unpacked.IMPOSSIBLE
+    packed = [(0,) * len(wanted)] * len(bins)
+    for index, way in zip(order, ways, strict=False):
+        packed[index] = way
+    return packed
+
+
+class _Search:
+    """A search for a packing. steps: the steps left; negative once they have run out."""
+
+    def __init__(self, bins: Sequence[Bin], requests: Sequence[Amounts], steps: int) -> None:
+        self._bins = bins
+        self._requests = requests
+        self.steps = steps
+        self._failed: set[tuple[int, Counts]] = set()
+        # For each node, the sums over that node and all later ones: pods of each shape, and free amounts.
+        self._fits = _sum_tails([one.fits for one in bins], len(requests))
+        self._free = _sum_tails([one.free for one in bins], len(requests[0]))
+
+    def place(self, first: int, wanted: Counts) -> list[Counts] | None:
+        """Return the fillings of the nodes from the first one on. Nodes beyond the returned list stay empty."""
+        if not any(wanted):
+            return []
+        if first == len(self._bins) or (first, wanted) in self._failed or self._is_hopeless(first, wanted):
+            return None
+        for way in self._list_fillings(self._bins[first], wanted):
+            if self.steps < 0:
+                return None
+            left = tuple(count - taken for count, taken in zip(wanted, way, strict=True))
+            rest = self.place(first + 1, left)
+            if rest is not None:
+                return [way, *rest]
+        if self.steps < 0:
+            return None
+        self._failed.add((first, wanted))
+        return None
+
+    def _is_hopeless(self, first: int, wanted: Counts) -> bool:
+        """Return whether the remaining nodes lack room even if pods could be cut in pieces."""
+        if any(count > most for count, most in zip(wanted, self._fits[first], strict=True)):
+            return True
+        return any(
+            sum(count * request[resource] for count, request in zip(wanted, self._requests, strict=True)) > has
+            for resource, has in enumerate(self._free[first])
+        )
+
+    def _list_fillings(self, node: Bin, wanted: Counts) -> Iterator[Counts]:
+        """Yield the maximal fillings of a node with wanted pods, those with most pods of the first shape first."""
+        most = tuple(map(min, wanted, node.fits))
+        yield from self._fill(node.free, most, ())
+
+    def _fill(self, free: Amounts, most: Counts, chosen: Counts) -> Iterator[Counts]:
+        shape = len(chosen)
+        if shape == len(most):
+            if not any(chosen[other] < most[other] and self._count_fitting(free, other) for other in range(shape)):
+                yield chosen
+            return
+        request = self._requests[shape]
+        for count in range(min(most[shape], self._count_fitting(free, shape)), -1, -1):
+            self.steps -= 1
+            if self.steps < 0:
+                return
+            left = tuple(has - count * amount for has, amount in zip(free, request, strict=True))
+            yield from self._fill(left, most, (*chosen, count))
+
+    def _count_fitting(self, free: Amounts, shape: int) -> int:
+        """Return how many pods of a shape fit into the free amounts."""
+        return min(has // amount for has, amount in zip(free, self._requests[shape], strict=True) if amount)
+
+
+def _sum_tails(rows: Sequence[Sequence[int]], width: int) -> list[list[int]]:
+    """Return for each row the sums of that row and all later ones."""
+    sums = [[0] * width]
+    for row in reversed(rows):
+        sums.append([max(number, 0) + more for number, more in zip(row, sums[-1], strict=True)])
+    return sums[::-1]

@@ -1,0 +1,126 @@
+"""Follows the selections of devices that the claims of pods request: each is a resource of every node with devices.
+
+Users choose selectors, so at most `MOST_SELECTIONS` selections are followed at a time. A selection that no claim
+requests any more stays, as the next job often requests the same one, until another selection needs its place. The
+claims of one namespace follow at most `MOST_OF_NAMESPACE` selections, so that no namespace leaves the others without.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import ItemsView, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from muster.gang.nodes.devicerequests import Selection
+
+MOST_SELECTIONS: Final = 256
+MOST_OF_NAMESPACE: Final = 64
+
+
+class FollowedChange(Struct, frozen=True):
+    """The effect of a claim's change: whether a new selection is followed, and the resources that are dropped."""
+
+    grew: bool = False
+    forgotten: tuple[str, ...] = ()
+
+
+class Selections:
+    """The followed selections, by the name of their resource, with the claims that request them."""
+
+    def __init__(self) -> None:
+        self._followed: dict[str, Selection] = {}
+        self._wanted: dict[str, Sequence[Selection]] = {}  # by claim
+        self._wanting = Counter[str]()  # how many claims want each resource
+        # By namespace, the claims with a selection that is not followed for lack of room, the oldest first.
+        self._left_out = defaultdict[str, dict[str, None]](dict)
+        # By namespace, how many of its followed claims request each resource.
+        self._of_namespace = defaultdict[str, Counter[str]](Counter)
+
+    def __contains__(self, resource: str) -> bool:
+        return resource in self._followed
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._followed)
+
+    def __getitem__(self, resource: str) -> Selection:
+        return self._followed[resource]
+
+    def items(self) -> ItemsView[str, Selection]:
+        """Return the resources with their selections."""
+        return self._followed.items()
+
+    def set_claim(self, key: str, wanted: Sequence[Selection]) -> FollowedChange:
+        """Record what a claim requests from now on: nothing, if the claim is gone.
+
+        A claim that requests more than the share of a namespace gets nothing.
+        """
+        wanted = wanted if len(wanted) <= MOST_OF_NAMESPACE else ()
+        if wanted == self._wanted.get(key, ()):
+            return FollowedChange()
+        before, namespace = self._wanted.pop(key, ()), _parse_namespace(key)
+        if key in self._left_out[namespace]:
+            del self._left_out[namespace][key]
+        else:
+            self._release(namespace, before)
+        if not self._left_out[namespace]:
+            del self._left_out[namespace]
+        self._wanting.update(one.resource for one in wanted)
+        for one in before:
+            self._wanting[one.resource] -= 1
+            if not self._wanting[one.resource]:
+                del self._wanting[one.resource]
+        if wanted:
+            self._wanted[key] = wanted
+            self._left_out[namespace][key] = None
+        known = len(self._followed)
+        if not self._left_out or self._follow():
+            return FollowedChange(len(self._followed) > known)
+        forgotten = self._forget_unused()
+        self._follow()
+        return FollowedChange(len(self._followed) > known - len(forgotten), forgotten)
+
+    def _follow(self) -> bool:
+        """Follow selections of claims that were left out so far, while there is room.
+
+        Return whether there was room for all.
+
+        A namespace that has its share gets no more, even if there is room.
+        """
+        for namespace in list(self._left_out):
+            for key in list(self._left_out[namespace]):
+                wanted = self._wanted[key]
+                if not self._is_within_share(namespace, wanted):
+                    break
+                for one in wanted:
+                    if one.resource not in self._followed and len(self._followed) >= MOST_SELECTIONS:
+                        return False
+                    self._followed.setdefault(one.resource, one)
+                self._of_namespace[namespace].update(one.resource for one in wanted)
+                del self._left_out[namespace][key]
+            if not self._left_out[namespace]:
+                del self._left_out[namespace]
+        return True
+
+    def _is_within_share(self, namespace: str, wanted: Sequence[Selection]) -> bool:
+        has = self._of_namespace.get(namespace, Counter())
+        return len(has) + sum(one.resource not in has for one in wanted) <= MOST_OF_NAMESPACE
+
+    def _release(self, namespace: str, wanted: Sequence[Selection]) -> None:
+        """Take what a claim requests from its namespace's share, unless the claim was left out."""
+        of_namespace = self._of_namespace[namespace]
+        for one in wanted:
+            of_namespace[one.resource] -= 1
+            if not of_namespace[one.resource]:
+                del of_namespace[one.resource]
+        if not of_namespace:
+            del self._of_namespace[namespace]
+
+    def _forget_unused(self) -> tuple[str, ...]:
+        unused = tuple(resource for resource in self._followed if not self._wanting[resource])
+        for resource in unused:
+            del self._followed[resource]
+        return unused
+
+
+def _parse_namespace(key: str) -> str:
+    return key.partition("/")[0]

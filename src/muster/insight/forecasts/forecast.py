@@ -1,0 +1,300 @@
+"""Forecasts of quota: admission's view of the queues, rebuilt from API objects, for estimates and for what is missing.
+
+Only the cohort tree that a workload could get quota from is built. An object with an invalid quantity or selector is
+left out, as admission leaves it out. Pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from muster.api.conditions import find, is_true
+from muster.api.core import Namespace, Node, Pod
+from muster.api.kueue import (
+    STOP_NONE,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    ResourceFlavor,
+    Topology,
+    Workload,
+)
+from muster.api.kueue.names import (
+    ACTIVE,
+    FINISHED,
+    QUOTA_RESERVED,
+    TOPOLOGY_PLACEMENT_FAILED,
+)
+from muster.api.managed.variants import parent_of
+from muster.api.meta import ObjectMeta
+from muster.api.values.quantity import QuantityError
+from muster.api.values.selectors import SelectorError
+from muster.insight.quota.state import display_name, owner_uids
+from muster.queueing import convert
+from muster.queueing.devices import devices_by_status
+from muster.queueing.model import PODS, FlavorResource, FlavorSpec
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.tree import Node as QuotaNode
+from muster.queueing.quota.tree import Tree
+from muster.queueing.scheduling import runtimes
+from muster.queueing.scheduling.estimate import Certainty, Estimate, RunTime, estimate
+from muster.queueing.topology.occupants import occupied
+from muster.queueing.variants.family import without_doubles
+from muster.queueing.workload.place import Holds, Waits, place_of
+from muster.runtime.objects import key_of
+
+_INVALID = (QuantityError, SelectorError)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All objects that a forecast reads.
+
+    deadlines: the time limits of jobs once they have started, by the job's UID.
+    topologies, nodes, pods: where places are looked for; None if no flavor has a Topology, or the user may not see
+    them.
+    """
+
+    cluster_queues: Iterable[ClusterQueue]
+    local_queues: Iterable[LocalQueue]
+    cohorts: Iterable[Cohort]
+    flavors: Iterable[ResourceFlavor]
+    namespaces: Iterable[Namespace]
+    workloads: Iterable[Workload]
+    deadlines: Mapping[str, timedelta]
+    topologies: Iterable[Topology] = ()
+    nodes: Iterable[Node] | None = None
+    pods: Iterable[Pod] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a workload asks of one flavor and resource, and what there is, in the units of decisions.
+
+    nominal: the ClusterQueue's quota. used: its use. available: what it can take now, with borrowing. most: the same
+    with
+    nothing used.
+    """
+
+    flavor: str
+    resource: str
+    asked: int
+    nominal: int
+    used: int
+    available: int
+    most: int
+
+    @property
+    def missing(self) -> int:
+        """How much more must become free."""
+        return max(0, self.asked - self.available)
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A workload that holds quota that another workload misses: how much of each resource, and since when."""
+
+    name: str
+    queue: str
+    since: datetime | None
+    usage: Mapping[str, int]
+
+
+class Outlook:
+    """The cohort tree around one ClusterQueue, with the workloads that hold quota in it or wait, for one estimate.
+
+    namespace: the user's; workloads of that namespace are called by their names only.
+    """
+
+    def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str) -> None:
+        self.names = name_workloads(snapshot.workloads, namespace)
+        snapshot = replace(snapshot, workloads=without_doubles(snapshot.workloads))
+        self.flavors = _flavors(snapshot)
+        self.tree = _tree(snapshot, cluster_queue)
+        self.queues = Queues()
+        self.runs = find_run_times(snapshot)
+        self._unplaced = {key_of(one) for one in snapshot.workloads if _waits_for_place(one)}
+        self._fill(snapshot)
+
+    @property
+    def known(self) -> bool:
+        """Whether the ClusterQueue exists."""
+        return bool(self.tree.queues)
+
+    def is_strict(self, cluster_queue: str) -> bool:
+        """Return whether nothing passes the head of the ClusterQueue."""
+        return self.tree.queues[cluster_queue].policy.strict
+
+    def estimate(self, key: str, now: datetime) -> Estimate:
+        """Return when the Workload with that key gets quota."""
+        if key in self._unplaced and not self.tree.ledger.in_use:
+            because = "it waits for a place in its topology, and you may not see the nodes"
+            return Estimate(None, Certainty.NONE, because)
+        return estimate(self.tree, self.queues, self.flavors, key, self.runs, now, names=self.names)
+
+    def find_needs(self, workload: Workload, cluster_queue: str) -> list[Need]:
+        """Return what a Workload asks of every flavor that could serve it."""
+        asked: dict[str, int] = {}
+        try:
+            podsets = convert.workload(workload, cluster_queue, devices=devices_by_status(workload)).podsets
+        except _INVALID:
+            return []
+        for podset in podsets:
+            for resource, amount in podset.requests.items():
+                asked[resource] = asked.get(resource, 0) + amount * podset.count
+            asked[PODS] = asked.get(PODS, 0) + podset.count
+        node = self.tree.queues[cluster_queue]
+        return [
+            _need(node, FlavorResource(flavor, resource), asked[resource])
+            for group in node.policy.groups
+            for flavor in group.flavors
+            for resource in group.resources
+            if asked.get(resource)
+        ]
+
+    def find_holders(self, needs: Iterable[Need]) -> list[Holder]:
+        """Return the workloads that hold what is missing, the largest holders first."""
+        missing = {FlavorResource(need.flavor, need.resource) for need in needs if need.missing}
+        found = []
+        for node in self.tree.queues.values():
+            for holder in node.workloads.values():
+                usage = {fr.resource: n for fr, n in (holder.usage or {}).items() if n and fr in missing}
+                if usage:
+                    found.append(Holder(self.names[holder.key], node.name, holder.reserved, usage))
+        return sorted(found, key=lambda one: ([-n for n in one.usage.values()], one.name))
+
+    def _fill(self, snapshot: Snapshot) -> None:
+        self._add_nodes(snapshot)
+        for namespace in snapshot.namespaces:
+            self.queues.set_namespace(namespace.metadata.name, namespace.metadata.labels)
+        active = {one.metadata.name: _is_active(one) for one in snapshot.cluster_queues}
+        for name, node in self.tree.queues.items():
+            self.queues.set_queue(node.policy, active=active[name])
+        local = {key_of(one): one for one in snapshot.local_queues}
+        for key, queue in local.items():
+            self.queues.stop_local(key, stopped=queue.spec.stop_policy != STOP_NONE)
+        for workload in snapshot.workloads:
+            behind = local.get(f"{workload.metadata.namespace}/{workload.spec.queue_name}")
+            self._add_workload(workload, behind.spec.cluster_queue if behind is not None else "")
+
+    def _add_nodes(self, snapshot: Snapshot) -> None:
+        """Add the nodes: from here on places are looked for, if a flavor has levels and its nodes may be seen."""
+        ledger = self.tree.ledger
+        for node in snapshot.nodes or ():
+            self.tree.node_labels.set_node(node.metadata.name, node.metadata.labels)
+        if snapshot.nodes is None or snapshot.pods is None or not any(one.levels for one in self.flavors.values()):
+            return
+        ledger.in_use = True
+        for node in snapshot.nodes:
+            ledger.set_node(node)
+        for pod in snapshot.pods:
+            if (requests := occupied(pod)) is not None:
+                ledger.occupy(pod.metadata.uid, pod.spec.node_name, requests)
+
+    def _add_workload(self, workload: Workload, cluster_queue: str) -> None:
+        place = place_of(workload)
+        if place is None:
+            return
+        try:
+            seen = convert.workload(workload, cluster_queue, devices=devices_by_status(workload))
+        except _INVALID:
+            return
+        if seen.queue not in self.tree.queues:
+            if isinstance(place, Holds):
+                self.tree.ledger.take(seen.places)  # queues that share no quota may share nodes
+            return
+        match place:
+            case Holds():
+                self.tree.hold(seen)
+            case Waits(expected=expected):
+                self.queues.add(seen, until=expected)
+
+
+def name_workloads(workloads: Iterable[Workload], namespace: str) -> dict[str, str]:
+    """Return what people call Workloads, by their keys; a variant is called as its parent's job."""
+    workloads = list(workloads)
+    by_uid = {one.metadata.uid: one for one in workloads}
+
+    def meta_of(one: Workload) -> ObjectMeta:
+        owner = parent_of(one.metadata)
+        return (by_uid.get(owner.uid, one) if owner is not None else one).metadata
+
+    return {key_of(one): display_name(meta_of(one), namespace) for one in workloads}
+
+
+def _need(node: QuotaNode, fr: FlavorResource, asked: int) -> Need:
+    return Need(
+        flavor=fr.flavor,
+        resource=fr.resource,
+        asked=asked,
+        nominal=node.quota(fr).nominal,
+        used=node.usage.get(fr, 0),
+        available=max(0, node.available(fr)),
+        most=node.potential(fr),
+    )
+
+
+def _flavors(snapshot: Snapshot) -> dict[str, FlavorSpec]:
+    """Return the flavors by name, with levels where there are nodes to look at."""
+    topologies = {one.metadata.name: one for one in snapshot.topologies}
+    return {
+        one.metadata.name: convert.flavor_spec(
+            one, None if snapshot.nodes is None else convert.levels_of(topologies.get(one.spec.topology_name))
+        )
+        for one in snapshot.flavors
+    }
+
+
+def build_quota_tree(cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> Tree:
+    """Return the tree of all quotas, with nothing used."""
+    tree = Tree()
+    for cohort in cohorts:
+        try:
+            tree.set_cohort(convert.cohort_spec(cohort))
+        except _INVALID:
+            continue
+    for queue in cluster_queues:
+        try:
+            tree.set_queue(convert.queue_spec(queue))
+        except _INVALID:
+            continue
+    return tree
+
+
+def _tree(snapshot: Snapshot, cluster_queue: str) -> Tree:
+    """Return the tree with the ClusterQueues that share quota with one."""
+    tree = build_quota_tree(snapshot.cluster_queues, snapshot.cohorts)
+    mine = tree.queues.get(cluster_queue)
+    for name, node in list(tree.queues.items()):
+        if mine is None or node.root is not mine.root:
+            tree.remove_queue(name)
+    return tree
+
+
+def _waits_for_place(workload: Workload) -> bool:
+    reserved = find(workload.status.conditions, QUOTA_RESERVED)
+    return reserved is not None and reserved.reason == TOPOLOGY_PLACEMENT_FAILED
+
+
+def _is_active(queue: ClusterQueue) -> bool:
+    """Return whether a queue admits: it does unless a controller has said otherwise."""
+    condition = find(queue.status.conditions, ACTIVE)
+    return condition is None or condition.status == "True"
+
+
+def find_run_times(snapshot: Snapshot) -> dict[str, RunTime]:
+    """Return the run time of every unfinished Workload by its key."""
+    recent = runtimes.recent(snapshot.workloads)
+    runs = {}
+    for workload in snapshot.workloads:
+        if not is_true(workload.status.conditions, FINISHED):
+            before = recent.get((workload.metadata.namespace, workload.spec.queue_name), ())
+            runs[key_of(workload)] = RunTime(_limit(workload, snapshot.deadlines), before)
+    return runs
+
+
+def _limit(workload: Workload, deadlines: Mapping[str, timedelta]) -> timedelta | None:
+    limits = [deadlines[uid] for uid in owner_uids(workload) if uid in deadlines]
+    if (most := runtimes.limit(workload)) is not None:
+        limits.append(most)
+    return min(limits, default=None)

@@ -1,0 +1,353 @@
+"""Whether a job can never start, however much of the cluster becomes free.
+
+No node is large enough, or no quota covers it.
+
+A verdict is given only where it is proven: nodes count as empty and at their best, a queue as with all that it may
+borrow, a queue that follows the nodes with what those nodes have, an elastic job with its least size. Where the nodes
+at their best would do and the nodes as they are would not, the verdict says what has to become well. Pure.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import msgspec
+
+from muster.api.core import Node, Pod
+from muster.api.jobset import JobSet
+from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, PodSet, ResourceFlavor, Workload
+from muster.api.ours.elastic import bounds_of
+from muster.api.pods import pod_requests
+from muster.controllers.gangs import starts_together
+from muster.controllers.integrations.job.integration import JobIntegration
+from muster.controllers.integrations.jobset.integration import JobSetIntegration
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.nodes.devices import named_claim
+from muster.gang.placement import NoPacking, Refusal, place
+from muster.gang.shapes import DeviceAsk, Shape, shape_of
+from muster.insight.forecasts.forecast import build_quota_tree
+from muster.insight.forecasts.nodestate import Lack, find_lack, heal_devices, node_at_best, recover_node
+from muster.insight.jobs.failures import NAMED
+from muster.insight.jobs.state import OPEN, JobState, Verdict
+from muster.insight.record import JobRecord
+from muster.insight.text import format_quantity
+from muster.jobs.jobset.gang import at_once
+from muster.queueing.additions import Completion
+from muster.queueing.model import PODS, FlavorResource, ResourceGroup
+from muster.queueing.quota.nodes import following, follows
+from muster.queueing.quota.tree import Node as QuotaNode
+from muster.queueing.quota.tree import Tree
+from muster.queueing.requests import ResourceRules, requests_of
+from muster.runtime.objects import key_of
+
+_AT_ALL = " at all"
+_NOTHING_ADDED = Completion()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What has to start at the least: each podset with its number of pods.
+
+    together: the podsets whose pods need nodes all at once. here: whether the pods run on nodes of this cluster.
+    """
+
+    podsets: tuple[tuple[PodSet, int], ...]
+    together: frozenset[str] = frozenset()
+    here: bool = True
+
+
+class Extent:
+    """Nodes with nothing on them, and quotas with nothing used."""
+
+    def __init__(self, nodes: Iterable[Node], queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
+        self._nodes = tuple(nodes)
+        self.tree: Tree = build_quota_tree(queues, cohorts)
+
+    @cached_property
+    def capacity(self) -> Capacity:
+        """What the nodes have."""
+        made = Capacity()
+        for node in self._nodes:
+            made.set_node(node)
+        return made
+
+
+class Room:
+    """All that a cluster has, as far as the user may see it.
+
+    fixed: whether no nodes are added by themselves. best: the extent with every node at its best. flavors: None if the
+    user
+    may not see them.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        *,
+        fixed: bool,
+        cluster_queues: Iterable[ClusterQueue] = (),
+        cohorts: Iterable[Cohort] = (),
+        local_queues: Iterable[LocalQueue] = (),
+        flavors: Iterable[ResourceFlavor] | None = None,
+        completion: Completion = _NOTHING_ADDED,
+    ) -> None:
+        self.fixed = fixed
+        self.nodes = sorted(nodes, key=lambda node: node.metadata.name)
+        self._queues, self._cohorts = tuple(cluster_queues), tuple(cohorts)
+        self._flavors = {one.metadata.name: one for one in flavors or ()}
+        self.best = self._with(node_at_best)
+        self._followers = {queue.metadata.name for queue in self._queues if follows(queue)}
+        self._followed = bool(self.nodes) and flavors is not None  # else it is not seen what they follow
+        self._behind = {key_of(queue): queue.spec.cluster_queue for queue in local_queues}
+        self.completion = completion
+
+    @cached_property
+    def now(self) -> Extent:
+        """Return the extent as it is."""
+        return Extent(self.nodes, self._queues, self._cohorts)
+
+    @cached_property
+    def find_unwell_nodes(self) -> list[Lack]:
+        """Return what of the nodes is not at its best."""
+        return [lack for node in self.nodes if (lack := find_lack(node)) is not None]
+
+    @cached_property
+    def recovered(self) -> Extent:
+        """Return the extent with every node ready and uncordoned; ill devices stay ill."""
+        return self._with(recover_node)
+
+    @cached_property
+    def healed(self) -> Extent:
+        """Return the extent with all devices well, on those nodes that take pods."""
+        return self._with(heal_devices)
+
+    def _with(self, become: Callable[[Node], Node]) -> Extent:
+        nodes = [become(node) for node in self.nodes]
+        return Extent(nodes, [following(queue, self._flavors, nodes) for queue in self._queues], self._cohorts)
+
+    def find_quota(self, extent: Extent, namespace: str, queue: str) -> QuotaNode | None:
+        """Return the quota of a LocalQueue; None if the user may not see how large it can be."""
+        found = extent.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
+        return found if found is None or self._followed or not self._follows(found) else None
+
+    def may_grow(self, namespace: str, queue: str) -> bool:
+        """Return whether added nodes could add to the quota of a LocalQueue, or to what it may borrow."""
+        found = self.find_quota(self.best, namespace, queue)
+        return found is not None and not self.fixed and self._follows(found)
+
+    def _follows(self, quota: QuotaNode) -> bool:
+        return any(one.name in self._followers for one in quota.root.queues())
+
+
+def find_ask(subject: JobRecord | Workload) -> Ask:
+    """Return what a job asks for at the least, or a Workload of a kind whose placement Muster does not know."""
+    if isinstance(subject, Workload):
+        return Ask(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets))
+    return replace(_ask_of_job(subject), here=subject.remote_counts is None)
+
+
+def _ask_of_job(subject: JobRecord) -> Ask:
+    if isinstance(subject.source, JobSet):
+        return _ask_of_set(subject.source, begun=bool(subject.succeeded))
+    podsets, bounds = JobIntegration().podsets(subject.source), bounds_of(subject.metadata.annotations)
+    least = bounds.least if bounds is not None else None
+    counts = (min(one.count, least or one.min_count or one.count) for one in podsets)
+    together = frozenset(one.name for one in podsets if starts_together(subject.metadata))
+    return Ask(tuple(zip(podsets, counts, strict=True)), together)
+
+
+def _ask_of_set(source: JobSet, *, begun: bool) -> Ask:
+    """Return what all roles of a JobSet ask for. begun: some pods have succeeded before and are not created again."""
+    podsets = JobSetIntegration().podsets(source)
+    return Ask(tuple((podset, podset.count) for podset in podsets), frozenset() if begun else at_once(source))
+
+
+def judge_job(subject: JobRecord | Workload, state: JobState, room: Room) -> Verdict:
+    """Return the verdict about a job whose state says that it does not start."""
+    if not state.stuck or (isinstance(subject, JobRecord) and subject.manager):
+        return OPEN
+    quota_state = state.quota_state
+    queue = quota_state.queue if quota_state is not None and quota_state.final else ""
+    return judge_ask(find_ask(subject), room, subject.metadata.namespace, queue)
+
+
+def with_verdict(subject: JobRecord | Workload, state: JobState, room: Room) -> JobState:
+    """Return the state with the reason why the job can never start or which nodes it waits for, if either is so."""
+    said = judge_job(subject, state, room).sentence
+    return state.with_reason("; ".join(filter(None, (said, state.progress)))) if said else state
+
+
+def judge_ask(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Verdict:
+    """Return the verdict about an ask. queue: the LocalQueue whose quota it needs; "" if it needs none."""
+    ask = replace(
+        ask, podsets=tuple((room.completion.podset(podset, namespace), count) for podset, count in ask.podsets)
+    )
+
+    def lacks(extent: Extent) -> tuple[dict[str, str], dict[str, str]]:
+        """What the nodes lack, and the quota, by resource ("" for what is of none)."""
+        quota = room.find_quota(extent, namespace, queue) if queue else None
+        by_nodes = _find_lacks_of_nodes(ask, extent.capacity, fixed=room.fixed) if ask.here and room.nodes else {}
+        return by_nodes, _find_lacks_of_quota(ask, quota, queue) if quota is not None else {}
+
+    try:
+        by_nodes, by_quota = lacks(room.best)
+        if not by_nodes and not by_quota:
+            return Verdict(awaits=_find_awaited_nodes(ask, room, lambda extent: not any(lacks(extent))))
+    except ValueError:  # a quantity that is none: that is for others to say
+        return OPEN
+    # Where the nodes are too small the quota is too small as well, as a rule: that is said once.
+    shown = {resource: text for resource, text in by_quota.items() if not by_nodes or text.endswith(_AT_ALL)}
+    certain = (bool(by_quota) and not room.may_grow(namespace, queue)) or (room.fixed and bool(by_nodes))
+    return Verdict("; ".join((shown | by_nodes).values()), certain)
+
+
+def _find_awaited_nodes(ask: Ask, room: Room, suffices: Callable[[Extent], bool]) -> str:
+    """Return which of the nodes that could take the pods have to become well.
+
+    "" if the pods fit on them as they are.
+    """
+    if not room.find_unwell_nodes or suffices(room.now):
+        return ""
+    shapes = {_shape_of(podset) for podset, count in ask.podsets if count}
+    resources = {resource for shape in shapes for resource, _ in shape.requests}
+    best = room.best.capacity
+    fitting = [best.fitting(shape) for shape in shapes]
+    lacks = [lack for lack in room.find_unwell_nodes if any(fits[best.index_of(lack.node)] for fits in fitting)]
+    states = [lack.states for lack in lacks if lack.states]
+    devices = [text for lack in lacks for resource, text in lack.devices.items() if resource in resources]
+    if states and devices and suffices(room.recovered) != suffices(room.healed):  # one of them alone will do
+        states, devices = (states, []) if suffices(room.recovered) else ([], devices)
+    found = [*states, *devices]
+    if not found:  # a quota that is about to follow
+        return ""
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return ", ".join(found[:NAMED]) + more + ("" if room.fixed else ", or more nodes")
+
+
+# Nodes.
+
+
+def _find_lacks_of_nodes(ask: Ask, capacity: Capacity, *, fixed: bool) -> dict[str, str]:
+    together = ask.together if fixed else ()  # elsewhere other schedulers may place them
+    counts: dict[Shape, int] = {}
+    asked: dict[Shape, Mapping[str, int]] = {}  # of one pod: shapes know no more than would fill any node
+    for podset, count in ask.podsets:
+        shape = _shape_of(podset)
+        if count:
+            asked.setdefault(shape, pod_requests(podset.template.spec))
+        if podset.name in together:
+            counts[shape] = counts.get(shape, 0) + count
+    ever = " ever" if fixed else ""
+    for shape, of_one in asked.items():
+        if found := _find_lacks_of_pod(capacity, shape, of_one, ever):
+            return found
+    outcome = place(capacity, {shape: count for shape, count in counts.items() if count})
+    if isinstance(outcome, NoPacking):
+        return {"": f"its {sum(counts.values())} pods never fit at once, although those of each kind do"}
+    if isinstance(outcome, Refusal) and outcome.proven:
+        nodes = "the nodes have" if len(capacity) != 1 else "the node has"
+        each = f" with {words} each" if (words := _format_amounts(asked[outcome.shape])) else ""
+        return {"": f"its {outcome.wanted} pods{each} never fit at once; empty, {nodes} room for {outcome.fits}"}
+    return {}
+
+
+def _shape_of(podset: PodSet) -> Shape:
+    """Return the shape of one pod, without volumes, devices and neighbours, which may come and go."""
+    return msgspec.structs.replace(shape_of(Pod(spec=podset.template.spec), asking=_ask_of_claims), claims=())
+
+
+def _ask_of_claims(pod: Pod) -> DeviceAsk:
+    return DeviceAsk(unable=named_claim(pod))
+
+
+def _find_lacks_of_pod(capacity: Capacity, shape: Shape, asked: Mapping[str, int], ever: str) -> dict[str, str]:
+    """Return what no node has for one pod, by resource."""
+    if shape.unable:
+        return {"": shape.unable}
+    if capacity.fitting(shape).any():
+        return {}
+    eligible = capacity.eligible(shape)
+    if not eligible.any():
+        closed = sorted(capacity.closed(shape).items())
+        return {"": f"no node is{ever} open to its pods: " + ", ".join(f"{count} {why}" for why, count in closed)}
+    lacking = {}
+    for resource, wanted in shape.requests:
+        most = int(capacity.allocatable_of(resource)[eligible].max(initial=0))
+        if wanted > most:
+            largest = f"the largest has {format_quantity(resource, most)}" if most else "none has any"
+            needed = format_quantity(resource, asked.get(resource, wanted))
+            lacking[resource] = f"no node{ever} has {needed} {resource}; {largest}"
+    return lacking or {"": f"no node{ever} has {_format_amounts(asked)} at once"}
+
+
+def _format_amounts(amounts: Mapping[str, int]) -> str:
+    """Return amounts in words: `2 cpu and 4Gi memory`."""
+    return _join_words(
+        [f"{format_quantity(resource, amount)} {resource}" for resource, amount in amounts.items() if amount]
+    )
+
+
+def _join_words(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 2 else words)
+
+
+# Quota.
+
+
+def _find_lacks_of_quota(ask: Ask, node: QuotaNode, name: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    total: dict[str, int] = {}
+    for podset, count in ask.podsets:
+        asked = {
+            resource: amount * count for resource, amount in requests_of(podset.template.spec, ResourceRules()).items()
+        }
+        asked[PODS] = count
+        for resource, amount in asked.items():
+            total[resource] = total.get(resource, 0) + amount
+        found |= _find_lacks_of_podset(node, asked, name)
+    return _find_lacks_of_all(node, total, name) | found
+
+
+def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) -> dict[str, str]:
+    """Return what a podset lacks.
+
+    It takes a resource from one flavor, and all resources of a group from the same flavor.
+    """
+    found = {}
+    for group in node.policy.groups:
+        wanted = {resource: asked[resource] for resource in group.resources if asked.get(resource)}
+        for resource, amount in wanted.items():
+            most = max(_list_potentials(node, group, resource), default=0)
+            if amount > most:
+                found[resource] = _describe_shortage(resource, amount, most, name)
+        fits = (
+            all(amount <= node.potential(FlavorResource(flavor, resource)) for resource, amount in wanted.items())
+            for flavor in group.flavors
+        )
+        if wanted and not found.keys() & wanted.keys() and not any(fits):
+            found[""] = f"no flavor in the quota of queue {name} has {_format_amounts(wanted)} at once"
+    return found
+
+
+def _find_lacks_of_all(node: QuotaNode, total: Mapping[str, int], name: str) -> dict[str, str]:
+    """Return what all podsets together lack: they get no more than all flavors have."""
+    found = {}
+    for resource, amount in sorted(total.items()):
+        group = node.policy.group_of(resource)
+        if group is None:
+            if amount and resource != PODS:
+                found[resource] = f"the quota of queue {name} has no {resource}{_AT_ALL}"
+        elif amount > (most := sum(_list_potentials(node, group, resource))):
+            found[resource] = _describe_shortage(resource, amount, most, name)
+    return found
+
+
+def _list_potentials(node: QuotaNode, group: ResourceGroup, resource: str) -> list[int]:
+    return [node.potential(FlavorResource(flavor, resource)) for flavor in group.flavors]
+
+
+def _describe_shortage(resource: str, amount: int, most: int, name: str) -> str:
+    if not most:
+        return f"the quota of queue {name} has no {resource}{_AT_ALL}"
+    asked, limit = format_quantity(resource, amount), format_quantity(resource, most)
+    return f"the quota of queue {name} is {limit} {resource} at most, and it asks for {asked}"

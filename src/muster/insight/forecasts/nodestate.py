@@ -1,0 +1,92 @@
+"""A node as it is and at its best: the lapses that keep pods away from it for a while. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from muster.api.core import Node, NodeCondition
+from muster.api.nodes import DISK_PRESSURE, is_ready, taints_of
+from muster.api.validation.resources import is_extended
+from muster.api.values.quantity import amount, format_amount
+
+# Taints that come and go with the state of a node.
+_PASSING = "node.kubernetes.io/"
+
+_READY = NodeCondition(type="Ready", status="True")
+_STATES = ("Ready", DISK_PRESSURE)
+
+# What taints say that is said of the node itself as well.
+_WORDS = {"not-ready": "not ready", "unreachable": "not ready", "unschedulable": "cordoned"}
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What of a node is not at its best, in words.
+
+    states: why the node takes no pods; empty if it takes them. devices: the numbers of ill devices, by resource.
+    """
+
+    node: str
+    states: str
+    devices: Mapping[str, str]
+
+
+def node_at_best(node: Node) -> Node:
+    """Return a node as it may become."""
+    return heal_devices(recover_node(node))
+
+
+def recover_node(node: Node) -> Node:
+    """Return a node as ready, uncordoned, and with room on its disk."""
+    taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith(_PASSING))
+    conditions = (*(one for one in node.status.conditions if one.type not in _STATES), _READY)
+    return replace(
+        node,
+        spec=replace(node.spec, unschedulable=False, taints=taints),
+        status=replace(node.status, conditions=conditions),
+    )
+
+
+def heal_devices(node: Node) -> Node:
+    """Return a node with all its devices well."""
+    allocatable = dict(node.status.allocatable) | {
+        resource: node.status.capacity[resource] for resource in count_ill_devices(node)
+    }
+    return replace(node, status=replace(node.status, allocatable=allocatable))
+
+
+def count_ill_devices(node: Node) -> dict[str, int]:
+    """Return the number of a node's ill devices by resource.
+
+    A kubelet counts all in the capacity and the well ones for pods.
+
+    Of resources that are no devices a node keeps a part for itself for good.
+    """
+    has, gives = node.status.capacity, node.status.allocatable
+    lacking = {
+        resource: amount(resource, has[resource]) - amount(resource, gives.get(resource, 0))
+        for resource in sorted(has)
+        if is_extended(resource)
+    }
+    return {resource: count for resource, count in lacking.items() if count > 0}
+
+
+def find_lapses(node: Node) -> tuple[str, ...]:
+    """Return the states in which a node takes no pods, in words."""
+    found = [] if is_ready(node) else ["not ready"]
+    found += ["cordoned"] if node.spec.unschedulable else []
+    for taint in taints_of(node):
+        if taint.key.startswith(_PASSING):
+            state = taint.key.removeprefix(_PASSING)
+            found.append(_WORDS.get(state, state.replace("-", " ")))
+    return tuple(dict.fromkeys(found))
+
+
+def find_lack(node: Node) -> Lack | None:
+    """Return what of a node is not at its best; None if nothing is."""
+    name, states, devices = node.metadata.name, find_lapses(node), count_ill_devices(node)
+    if not states and not devices:
+        return None
+    said = {resource: f"{format_amount(resource, n)} {resource} of {name} (ill)" for resource, n in devices.items()}
+    return Lack(name, f"{name} ({', '.join(states)})" if states else "", said)

@@ -1,0 +1,206 @@
+"""What would become of objects if they were created now, level by level: quota first, then placement. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Final
+
+from msgspec.structs import replace as changed
+
+from muster.api.core import Pod
+from muster.api.kueue import PodSet, ResourceFlavor, Workload, WorkloadSpec
+from muster.api.kueue.names import ADMISSION_GATE, POD_SET_LABEL, TOPOLOGY_GATE
+from muster.api.managed.pods import role_of
+from muster.api.meta import ObjectMeta, OwnerReference
+from muster.controllers.gangs import GangSource
+from muster.controllers.integrations.injection import tolerations
+from muster.insight.forecasts.quotaplan import QuotaPlan
+from muster.insight.forecasts.rehearsal import ClusterReadings, GangPlan, Verdict, merge_plans, rehearse
+from muster.insight.jobs.state import OPEN
+from muster.insight.jobs.state import Verdict as Prospect
+from muster.queueing.model import Places
+from muster.runtime.objects import key_of
+
+DEVICES: Final = "Its pods claim devices: their quota, and which nodes have them, was not looked at."
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectPlan:
+    """The prospects of one object of a file.
+
+    kind: as kubectl names it: `job.batch`. quota: None if the object needs none. gang: None if placement was not looked
+    at.
+    problem: why nothing can be said. note: what may become of the object beyond that.
+    never: why the object waits for ever for quota, or for nodes after that; "" if it does not.
+    awaits: the nodes that must be well before it starts; "" if it may start on them as they are.
+    caveat: what the object needs that was not looked at; "" if all was.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    quota: QuotaPlan | None = None
+    gang: GangPlan | None = None
+    problem: str = ""
+    note: str = ""
+    never: str = ""
+    awaits: str = ""
+    caveat: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What holds the object, if anything does."""
+        if self.never:
+            return "never"
+        if self.problem or (self.quota is not None and self.quota.verdict == "waits"):
+            return "waits"
+        displacing = self.quota is not None and self.quota.verdict == "preempts"
+        found = self.gang.verdict if self.gang is not None else "starts"
+        if found == "never" and self.note:
+            return "waits"
+        return "preempts" if displacing and found == "starts" else found
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """An object that would run, with its pods as the server would create them.
+
+    queue: the LocalQueue whose quota it needs. podsets: what it asks of that queue.
+    least: the number of pods with which it may start, if that is fewer than it has.
+    together: the podsets that need nodes for all their pods at once; they may be more than one gang (`grouped`).
+    """
+
+    kind: str
+    meta: ObjectMeta
+    pods: tuple[Pod, ...] = ()
+    queue: str = ""
+    podsets: tuple[PodSet, ...] = ()
+    priority: int = 0
+    problem: str = ""
+    least: int = 0
+    together: frozenset[str] = frozenset()
+    grouped: bool = False
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The metadata of the object."""
+        return self.meta
+
+    @property
+    def workload(self) -> Workload:
+        """The Workload that would be created for the object."""
+        meta = self.meta
+        owner = OwnerReference(api_version="", kind="", name=meta.name, uid=meta.uid)
+        return Workload(
+            metadata=ObjectMeta(
+                name=f"planned-{meta.name}",
+                namespace=meta.namespace,
+                uid=f"planned-{meta.uid}",
+                creation_timestamp=meta.creation_timestamp,
+                owner_references=(owner,),
+            ),
+            spec=WorkloadSpec(pod_sets=self.podsets, queue_name=self.queue, priority=self.priority),
+        )
+
+
+def plan_subjects(
+    subjects: Sequence[Subject],
+    quotas: Mapping[str, QuotaPlan],
+    readings: ClusterReadings,
+    sources: Sequence[GangSource[Any]],
+    flavors: Iterable[ResourceFlavor],
+    prospects: Mapping[str, Prospect],
+) -> list[ObjectPlan]:
+    """Return the plan of each subject: those that get quota are placed as if those that lose theirs for it had gone.
+
+    prospects: the verdicts by UID.
+    """
+    by_name = {one.metadata.name: one for one in flavors}
+    going = frozenset(uid for quota in quotas.values() for uid in quota.displaced)
+    ready = {
+        one.meta.uid: _injected(one, quotas.get(one.meta.uid), by_name)
+        for one in subjects
+        if not one.problem and (one.meta.uid not in quotas or quotas[one.meta.uid].verdict != "waits")
+    }
+    staying = [pod for pod in readings.pods if not going & {pod.metadata.uid, *_owners(pod)}]
+    gangs = rehearse(replace(readings, pods=staying), sources, [pod for pods in ready.values() for pod in pods])
+    return [
+        ObjectPlan(
+            one.kind,
+            one.meta.namespace,
+            one.meta.name,
+            _quota(quotas.get(one.meta.uid), prospects.get(one.meta.uid, OPEN)),
+            _together(one, [gangs[pod.metadata.uid] for pod in pods]) if (pods := ready.get(one.meta.uid)) else None,
+            one.problem,
+            f"It is elastic: it starts with fewer pods, {one.least} or more, if so many fit." if one.least else "",
+            _never(one, quotas.get(one.meta.uid), prospects.get(one.meta.uid, OPEN)),
+            prospects.get(one.meta.uid, OPEN).awaits,
+            DEVICES if any(pod.spec.resource_claims for pod in one.pods) else "",
+        )
+        for one in subjects
+    ]
+
+
+def _quota(quota: QuotaPlan | None, prospect: Prospect) -> QuotaPlan | None:
+    """Return the quota plan, without an estimate where the object waits for nodes.
+
+    No forecast knows when they are well.
+    """
+    return replace(quota, estimate=None) if quota is not None and prospect.awaits else quota
+
+
+def _never(subject: Subject, quota: QuotaPlan | None, prospect: Prospect) -> str:
+    """Return why an object never starts where its gang's plan does not say it.
+
+    It waits for quota, or has several gangs.
+    """
+    doubtful = subject.grouped or (quota is not None and quota.verdict == "waits")
+    return prospect.text if doubtful and prospect.certain else ""
+
+
+def _together(subject: Subject, gangs: Sequence[GangPlan]) -> GangPlan:
+    """Return the plan of all gangs of an object as one."""
+    several = list({one.name: one for one in gangs}.values())
+    found = reduce(merge_plans, several)
+    return found if len(several) == 1 else replace(found, name=key_of(subject))
+
+
+def _owners(pod: Pod) -> Iterable[str]:
+    return (owner.uid for owner in pod.metadata.owner_references)
+
+
+def _injected(subject: Subject, quota: QuotaPlan | None, flavors: Mapping[str, ResourceFlavor]) -> tuple[Pod, ...]:
+    """Return the pods as they would start: as many as get quota, on the nodes of their flavors and places."""
+    if quota is None:
+        return subject.pods
+    count = min(sum(quota.counts.values()), len(subject.pods))
+    alone = next(iter(quota.flavors)) if len(quota.flavors) == 1 else ""
+    domains = {podset: iter(_domains(places)) for podset, places in quota.places.items()}
+    ready = []
+    for pod in subject.pods[:count]:
+        podset = alone or _podset(pod)
+        given = sorted(set(quota.flavors.get(podset, {}).values()))
+        domain = next(domains.get(podset, iter(())), {})
+        ready.append(_on(pod, [flavors[name] for name in given if name in flavors], domain))
+    return tuple(ready)
+
+
+def _domains(places: Places) -> Iterable[dict[str, str]]:
+    """Return the node labels of each pod's place, in the order of the domains."""
+    for values, count in places.domains:
+        for _ in range(count):
+            yield dict(zip(places.levels, values, strict=True))
+
+
+def _podset(pod: Pod) -> str:
+    return pod.metadata.labels.get(POD_SET_LABEL) or role_of(pod)
+
+
+def _on(pod: Pod, flavors: Iterable[ResourceFlavor], domain: Mapping[str, str]) -> Pod:
+    spec = pod.spec
+    selector, borne = {**spec.node_selector, **domain}, spec.tolerations
+    for flavor in flavors:
+        selector |= flavor.spec.node_labels
+        borne = tolerations(borne, flavor.spec.tolerations)
+    gates = tuple(gate for gate in spec.scheduling_gates if gate.name not in (ADMISSION_GATE, TOPOLOGY_GATE))
+    return changed(pod, spec=changed(spec, node_selector=selector, tolerations=borne, scheduling_gates=gates))

@@ -1,0 +1,82 @@
+"""What admission would say of a workload that came now: the admission cycle itself, run on what was read. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal
+
+from muster.api.kueue import Workload
+from muster.insight.forecasts.forecast import Need, Outlook, Snapshot
+from muster.insight.quota.state import owner_uids, say_once
+from muster.queueing.model import Assignment, Places
+from muster.queueing.scheduling import cycle
+from muster.queueing.scheduling.estimate import Estimate
+from muster.runtime.objects import key_of
+
+# Cycles in a row: more only if workloads displace each other for ever.
+_MOST_CYCLES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaPlan:
+    """What a workload would get and at whose expense, or what is missing.
+
+    flavors: by podset and resource. counts: how many pods of each podset would run.
+    places: where the pods of a podset would go, by podset, if its flavor has a Topology.
+    victims: the names of the workloads that would be evicted. displaced: the UIDs of their jobs.
+    estimate: when the workload gets quota, if it does not get it now.
+    """
+
+    queue: str
+    cluster_queue: str
+    verdict: Literal["starts", "preempts", "waits"]
+    flavors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    places: Mapping[str, Places] = field(default_factory=dict)
+    victims: Sequence[str] = ()
+    displaced: frozenset[str] = frozenset()
+    reason: str = ""
+    needs: Sequence[Need] = ()
+    estimate: Estimate | None = None
+
+
+def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: datetime) -> QuotaPlan:
+    """Return the plan of a workload that waits in the snapshot. cluster_queue.
+
+    Its LocalQueue's ClusterQueue, or "".
+    """
+    meta, queue = workload.metadata, workload.spec.queue_name
+    plan = QuotaPlan(queue, cluster_queue, "waits")
+    if not cluster_queue:
+        return replace(plan, reason=f"there is no LocalQueue {queue} in namespace {meta.namespace}")
+    outlook = Outlook(snapshot, cluster_queue, meta.namespace)
+    if not outlook.known:
+        return replace(plan, reason=f"there is no ClusterQueue {cluster_queue}")
+    key, said = key_of(workload), ""
+    found: cycle.Admission | cycle.Preemption | None = None
+    for _ in range(_MOST_CYCLES):
+        outcome = cycle.run(outlook.tree, outlook.queues, outlook.flavors, cycle.AdmissionSettings(), now)
+        decided: list[cycle.Admission | cycle.Preemption] = [*outcome.admitted, *outcome.preemptions]
+        found = next((one for one in decided if one.workload.key == key), None)
+        said = next((one.message for one in outcome.pending if one.workload.key == key), said)
+        if found is not None or not outlook.queues.untried:
+            break
+    if isinstance(found, cycle.Admission):
+        return replace(_given(plan, found.assignment), verdict="starts")
+    if isinstance(found, cycle.Preemption):
+        keys = {victim.workload.key for victim in found.victims}
+        uids = frozenset(uid for one in snapshot.workloads if key_of(one) in keys for uid in owner_uids(one))
+        names = sorted(outlook.names[one] for one in keys)
+        return replace(_given(plan, found.assignment), verdict="preempts", victims=names, displaced=uids)
+    fresh = Outlook(snapshot, cluster_queue, meta.namespace)
+    needs = fresh.find_needs(workload, cluster_queue)
+    return replace(plan, reason=say_once(said), needs=needs, estimate=fresh.estimate(key, now))
+
+
+def _given(plan: QuotaPlan, assignment: Assignment) -> QuotaPlan:
+    flavors = {
+        podset.name: {resource: choice.flavor for resource, choice in sorted(podset.flavors.items())}
+        for podset in assignment.podsets
+    }
+    counts = {podset.name: podset.count for podset in assignment.podsets}
+    return replace(plan, flavors=flavors, counts=counts, places={one.podset: one for one in assignment.places})

@@ -1,0 +1,290 @@
+"""What would become of gangs that came now.
+
+The nodes of their pods, the gangs that would be preempted, or what is missing.
+
+The scheduler's own decisions run on what was read: all that waits is taken in its order, the gangs in question among
+it. Pure.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Literal
+
+from muster.api.batch import JOB, Job
+from muster.api.config import Scheduling
+from muster.api.core import Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from muster.api.groups.policy import PodDisruptionBudget
+from muster.api.values.durations import SECOND
+from muster.controllers.gangs import GangSource, Turn, find_gang_of_done, gang_of
+from muster.controllers.scheduler.ask import Ask
+from muster.controllers.scheduler.carrier import Carrier, Carriers
+from muster.controllers.scheduler.pending import PendingGangs, Waiter
+from muster.controllers.scheduler.roster import Roster
+from muster.controllers.scheduler.victims import Victims
+from muster.gang.arrays import Ints
+from muster.gang.explain import explain
+from muster.gang.nodes.capacity import Strategy
+from muster.gang.nodes.holdings import Holdings
+from muster.gang.order.preemption import Preemption, Protected
+from muster.gang.placement import Placement, Refusal, taken_by
+from muster.gang.quorum import Chosen
+from muster.gang.shapes import DeviceAsk, guest_of
+from muster.insight.forecasts.nodestate import node_at_best
+from muster.runtime.objects import key_of, split_key
+
+Verdict = Literal["starts", "preempts", "waits", "never"]
+
+_DEFAULT = Scheduling()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReadings:
+    """What was read of a cluster; what the user may not see is empty.
+
+    carriers: the objects that may carry gangs. settings: the scheduler's, or its defaults where the user may not see
+    them.
+    """
+
+    now: datetime
+    nodes: Sequence[Node] = ()
+    pods: Sequence[Pod] = ()
+    carriers: Sequence[Carrier] = ()
+    namespaces: Sequence[Namespace] = ()
+    claims: Sequence[PersistentVolumeClaim] = ()
+    volumes: Sequence[PersistentVolume] = ()
+    budgets: Sequence[PodDisruptionBudget] = ()
+    settings: Scheduling = _DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A gang that would lose all or some of its pods."""
+
+    name: str
+    pods: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GangPlan:
+    """The prospects of one gang.
+
+    name: `namespace/name` of its Job, group or pod. pods: the number of pods to place.
+    nodes: how many pods each node would get, once the victims are gone. reason: why the gang would not start now.
+    starts: when it is expected to start, if not now.
+    """
+
+    name: str
+    pods: int
+    verdict: Verdict
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    victims: Sequence[Victim] = ()
+    reason: str = ""
+    starts: datetime | None = None
+
+    @property
+    def placed(self) -> int:
+        """How many of its pods would have a node."""
+        return sum(self.nodes.values())
+
+
+def rehearse(
+    readings: ClusterReadings, sources: Sequence[GangSource[Any]], planned: Sequence[Pod]
+) -> dict[str, GangPlan]:
+    """Return the plans of the gangs of `planned` pods, by the UID of each pod, as if the pods were created now.
+
+    A gang that does not fit although all others ended, but would fit with all nodes at their best, waits for those
+    nodes.
+    """
+    found = _rehearse(readings, sources, planned)
+    if any(plan.verdict == "never" for plan in found.values()):
+        best = _rehearse(replace(readings, nodes=[node_at_best(node) for node in readings.nodes]), sources, planned)
+        found = {uid: plan if best[uid].verdict == "never" else _pass_if_well(plan) for uid, plan in found.items()}
+    return found
+
+
+def _pass_if_well(plan: GangPlan) -> GangPlan:
+    return replace(plan, verdict="waits") if plan.verdict == "never" else plan
+
+
+def _rehearse(
+    readings: ClusterReadings, sources: Sequence[GangSource[Any]], planned: Sequence[Pod]
+) -> dict[str, GangPlan]:
+    rehearsal = _Rehearsal(readings, sources)
+    for pod in planned:
+        rehearsal.roster.pod_changed(None, pod)
+    keys = {pod.metadata.uid: gang_of(pod, sources)[0] for pod in planned}
+    plans = rehearsal.run(frozenset(keys.values()))
+    return {pod.metadata.uid: plans.get(keys[pod.metadata.uid]) or _not_ours(pod) for pod in planned}
+
+
+def _not_ours(pod: Pod) -> GangPlan:
+    """Return the plan of a pod that another scheduler places."""
+    if pod.spec.node_name:
+        return GangPlan(key_of(pod), 1, "starts", {pod.spec.node_name: 1})
+    gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+    why = f"it is gated: {gates}" if gates else f"scheduler {pod.spec.scheduler_name} has to place it"
+    return GangPlan(key_of(pod), 1, "waits", reason=why)
+
+
+class _Rehearsal:
+    """One sweep of the scheduler over all that waits, which writes nothing."""
+
+    def __init__(self, readings: ClusterReadings, sources: Sequence[GangSource[Any]]) -> None:
+        settings = readings.settings
+        self.roster = Roster(sources, frozenset(settings.scheduler_names), Strategy(settings.scoring_strategy))
+        self._now = readings.now.timestamp()
+        self._said = Carriers(lambda _, key: self._carriers.get(key), lambda key: self._jobs.get(key, ()))
+        self._pending = PendingGangs(self.roster, self._said.end, settings.overtakings)
+        self._victims = Victims(self.roster, self._said.needs, settings.minimum_run_time / SECOND)
+        self._budgets = readings.budgets
+        self._sources = sources
+        self._carriers: dict[str, Carrier] = {}
+        self._jobs: dict[str, list[Job]] = {}
+        for carrier in readings.carriers:
+            if carrier.kind == JOB and (key := find_gang_of_done(carrier.object, sources)):
+                self._jobs.setdefault(key, []).append(carrier.object)
+        for source in sources:
+            for carrier in readings.carriers:
+                if carrier.kind in source.kinds:
+                    self._carriers.setdefault(source.key_of(carrier.object), carrier)
+        for namespace in readings.namespaces:
+            self.roster.namespace_changed(None, namespace)
+        for volume in readings.volumes:
+            self.roster.volume_changed(None, volume)
+        for claim in readings.claims:
+            self.roster.claim_changed(None, claim)
+        for node in readings.nodes:
+            self.roster.node_changed(None, node)
+        for pod in readings.pods:
+            self.roster.pod_changed(None, pod)
+
+    def run(self, asked: frozenset[str]) -> dict[str, GangPlan]:
+        """Return the plans of the gangs asked about."""
+        plans: dict[str, GangPlan] = {}
+        asks = []
+        for key in list(self.roster.gangs):
+            _, due = self._said.due(key, self.roster)
+            if key in asked and not due.turns and self.roster.gangs[key].unbound:
+                plans[key] = self._lacking(key, due.lacking)
+            asks += [self._ask(key, turn) for turn in due.turns]
+        for ask in sorted(asks, key=lambda ask: self._pending.rank(ask.key, ask.standing)):
+            found = self._look(ask, told=ask.key in asked)
+            if found is not None:
+                before = plans.get(ask.key)
+                plans[ask.key] = found if before is None else merge_plans(before, found)
+        return plans
+
+    def _ask(self, key: str, turn: Turn) -> Ask:
+        gang, carrier = self.roster.gangs[key], self._carriers.get(key)
+        return Ask.of(key, gang, turn, carrier, self.roster.capacity, frozenset(), _ask_no_devices)
+
+    def _look(self, ask: Ask, *, told: bool) -> GangPlan | None:
+        """Place a turn, or let it wait, and return its plan if it was asked about (`told`)."""
+        capacity = self.roster.capacity
+        outcome = self._pending.refusal(ask.alike) or ask.place(capacity)
+        if isinstance(outcome, Refusal):
+            self._pending.refused(ask.alike, outcome)
+            return self._no_room(ask, outcome, told=told)
+        taken = taken_by(capacity, outcome.placement)
+        head = self._pending.kept_for(ask.key, ask.standing, taken, ask.end(self._now), self._now)
+        if head is not None:
+            reason = f"the nodes are kept for {split_key(head.key)[0]}, which goes first"
+            return self._plan(ask, "waits", reason=reason) if told else None
+        self._bind(ask, outcome)
+        return self._plan(ask, "starts", nodes=_nodes(outcome.placement)) if told else None
+
+    def _bind(self, ask: Ask, chosen: Chosen) -> None:
+        """Take the room of the chosen pods, as binding would."""
+        for pod, node in ask.bindings(chosen):
+            self.roster.capacity.assign(pod.metadata.uid, node, guest_of(pod))
+            self.roster.is_bound(pod, node)
+
+    def _no_room(self, ask: Ask, refusal: Refusal, *, told: bool) -> GangPlan | None:
+        sentence = explain(self.roster.capacity, refusal, len(ask.turn.pods), ask.turn.demand)
+        plan = self._plan(ask, "waits", reason=sentence)
+        if told and not ask.turn.surplus:
+            found = self._victims.decide(ask, self._budgets, self._leaving(), self._now)
+            if isinstance(found, Preemption) and found.victims:
+                return self._preempting(ask, found, sentence)
+            if isinstance(found, Protected):
+                reason = f"{sentence} Others would have to go that are protected by {', '.join(found.budgets)}."
+                plan = self._plan(ask, "waits", reason=reason)
+        if ask.turn.surplus:
+            return plan if told else None
+        waiter = Waiter(ask.alike, ask.standing)
+        never = self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.roster.capacity), self._now)
+        if not told:
+            return None
+        if never is not None and never.is_of_room:
+            return self._plan(ask, "never", reason=sentence)
+        head = self._pending.head
+        if head is not None and head.key == ask.key and head.reservation.shadow is not None:
+            return self._plan(ask, "waits", reason=plan.reason, starts=head.reservation.shadow)
+        return plan
+
+    def _preempting(self, ask: Ask, found: Preemption, sentence: str) -> GangPlan:
+        victims = [
+            Victim(self._name(key), len(pods), whole=len(pods) == len(self.roster.gangs[key].bound))
+            for key, pods in sorted(found.victims.items())
+        ]
+        for pods in found.victims.values():
+            for uid in pods:
+                self.roster.capacity.release(uid)
+        placed = ask.place(self.roster.capacity)
+        if isinstance(placed, Chosen):
+            self._bind(ask, placed)
+        return self._plan(ask, "preempts", nodes=_nodes(found.placement), victims=victims, reason=sentence)
+
+    def _lacking(self, key: str, lacking: str) -> GangPlan:
+        """Return the plan of a gang whose pods or carrier are not all there."""
+        pods = len(self.roster.gangs[key].unbound)
+        return GangPlan(self._name(key), pods, "waits", reason=lacking or "not all of its pods would be there")
+
+    def _plan(
+        self,
+        ask: Ask,
+        verdict: Verdict,
+        *,
+        nodes: Mapping[str, int] | None = None,
+        victims: Sequence[Victim] = (),
+        reason: str = "",
+        starts: float | None = None,
+    ) -> GangPlan:
+        at = None if starts is None else datetime.fromtimestamp(starts, UTC)
+        return GangPlan(self._name(ask.key), len(ask.turn.pods), verdict, nodes or {}, victims, reason, at)
+
+    def _name(self, key: str) -> str:
+        """Return the name of the object that carries a gang, of its group, or of the pod."""
+        gang = self.roster.gangs[key]
+        return key_of(gang.pods[0]) if gang.source is None else split_key(key)[0]
+
+    def _leaving(self) -> Ints:
+        return Holdings.of(self.roster.capacity, [tuple(self.roster.going(self._now))]).freed()
+
+
+def _ask_no_devices(pod: Pod) -> DeviceAsk:  # noqa: ARG001  (it is the type's)
+    """Return an ask without devices: a plan does not look for the devices of claims, and says so."""
+    return DeviceAsk()
+
+
+def _nodes(placement: Placement) -> Counter[str]:
+    """Return how many pods each node gets."""
+    found: Counter[str] = Counter()
+    for nodes in placement.nodes.values():
+        found.update(dict(nodes))
+    return found
+
+
+# What several turns of a gang, or several gangs, come to: as much as the one that fares worst.
+_WORST: tuple[Verdict, ...] = ("never", "waits", "preempts", "starts")
+
+
+def merge_plans(one: GangPlan, other: GangPlan) -> GangPlan:
+    """Return two plans as one."""
+    worst = min(one, other, key=lambda plan: _WORST.index(plan.verdict))
+    nodes = Counter(one.nodes) + Counter(other.nodes)
+    return replace(worst, pods=one.pods + other.pods, nodes=nodes, victims=(*one.victims, *other.victims))

@@ -1,0 +1,1 @@
+"""Jobs that have ended, as the history keeps them. Pure."""

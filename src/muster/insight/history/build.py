@@ -1,0 +1,256 @@
+"""How a job that has ended, or is gone, becomes the record of a run: of its objects, its pods, or of Events. Pure."""
+
+import shlex
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.core import Container, Event, Pod
+from muster.api.kueue import Workload
+from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.meta import ObjectMeta
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
+from muster.api.ours.usage import USAGE_ANNOTATION, Usage, usage_of
+from muster.api.pods import is_finished
+from muster.api.values.shells import typed
+from muster.insight.history.runs import Outcome, Run
+from muster.insight.jobs.state import find_ending, find_job_state
+from muster.insight.quota.state import display_name, find_quota_state
+from muster.insight.record import JobRecord
+
+# Of a long text so much is kept.
+MOST_TEXT = 2_000
+
+# Of many nodes so many are kept.
+MOST_NODES = 256
+
+_FINAL = ("Complete", "Completed", "Failed")
+
+# How controllers of Jobs and JobSets, of ours and others, say in Events that one has ended.
+_ENDINGS: dict[str, Outcome] = {
+    "Completed": "Completed",
+    "AllJobsCompleted": "Completed",
+    "JobSetCompleted": "Completed",
+    "BackoffLimitExceeded": "Failed",
+    "DeadlineExceeded": "Failed",
+    "FailedIndexes": "Failed",
+    "MaxFailedIndexesExceeded": "Failed",
+    "PodFailurePolicy": "Failed",
+    "FailedJobs": "Failed",
+    "ReachedMaxRestarts": "Failed",
+}
+
+
+class Trace(Struct, frozen=True):
+    """What pods leave behind: where they were, when the first of them started, and what they used."""
+
+    nodes: frozenset[str] = frozenset()
+    started: datetime | None = None
+    usage: Usage | None = None
+
+    def __add__(self, other: "Trace") -> "Trace":
+        usages = [one for one in (self.usage, other.usage) if one is not None]
+        starts = [one for one in (self.started, other.started) if one is not None]
+        return Trace(self.nodes | other.nodes, min(starts, default=None), sum(usages, Usage()) if usages else None)
+
+
+NO_TRACE = Trace()
+
+
+def trace(pods: Iterable[Pod]) -> Trace:
+    """Of these pods."""
+    return sum(map(_trace, pods), NO_TRACE)
+
+
+def _trace(pod: Pod) -> Trace:
+    states = (state for one in pod.status.container_statuses for state in (one.state, one.last_state))
+    said = (state.running or state.terminated for state in states)
+    starts = [one.started_at for one in said if one is not None and one.started_at is not None]
+    nodes = frozenset({pod.spec.node_name} if pod.spec.node_name else ())
+    return Trace(nodes, min(starts, default=None), usage_of(pod.metadata.annotations.get(USAGE_ANNOTATION, "")))
+
+
+def run_of(
+    job: JobRecord, pods: Sequence[Pod], before: Trace = NO_TRACE, deleted: datetime | None = None
+) -> Run | None:
+    """The run of a job that has ended, or was deleted; else None. before: of those of its pods that are gone."""
+    end, meta = job.end, job.metadata
+    ended = ended_at(job) if end is not None else deleted
+    if ended is None:
+        return None
+    left = before + trace(pods)
+    run = Run(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=meta.name,
+        kind=job.kind.kind,
+        state=end.word if end is not None else "Deleted",
+        submitted=meta.creation_timestamp or ended,
+        ended=ended,
+        started=started_at(job, left),
+        owner=_short(owner_of(meta)),
+        queue=meta.labels.get(QUEUE_NAME_LABEL, ""),
+        command=command_of(job.templates[0].spec.containers if job.templates else ()),
+        workers=job.wanted,
+        restarts=job.counted_restarts,
+        interruptions=job.interruptions,
+    )
+    return _judged(_used(run, left), job, pods)
+
+
+def _judged(run: Run, job: JobRecord, pods: Sequence[Pod]) -> Run:
+    """With how it ended."""
+    if run.state == "Completed":
+        return replace(run, exit_code=0)
+    if run.state != "Failed":
+        return run
+    return replace(run, exit_code=find_ending(job, pods).code, reason=_short(find_job_state(job, pods).reason))
+
+
+def run_of_workload(
+    workload: Workload, pods: Sequence[Pod], before: Trace = NO_TRACE, deleted: datetime | None = None
+) -> Run | None:
+    """The run of a group of pods, or of another kind of job, which is known by its Workload alone."""
+    meta, stands = workload.metadata, find_quota_state(workload)
+    ended = stands.since if stands.finished else deleted
+    if ended is None:
+        return None
+    owners, left = meta.owner_references, before + trace(pods)
+    failed = stands.word == "Failed"
+    run = Run(
+        uid=meta.uid,
+        namespace=meta.namespace,
+        name=display_name(meta, meta.namespace),
+        kind=owners[0].kind if owners else "Workload",
+        state="Failed" if failed else "Completed" if stands.finished else "Deleted",
+        submitted=meta.creation_timestamp or ended,
+        ended=ended,
+        started=left.started,
+        owner=_short(next(filter(None, (owner_of(pod.metadata) for pod in pods)), "")),
+        queue=workload.spec.queue_name,
+        command=command_of(pods[0].spec.containers if pods else ()),
+        reason=_short(stands.reason) if failed else "",
+        workers=sum(podset.count for podset in workload.spec.pod_sets),
+    )
+    return _used(run, left)
+
+
+def amended(first: Run, later: Run) -> Run:
+    """A record with what became known since: how much was used. How it ended is said once, while its pods are there."""
+    usages = [one for one in (first, later) if one.cpu_seconds is not None]
+    if not usages:
+        return first
+    return replace(
+        first,
+        cpu_seconds=max(one.cpu_seconds or 0.0 for one in usages),
+        memory_bytes=max(one.memory_bytes or 0 for one in usages),
+    )
+
+
+def owner_of(meta: ObjectMeta) -> str:
+    """Who submitted a job; "" if that is not known."""
+    return meta.annotations.get(SUBMITTER_ANNOTATION, "")
+
+
+def started_at(job: JobRecord, left: Trace) -> datetime | None:
+    """When the first of its pods began to run, as far as they or the job tell; None if none has."""
+    if left.started is not None or not (job.succeeded or job.failed):
+        return left.started
+    return min((one.status.start_time for one in job.jobs if one.status.start_time is not None), default=None)
+
+
+def times(job: JobRecord, pods: Iterable[Pod], now: datetime) -> dict[str, Any]:
+    """Who submitted a job, and when it was submitted, started and ended, and for how long it has run, for its line."""
+    ended = ended_at(job)
+    started = job.past.started if job.past is not None else started_at(job, trace(pods))
+    seconds = max(int(((ended or now) - started).total_seconds()), 0) if started is not None else None
+    meta = job.metadata
+    return {
+        "owner": owner_of(meta),
+        "submitted": meta.creation_timestamp,
+        "started": started,
+        "ended": ended,
+        "runSeconds": seconds,
+        "uid": meta.uid,
+    }
+
+
+def command_of(containers: Sequence[Container]) -> str:
+    """What the first container runs, as it was typed to a shell; `$$` in a manifest is a dollar."""
+    if not containers:
+        return ""
+    words = [word.replace("$$", "$") for word in (*containers[0].command, *containers[0].args)]
+    return _short(shlex.join(typed(words)))
+
+
+def _used(run: Run, left: Trace) -> Run:
+    found = replace(run, nodes=tuple(sorted(left.nodes)[:MOST_NODES]))
+    if left.usage is None:
+        return found
+    return replace(found, cpu_seconds=round(left.usage.cpu_seconds, 3), memory_bytes=left.usage.memory_bytes)
+
+
+def lacks_pods(job: JobRecord, pods: Iterable[Pod]) -> bool:
+    """Return whether pods of an ended job are gone that ran here, as after a drain. pods: those that are left."""
+    return (
+        job.end is not None and job.remote_counts is None and sum(map(is_finished, pods)) < job.succeeded + job.failed
+    )
+
+
+def with_past(job: JobRecord, run: Run | None) -> JobRecord:
+    """Return an ended job with the record of its run, unless that is none of its end."""
+    ended = job.end is not None and run is not None and run.state == job.end.word
+    return replace(job, past=run) if ended else job
+
+
+def nodes_of(job: JobRecord, pods: Iterable[Pod]) -> list[str]:
+    """Return where the pods of a job run, or ran, in order."""
+    past = job.past.nodes if job.past is not None else ()
+    return sorted({*past, *(pod.spec.node_name for pod in pods if pod.spec.node_name)})
+
+
+def ended_at(job: JobRecord) -> datetime | None:
+    """Return when a job ended; None if it has not."""
+    conditions = job.source.status.conditions
+    ends = (one.last_transition_time for one in conditions if one.type in _FINAL and one.status == "True")
+    return next(ends, None)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
+
+
+def told_by_events(events: Iterable[Event]) -> list[Run]:
+    """What Events tell of jobs that have ended, for as long as a cluster keeps them: little more than their ends."""
+    by_uid: dict[str, list[Event]] = {}
+    for event in events:
+        if event.involved_object.kind in ("Job", "JobSet"):
+            by_uid.setdefault(event.involved_object.uid, []).append(event)
+    return [run for uid, told in by_uid.items() if uid and (run := _told(uid, told)) is not None]
+
+
+def _told(uid: str, events: Sequence[Event]) -> Run | None:
+    ends = [(at, event) for event in events if event.reason in _ENDINGS and (at := _when(event)) is not None]
+    if not ends:
+        return None
+    ended, last = max(ends, key=lambda end: end[0])
+    first = min(filter(None, (event.first_timestamp or _when(event) for event in events)), default=ended)
+    about, state = last.involved_object, _ENDINGS[last.reason]
+    return Run(
+        uid=uid,
+        namespace=about.namespace,
+        name=about.name,
+        kind=about.kind,
+        state=state,
+        submitted=first,
+        ended=ended,
+        reason=_short(last.message) if state == "Failed" else "",
+        exit_code=0 if state == "Completed" else None,
+    )
+
+
+def _when(event: Event) -> datetime | None:
+    return event.last_timestamp or event.event_time or event.first_timestamp

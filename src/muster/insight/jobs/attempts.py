@@ -1,0 +1,128 @@
+"""The attempts of a job's workers, in time order, with those of pods that are gone. Pure.
+
+A worker has several attempts when it failed and was restarted, when it was preempted, or when its job shrank and grew.
+The workers of an Indexed Job are its indexes. A Job without indexes and with one pod at a time has one worker, whose
+pods follow each other. In a Job with several such pods each pod is a worker: nothing says which pod replaces which.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from muster.api.core import POD, Pod
+from muster.api.jobset.names import GROUP_SCHEDULING_INIT
+from muster.insight.record import JobRecord, container_statuses
+from muster.runtime.containerlogs import KeptPod
+
+# As many runs of one container are kept, with the current one.
+_KEPT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One run of one container of a worker.
+
+    rank: the mark of the worker's lines. worker: the worker, as the module says. pod, uid: the pod that ran it.
+    path, query: the address of its log. gone: whether the pod is gone. newest: whether it is the last run in its pod.
+    """
+
+    rank: str
+    worker: str
+    container: str
+    pod: str
+    uid: str
+    path: str
+    query: Mapping[str, str]
+    gone: bool
+    newest: bool
+
+
+def list_attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], *, ours: bool) -> list[Attempt]:
+    """Return all attempts, by index and container.
+
+    ours: whether the server is Muster's own, which keeps more runs than upstream's.
+    """
+    found = [(pod.created, _attempts_of_kept_pod(job, pod)) for pod in kept]
+    for pod in pods:
+        created = pod.metadata.creation_timestamp
+        found.append((created.isoformat() if created is not None else "", _attempts_of_pod(job, pod, ours=ours)))
+    ordered = [attempt for _, of_pod in sorted(found, key=lambda entry: entry[0]) for attempt in of_pod]
+    place = _order_containers(job)
+
+    def position(attempt: Attempt) -> tuple[Any, ...]:
+        rank = _rank_key(attempt.rank) if job.indexed else ()
+        return rank, place.get(attempt.container, len(place)), attempt.container
+
+    return sorted(ordered, key=position)
+
+
+def _order_containers(job: JobRecord) -> dict[str, int]:
+    """Return the order in which the containers start.
+
+    Initial ones first, then the others as the templates list them.
+    """
+    specs = [template.spec for template in job.templates]
+    initial = (one.name for spec in specs for one in spec.init_containers)
+    names = dict.fromkeys((*initial, *(one.name for spec in specs for one in spec.containers)))
+    return {name: number for number, name in enumerate(names)}
+
+
+def _rank_key(rank: str) -> tuple[int, str]:
+    """Return the sort key that orders ranks by their numbers."""
+    return len(rank), rank
+
+
+def _worker_of(job: JobRecord, rank: str) -> str:
+    return rank if job.indexed or job.max_ranks > 1 else ""
+
+
+def choose_attempts(found: Iterable[Attempt], number: int | None, *, previous: bool) -> list[Attempt]:
+    """Return the attempt with this number (from 1) of each worker, or the one before the last.
+
+    With neither, return the current attempts; of a worker without a pod, its last one.
+    """
+    by_worker: dict[tuple[str, str], list[Attempt]] = {}
+    for attempt in found:
+        by_worker.setdefault((attempt.worker, attempt.container), []).append(attempt)
+    if number is not None:
+        return [runs[number - 1] for runs in by_worker.values() if 0 < number <= len(runs)]
+    if previous:
+        return [runs[-2] for runs in by_worker.values() if len(runs) > 1]
+    there = {worker: [run for run in runs if not run.gone and run.newest] for worker, runs in by_worker.items()}
+    return [run for worker, runs in by_worker.items() for run in there[worker] or runs[-1:]]
+
+
+def _attempts_of_kept_pod(job: JobRecord, pod: KeptPod) -> list[Attempt]:
+    path, rank = job.kind.path(job.metadata.namespace, job.metadata.name, "log"), job.kept_rank(pod)
+    return [
+        Attempt(
+            rank,
+            _worker_of(job, rank),
+            container,
+            pod.name,
+            pod.uid,
+            path,
+            {"uid": pod.uid, "container": container, "attempt": str(number)},
+            gone=True,
+            newest=number == numbers[-1],
+        )
+        for container, numbers in pod.containers.items()
+        if container != GROUP_SCHEDULING_INIT
+        for number in numbers
+    ]
+
+
+def _attempts_of_pod(job: JobRecord, pod: Pod, *, ours: bool) -> list[Attempt]:
+    path, found = POD.path(pod.metadata.namespace, pod.metadata.name, "log"), []
+    rank, name, uid = job.rank(pod), pod.metadata.name, pod.metadata.uid
+    for status in container_statuses(pod):
+        newest = status.restart_count
+        states = (status.state.running, status.state.terminated, status.last_state.terminated)
+        if all(state is None for state in states):
+            continue
+        for number in range(max(newest + 1 - (_KEPT if ours else 2), 0), newest + 1):
+            older = {"attempt": str(number)} if ours else {"previous": "true"}
+            query = {"container": status.name} | (older if number < newest else {})
+            worker, is_newest = _worker_of(job, rank), number == newest
+            found.append(Attempt(rank, worker, status.name, name, uid, path, query, gone=False, newest=is_newest))
+    return found

@@ -1,0 +1,382 @@
+"""Why pods failed, in a person's words first: rank, exit code or signal, the last printed line, the node's message.
+
+Pure. What programs wrote is shown without characters that could steer a terminal.
+"""
+
+import re
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from muster.api.core import ContainerStateTerminated, ContainerStatus, Pod
+from muster.api.jobset import JOB_SET
+from muster.api.jobset.names import GROUP_SCHEDULING_EXIT_CODE, GROUP_SCHEDULING_INIT
+from muster.api.pods import (
+    NODE_NOT_READY,
+    find_condition,
+    is_deleting,
+    is_finished,
+    why_unplaced,
+)
+from muster.api.values.indexes import Indexes
+from muster.insight.record import JobEnd, JobRecord, is_late
+from muster.insight.text import format_span
+from muster.jobs.interruption import interruption_of
+from muster.jobs.job.census import completion_index
+
+# Of a line that a program wrote, so much is shown.
+LINE_LENGTH = 160
+
+# Of many workers, so many are named.
+NAMED = 5
+
+# Of the indexes of many trials, so much is shown.
+_NAMES_LENGTH = 60
+
+# How a Job says that it has failed for the start of its group.
+GAVE_UP = "group scheduling timed out"
+
+# How Jobs tell of a pod that is gone, or fails them by their podFailurePolicy.
+_TOLD = re.compile(
+    r"Container \S+ for pod [^/\s]+/(?P<failed>\S+) failed with exit code (?P<code>\d+)"
+    r"|Pod [^/\s]+/(?P<deleted>\S+) was deleted(?:: (?P<why>.*))?"
+)
+
+_DELETED = "was deleted"
+
+_NEVER = datetime(1, 1, 1, tzinfo=UTC)
+
+_ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)")
+_REJECTED = re.compile(r"^Pod was rejected: ")
+_LACKS = re.compile(r"^OutOf(.+)")
+
+# How nodes say, of ours and others, that there is no such program.
+_NOT_THERE = ("executable file not found in $PATH", '": no such file or directory')
+
+# Messages that say what went wrong, where others are what the program left.
+_OF_THE_NODE = ("StartError", "ContainerCannotRun", "ContainerStatusUnknown")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The failure of one pod.
+
+    who: `rank 2`, or the name of the pod. what: `ended with exit code 3`. line: the last line that the pod printed, or
+    "".
+    told: the failure in upstream's words. code: the exit code as a shell gives it.
+    """
+
+    who: str
+    what: str
+    line: str = ""
+    upstream: str = ""
+    code: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.who} {self._how}"
+
+    @property
+    def alone(self) -> str:
+        """The failure without the pod's name, for a job with one pod."""
+        how = self._how
+        return f"its pod {how}" if how.startswith(_DELETED) else how.removeprefix("was ")
+
+    @property
+    def _how(self) -> str:
+        return f"{self.what}: {self.line}" if self.line else self.what
+
+
+def find_failures(job: JobRecord, pods: Iterable[Pod]) -> list[Failure]:
+    """Return the failure of every failed pod, in time order.
+
+    Pods that were asked to end, or that were interrupted, count only where no other pod failed.
+    """
+    failed = [pod for pod in pods if pod.status.phase == "Failed"]
+    unasked = [pod for pod in failed if not is_deleting(pod) and not job.is_excused(pod)]
+
+    def when(pod: Pod) -> tuple[datetime, int, str]:
+        ends = [ended.finished_at for _, ended in _failed_containers(pod) if ended.finished_at is not None]
+        rank = job.rank(pod)
+        return min(ends, default=_NEVER), int(rank) if rank.isdigit() else 0, pod.metadata.name
+
+    return [_failure_of(job, pod) for pod in sorted(unasked or failed, key=when)]
+
+
+def find_culprits(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> list[Failure]:
+    """Return the failures that made the job fail, in time order; what a Job says stands in for pods that are gone."""
+    if job.array is not None:  # a trial that was tried again may have gone well
+        lost = job.failed_trials
+        pods = [pod for pod in pods if completion_index(pod) in lost]
+    told = _TOLD.search(end.message) if end.by_pods and end.job else None
+    if told is None:
+        return find_failures(job, pods)
+    stayed = [pod for pod in pods if pod.status.phase == "Failed" and not is_deleting(pod)]
+    if any(pod.metadata.name == told["failed"] for pod in stayed):
+        return find_failures(job, pods)
+    who = job.name_of_gone_pod(end.job, told["failed"] or told["deleted"])
+    if told["deleted"]:
+        first = Failure(who, _DELETED + (f": {last_telling_line(told['why'])}" if told["why"] else ""))
+    else:
+        code = int(told["code"])
+        first = Failure(who, describe_container_end(ContainerStateTerminated(exit_code=code)), code=code)
+    return [first, *(find_failures(job, stayed) if stayed else ())]
+
+
+def _failed_containers(pod: Pod) -> list[tuple[ContainerStatus, ContainerStateTerminated]]:
+    """Return the containers of a pod that failed, in time order."""
+    ends = [
+        (status, ended)
+        for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
+        if (ended := status.state.terminated) is not None and ended.exit_code != 0
+    ]
+    return sorted(ends, key=lambda end: end[1].finished_at or _NEVER)
+
+
+def _failure_of(job: JobRecord, pod: Pod) -> Failure:
+    who, ends, status = job.name_of_pod(pod), _failed_containers(pod), pod.status
+    code = _shell_code(ends[0][1]) if ends else 1
+    if status.reason or not ends:
+        told = ": ".join(filter(None, (status.reason, status.message)))
+        return Failure(who, _node_message(pod), upstream=told, code=code)
+    container, ended = ends[0]
+    told = f"{ended.reason or 'Error'}: exit code {ended.exit_code}"
+    if container.name == GROUP_SCHEDULING_INIT:
+        return Failure(who, "had started, and waited in vain for the others", upstream=told, code=code)
+    own = [one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name != GROUP_SCHEDULING_INIT]
+    of = f" (container {container.name})" if len(own) > 1 else ""
+    line = "" if ended.reason in _OF_THE_NODE else last_telling_line(ended.message)
+    return Failure(who, describe_container_end(ended) + of, line, told, code)
+
+
+def describe_pod_end(pod: Pod) -> str:
+    """Return how a pod ended that no job owns: `ended with exit code 3`, `was lost with node n`."""
+    if (interruption := interruption_of(pod)) is not None:
+        return interruption.message
+    ends = _failed_containers(pod)
+    return _node_message(pod) if pod.status.reason or not ends else describe_container_end(ends[0][1])
+
+
+def _shell_code(ended: ContainerStateTerminated) -> int:
+    """Return an exit code as a shell gives it."""
+    return exit_code_of_start(ended.message) if ended.reason == "StartError" else ended.exit_code
+
+
+def exit_code_of_start(message: str) -> int:
+    """Return the exit code of a container that did not start.
+
+    127 without its command, 126 if that cannot be executed.
+    """
+    return 127 if any(words in message for words in _NOT_THERE) else 126
+
+
+def describe_container_end(ended: ContainerStateTerminated) -> str:
+    """Return a container's end: `ended with exit code 3`, `was ended by SIGSEGV (exit code 139)`."""
+    said = last_telling_line(ended.message)
+    if ended.reason == "OOMKilled":
+        return "used more memory than it may, and was killed"
+    if ended.reason in ("StartError", "ContainerCannotRun"):
+        return f"could not be started: {said}" if said else "could not be started"
+    if ended.reason == "ContainerStatusUnknown":
+        return f"was lost: {said}" if said else "was lost"
+    by = _signal_name(ended.signal or ended.exit_code - 128)
+    if by:
+        return f"was ended by {by} (exit code {ended.exit_code})"
+    return f"ended with exit code {ended.exit_code}"
+
+
+def _signal_name(number: int) -> str:
+    """Return the signal behind an exit code above 128, as shells and kubelets count, or ""."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return ""
+
+
+def _node_message(pod: Pod) -> str:
+    """Return what the node, or whoever ended the pod, says about the end."""
+    reason, said = pod.status.reason, last_telling_line(_REJECTED.sub("", pod.status.message))
+    where = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
+    disrupted = find_condition(pod, "DisruptionTarget")
+    if (lacks := _LACKS.match(reason)) is not None:
+        return f"was refused by {where}: it has not enough {lacks[1]} left"
+    if reason == "UnexpectedAdmissionError":
+        return f"was refused by {where}: {said}"
+    if reason == "DeadlineExceeded":
+        limit = pod.spec.active_deadline_seconds
+        return _out_of_time(limit)
+    if reason == "Evicted":
+        return f"was evicted from {where}: {said}"
+    if reason in ("Terminated", "NodeShutdown"):
+        return f"was ended by the shutdown of {where}"
+    if disrupted is not None and disrupted.status == "True":
+        return f"was ended: {last_telling_line(disrupted.message) or disrupted.reason}"
+    return f"failed: {': '.join(filter(None, (reason, said)))}" if reason or said else "failed, and nothing says why"
+
+
+def last_telling_line(text: str) -> str:
+    """Return the last line that has a letter or a digit, without control characters; the last line if none has one.
+
+    Open MPI and others draw a rule of dashes below their message.
+    """
+    split = reversed(re.split(r"[\r\n]+", _ESCAPES.sub("", text)))
+    lines = list(filter(None, ("".join(char for char in line if char.isprintable()).strip() for line in split)))
+    shown = next((line for line in lines if any(map(str.isalnum, line))), lines[0] if lines else "")
+    return shown if len(shown) <= LINE_LENGTH else f"{shown[: LINE_LENGTH - 3]}..."
+
+
+def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
+    """Return why a job failed, for people: the first failure of a pod, or the job's own limit that was exceeded."""
+    whole = max(end.restarts - job.interruptions + job.suspensions, 0)
+    restarted = _describe_restarts(whole, job.job_restarts if end.by_pods else 0, "had been", "had been")
+    again = f"; {restarted}" if restarted else ""
+    if late := _describe_late_start(job, end, pods):
+        return f"{late}{again}"
+    if end.out_of_time:
+        return f"it {_out_of_time(end.deadline)}{again}"
+    found = find_culprits(job, end, pods)
+    if lost := job.failed_trials:
+        return ": ".join([describe_failed_trials(job, lost), *map(str, found[:1])])
+    if not found or not end.by_pods:
+        return f"{end.message}{again}"
+    if job.wanted == 1 and len(found) == 1:
+        return f"{found[0].alone}{again}"
+    others = f"; {count_of(len(found) - 1, 'more pod')} failed" if len(found) > 1 else ""
+    return f"{found[0]}{others}{again}"
+
+
+def _out_of_time(limit: int | None) -> str:
+    return "ran into its time limit" + (f" of {format_span(limit)}" if limit is not None else "")
+
+
+def describe_failed_trials(job: JobRecord, lost: Indexes) -> str:
+    """`3 of 100 trials failed (7,12,80)`."""
+    return f"{len(lost)} of {count_of(job.wanted, 'trial')} failed ({shorten_indexes(str(job.indexes_of(lost)))})"
+
+
+def shorten_indexes(array: str) -> str:
+    """Return the indexes of trials, shortened to fit a line."""
+    return array if len(array) <= _NAMES_LENGTH else f"{array[:_NAMES_LENGTH].rpartition(',')[0]},..."
+
+
+def _describe_late_start(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
+    """Return that the workers that had started gave up waiting for others; "" if the job did not end so."""
+    if job.gathering is None or not (GAVE_UP in end.message or any(map(_gave_up_waiting, pods))):
+        return ""
+    started, expected = job.gathering
+    if started >= expected and GAVE_UP in end.message:
+        return end.message  # something else held them up
+    return f"not all workers had started after {job.start_timeout} s: {started} of {expected} had"
+
+
+def describe_absent(job: JobRecord, pods: Iterable[Pod]) -> str:
+    """Return the pods of a start group that have not started, with what is known of the cause; "" for none."""
+    late = [pod for pod in pods if is_late(pod) and not is_finished(pod)]
+    named = [next(iter(explain_waiting(job, pod)), job.name_of_pod(pod)) for pod in late[:NAMED]]
+    more = f" and {len(late) - NAMED} more" if len(late) > NAMED else ""
+    unplaced = why_unplaced(pod for pod in late if not pod.spec.node_name)
+    return f"{', '.join(named)}{more}" + (f" ({unplaced})" if unplaced else "")
+
+
+def _gave_up_waiting(pod: Pod) -> bool:
+    ends = [one for one in pod.status.init_container_statuses if one.name == GROUP_SCHEDULING_INIT]
+    return any(
+        one.state.terminated is not None and one.state.terminated.exit_code == GROUP_SCHEDULING_EXIT_CODE
+        for one in ends
+    )
+
+
+def describe_failures_so_far(job: JobRecord, pods: Sequence[Pod]) -> str:
+    """Return why pods of a job that goes on have failed, and how often it restarted; "" if nothing happened."""
+    found = find_failures(job, (pod for pod in pods if not is_deleting(pod) and not job.is_excused(pod)))
+    count = max(job.failed, len(found))
+    again = describe_interruptions_and_restarts(job)
+    if not count:
+        return again
+    allowed = "" if job.may_fail is None else f", {job.may_fail} may"
+    failed = f"{count_of(count, 'pod')} failed{allowed}" + (f": {found[-1]}" if found else "")
+    return f"{again}; {failed}" if again else failed
+
+
+def describe_interruptions_and_restarts(job: JobRecord) -> str:
+    """Return how often a job was interrupted and restarted; "" if it was not."""
+    last = f"interrupted {count_times(job.interruptions)}, last: {job.last_interruption}" if job.interruptions else ""
+    restarts = job.restarts - job.interruptions + job.suspensions if job.kind == JOB_SET else 0
+    return "; ".join(filter(None, (last, _describe_restarts(max(restarts, 0), job.job_restarts, "was", "were"))))
+
+
+def _describe_restarts(whole: int, parts: int, was: str, were: str) -> str:
+    """Return `it was restarted once, and Jobs of it 2 times`."""
+    if not whole:
+        return f"Jobs of it {were} restarted {count_times(parts)}" if parts else ""
+    return f"it {was} restarted {count_times(whole)}" + (f", and Jobs of it {count_times(parts)}" if parts else "")
+
+
+def count_times(number: int) -> str:
+    """Return `once` or `2 times`."""
+    return "once" if number == 1 else f"{number} times"
+
+
+def count_of(number: int, what: str) -> str:
+    """Return a number with its noun: `1 pod`, `2 pods`."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+# What a container waits for, where that is more than its turn.
+_WAITS = {
+    "CrashLoopBackOff": "is started again after a pause",
+    "CreateContainerConfigError": "cannot be set up",
+    "CreateContainerError": "cannot be started",
+    "RunContainerError": "cannot be started",
+    "ErrImagePull": "has an image that cannot be pulled",
+    "ContainerCreating": "cannot start yet",
+    "ImagePullBackOff": "has an image that cannot be pulled",
+    "PodInitializing": "cannot start yet",
+    "InvalidImageName": "has an image with a name that is none",
+}
+
+
+def is_unheard(pod: Pod) -> bool:
+    """Return whether a pod's node is lost, so that nobody knows whether the pod still runs."""
+    ready = find_condition(pod, "Ready")
+    return ready is not None and ready.reason == NODE_NOT_READY
+
+
+def explain_unheard(job: JobRecord, live: Sequence[Pod]) -> str:
+    """Return which pods of a job are on lost nodes; "" if none is. live: all pods of the job that have not ended."""
+    lost = [pod for pod in live if is_unheard(pod)]
+    if not lost:
+        return ""
+    nodes = sorted({pod.spec.node_name for pod in lost})
+    more = f" and {count_of(len(nodes) - NAMED, 'more node')}" if len(nodes) > NAMED else ""
+    if len(lost) == 1:
+        who = f"{job.name_of_pod(lost[0])} is"
+    elif len(lost) == len(live):
+        who = f"all {len(lost)} pods are"
+    else:
+        who = f"{len(lost)} of {len(live)} pods are"
+    return f"{who} on {', '.join(nodes[:NAMED])}{more}, of which nothing is heard"
+
+
+def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str]:
+    """Return what a pod's containers wait for, beyond their turn. told: also give upstream's reason."""
+    if is_unheard(pod):
+        return [f"{job.name_of_pod(pod)} is on {pod.spec.node_name}, of which nothing is heard"]
+    usual = ("", "ContainerCreating", "PodInitializing")
+    found = []
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        wait = status.state.waiting
+        if wait is None or (wait.reason in usual and not wait.message):
+            continue
+        before = status.last_state.terminated
+        what = _WAITS.get(wait.reason, f"waits ({wait.reason})")
+        if wait.reason == "CrashLoopBackOff" and before is not None:
+            line = last_telling_line(before.message)
+            text = f"{job.name_of_pod(pod)} {describe_container_end(before)}, and {what}" + (
+                f": {line}" if line else ""
+            )
+        else:
+            said = last_telling_line(wait.message)
+            text = f"{job.name_of_pod(pod)} {what}" + (f": {said}" if said else "")
+        found.append(f"{text} ({wait.reason})" if told and wait.reason not in text else text)
+    return found

@@ -1,0 +1,169 @@
+"""PodGroups as people see them: the state of each, its number of pods, and why it waits. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct, to_builtins
+
+from muster.api.conditions import find
+from muster.api.core import Event, Pod
+from muster.api.podgroups.kep import PodGroupPolicy
+from muster.insight.text import format_age
+from muster.jobs.podgroup.census import Census, count
+from muster.jobs.podgroup.record import PodGroup, read
+from muster.jobs.podgroup.reference import By, Reference, reference_of
+from muster.jobs.podgroup.standing import Stage, standing
+
+_WORDS = {
+    Stage.EMPTY: "Empty",
+    Stage.WAITING: "Waiting",
+    Stage.READY: "Ready",
+    Stage.BROKEN: "Broken",
+    Stage.DONE: "Done",
+}
+MISSING = "Missing"  # pods name a group that there is not
+FAILED = "Failed"  # its policy gave it up
+HIDDEN = "Hidden"  # another group of the name has the pods
+
+
+class PodGroupView(Struct, frozen=True):
+    """A PodGroup with its pods, or a group's name that pods use although no such group exists.
+
+    group: None if no such group exists. state, reason: the group's state and what holds it; reason is "" if nothing
+    does.
+    """
+
+    namespace: str
+    name: str
+    group: PodGroup | None
+    pods: tuple[Pod, ...]
+    census: Census
+    state: str
+    reason: str
+
+
+def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) -> list[PodGroupView]:
+    """Return the views of all groups by name, and of the names that pods use in vain.
+
+    groups: objects of the dialects; of two with one name the first has the pods. ways: how pods can name a group.
+    """
+    members = defaultdict[tuple[str, str, By], list[Pod]](list)
+    for pod in pods:
+        reference = reference_of(pod, ways)
+        if reference is not None and not reference.problem:
+            members[_key(pod, reference)].append(pod)
+    found, seen = [], dict[tuple[str, str, By], PodGroup]()
+    for obj in groups:
+        group = read(obj)
+        key = group.namespace, group.name, group.by
+        found.append(_view_hidden_group(group, seen[key]) if key in seen else _view_group(group, members.pop(key, [])))
+        seen.setdefault(key, group)
+    found += [
+        _view_missing_group(namespace, name, pods)
+        for (namespace, name, _), pods in members.items()
+        if _is_any_live(pods)
+    ]
+    return sorted(found, key=lambda view: (view.namespace, view.name))
+
+
+def _key(pod: Pod, reference: Reference) -> tuple[str, str, By]:
+    return pod.metadata.namespace, reference.name, reference.by
+
+
+def _view_group(group: PodGroup, pods: Sequence[Pod]) -> PodGroupView:
+    now = standing(group, count(pods))
+    state, reason = (FAILED, group.failed) if group.failed else (_WORDS[now.stage], now.message)
+    return PodGroupView(group.namespace, group.name, group, tuple(pods), now.census, state, reason)
+
+
+def _view_hidden_group(group: PodGroup, first: PodGroup) -> PodGroupView:
+    reason = f"its pods are those of the PodGroup of the same name of {first.kind.group}"
+    return PodGroupView(group.namespace, group.name, group, (), Census(), HIDDEN, reason)
+
+
+def _view_missing_group(namespace: str, name: str, pods: Sequence[Pod]) -> PodGroupView:
+    return PodGroupView(
+        namespace, name, None, tuple(pods), count(pods), MISSING, f"{len(pods)} pods name it, and it is not there"
+    )
+
+
+def _is_any_live(pods: Iterable[Pod]) -> bool:
+    census = count(pods)
+    return bool(census.pending or census.admitted)
+
+
+def make_row(view: PodGroupView, now: datetime) -> dict[str, Any]:
+    """Return the line about a group, also for programs."""
+    group, census = view.group, view.census
+    return {
+        "namespace": view.namespace,
+        "name": view.name,
+        "kind": group.kind.api_version if group is not None else "",
+        "state": view.state,
+        "minimum": group.min_members if group is not None else None,
+        "pods": census.members,
+        "bound": census.admitted,
+        "running": census.running,
+        "succeeded": census.succeeded,
+        "failed": census.failed,
+        "age": format_age(group.meta.creation_timestamp, now) if group is not None else "",
+        "reason": view.reason,
+    }
+
+
+def make_details(view: PodGroupView, events: Iterable[Event], now: datetime) -> dict[str, Any]:
+    """Return all about a group: what it asks for, its pods, and its Events."""
+    return make_row(view, now) | {
+        "asks": _describe_demands(view.group) if view.group is not None else {},
+        "members": [_member_row(pod) for pod in sorted(view.pods, key=lambda pod: pod.metadata.name)],
+        "events": [
+            {
+                "age": format_age(event.last_timestamp or event.event_time, now),
+                "reason": event.reason,
+                "message": event.message,
+            }
+            for event in events
+        ],
+    }
+
+
+def _describe_demands(group: PodGroup) -> dict[str, str]:
+    """Return what a group asks for beyond its minimum, in words."""
+    asked = {
+        "tasks": ", ".join(f"{task}: {least}" for task, least in sorted(group.roles.items())),
+        "queue": group.queue,
+        "priority": group.priority_class,
+        "quota set aside": _format_amounts(group.total_resources),
+        "at least": _format_amounts(group.min_resources),
+        "topology": group.required_topology and f"in one {group.required_topology}",
+        "topology wish": group.preferred_topology and f"in one {group.preferred_topology}",
+        "below minimum": _describe_policy(group.policy) if group.policy is not None else "",
+    }
+    return {word: value for word, value in asked.items() if value}
+
+
+def _format_amounts(resources: Any) -> str:
+    return ", ".join(f"{resource} {quantity}" for resource, quantity in sorted(to_builtins(resources).items()))
+
+
+def _describe_policy(policy: PodGroupPolicy) -> str:
+    limits = []
+    if policy.max_restarts is not None:
+        limits.append(f"at most {policy.max_restarts} restarts")
+    if policy.backoff_seconds is not None:
+        limits.append(f"after {policy.backoff_seconds}s")
+    return ", ".join([policy.on_below_min, *limits])
+
+
+def _member_row(pod: Pod) -> dict[str, str]:
+    scheduled = find(pod.status.conditions, "PodScheduled")
+    told = scheduled.message if scheduled is not None and scheduled.status == "False" else ""
+    gone = pod.metadata.deletion_timestamp is not None
+    return {
+        "name": pod.metadata.name,
+        "phase": "Terminating" if gone else pod.status.phase,
+        "node": pod.spec.node_name,
+        "reason": pod.status.reason or told,
+    }

@@ -1,0 +1,71 @@
+"""What a refused request lacks (a right, a kind, or the answer of a webhook), and what the user can do. Pure."""
+
+import re
+
+# RBAC's own sentence, as every API server says it.
+_NO_RIGHT = re.compile(
+    r'(?:(?P<named>\S+ "[^"]*")|\S+)? ?(?:is )?forbidden: User "(?P<user>[^"]*)" cannot (?P<verb>\S+) '
+    r'(?:resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"|path "(?P<path>[^"]+)")'
+    r'(?: in the namespace "(?P<namespace>[^"]+)")?'
+)
+
+# Of a webhook without whose answer nothing is stored: what it is called, where it is, and what came of asking.
+_NO_ANSWER = re.compile(
+    r'(?:.*: )?failed calling webhook "(?P<name>[^"]+)": '
+    r'(?:failed to call webhook: )?(?:\w+ "(?P<url>[^"]*)": )?(?P<why>.*)'
+)
+_BEHIND_SERVICE = re.compile(r"https://(?P<service>[^./:]+)\.(?P<namespace>[^./:]+)\.svc(?::\d+)?/")
+
+# Who defines the kinds of a group, where people know it by another name.
+_PROJECTS = {
+    "kueue.x-k8s.io": "Kueue",
+    "visibility.kueue.x-k8s.io": "Kueue's visibility API",
+    "jobset.x-k8s.io": "JobSet",
+}
+
+
+def explain_missing_right(message: str) -> str:
+    """Return in a line which right is missing and who can give it.
+
+    "" if the request was refused for another reason.
+    """
+    found = _NO_RIGHT.match(message)
+    if found is None:
+        return ""
+    if found["path"]:
+        return _advise_to_ask(found, f"{found['verb']} {found['path']}", "the cluster")
+    resource, _, subresource = found["resource"].partition("/")
+    full = f"{resource}.{found['group']}" if found["group"] else resource
+    what = f"{found['verb']} {full}" + (f"/{subresource}" if subresource else "")
+    if found["named"] and not subresource:
+        what = f"{found['verb']} {found['named']}"
+    if found["namespace"]:
+        return _advise_to_ask(found, f"{what} in namespace {found['namespace']}", "the namespace")
+    return _advise_to_ask(found, f"{what} in the whole cluster", "the cluster")
+
+
+def _advise_to_ask(found: "re.Match[str]", what: str, whose: str) -> str:
+    return f"you ({found['user']}) may not {what}; ask the administrator of {whose} for that right"
+
+
+def explain_missing_kind(group: str, version: str, plural: str) -> str:
+    """Return the line that says that a cluster does not serve a kind."""
+    return (
+        f"this cluster has no {plural} of {group}/{version}: {_PROJECTS.get(group, group)} is not installed there, "
+        "or in another version; ask the administrator of the cluster"
+    )
+
+
+def explain_silent_webhook(message: str) -> str:
+    """Return in a line which webhook did not answer the server, and where its program runs; "" for another error."""
+    found = _NO_ANSWER.fullmatch(message)
+    if found is None:
+        return ""
+    name, url, why = found["name"], found["url"] or "", found["why"]
+    behind = _BEHIND_SERVICE.match(url)
+    if behind is None:
+        place, look = url.partition("?")[0] or "its program", "start it, or ask the administrator of the cluster"
+    else:
+        place, namespace = f"Service {behind['service']} of namespace {behind['namespace']}", behind["namespace"]
+        look = f"look for its pods with kubectl get pods -n {namespace}, or ask the administrator of the cluster"
+    return f"nothing was stored: {place}, which the server asks first (webhook {name}), does not answer: {why}; {look}"

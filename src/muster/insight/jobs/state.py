@@ -1,0 +1,341 @@
+"""The state of a job in a word and a sentence, and how it ended. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from muster.api.conditions import is_true
+from muster.api.core import Pod
+from muster.api.kueue import Workload
+from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
+from muster.api.pods import is_finished, is_ready, why_unplaced
+from muster.insight.jobs.failures import (
+    count_times,
+    describe_absent,
+    describe_failures_so_far,
+    explain_failure,
+    explain_unheard,
+    explain_waiting,
+    find_culprits,
+)
+from muster.insight.jobs.replacements import describe_replacements
+from muster.insight.jobs.trials import TrialCount, count_trials
+from muster.insight.jobs.trials import describe_sweep as trials_so_far
+from muster.insight.quota.state import QuotaState, Stage
+from muster.insight.record import JobRecord, RemoteCounts, has_joined
+
+Word: TypeAlias = (
+    Stage | Literal["Suspended", "Pending", "Starting", "Running", "Finishing", "Retrying", "Cancelled", "Deleting"]
+)
+
+
+# Of a job that names MultiKueue as what runs it.
+_NO_CLUSTER = "it is left to MultiKueue, and no cluster has it: its queue has no check of MultiKueue's"
+
+
+@dataclass(frozen=True, slots=True)
+class JobState:
+    """One line of `muster ps`.
+
+    word: the state of the job's quota (Queued, Checking, Evicting or Held) until the job may create pods; its own after
+    that.
+    ready: the number of pods that are ready or have succeeded; for a sweep, of trials that run or have succeeded.
+    wanted: the number of pods that there should be.
+    reason: why the job is not further, from the level that holds it.
+    blocked: whether something must change before the job goes on; otherwise it goes on in moments.
+    quota_state: the job's place in its queue, while that is what holds it.
+    progress: the part of `reason` that says how many workers of the group have started and hold nodes.
+    count: the progress of a sweep's trials.
+    """
+
+    word: Word
+    ready: int
+    wanted: int
+    reason: str = ""
+    blocked: bool = False
+    quota_state: QuotaState | None = None
+    progress: str = ""
+    count: TrialCount | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the state is final."""
+        return self.word in ("Completed", "Failed", "Cancelled")
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the cluster has said why the job does not start, which may last for ever."""
+        waits = self.quota_state.waits if self.quota_state is not None else self.word == "Pending" and self.blocked
+        return waits and bool(self.reason)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the queue or the scheduler has said that it sees no way for the job to start."""
+        return self.stuck and (self.quota_state is None or self.quota_state.final)
+
+    @property
+    def outside(self) -> bool:
+        """Whether the job has a queue that has not taken it in yet."""
+        return self.word == "Queued" and self.quota_state is None
+
+    def with_refusal(self, why: str) -> "JobState":
+        """Return the state with the reason why the queue does not take the job in; "" changes nothing."""
+        return (
+            replace(self, reason=f"its queue cannot take it in: {why}", blocked=True) if self.outside and why else self
+        )
+
+    def with_reason(self, reason: str) -> "JobState":
+        """Return the state with another reason."""
+        quota_state = replace(self.quota_state, reason=reason) if self.quota_state is not None else None
+        return replace(self, reason=reason, blocked=True, quota_state=quota_state)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a job does not start even when all others have ended; empty if nothing proves that.
+
+    certain: whether more nodes, which an autoscaler may bring, would not help either.
+    awaits: the nodes that must become well before the job starts, if that is all that it takes.
+    """
+
+    text: str = ""
+    certain: bool = False
+    awaits: str = ""
+
+    @property
+    def decides(self) -> bool:
+        """Whether the verdict is the whole answer, so that it does not matter what other jobs hold."""
+        return self.certain or bool(self.awaits)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict for the line of a job; "" if the job may start once others have ended."""
+        if not self.text:
+            return f"waits for {self.awaits}" if self.awaits else ""
+        return f"{'can never start' if self.certain else 'cannot start as things are'}: {self.text}"
+
+
+# Nothing says that it cannot start.
+OPEN = Verdict()
+
+
+def parse_rank(job: JobRecord, rank: str) -> str:
+    """Return a rank of the job in the form that its pods have. Raises `ValueError` that names the ranks that exist."""
+    if not job.indexed:
+        return rank  # there, it is whatever its pods' names end with
+    if not (rank.isascii() and rank.isdecimal()) or int(rank) >= job.max_ranks:
+        raise ValueError(f"{job.metadata.name} has no worker {rank}: its ranks are 0 to {job.max_ranks - 1}")
+    return str(int(rank))
+
+
+def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
+    """Return the ranks of a list such as `0,2-3`. Raises `ValueError` as `worker` does."""
+    found: set[str] = set()
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        if dash and job.indexed:
+            low, high = int(parse_rank(job, first)), int(parse_rank(job, last))
+            if low > high:
+                raise ValueError(f"{part}: the first rank of it is higher than the last")
+            found |= {str(rank) for rank in range(low, high + 1)}
+        else:
+            found.add(parse_rank(job, part))
+    return frozenset(found)
+
+
+def find_job_state(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None = None) -> JobState:
+    """Return the state of a job from its present pods and the state of its quota, if it has a Workload."""
+    state = _state_of_job(job, pods, quota_state)
+    return state if job.array is None else _state_of_sweep(job, pods, state)
+
+
+def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState) -> JobState:
+    """Return the state of a sweep: every trial goes on by itself, so that the sweep runs while one trial does."""
+    count = count_trials(job, pods)
+    state = replace(state, ready=count.done + count.running, count=count)
+    if state.finished or state.word in ("Deleting", "Suspended") or state.quota_state is not None:
+        return state
+    between = count.over or state.word in ("Retrying", "Finishing")  # one pod and the next
+    goes_on = count.running or (between and not state.blocked)
+    return replace(state, word="Running", reason=trials_so_far(job, count), blocked=False) if goes_on else state
+
+
+def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None) -> JobState:
+    wanted, end = job.wanted, job.end
+    live = [pod for pod in pods if not is_finished(pod)]
+    done = job.succeeded + sum(1 for pod in live if is_ready(pod))
+    if end is not None:
+        told = job.past.reason if job.past is not None else ""  # before pods were gone
+        reason = told or explain_failure(job, end, pods) if end.word == "Failed" else ""
+        return JobState(end.word, job.succeeded, wanted, reason)
+    if job.gone or job.metadata.deletion_timestamp is not None:
+        return JobState("Deleting", min(done, wanted), wanted)  # of its Jobs some may have gone before their pods
+    if quota_state is not None and quota_state.stopped:
+        return JobState(quota_state.word, done, wanted, quota_state.reason, bool(quota_state.reason), quota_state)
+    if job.manager and not live:  # when it starts, and whether, is for that to say
+        return JobState(
+            "Suspended" if job.suspended else "Pending", done, wanted, f"managed by {job.manager}", blocked=True
+        )
+    if job.suspended:
+        return _state_of_suspended(job, quota_state, done, wanted)
+    if job.held_up:
+        return JobState("Starting" if live else "Pending", done, wanted, job.held_up, blocked=True)
+    if job.remote_counts is not None:
+        return _state_elsewhere(job, job.remote_counts, quota_state, wanted)
+    unplaced = [pod for pod in live if not pod.spec.node_name]
+    goes_on = any(map(is_ready, live)) and all(pod.spec.scheduling_gates for pod in unplaced)
+    if unplaced and not goes_on:  # who is gated has not its turn yet, as when a job grows in its queue
+        why, progress = why_unplaced(unplaced), _describe_progress(job, live)
+        said = why or "waiting for all its pods, to be placed together"
+        reason = f"{said.rstrip('.')}; {progress}" if progress else said
+        return JobState("Pending", done, wanted, reason, bool(why), progress=progress)
+    if (held_back := _state_of_stuck_pods(job, live, done, wanted)) is not None:
+        return held_back
+    if not live:
+        return _state_between_pods(job, pods, done, wanted)
+    if any(pod.status.phase == "Running" for pod in live):
+        return JobState("Running", done, wanted, _describe_trouble(job, pods, quota_state))
+    return JobState("Starting", done, wanted, describe_failures_so_far(job, pods) or _describe_gathering(job, live))
+
+
+def _state_of_stuck_pods(job: JobRecord, live: Sequence[Pod], done: int, wanted: int) -> JobState | None:
+    """Return the state of a job with pods on lost nodes or pods that cannot start; None if it has neither."""
+    if unheard := explain_unheard(job, live):
+        has_run = all(pod.status.phase == "Running" for pod in live)
+        return JobState("Running" if has_run else "Starting", done, wanted, unheard, blocked=True)
+    waiting = [reason for pod in live if not is_ready(pod) for reason in explain_waiting(job, pod)]
+    return JobState("Starting", done, wanted, waiting[0], blocked=True) if waiting else None
+
+
+def _describe_trouble(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None) -> str:
+    """Return why a running job is not in its first attempt, or has lost pods; "" if nothing happened to it."""
+    lost = describe_evictions(quota_state, job)
+    return "; ".join(filter(None, (describe_failures_so_far(job, pods), lost)))
+
+
+def describe_evictions(quota_state: QuotaState | None, job: JobRecord | None) -> str:
+    """Return how often a job that has quota lost it before, and why it did last; "" if it never did.
+
+    A job that counts its suspensions itself says so among its interruptions.
+    """
+    if quota_state is None or not quota_state.evictions or not quota_state.last_eviction:
+        return ""
+    if job is not None and job.suspensions:
+        return ""
+    return f"lost its quota {count_times(quota_state.evictions)}, last: {quota_state.last_eviction}"
+
+
+def _describe_gathering(job: JobRecord, live: Sequence[Pod]) -> str:
+    """Return how many workers of the group have started and which have not; "" without a group that waits."""
+    if job.gathering is None:
+        return ""
+    missing = describe_absent(job, live)
+    said = f"{count_gathered(job, live)} of {job.gathering[1]} workers have started; they go on once all have"
+    return f"{said}; not yet: {missing}" if missing else said
+
+
+def _describe_progress(job: JobRecord, live: Sequence[Pod]) -> str:
+    """Return how many workers of the group have started while others have no node; "" without a group that waits."""
+    return f"{count_gathered(job, live)} of {job.gathering[1]} pods started" if job.gathering is not None else ""
+
+
+def count_gathered(job: JobRecord, live: Iterable[Pod]) -> int:
+    """Return how many workers of the group have started: pods show it before the JobSet's status does."""
+    told = job.gathering[0] if job.gathering is not None else 0
+    return max(told, sum(map(has_joined, live)))
+
+
+def find_workload_state(workload: Workload, quota_state: QuotaState, pods: Iterable[Pod] = ()) -> JobState:
+    """Return the state of a job that is known by its Workload only.
+
+    A pod alone, a pod group, or a kind of another project.
+
+    pods: the pods of a pod group or of a pod alone, where they are known.
+    """
+    wanted = sum(podset.count for podset in workload.spec.pod_sets)
+    ready = is_true(workload.status.conditions, PODS_READY)
+    word: Word = ("Running" if ready else "Starting") if quota_state.word == "Admitted" else quota_state.word
+    if workload.metadata.deletion_timestamp is not None:
+        word = "Deleting"
+    pods = tuple(pods)
+    lacks = describe_replacements(workload, pods) if word in ("Starting", "Running", "Queued") else ""
+    if lacks:
+        going = [pod for pod in pods if is_ready(pod)]
+        return JobState("Starting" if word == "Running" else word, len(going), wanted, lacks, blocked=True)
+    unplaced = [pod for pod in pods if not is_finished(pod) and not pod.spec.node_name]
+    if word == "Starting" and (why := why_unplaced(unplaced)):
+        return JobState("Pending", 0, wanted, why, blocked=True)
+    return JobState(word, wanted if ready else 0, wanted, quota_state.reason, quota_state=quota_state)
+
+
+def _state_of_suspended(job: JobRecord, quota_state: QuotaState | None, done: int, wanted: int) -> JobState:
+    """Return the state of a suspended job: its queue resumes it, or a person does."""
+    if quota_state is not None:
+        return JobState("Starting", done, wanted)
+    if job.metadata.labels.get(QUEUE_NAME_LABEL):
+        return JobState("Queued", done, wanted, "waiting to be taken in by its queue")
+    return JobState("Suspended", done, wanted, "the job is suspended", blocked=True)
+
+
+def _state_elsewhere(job: JobRecord, told: RemoteCounts, quota_state: QuotaState | None, wanted: int) -> JobState:
+    """Return the state of a job that another cluster runs, from that cluster's counts."""
+    done = told.succeeded + told.ready
+    if quota_state is None or not quota_state.cluster:
+        return JobState("Starting", done, wanted, _NO_CLUSTER, blocked=True)
+    if told.ready or done >= wanted:
+        return JobState("Running", done, wanted, describe_evictions(quota_state, job))
+    reason = f"not started in {quota_state.cluster} yet: muster why {job.metadata.name}"
+    return JobState("Starting", done, wanted, reason)
+
+
+def _state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
+    """Return the state of a job without a live pod.
+
+    None exists yet, all have ended, or failed ones will be replaced.
+    """
+    pods = [pod for pod in pods if not job.is_excused(pod)]
+    failed = max(job.failed, sum(pod.status.phase == "Failed" for pod in pods))
+    ending = job.ends_with(pods)
+    if not pods and not job.workers:
+        reason = "it has 0 workers, and waits to be scaled" if job.roles else "it has no roles, and never runs"
+        return JobState("Pending", done, wanted, reason, blocked=True)
+    if not pods or (len(pods) < wanted and not (failed or ending)):
+        return JobState("Pending", done, wanted, "waiting for its pods to be created")
+    if job.restarting:
+        return JobState("Retrying", done, wanted, describe_failures_so_far(job, pods))
+    if ending or not failed:
+        return JobState("Finishing", done, wanted)
+    return JobState("Retrying", done, wanted, f"the next comes after a pause; {describe_failures_so_far(job, pods)}")
+
+
+# As the command timeout has it.
+_OUT_OF_TIME = 124
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The end of a finished job for the command line: its exit code and a text."""
+
+    code: int
+    text: str = ""
+
+
+def find_ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
+    """Return exit code 0, the code of the worker that failed first, or 124 for a job that ran out of time.
+
+    The code is 1 where neither a pod nor the history knows. late: the pods that had not started when the group gave up.
+    """
+    state = find_job_state(job, pods)
+    if state.word == "Completed":
+        return Ending(0)
+    if state.word == "Cancelled":
+        return Ending(1, "cancelled")
+    if job.end is not None and job.end.out_of_time and job.gathering is None:  # else it is the start that took too long
+        return Ending(_OUT_OF_TIME, f"failed: {state.reason}")
+    found = find_culprits(job, job.end, pods) if job.end is not None else []
+    code = found[0].code if found else 1
+    if job.past is not None and job.past.exit_code is not None:
+        code = job.past.exit_code
+    if late and job.gathering is not None:
+        return Ending(code, f"failed: {state.reason}; not yet: {late}")
+    return Ending(code, f"failed: {state.reason}" if state.reason else "failed")

@@ -1,0 +1,41 @@
+"""The progress of a job's workers, in numbers. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from muster.api.core import Pod
+from muster.api.pods import is_finished, is_ready
+from muster.insight.record import JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How many of the wanted workers run, are ready (and run, too), and are done."""
+
+    wanted: int
+    running: int
+    ready: int
+    done: int
+
+    @property
+    def sentence(self) -> str:
+        """`3 of 4 workers run, 2 are ready, 1 is done`."""
+        said = [f"{self.running} of {self.wanted} workers run"]
+        if self.ready != self.running:
+            said.append(f"{self.ready} {_be(self.ready)} ready")
+        if self.done:
+            said.append(f"{self.done} {_be(self.done)} done")
+        return ", ".join(said)
+
+
+def _be(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+def count_workers(job: JobRecord, pods: Iterable[Pod]) -> Tally:
+    """Return the tally of a job from its present pods, or from the counts of the cluster that runs it."""
+    if (told := job.remote_counts) is not None:
+        return Tally(job.wanted, max(told.active, told.ready), told.ready, told.succeeded)
+    live = [pod for pod in pods if not is_finished(pod)]
+    running = sum(pod.status.phase == "Running" for pod in live)
+    return Tally(job.wanted, running, sum(map(is_ready, live)), job.succeeded)

@@ -1,0 +1,145 @@
+"""The progress of a sweep, and what each of its trials does. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from muster.api.core import Pod
+from muster.api.ours.trials import grid_of
+from muster.api.pods import is_deleting, is_finished, why_unplaced
+from muster.api.values.indexes import Indexes
+from muster.insight.jobs.failures import (
+    describe_failed_trials,
+    describe_interruptions_and_restarts,
+    explain_waiting,
+    find_failures,
+    shorten_indexes,
+)
+from muster.insight.record import JobRecord
+from muster.jobs.job.census import completion_index, failures_of_index
+
+# Longer digit strings are no index.
+_MOST_DIGITS = 9
+
+
+@dataclass(frozen=True, slots=True)
+class TrialCount:
+    """How many trials have succeeded, have failed for good, run now, and are still to come."""
+
+    done: int
+    failed: int
+    running: int
+    left: int
+
+    @property
+    def over(self) -> int:
+        """How many trials have ended for good."""
+        return self.done + self.failed
+
+    @property
+    def all(self) -> int:
+        """How many trials the sweep has."""
+        return self.over + self.running + self.left
+
+    def __str__(self) -> str:
+        parts = {"failed": self.failed, "running": self.running, "to go": self.left}
+        return ", ".join([f"{self.done} of {self.all} done", *(f"{n} {what}" for what, n in parts.items() if n)])
+
+
+def count_trials(job: JobRecord, pods: Sequence[Pod]) -> TrialCount:
+    """Return the count of a sweep's trials: pods show an end before the Job's status does."""
+    source = job.jobs[0]
+    done = Indexes.parse(source.status.completed_indexes, job.wanted) | _indexes_in_phase(pods, "Succeeded")
+    failed = job.failed_trials
+    running = Indexes() if job.end is not None else _indexes_in_phase(pods, "Running")
+    going = len(running) - running.overlap(done)
+    return TrialCount(len(done), len(failed), going, max(job.wanted - len(done) - len(failed) - going, 0))
+
+
+def _indexes_in_phase(pods: Sequence[Pod], phase: str) -> Indexes:
+    return Indexes.of(completion_index(pod) for pod in pods if pod.status.phase == phase and not is_deleting(pod))
+
+
+def describe_sweep(job: JobRecord, count: TrialCount) -> str:
+    """Return what to say of a sweep that goes on, beside how many trials are done."""
+    parts = {"running": count.running, "to go": count.left}
+    told = [f"{number} {what}" for what, number in parts.items() if number]
+    lost = describe_failed_trials(job, job.failed_trials) if count.failed else ""
+    return "; ".join(filter(None, (", ".join(told), lost, describe_interruptions_and_restarts(job))))
+
+
+def rank_of_trial(job: JobRecord, index: str) -> str:
+    """Return the rank of the trial with this index. Raises `ValueError` if the job has no such trial."""
+    if job.array is None:
+        raise ValueError(f"{job.metadata.name} is no sweep: its workers have ranks")
+    known = index.isascii() and index.isdecimal() and len(index) <= _MOST_DIGITS
+    rank = job.array.completion(int(index)) if known else None
+    if rank is None:
+        raise ValueError(f"{job.metadata.name} has no trial {index}: they are {shorten_indexes(str(job.array))}")
+    return str(rank)
+
+
+def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[dict[str, Any]]:
+    """Return what each trial of a sweep does, by rank; of a trial that was tried again, the last try.
+
+    seconds: how long it has run. values: its point of the grid.
+    """
+    assert job.array is not None, "it is a sweep"
+    newest = {completion_index(pod): pod for pod in sorted(pods, key=_age_key)}
+    grid, count = grid_of(job.metadata.annotations), len(job.array)
+    done, failed = Indexes.parse(job.jobs[0].status.completed_indexes, count), job.failed_trials
+    found = []
+    for rank, index in enumerate(job.array):
+        pod = newest.get(rank)
+        state = "Completed" if rank in done else "Failed" if rank in failed else _state_of_trial(job, pod)
+        row = {"index": index, "values": grid.values(index) if grid is not None else {}, "state": state}
+        row |= _row_of_pod(job, pod, state, now)
+        found.append(row if pod is not None or state not in ("Completed", "Failed") else row | _row_of_past(job, row))
+    return found
+
+
+def _row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:
+    """Return what the history knows of a trial whose pod is gone.
+
+    The first failed trial, and the node if there was one.
+    """
+    nodes = job.past.nodes if job.past is not None else ()
+    node = nodes[0] if len(nodes) == 1 else ""
+    if row["state"] != "Failed":
+        return {"node": node}
+    told = job.past.reason.partition(f": trial {row['index']} ")[2] if job.past is not None else ""
+    return {"node": node, "reason": told or "its pod is gone"}
+
+
+def _row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> dict[str, Any]:
+    if pod is None:
+        return {"tries": 0, "node": "", "seconds": None, "reason": ""}
+    reason = ""
+    if state in ("Failed", "Retrying"):
+        reason = next((one.alone for one in find_failures(job, [pod])), "")
+    elif state in ("Pending", "Starting"):
+        reason = next(iter(explain_waiting(job, pod)), "") or why_unplaced([pod])
+    began, tries = pod.status.start_time, sum(failures_of_index(pod)) + 1
+    ends = [one.state.terminated.finished_at for one in pod.status.container_statuses if one.state.terminated]
+    end = max(filter(None, ends), default=None) if is_finished(pod) else now
+    seconds = int((end - began).total_seconds()) if began is not None and end is not None else None
+    return {"tries": tries, "node": pod.spec.node_name, "seconds": seconds, "reason": reason}
+
+
+def _state_of_trial(job: JobRecord, pod: Pod | None) -> str:
+    """Return the state of a trial that its Job has not counted yet."""
+    phase = pod.status.phase if pod is not None else ""
+    if phase == "Succeeded":
+        return "Completed"
+    if job.end is not None:  # it ended before the trial did
+        return "Failed" if phase == "Failed" else "Cancelled"
+    if phase == "Failed":
+        return "Retrying"
+    if phase == "Running":
+        return "Running"
+    return "Starting" if pod is not None and pod.spec.node_name else "Pending"
+
+
+def _age_key(pod: Pod) -> tuple[int, str]:
+    return sum(failures_of_index(pod)), str(pod.metadata.creation_timestamp)

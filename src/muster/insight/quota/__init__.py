@@ -1,0 +1,1 @@
+"""Queues and quota as people are told of them. Pure."""

@@ -1,0 +1,123 @@
+"""Rows about ClusterQueues and LocalQueues: their quota, its use, and their state. Pure."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from muster.api.conditions import find
+from muster.api.kueue import HOLD, HOLD_AND_DRAIN, ClusterQueue, ClusterQueueStatus, LocalQueue, LocalQueueStatus
+from muster.api.kueue.names import ACTIVE
+from muster.api.meta import Condition
+from muster.api.values.quantity import amount
+from muster.insight.text import format_quantity
+
+# What every machine has plenty of, or is not asked for by itself, is shown with `-o wide`.
+_RARELY = ("pods", "ephemeral-storage")
+
+
+def make_cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
+    """Return the row of a ClusterQueue; amounts are in the units of decisions."""
+    spec, status = queue.spec, queue.status
+    return {
+        "name": queue.metadata.name,
+        "cohort": spec.cohort_name,
+        "strategy": spec.queueing_strategy,
+        **_state_and_counts(spec.stop_policy, status),
+        "quotas": make_quota_rows(queue),
+    }
+
+
+def make_quota_rows(queue: ClusterQueue) -> list[dict[str, Any]]:
+    """Return a row for each flavor and resource of a ClusterQueue: its quota and its use."""
+    taken = {
+        (flavor.name, used.name): (amount(used.name, used.total), amount(used.name, used.borrowed))
+        for flavor in queue.status.flavors_reservation
+        for used in flavor.resources
+    }
+    rows = []
+    for group in queue.spec.resource_groups:
+        for flavor in group.flavors:
+            for quota in flavor.resources:
+                used, borrowed = taken.get((flavor.name, quota.name), (0, 0))
+                nominal = amount(quota.name, quota.nominal_quota)
+                rows.append(
+                    {
+                        "flavor": flavor.name,
+                        "resource": quota.name,
+                        "nominal": nominal,
+                        "used": used,
+                        "borrowed": borrowed,
+                    }
+                )
+    return rows
+
+
+def make_local_queue_row(queue: LocalQueue) -> dict[str, Any]:
+    """Return the row of a LocalQueue."""
+    spec, status = queue.spec, queue.status
+    return {
+        "namespace": queue.metadata.namespace,
+        "name": queue.metadata.name,
+        "clusterQueue": spec.cluster_queue,
+        **_state_and_counts(spec.stop_policy, status),
+    }
+
+
+def _state_and_counts(stop_policy: str, status: ClusterQueueStatus | LocalQueueStatus) -> dict[str, Any]:
+    return {
+        "state": describe_state(stop_policy, status.conditions),
+        "message": explain_inactive(status.conditions),
+        "pending": status.pending_workloads or 0,
+        "reserving": status.reserving_workloads or 0,
+        "admitted": status.admitted_workloads or 0,
+    }
+
+
+def describe_state(stop_policy: str, conditions: Sequence[Condition]) -> str:
+    """Return Active, Stopped, Draining, or why the queue does not admit.
+
+    Unknown before a controller has looked at it.
+    """
+    if stop_policy in (HOLD, HOLD_AND_DRAIN):
+        return "Stopped" if stop_policy == HOLD else "Draining"
+    active = find(conditions, ACTIVE)
+    if active is None:
+        return "Unknown"
+    return "Active" if active.status == "True" else active.reason
+
+
+def describe_resume(name: str, *, cluster: bool) -> str:
+    """Return the command that starts a stopped queue again. cluster: whether it is a ClusterQueue."""
+    return f"muster queue resume {name}{' --cluster' if cluster else ''}"
+
+
+def explain_inactive(conditions: Sequence[Condition]) -> str:
+    """Return why a queue does not admit; "" if it does."""
+    active = find(conditions, ACTIVE)
+    return active.message if active is not None and active.status != "True" else ""
+
+
+def list_resources(rows: Iterable[dict[str, Any]], *, everything: bool = False) -> list[str]:
+    """Return the resources that have a column of their own, in the order in which the rows name them."""
+    names = dict.fromkeys(quota["resource"] for row in rows for quota in row["quotas"])
+    return [name for name in names if everything or name not in _RARELY]
+
+
+def format_usage(row: dict[str, Any], resource: str) -> str:
+    """Return the use of a resource over all flavors: `6/8`, or `10/8 (2 borrowed)`."""
+    quotas = [quota for quota in row["quotas"] if quota["resource"] == resource]
+    if not quotas:
+        return "-"
+    used, nominal, borrowed = (sum(quota[what] for quota in quotas) for what in ("used", "nominal", "borrowed"))
+    text = f"{format_quantity(resource, used)}/{format_quantity(resource, nominal)}"
+    return f"{text} ({format_quantity(resource, borrowed)} borrowed)" if borrowed else text
+
+
+def format_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row for `-o json|yaml`, with amounts as quantities."""
+    from muster.api.values.quantity import format_amount
+
+    amounts = ("nominal", "used", "borrowed")
+    quotas = [
+        quota | {what: format_amount(quota["resource"], quota[what]) for what in amounts} for quota in row["quotas"]
+    ]
+    return row | {"quotas": quotas}

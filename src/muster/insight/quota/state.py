@@ -1,0 +1,235 @@
+"""The state of a Workload's quota, in a word and a sentence. Pure."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from muster.api.conditions import find, find_true, is_true
+from muster.api.kueue import CHECK_READY, Workload, WorkloadStatus
+from muster.api.kueue.names import (
+    ADMITTED,
+    DEACTIVATED,
+    DEACTIVATED_MESSAGE,
+    EVICTED,
+    FAILED,
+    FINISHED,
+    FLAVOR_MIGRATION_CAUSE,
+    JOB_UID_LABEL,
+    QUOTA_RESERVED,
+)
+from muster.api.managed.dispatch import barred_in
+from muster.api.managed.variants import is_parent, is_variant
+from muster.api.meta import ObjectMeta
+from muster.insight.text import group_alike
+from muster.jobs.interruption import HELD
+from muster.queueing.conditions import PREVIOUSLY
+from muster.queueing.jobframework.slices import waits_to_replace
+
+# What comes before the numbers says nothing where there is only one podset.
+_PREAMBLE = re.compile(r"(?<!; )couldn't assign flavors to pod set [^ :]+: (?!.*; )")
+
+
+# What a variant says of the flavors that its siblings try (Kueue KEP-8691).
+_OF_SIBLINGS = re.compile(r"(?:, )?skipping flavor [^ ,;]+ due to WorkloadAllowedResourceFlavorAnnotation annotation")
+_ANY_PREAMBLE = re.compile(r"couldn't assign flavors to pod set [^ :]+: ")
+
+# What is said of each podset; of many alike it is said once.
+_OF_PODSET = re.compile(r"couldn't assign flavors to pod set ([^ :]+): (.*?)(?=; couldn't assign flavors|$)", re.DOTALL)
+
+# What a Workload that is held says of itself, in a user's words; once it is released, it is no reason any more.
+UNTIL_RELEASED = "until it is released"
+_DEACTIVATED = {"Evicting": "it is held", "Held": UNTIL_RELEASED}
+
+# What admission says of a request that no waiting will help. It alone knows how its configuration counts resources.
+_FINAL = ("> maximum capacity (", "unavailable in ClusterQueue")
+
+
+Stage: TypeAlias = Literal["Queued", "Checking", "Evicting", "Held", "Admitted", "Completed", "Failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaState:
+    """A Workload as its queue sees it.
+
+    reason: why it is not further, in the queue's words; "" if the queue has said nothing yet.
+    queue: its LocalQueue. cluster_queue: the ClusterQueue whose quota it holds; "" if it holds none.
+    position: its place from 1 among all that wait for the same ClusterQueue; None if the server does not serve it.
+    since: when this state began. cluster: the other cluster that runs it, or "".
+    evictions: how often it lost quota, except by a user's hold. last_eviction: why it did last, where it has quota
+    again.
+    """
+
+    word: Stage
+    reason: str = ""
+    queue: str = ""
+    cluster_queue: str = ""
+    priority: int = 0
+    position: int | None = None
+    since: datetime | None = None
+    cluster: str = ""
+    evictions: int = 0
+    last_eviction: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the Workload waits for quota."""
+        return self.word == "Queued"
+
+    @property
+    def final(self) -> bool:
+        """Whether its queue has said that it sees no way to admit it."""
+        return self.waits and any(words in self.reason for words in _FINAL)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the state is final."""
+        return self.word in ("Completed", "Failed")
+
+    @property
+    def stopped(self) -> bool:
+        """Whether its pods do not run, or are about to end."""
+        return self.word in ("Queued", "Checking", "Evicting", "Held")
+
+    @property
+    def sentence(self) -> str:
+        """The state of a waiting job as a sentence."""
+        if not self.waits:
+            return f"{self.word.lower()}: {self.reason}"
+        place = f", position {self.position}" if self.position is not None else ""
+        return f"waiting in queue {self.queue}{place}" + (f": {self.reason}" if self.reason else "")
+
+
+def find_quota_state(workload: Workload, position: int | None = None) -> QuotaState:
+    """Return the state of a Workload; the position counts only while the Workload waits."""
+    spec, status = workload.spec, workload.status
+    word, reason, since = _find_stage(workload)
+    if reason == DEACTIVATED_MESSAGE:
+        reason = _DEACTIVATED.get(word, "")
+    return QuotaState(
+        word=word,
+        reason=_shorten_reason(workload, reason),
+        queue=spec.queue_name,
+        cluster_queue=status.admission.cluster_queue if status.admission is not None else "",
+        priority=spec.priority or 0,
+        position=position if word == "Queued" else None,
+        since=since,
+        cluster=status.cluster_name or "",
+        evictions=_count_evictions(status),
+        last_eviction=_describe_last_eviction(status),
+    )
+
+
+def _count_evictions(status: WorkloadStatus) -> int:
+    counts = status.scheduling_stats.evictions if status.scheduling_stats is not None else ()
+    return sum(one.count for one in counts if not one.reason.startswith(DEACTIVATED))
+
+
+def _describe_last_eviction(status: WorkloadStatus) -> str:
+    """Return why a Workload that has quota lost it before; "" if it never did, or waits."""
+    evicted = find(status.conditions, EVICTED)
+    if evicted is None or evicted.status == "True" or not is_true(status.conditions, QUOTA_RESERVED):
+        return ""
+    return shorten_eviction(evicted.message.removeprefix(PREVIOUSLY))
+
+
+def shorten_eviction(message: str) -> str:
+    """Return why a job lost its quota, for people.
+
+    The message of a move to a better flavor names Workloads that nobody knows.
+    """
+    if message == DEACTIVATED_MESSAGE:
+        return HELD
+    return "it moved to a better flavor, and started over" if message.endswith(FLAVOR_MIGRATION_CAUSE) else message
+
+
+def _shorten_reason(workload: Workload, reason: str) -> str:
+    """Return a queue's message about a Workload without the parts that tell people nothing."""
+    if is_parent(workload):  # says of each variant what that says
+        own = _OF_SIBLINGS.sub("", reason).replace(": , ", ": ")
+        return _ANY_PREAMBLE.sub("", own) if len(workload.spec.pod_sets) < 2 else own
+    return _PREAMBLE.sub("", reason, count=1) if len(workload.spec.pod_sets) < 2 else say_once(reason)
+
+
+def say_once(message: str) -> str:
+    """Return a queue's message about podsets, with what it says of several podsets alike said once."""
+    found = [(part[1], part[2]) for part in _OF_PODSET.finditer(message)]
+    said = group_alike(found)
+    if len(said) == len(found):
+        return message
+    return "; ".join(f"couldn't assign flavors to pod sets {names}: {text}" for names, text in said)
+
+
+def _find_stage(workload: Workload) -> tuple[Stage, str, datetime | None]:
+    """Return the word, the reason, and when it began."""
+    conditions, created = workload.status.conditions, workload.metadata.creation_timestamp
+    if (finished := find_true(conditions, FINISHED)) is not None:
+        if finished.reason == FAILED:
+            return "Failed", finished.message, finished.last_transition_time
+        return "Completed", "", finished.last_transition_time
+    evicted = find_true(conditions, EVICTED)
+    if evicted is not None and is_true(conditions, QUOTA_RESERVED):
+        return "Evicting", evicted.message, evicted.last_transition_time
+    if not workload.spec.active:
+        said = evicted.message if evicted else DEACTIVATED_MESSAGE
+        return "Held", said, evicted.last_transition_time if evicted else created
+    if (admitted := find_true(conditions, ADMITTED)) is not None:
+        return "Admitted", "", admitted.last_transition_time
+    if (reserved := find_true(conditions, QUOTA_RESERVED)) is not None:
+        return "Checking", _describe_checks(workload), reserved.last_transition_time
+    waiting = find(conditions, QUOTA_RESERVED)
+    return (
+        "Queued",
+        waiting.message if waiting is not None else "",
+        evicted.last_transition_time if evicted else created,
+    )
+
+
+def _describe_checks(workload: Workload) -> str:
+    if workload.status.nominated_cluster_names:  # all other checks are ready by then
+        tried, barred = find_nominated_clusters(workload.status)
+        where = f"{'cluster' if len(tried) == 1 else 'one of the clusters'} {', '.join(tried)}"
+        return "; ".join(filter(None, (f"waiting for quota in {where}" if tried else "", barred)))
+    waiting = [check for check in workload.status.admission_checks if check.state != CHECK_READY]
+    if not waiting:
+        return "waiting for its admission"
+    said = (f"{check.name} ({check.state}{f': {check.message}' if check.message else ''})" for check in waiting)
+    return f"waiting for admission checks: {', '.join(said)}"
+
+
+def find_nominated_clusters(status: WorkloadStatus) -> tuple[tuple[str, ...], str]:
+    """Return the clusters that may still take a Workload, and why other nominated clusters cannot."""
+    said = next((check.message for check in status.admission_checks if barred_in(check.message)), "")
+    return tuple(name for name in status.nominated_cluster_names if name not in barred_in(said)), said
+
+
+def display_name(meta: ObjectMeta, namespace: str) -> str:
+    """Return what people call a Workload: the name of its job, with its namespace if that is another."""
+    owners = meta.owner_references
+    name = owners[0].name if len(owners) == 1 else meta.name
+    return name if meta.namespace == namespace else f"{meta.namespace}/{name}"
+
+
+def owner_uids(workload: Workload) -> set[str]:
+    """Return the UIDs of the jobs that own a Workload."""
+    uids = {owner.uid for owner in workload.metadata.owner_references}
+    return uids | ({uid} if (uid := workload.metadata.labels.get(JOB_UID_LABEL)) else set())
+
+
+def index_by_owner(workloads: Iterable[Workload]) -> dict[str, Workload]:
+    """Return the Workload of each job by the job's UID, without variants.
+
+    Of a job's several Workloads, the one that is not finished, replaces none and is youngest wins, in this order.
+    """
+    own = (one for one in workloads if not is_variant(one))
+    ranked = sorted(own, key=lambda one: (_is_live(one), _age_key(one)))
+    return {uid: workload for workload in ranked for uid in owner_uids(workload)}
+
+
+def _is_live(workload: Workload) -> tuple[bool, bool]:
+    return not is_true(workload.status.conditions, FINISHED), not waits_to_replace(workload)
+
+
+def _age_key(workload: Workload) -> tuple[str, str]:
+    return str(workload.metadata.creation_timestamp or ""), workload.metadata.name

@@ -1,0 +1,20 @@
+"""A job as people know it, whatever its kind: one record, with a class for each kind of job."""
+
+from muster.insight.record.build import record_of, records_of
+from muster.insight.record.pods import container_statuses, has_joined, is_indexed, is_late, job_of
+from muster.insight.record.record import CANCELLED, JobEnd, JobRecord, RemoteCounts, Role
+
+__all__ = [
+    "CANCELLED",
+    "JobEnd",
+    "JobRecord",
+    "RemoteCounts",
+    "Role",
+    "container_statuses",
+    "has_joined",
+    "is_indexed",
+    "is_late",
+    "job_of",
+    "record_of",
+    "records_of",
+]

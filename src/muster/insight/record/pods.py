@@ -1,0 +1,42 @@
+"""What a pod says about the job that it belongs to, and about the group that it starts with. Pure."""
+
+from muster.api.batch import COMPLETION_INDEX
+from muster.api.core import ContainerStatus, Pod
+from muster.api.jobset import names
+from muster.api.meta import controller_of
+
+
+def job_of(pod: Pod) -> tuple[str, str]:
+    """Return the UID and the name of a pod's job: its JobSet, else its controller, else the pod itself."""
+    labels, owner = pod.metadata.labels, controller_of(pod.metadata)
+    uid, name = labels.get(names.JOBSET_UID, ""), labels.get(names.JOBSET_NAME, "")
+    if owner is not None and uid and name:
+        return uid, name
+    return (owner.uid, owner.name) if owner is not None else (pod.metadata.uid, pod.metadata.name)
+
+
+def is_indexed(pod: Pod) -> bool:
+    """Return whether the pod has an index in its Job."""
+    return pod.metadata.annotations.get(COMPLETION_INDEX, "").isdecimal()
+
+
+def container_statuses(pod: Pod) -> list[ContainerStatus]:
+    """Return the statuses of the user's containers, the initial ones first.
+
+    The container that waits for the group is left out: JobSet adds it (jobset KEP-498).
+    """
+    both = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return [status for status in both if status.name != names.GROUP_SCHEDULING_INIT]
+
+
+def has_joined(pod: Pod) -> bool:
+    """Return whether the pod has started and waits for its group (jobset KEP-498)."""
+    barriers = [one for one in pod.status.init_container_statuses if one.name == names.GROUP_SCHEDULING_INIT]
+    return any(one.state.running is not None or one.state.terminated is not None for one in barriers)
+
+
+def is_late(pod: Pod) -> bool:
+    """Return whether the pod's group waits for this pod to start."""
+    if all(one.name != names.GROUP_SCHEDULING_INIT for one in pod.spec.init_containers):
+        return False
+    return not has_joined(pod)

@@ -1,0 +1,357 @@
+"""The record of one job: what people are told of it, in the same words for every kind of job. Pure.
+
+A `JobRecord` holds the job's object and its Jobs. What differs by kind is a method that the class of the kind defines
+(`job.py`, `jobset.py`); a method with a body here says what holds for a kind that has no such thing. The ranks of a job
+count its workers from 0, over all roles in their order.
+"""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from msgspec import Struct
+
+from muster.api.batch import INDEXED, Job, JobCondition
+from muster.api.conditions import find_true
+from muster.api.core import Pod, PodTemplateSpec
+from muster.api.jobset import JobSet
+from muster.api.jobset import names as jobset
+from muster.api.kinds import Kind
+from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+from muster.api.meta import Condition, ObjectMeta
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, has_fixed_size
+from muster.api.ours.trials import Array
+from muster.api.pods import rank_of
+from muster.api.values.indexes import Indexes
+from muster.insight.history.runs import Run
+from muster.insight.quota.state import shorten_eviction
+from muster.insight.record.pods import is_indexed
+from muster.jobs.interruption import (
+    INTERRUPTED,
+    count_interruptions,
+    count_suspensions,
+    is_interrupted,
+    last_interruption,
+)
+from muster.jobs.job.conditions import FAILURE_TARGET, SUCCESS_CRITERIA_MET
+from muster.runtime.containerlogs import KeptPod
+
+# The reason of a failed job that a user has cancelled.
+CANCELLED = "Cancelled"
+
+
+class Role(Struct, frozen=True):
+    """The workers of one replicated job of a JobSet, or all workers of a Job.
+
+    name: "" for a Job. first: the rank of the role's first worker. jobs: the number of its Jobs, each with at most
+    `each` ranks. wanted: how many pods there should be, or how many must succeed.
+    """
+
+    name: str
+    first: int
+    jobs: int
+    each: int
+    wanted: int
+    indexed: bool
+
+    @property
+    def end(self) -> int:
+        """The rank behind the role's last worker."""
+        return self.first + self.jobs * self.each
+
+
+class JobEnd(Struct, frozen=True):
+    """The end of a job.
+
+    reason, message: the cluster's words; where a JobSet failed by its Jobs, those of the Job that failed first.
+    deadline: that Job's time limit in seconds. restarts: how many times the JobSet restarted before.
+    by_pods: whether failed pods may explain the end. job: the name of the Job whose words these are, or "".
+    """
+
+    word: Literal["Completed", "Failed", "Cancelled"]
+    reason: str = ""
+    message: str = ""
+    deadline: int | None = None
+    restarts: int = 0
+    by_pods: bool = True
+    job: str = ""
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the job ran into its time limit."""
+        return self.reason == "DeadlineExceeded"
+
+
+class RemoteCounts(Struct, frozen=True):
+    """The pods of a job that another cluster runs, as counted in the job's status here."""
+
+    active: int
+    ready: int
+    succeeded: int
+
+
+class JobRecord(Struct, frozen=True):
+    """One job, of any kind.
+
+    source: the job's own object. jobs: the Jobs that it consists of now; a Job consists of itself.
+    gone: the job was deleted, and only `jobs` are left of it. array: the index of each rank's trial, for a sweep.
+    past: the job's record in the history, where the job has ended and some of its pods are gone.
+    """
+
+    KIND: ClassVar[Kind[Any]]
+    CONTROLLER: ClassVar[str]
+
+    source: Job | JobSet
+    roles: tuple[Role, ...]
+    jobs: tuple[Job, ...]
+    gone: bool = False
+    array: Array | None = None
+    past: Run | None = None
+
+    @property
+    @abstractmethod
+    def workers(self) -> int:
+        """How many pods the job runs side by side."""
+
+    @property
+    @abstractmethod
+    def templates(self) -> list[PodTemplateSpec]:
+        """The templates of the job's pods, by role."""
+
+    @property
+    @abstractmethod
+    def deadline(self) -> int | None:
+        """The job's time limit in seconds; None if a part of the job has no limit."""
+
+    @property
+    @abstractmethod
+    def end(self) -> JobEnd | None:
+        """How the job ended; None while it goes on."""
+
+    @property
+    @abstractmethod
+    def pod_selector(self) -> str:
+        """The label selector of the job's pods; it may select pods of an earlier job of the same name, too."""
+
+    @abstractmethod
+    def owns(self, pod: Pod) -> bool:
+        """Return whether the pod is one of the job's."""
+
+    @abstractmethod
+    def _count_elsewhere(self) -> RemoteCounts:
+        """Return the counts of the job's pods in its status."""
+
+    @property
+    def may_fail(self) -> int | None:
+        """How many pods may fail; None where no one number says so, or where a failure restarts the job."""
+        return self.jobs[0].spec.backoff_limit if len(self.jobs) == 1 and self.array is None else None
+
+    @property
+    def restarts(self) -> int:
+        """How many times the whole job restarted."""
+        return 0
+
+    @property
+    def counted_restarts(self) -> int:
+        """How many restarts `maxRestarts` counts: those that follow a failure, not an interruption."""
+        return 0
+
+    @property
+    def job_restarts(self) -> int:
+        """How many times single Jobs of the job restarted."""
+        return 0
+
+    @property
+    def restarting(self) -> bool:
+        """Whether the job's Jobs are about to be recreated."""
+        return False
+
+    @property
+    def gathering(self) -> tuple[int, int] | None:
+        """(workers that have started, workers expected) while the group waits to start together (jobset KEP-498)."""
+        return None
+
+    @property
+    def held_up(self) -> str:
+        """Why the workers cannot start together until a person helps; "" if they can."""
+        return ""
+
+    @property
+    def waiting(self) -> Mapping[str, str]:
+        """The conditions that roles wait for before they may start, by role."""
+        return {}
+
+    @property
+    def start_timeout(self) -> int | None:
+        """The seconds from the first start within which all workers must start; None without such a limit."""
+        return None
+
+    @property
+    def start_by(self) -> datetime | None:
+        """The moment by which all workers must have started; None without such a limit."""
+        return None
+
+    @property
+    def failed_conditions(self) -> list[Condition | JobCondition]:
+        """The conditions that say that the job, or one of its Jobs, has failed."""
+        return [one for job in self.jobs if (one := find_true(job.status.conditions, "Failed")) is not None]
+
+    @property
+    def kind(self) -> Kind[Any]:
+        """The kind of the job's own object."""
+        return self.KIND
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The metadata of the job's own object."""
+        return self.source.metadata
+
+    @property
+    def suspended(self) -> bool:
+        """Whether the job is suspended and runs no pods."""
+        return bool(self.source.spec.suspend)
+
+    @property
+    def manager(self) -> str:
+        """The outside controller that runs the job and writes its status; "" if Muster does."""
+        name = self.source.spec.managed_by or self.CONTROLLER
+        return "" if name in (self.CONTROLLER, MULTI_KUEUE_CONTROLLER) else name
+
+    @property
+    def has_fixed_size(self) -> bool:
+        """Whether the workers have fixed ranks and a fixed WORLD_SIZE, which another size would make wrong."""
+        # Kueue's annotation does not tell: a webhook adds it to every Indexed Job that queues.
+        return ELASTIC_ANNOTATION not in self.metadata.annotations and any(map(has_fixed_size, self.templates))
+
+    @property
+    def wanted(self) -> int:
+        """How many pods there should be, or how many must succeed."""
+        return sum(role.wanted for role in self.roles)
+
+    @property
+    def max_ranks(self) -> int:
+        """The largest number of ranks that the job can have."""
+        return self.roles[-1].end if self.roles else 0
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the job's workers have ranks."""
+        return all(role.indexed for role in self.roles)
+
+    @property
+    def remote_counts(self) -> RemoteCounts | None:
+        """The pods' counts if MultiKueue has another cluster run the job, so that its pods are not here; else None."""
+        return self._count_elsewhere() if self.source.spec.managed_by == MULTI_KUEUE_CONTROLLER else None
+
+    @property
+    def succeeded(self) -> int:
+        """How many pods the job's status counts as succeeded."""
+        counts = self.remote_counts
+        return counts.succeeded if counts is not None else sum(job.status.succeeded for job in self.jobs)
+
+    @property
+    def failed(self) -> int:
+        """How many pods the job's status counts as failed, without those of a Job that was interrupted as a whole."""
+        return sum(job.status.failed for job in self.jobs if not _is_job_interrupted(job))
+
+    @property
+    def failed_trials(self) -> Indexes:
+        """The ranks of a sweep's trials that have failed for good."""
+        return Indexes.parse(self.jobs[0].status.failed_indexes or "", self.wanted) if self.array else Indexes()
+
+    @property
+    def interruptions(self) -> int:
+        """How many times the platform interrupted the job, which is no failure of the job."""
+        return count_interruptions(self.source.status.conditions)
+
+    @property
+    def last_interruption(self) -> str:
+        """The job's latest interruption, in words; "" without one."""
+        return shorten_eviction(last_interruption(self.source.status.conditions))
+
+    @property
+    def suspensions(self) -> int:
+        """How many of the interruptions were suspensions, as by the loss of quota, and no restarts."""
+        return count_suspensions(self.source.status.conditions)
+
+    def indexes_of(self, ranks: Iterable[int]) -> Array:
+        """Return the indexes of the trials at these ranks, in ascending order."""
+        return Array.of(sorted(ranks if self.array is None else map(self.array.__getitem__, ranks)))
+
+    def ends_with(self, pods: Iterable[Pod]) -> bool:
+        """Return whether one of the job's Jobs ends with the failures of these pods, so that no pod is replaced."""
+        failures = Counter(
+            owner.uid for pod in pods if pod.status.phase == "Failed" for owner in pod.metadata.owner_references
+        )
+        return any(_ends(job, failures[job.metadata.uid]) for job in self.jobs)
+
+    def is_excused(self, pod: Pod) -> bool:
+        """Return whether the end of a pod is no failure: the platform ended the pod, or its whole Job."""
+        owners = {one.uid for one in pod.metadata.owner_references}
+        return is_interrupted(pod) or any(job.metadata.uid in owners and _is_job_interrupted(job) for job in self.jobs)
+
+    def rank(self, pod: Pod) -> str:
+        """Return the rank of a pod, or the last part of its name where it has no index."""
+        return rank_of(pod)
+
+    def kept_rank(self, pod: KeptPod) -> str:
+        """Return the rank of a pod that is gone and whose logs are kept."""
+        return self._rank_in(pod.role, pod.job_index, pod.rank) if pod.role and pod.rank.isdecimal() else pod.rank
+
+    def _rank_in(self, role_name: str, job_index: str, index: str) -> str:
+        """Return the rank of the pod with this index in this Job of the role."""
+        role = next((one for one in self.roles if one.name == role_name), None)
+        if role is None or not job_index.isdecimal():
+            return index
+        return str(role.first + int(job_index) * role.each + int(index))
+
+    def role_of(self, rank: str) -> str:
+        """Return the name of a rank's role; "" where the job has one role."""
+        if len(self.roles) < 2 or not rank.isdecimal():
+            return ""
+        return next((role.name for role in self.roles if role.first <= int(rank) < role.end), "")
+
+    def title_of(self, rank: str) -> str:
+        """Return what marks a worker's lines: `3`, `driver 0` where there are several roles, or a trial's index."""
+        if self.array is not None:
+            return str(self.array[int(rank)])
+        return f"{self.role_of(rank)} {rank}".lstrip()
+
+    def name_of_pod(self, pod: Pod) -> str:
+        """Return a pod's name for people: `rank 2`, `rank 2 (driver)`, `trial 7`, or `pod NAME` without a rank."""
+        if not is_indexed(pod):
+            return f"pod {pod.metadata.name}"
+        return self._name_of_rank(self.rank(pod))
+
+    def name_of_gone_pod(self, job_name: str, pod_name: str) -> str:
+        """Return the same as `who` for a pod that is gone, from its name and the name of its Job."""
+        job = next((one for one in self.jobs if one.metadata.name == job_name), None)
+        index = pod_name.removeprefix(f"{job_name}-").rpartition("-")[0]
+        if job is None or job.spec.completion_mode != INDEXED or not index.isdecimal():
+            return f"pod {pod_name}"
+        labels = job.metadata.labels
+        return self._name_of_rank(
+            self._rank_in(labels.get(jobset.REPLICATED_JOB_NAME, ""), labels.get(jobset.JOB_INDEX, ""), index)
+        )
+
+    def _name_of_rank(self, rank: str) -> str:
+        if self.array is not None:
+            return f"trial {self.array[int(rank)]}"
+        role = self.role_of(rank)
+        return f"rank {rank} ({role})" if role else f"rank {rank}"
+
+
+def _is_job_interrupted(job: Job) -> bool:
+    """Return whether a Job ends, or has ended, for an interruption: its JobSet starts it again."""
+    ends = (find_true(job.status.conditions, kind) for kind in (FAILURE_TARGET, "Failed"))
+    return any(end is not None and end.reason == INTERRUPTED for end in ends)
+
+
+def _ends(job: Job, failures: int) -> bool:
+    """Return whether a Job with so many failed pods has ended or must end."""
+    if any(find_true(job.status.conditions, kind) for kind in (FAILURE_TARGET, SUCCESS_CRITERIA_MET)):
+        return True
+    limit = job.spec.backoff_limit
+    return limit is not None and max(job.status.failed, failures) > limit

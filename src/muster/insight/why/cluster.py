@@ -1,0 +1,41 @@
+"""The level of the cluster: which cluster runs the job, where MultiKueue has several (Kueue KEP-693). Pure."""
+
+from collections.abc import Sequence
+
+from muster.insight.quota.state import find_nominated_clusters
+from muster.insight.text import format_age
+from muster.insight.why.readings import JobReadings, Level
+
+
+def describe_cluster(readings: JobReadings) -> Level:
+    """Return which cluster runs the job, or which ones are asked."""
+    status = readings.workload.status if readings.workload is not None else None
+    if status is not None and status.cluster_name:
+        return _describe_home(readings, status.cluster_name)
+    if status is not None and status.nominated_cluster_names:
+        names, barred = find_nominated_clusters(status)
+        first = ("the first that has quota for all of it runs it",) if len(names) > 1 else ()
+        text = f"it is tried in {', '.join(names)}" if names else "no cluster can take it"
+        return Level(
+            "cluster", "here", text, (*first, *_describe_unreachable(readings, names), *filter(None, (barred,)))
+        )
+    if readings.job is not None and readings.job.remote_counts is not None:
+        names = tuple(one.name for one in readings.clusters)
+        if readings.quota_state is not None and readings.quota_state.word == "Checking":
+            return Level("cluster", "here", "no cluster is asked yet", tuple(_describe_unreachable(readings, names)))
+        return Level("cluster", "later", f"another one, of {', '.join(names)}" if names else "another one")
+    return Level("cluster", "none", "this one")
+
+
+def _describe_home(readings: JobReadings, name: str) -> Level:
+    """Return how the cluster that runs the job is reached."""
+    home = next((one for one in readings.clusters if one.name == name), None)
+    if home is None or home.word != "Lost":
+        return Level("cluster", "done", f"it runs in {name}")
+    text = f"it runs in {name}, which has been out of reach for {format_age(home.since, readings.now)}"
+    return Level("cluster", "here", text, (home.reason, "if that lasts, it starts anew in another cluster"))
+
+
+def _describe_unreachable(readings: JobReadings, names: Sequence[str]) -> list[str]:
+    """Return which of these clusters cannot be reached, and why."""
+    return [f"{one.name}: {one.reason}" for one in readings.clusters if one.name in names and one.word != "Connected"]

@@ -1,0 +1,83 @@
+"""What is read about a job in order to say why it does not run, and one level of the answer. Pure values."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from muster.api.core import Pod
+from muster.api.kueue import Workload
+from muster.api.kueue.visibility import PendingWorkload
+from muster.api.pods import is_finished
+from muster.insight.clusters import ClusterState
+from muster.insight.forecasts.forecast import Holder, Need
+from muster.insight.jobs.state import OPEN, JobState, Verdict
+from muster.insight.quota.state import QuotaState
+from muster.insight.record import JobRecord
+from muster.queueing.scheduling.estimate import Estimate
+
+# How messages name another workload.
+_ANOTHER = re.compile(r"a workload \(UID: ([^,)]+), JobUID: [^)]*\)")
+
+State = Literal["done", "here", "later", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobReadings:
+    """All that was read about one job.
+
+    ahead: the workloads before it in its queue, in order; None if the server does not serve them.
+    waiting: how many workloads wait in that queue. strict: whether the queue is StrictFIFO. head: why its first waits.
+    verdict: why the job can never start, or the nodes that it waits for.
+    names: the names of other workloads' jobs, by workload UID.
+    clusters: the clusters that the job may run in, if MultiKueue runs it elsewhere.
+    needs, holders: what the job asks for, and which workloads use what is missing; empty if the user may not see that.
+    stopped: the kind and name of each queue on the job's way that a user stopped.
+    unseen: why Workloads cannot be read; "" if they can.
+    """
+
+    namespace: str
+    name: str
+    now: datetime
+    state: JobState
+    job: JobRecord | None = None
+    workload: Workload | None = None
+    quota_state: QuotaState | None = None
+    pods: Sequence[Pod] = ()
+    cluster_queue: str = ""
+    ahead: Sequence[PendingWorkload] | None = None
+    waiting: int = 0
+    strict: bool = False
+    head: str = ""
+    stopped: Sequence[tuple[str, str]] = ()
+    needs: Sequence[Need] = ()
+    holders: Sequence[Holder] = ()
+    estimate: Estimate | None = None
+    verdict: Verdict = OPEN
+    names: Mapping[str, str] = field(default_factory=dict)
+    clusters: Sequence[ClusterState] = ()
+    unseen: str = ""
+
+    @property
+    def live(self) -> list[Pod]:
+        """The job's pods that have not ended."""
+        return [pod for pod in self.pods if not is_finished(pod)]
+
+    def name_others(self, message: str) -> str:
+        """Return a message with other workloads called by their jobs' names, where those are known."""
+        return _ANOTHER.sub(lambda match: self.names.get(match[1], match[0]), message)
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One of the six levels that a job goes through.
+
+    state: done; here, where this level holds the job; later, where the job has not come so far; none, where the level
+    does not concern the job.
+    """
+
+    name: str
+    state: State
+    text: str
+    details: tuple[str, ...] = field(default=())

@@ -1,0 +1,46 @@
+"""What became of a job's pods, and when the job will start, in sentences. Pure."""
+
+from datetime import datetime, timedelta
+
+from muster.insight.jobs.failures import NAMED, count_times, find_failures
+from muster.insight.text import format_age
+from muster.insight.why.readings import JobReadings
+from muster.jobs.interruption import interruption_of
+from muster.queueing.scheduling.estimate import Estimate
+
+_DAY = timedelta(days=1)
+
+
+def describe_failures(readings: JobReadings) -> list[str]:
+    """Return what is known of the pods that failed, then the cluster's own words for it."""
+    if readings.job is None:
+        return []
+    job, is_over = readings.job, readings.state.finished
+    ends = find_failures(job, (pod for pod in readings.pods if is_over or not job.is_excused(pod)))
+    lines = [str(one) for one in ends[:NAMED]] if len(ends) > 1 or not readings.state.finished else []
+    lines += [f"and {len(ends) - NAMED} more"] if len(ends) > NAMED else []
+    conditions = [": ".join(filter(None, (one.reason, one.message))) for one in readings.job.failed_conditions]
+    messages = conditions + [f"{one.who}: {one.upstream}" for one in ends[:NAMED]]
+    return [*lines, *([f"as the cluster says it: {'; '.join(messages)}"] if messages else [])]
+
+
+def describe_interruptions(readings: JobReadings) -> list[str]:
+    """Return what interrupted a job that goes on: the job's own count, or else what its pods say."""
+    job = readings.job
+    if job is None or readings.state.finished:
+        return []
+    if job.interruptions:
+        return [f"by the cluster {count_times(job.interruptions)}, last: {readings.name_others(job.last_interruption)}"]
+    pod_ends = ((job.name_of_pod(pod), interruption_of(pod)) for pod in readings.pods)
+    return [f"{who} {end.message}" for who, end in pod_ends if end is not None][:NAMED]
+
+
+def describe_estimate(estimate: Estimate, now: datetime) -> str:
+    """Return an estimate as a sentence."""
+    if estimate.at is None:
+        return f"{estimate.certainty}: {estimate.because}"
+    if (estimate.at - now).total_seconds() < 1:
+        return f"any moment ({estimate.certainty}: {estimate.because})"
+    clock = estimate.at.astimezone().strftime("%H:%M:%S" if estimate.at - now < _DAY else "%Y-%m-%d %H:%M")
+    latest = "at the latest " if str(estimate.certainty) == "sure" else "about "
+    return f"{latest}in {format_age(now, estimate.at)}, {clock} ({estimate.certainty}: {estimate.because})"

@@ -1,0 +1,184 @@
+"""Decides which pods the platform ended: such a pod is interrupted, and does not count as a failure of its job.
+
+`interruption_of` decides for one pod, from its conditions alone. Kubernetes marks a pod that it is about to end with
+the condition `DisruptionTarget` (kubernetes KEP-3329), whose reason names the component that ends the pod. The parts of
+Muster that end pods set the same condition. A pod that a user deletes, or that ends by itself, has no such condition:
+it has failed.
+
+All code that counts failures asks this module:
+
+- `jobs/job`: `backoffLimit`, `backoffLimitPerIndex`, `maxFailedIndexes`, the back-off delay, `status.failed` and the
+  evidence of a Job's end, all through `pod_failure_policy.judge`;
+- `jobs/job/decide`: a Job of a JobSet whose pods start together ends for the reason `INTERRUPTED`;
+- `jobs/jobset/failure`: such a Job restarts its JobSet, and `maxRestarts` does not count that restart;
+- `jobs/job/decide`, `jobs/jobset/decide`: suspending a Job or JobSet whose pods ran, as by a hold or a
+  preemption of quota, is one interruption;
+- `jobs/podgroup/policy`: `maxRestarts` and the back-off of scheduler KEP-34's groups;
+- `jobs/volcano`: policies and `maxRetry` of Volcano's Jobs;
+- `insight`: the output of `why` and `history`, and the report of a job's end.
+
+The exit codes of an interrupted pod's containers say nothing about its job, because the containers were stopped.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from msgspec import Struct
+
+from muster.api.conditions import ConditionLike, find
+from muster.api.core import Pod
+from muster.api.kueue.names import DEACTIVATED_MESSAGE
+from muster.api.meta import ObjectMeta
+from muster.api.ours.interruptions import PREEMPTED_ANNOTATION, STOPPED_ANNOTATION, SUSPENDED_ANNOTATION
+from muster.api.pods import (
+    FORGOTTEN_MESSAGE,
+    SHUTDOWN_MESSAGE,
+    ended_with_cluster,
+    find_condition,
+    is_deleting,
+    is_finished,
+)
+
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+# Reasons of Kueue: for pods whose node is lost for good, and for pods of workloads that lose their quota.
+_BY_QUEUES: Final = ("TerminatedByKueue", "TerminationTarget")
+
+# The reason of a Job's end that its JobSet's `maxRestarts` does not count.
+INTERRUPTED: Final = "Interrupted"
+# The condition of a Job or JobSet that records how often it was interrupted, and the last interruption.
+INTERRUPTIONS: Final = "muster.dev/Interrupted"
+
+PREEMPTED: Final = "PreemptionByScheduler"
+EVICTED: Final = "EvictionByEvictionAPI"
+TAINTED: Final = "DeletionByTaintManager"
+NODE_GONE: Final = "DeletionByPodGC"
+NODE_DOWN: Final = "TerminationByKubelet"
+SUSPENDED: Final = "Suspended"
+
+# The meaning of each reason, to follow a pod's name.
+_MEANINGS: Final = {
+    PREEMPTED: "was preempted on {node}",
+    EVICTED: "was evicted from {node}",
+    TAINTED: "was evicted from {node}, which is tainted",
+    NODE_GONE: "was lost with {node}",
+    NODE_DOWN: "ended with {node}, which went down",
+}
+# The meanings of messages with the reason `NODE_DOWN` that differ from the meaning of the reason.
+_MEANINGS_OF_NODES: Final = {
+    SHUTDOWN_MESSAGE: "ended with {node}, which was shut down",
+    FORGOTTEN_MESSAGE: "had already ended on {node}, though the server recorded it as running: "
+    "a backup was restored, or its end was never written",
+}
+# The message of Kubernetes' taint manager; Muster's adds the taint, and whether the node is lost.
+_DUE_TO_TAINT = re.compile(r"Taint manager: (?:deleting due to NoExecute taint ?(\S*)|node \S+ is (unreachable))")
+# A message that adds nothing to the meaning of its reason.
+_SAID_ALREADY = re.compile(r"PodGC: node (\S+ )?no longer exists")
+_PREEMPTED_BY = "Preempted by "  # the scheduler's text on the pod and in its Event
+HELD: Final = "it was held"
+ENDED_WITH_CLUSTER: Final = "ended with the whole cluster, which was stopped"
+
+_COUNT = re.compile(r"([0-9]{1,9}) interruptions?(?: \(([0-9]{1,9}) by suspension\))?, the last: ")
+
+
+class CountingCondition(ConditionLike, Protocol):
+    """A condition of a Job or a JobSet, as far as interruptions are counted in it."""
+
+    @property
+    def message(self) -> str:
+        """The message for people."""
+        ...
+
+
+class Interruption(Struct, frozen=True):
+    """The platform's reason for ending a pod.
+
+    reason: the reason of the pod's condition `DisruptionTarget`.
+    message: what happened to the pod, to follow the pod's name: `was evicted from node-0`.
+    """
+
+    reason: str
+    message: str
+
+
+def interruption_of(pod: Pod) -> Interruption | None:
+    """Return how the platform ended a pod; None if the pod runs on, has succeeded, or failed by itself."""
+    if pod.status.phase == "Succeeded" or not (pod.status.phase == "Failed" or is_deleting(pod)):
+        return None
+    if ended_with_cluster(pod):
+        return Interruption(NODE_DOWN, ENDED_WITH_CLUSTER)
+    if pod.metadata.annotations.get(SUSPENDED_ANNOTATION) == pod.metadata.uid and is_deleting(pod):
+        return Interruption(SUSPENDED, "ended as its job was suspended")
+    marks = (find_condition(pod, type) for type in (DISRUPTION_TARGET, *_BY_QUEUES))
+    target = next((condition for condition in marks if condition is not None and condition.status == "True"), None)
+    if target is None:
+        return None
+    by = pod.metadata.annotations.get(PREEMPTED_ANNOTATION, "")
+    reason = PREEMPTED if by else target.reason  # the scheduler preempts by the Eviction API, which sets its own reason
+    node = f"node {pod.spec.node_name}" if pod.spec.node_name else "its node"
+    if by.startswith(_PREEMPTED_BY):
+        return Interruption(reason, f"was {by[0].lower()}{by[1:]}")
+    if reason == NODE_DOWN and target.message in _MEANINGS_OF_NODES:
+        return Interruption(reason, _MEANINGS_OF_NODES[target.message].format(node=node))
+    meaning = _MEANINGS.get(reason, "was ended on {node}").format(node=node)
+    detail = by or ("" if reason == EVICTED else _add_to_meaning(target.message))
+    return Interruption(reason, f"{meaning}: {detail}" if detail else meaning)
+
+
+def _add_to_meaning(message: str) -> str:
+    """Return what a condition's message adds to its reason, such as the taint that the taint manager names."""
+    tainted = _DUE_TO_TAINT.fullmatch(message)
+    if tainted is not None:
+        return tainted[1] or tainted[2] or ""
+    return "" if _SAID_ALREADY.fullmatch(message) else message
+
+
+def describe_suspension(job: ObjectMeta) -> str:
+    """Return what interrupts a Job or JobSet, given by its metadata, that is suspended while its pods run."""
+    why = job.annotations.get(STOPPED_ANNOTATION, "")
+    if why == DEACTIVATED_MESSAGE:  # by `muster hold`; the engine's own reasons to deactivate follow the message
+        return HELD
+    return f"it was stopped by its queue: {why}" if why else "it was suspended"
+
+
+def add_interruptions(
+    conditions: Sequence[CountingCondition], number: int, last: str, *, by_suspension: bool = False
+) -> str:
+    """Return the message of the condition `INTERRUPTIONS` after some more interruptions. conditions: as before."""
+    count = count_interruptions(conditions) + number
+    suspensions = count_suspensions(conditions) + (number if by_suspension else 0)
+    of_them = f" ({suspensions} by suspension)" if suspensions else ""
+    return f"{count} interruption{'' if count == 1 else 's'}{of_them}, the last: {last}"
+
+
+def count_interruptions(conditions: Sequence[CountingCondition]) -> int:
+    """Return how many interruptions the conditions of a Job or JobSet record."""
+    return _read_count(conditions)[0]
+
+
+def count_suspensions(conditions: Sequence[CountingCondition]) -> int:
+    """Return how many of the recorded interruptions were suspensions, after which a JobSet keeps its Jobs."""
+    return _read_count(conditions)[1]
+
+
+def last_interruption(conditions: Sequence[CountingCondition]) -> str:
+    """Return the recorded message of the last interruption; "" if there was none."""
+    return _read_count(conditions)[2]
+
+
+def _read_count(conditions: Sequence[CountingCondition]) -> tuple[int, int, str]:
+    condition = find(conditions, INTERRUPTIONS)
+    counted = _COUNT.match(condition.message) if condition is not None else None
+    if counted is None:
+        return 0, 0, ""
+    return int(counted[1]), int(counted[2] or 0), counted.string[counted.end() :]
+
+
+def is_leaving(pod: Pod) -> bool:
+    """Return whether the scheduler has chosen a pod that still runs as a victim for another job."""
+    return PREEMPTED_ANNOTATION in pod.metadata.annotations and not is_deleting(pod) and not is_finished(pod)
+
+
+def is_interrupted(pod: Pod) -> bool:
+    """Return whether the platform ended a pod."""
+    return interruption_of(pod) is not None

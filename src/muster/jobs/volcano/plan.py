@@ -1,0 +1,43 @@
+"""The work that one decision about a Job requests from the shell.
+
+The shell creates the children, marks pods, stores the status, and only then deletes and creates pods. After a crash
+between any two writes the next decision can go on.
+"""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from muster.api.core import Pod
+from muster.api.notes import Note
+from muster.api.volcano import JobStatus
+from muster.jobs.volcano.children import Children
+
+
+class VolcanoJobPlan(Struct, frozen=True):
+    """The work to do for one Job now.
+
+    status: the status to store if it differs from the stored one.
+    children: the desired objects beside the pods; None: they stay as they are.
+    mark: pods that the retry `retry` replaces.
+    retry: the number of that retry.
+    delete: pods to delete.
+    create: missing pods.
+    notes: events to record once the status is stored.
+    wake_at: when to decide again even if nothing changes.
+    more: there is more to create or delete than one plan holds; decide again as soon as this one is done.
+    ungroup: no pod is placed any more, so that the PodGroup is deleted.
+    expired: the Job's TTL is over, and the Job itself is deleted.
+    """
+
+    status: JobStatus
+    children: Children | None = None
+    mark: tuple[Pod, ...] = ()
+    retry: int = 0
+    delete: tuple[Pod, ...] = ()
+    create: tuple[Pod, ...] = ()
+    notes: tuple[Note, ...] = ()
+    wake_at: datetime | None = None
+    more: bool = False
+    ungroup: bool = False
+    expired: bool = False

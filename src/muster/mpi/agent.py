@@ -1,0 +1,201 @@
+"""Runs the agent of every worker but rank 0: it runs rank 0's commands, and ends when `mpirun` has ended.
+
+A worker that is stopped asks rank 0 to end `mpirun`, which ends the worker's processes, too.
+
+Rank 0 holds one connection to the agent for as long as `mpirun` runs. Each command comes on a connection of its own:
+the command's output goes back on it, and a closed connection ends its command, as a lost ssh does.
+"""
+
+import asyncio
+import ctypes
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from muster.mpi.frames import (
+    ENDED,
+    ENDING,
+    FAREWELL,
+    HERE,
+    MOST_OF_A_LINE,
+    STDERR,
+    STDOUT,
+    Request,
+    StrangeRequestError,
+    frame,
+    read_request,
+)
+from muster.runtime.clock import Clock
+from muster.runtime.tasks import cancel
+
+# The time to end by itself for daemons after `mpirun` has ended, and for a command whose connection is closed.
+_GRACE_SECONDS = 5.0
+_LOOK_SECONDS = 0.05
+# How long a command that has ended may leave its output open: a daemon that it left behind may hold that for ever.
+_DRAIN_SECONDS = 1.0
+_READ_BYTES = 1 << 15
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Agent:
+    """The agent of one worker. `run` is its whole life.
+
+    environment: that of the commands. rank_0: the host name of rank 0, for messages.
+    """
+
+    def __init__(self, environment: Mapping[str, str], rank_0: str, clock: Clock) -> None:
+        self._environment = environment
+        self._rank_0 = rank_0
+        self._clock = clock
+        self._connections = set[asyncio.Task[None]]()
+        self._held: asyncio.StreamWriter | None = None
+        self._signalled = 0
+        self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def run(self, address: str, port: int, context: ssl.SSLContext) -> int:
+        """Serve until rank 0 says farewell, or is gone; return the exit code."""
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # daemons leave their parents
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
+        server = await asyncio.start_server(self._accept, address, port, ssl=context, limit=MOST_OF_A_LINE)
+        code = await self._over
+        server.close()
+        await self._wait_for_children()
+        _signal_children(signal.SIGTERM)
+        await self._wait_for_children()
+        _signal_children(signal.SIGKILL)
+        await cancel(self._connections)
+        return code
+
+    def _on_signal(self, number: int) -> None:
+        """Let rank 0 end everything; without rank 0, or on a second signal, end at once."""
+        if self._held is None or self._signalled:
+            self._end(128 + number)
+        else:
+            self._held.write(frame(ENDING))
+        self._signalled = number
+
+    def _end(self, code: int) -> None:
+        if not self._over.done():
+            self._over.set_result(code)
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(self._serve(reader, writer), name="serve rank 0")
+        self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            request = await read_request(reader)
+            if request.command:
+                await self._run(request, reader, writer)
+            else:
+                self._held = writer
+                writer.write(frame(HERE))
+                await self._hold(reader)
+        except ConnectionError:
+            pass  # rank 0 closed it or is gone: the held connection tells which
+        except StrangeRequestError as error:
+            print(f"muster: a strange request: {error}", file=sys.stderr)
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def _hold(self, reader: asyncio.StreamReader) -> None:
+        """Wait for the farewell of rank 0. A worker without rank 0 has failed."""
+        try:
+            farewell = await reader.read(len(FAREWELL))
+        except OSError:
+            farewell = b""
+        if self._signalled:
+            self._end(128 + self._signalled)
+        elif farewell == FAREWELL:
+            self._end(0)
+        else:
+            print(f"muster: {self._rank_0}, which ran mpirun, has gone", file=sys.stderr)
+            self._end(1)
+
+    async def _run(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Run a command, pass on its output, and send how it ended."""
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-c",
+            request.command,
+            env=self._environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        pumps = [
+            asyncio.create_task(_pump(process.stdout, STDOUT, writer), name="pump stdout"),
+            asyncio.create_task(_pump(process.stderr, STDERR, writer), name="pump stderr"),
+        ]
+        gone, ended = (
+            asyncio.create_task(reader.read(1), name="watch"),
+            asyncio.create_task(process.wait(), name="wait"),
+        )
+        try:
+            await asyncio.wait({gone, ended}, return_when=asyncio.FIRST_COMPLETED)
+            if not ended.done():
+                await self._end_command(process.pid, ended)
+            await asyncio.wait(pumps, timeout=_DRAIN_SECONDS)
+            code = process.returncode or 0
+            writer.write(frame(ENDED, str(code if code >= 0 else 128 - code).encode()))
+            await writer.drain()
+        finally:
+            await cancel([gone, ended, *pumps])
+
+    async def _end_command(self, pid: int, ended: "asyncio.Task[int]") -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _signal_group(pid, number)
+            await asyncio.wait({ended}, timeout=_GRACE_SECONDS)
+            if ended.done():
+                return
+
+    async def _wait_for_children(self) -> None:
+        """Wait until no child is left, for a bounded time."""
+        until = self._clock.monotonic() + _GRACE_SECONDS
+        while _children() and self._clock.monotonic() < until:
+            await self._clock.sleep(_LOOK_SECONDS)
+
+
+async def _pump(reader: asyncio.StreamReader, channel: int, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):  # `_run` ends the command for that
+        while data := await reader.read(_READ_BYTES):
+            writer.write(frame(channel, data))
+            await writer.drain()
+
+
+def _children() -> list[int]:
+    """Return the living children of this process, those included that their parents left."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [int(pid) for pid in listed if not _is_zombie(pid)]
+
+
+def _is_zombie(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def _signal_children(number: signal.Signals) -> None:
+    for pid in _children():
+        _signal_group(pid, number)
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    """Signal a process and its group, if it leads one."""
+    with suppress(ProcessLookupError):
+        os.killpg(pid, number)
+        return
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)

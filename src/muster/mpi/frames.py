@@ -1,0 +1,61 @@
+"""Encodes the protocol of rank 0 and an agent, over a connection that both have proved to belong to their job.
+
+Rank 0 sends one line of JSON, a `Request`. An agent answers in frames: a byte for the channel, four for the length, and
+data.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+from msgspec import Struct
+
+# The channels: a command's exit code in digits, and its output. On the connection that rank 0 holds: the agent is
+# there, and its worker is being stopped.
+ENDED, STDOUT, STDERR, HERE, ENDING = 0, 1, 2, 3, 4
+# Rank 0 sends this on the held connection once `mpirun` has ended. A connection that ends without it means that rank 0
+# is gone.
+FAREWELL = b"bye\n"
+
+_LENGTH_BYTES = 4
+MOST_OF_A_LINE = 1 << 20  # a daemon of Open MPI gets all host names
+
+
+class Request(Struct, frozen=True, omit_defaults=True):
+    """A command to run, or "" to hold the connection for as long as `mpirun` runs."""
+
+    command: str = ""
+
+
+class StrangeRequestError(Exception):
+    """A message of the other end that is no request."""
+
+
+def frame(channel: int, data: bytes = b"") -> bytes:
+    """Return a frame: the channel, the length of the data, and the data."""
+    return bytes((channel,)) + len(data).to_bytes(_LENGTH_BYTES) + data
+
+
+async def frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[int, bytes]]:
+    """Yield channels and data, until the other end closes the connection."""
+    while True:
+        try:
+            header = await reader.readexactly(1 + _LENGTH_BYTES)
+            data = await reader.readexactly(int.from_bytes(header[1:]))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        yield header[0], data
+
+
+def request_line(request: Request) -> bytes:
+    """Return a request as the line that rank 0 sends."""
+    return msgspec.json.encode(request) + b"\n"
+
+
+async def read_request(reader: asyncio.StreamReader) -> Request:
+    """Return the request that the other end sends first. Raises `StrangeRequestError`."""
+    try:
+        line = await reader.readuntil()
+        return msgspec.json.decode(line, type=Request)
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, msgspec.MsgspecError, ConnectionError) as error:
+        raise StrangeRequestError(str(error)) from None

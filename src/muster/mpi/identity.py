@@ -1,0 +1,39 @@
+"""Makes the identity of a job: one certificate and key that all of its workers have, and no other job's.
+
+Both ends of a connection show it and trust nothing else, so that nobody else starts anything on a worker.
+"""
+
+import ssl
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from muster.runtime.certificates import made_authority
+
+# The identity is made when the job is, and clocks of nodes may be behind.
+_LIFE, _SKEW = timedelta(days=3650), timedelta(days=1)
+
+
+def make_identity(now: datetime) -> bytes:
+    """Return a new certificate and its key, as PEM."""
+    authority = made_authority("muster-mpi", now - _SKEW, _LIFE + _SKEW)
+    return authority.certificate_pem + authority.key_pem
+
+
+def server_context(identity: Path) -> ssl.SSLContext:
+    """Return the context of an agent, which listens. identity: the file that holds the identity."""
+    return _trusting(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), identity)
+
+
+def client_context(identity: Path) -> ssl.SSLContext:
+    """Return the context of rank 0, which connects. identity: the file that holds the identity."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False  # the identity is the job's, not a host's
+    return _trusting(context, identity)
+
+
+def _trusting(context: ssl.SSLContext, identity: Path) -> ssl.SSLContext:
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(identity)
+    context.load_verify_locations(identity)
+    context.verify_mode = ssl.CERT_REQUIRED
+    return context

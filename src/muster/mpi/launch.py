@@ -1,0 +1,164 @@
+"""Runs rank 0: it waits for the agents, runs `mpirun` with the hosts of the job, and says farewell to the agents."""
+
+import asyncio
+import shlex
+import signal
+import ssl
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from muster.mpi import remote_shell
+from muster.mpi.frames import ENDING, FAREWELL, HERE, Request, frames, request_line
+from muster.mpi.hosts import Hosts, hydra_hosts, open_mpi_hosts
+from muster.mpi.variables import launcher_variables
+from muster.runtime.clock import Clock
+from muster.runtime.tasks import cancel
+
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+_RETRY_SECONDS = 0.2
+# How long `launch` is silent about missing agents.
+_PATIENCE_SECONDS = 10.0
+# How many missing agents a message names.
+_NAMED = 3
+_ENDING = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM})
+# The signals that this process passes on to `mpirun`, which passes some of them on to the ranks.
+_PASSED_ON = (
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGTERM,
+    signal.SIGALRM,
+    signal.SIGCONT,
+    signal.SIGWINCH,
+)
+
+
+def write_files(directory: Path, hosts: Hosts, identity: bytes) -> None:
+    """Write what the remote shell and `mpirun` read. The directory is the user's alone."""
+    key = directory / "identity.pem"
+    key.touch(0o600)
+    key.write_bytes(identity)
+    (directory / "open-mpi-hosts").write_text(open_mpi_hosts(hosts))
+    (directory / "hydra-hosts").write_text(hydra_hosts(hosts))
+    (directory / "job.json").write_bytes(msgspec.json.encode({"names": hosts.names, "port": hosts.port}))
+    program = [sys.executable, "-I", "-S", remote_shell.__file__, str(directory)]
+    shell = directory / "remote-shell"
+    shell.write_text(f'#!/bin/sh\nexec {shlex.join(program)} "$@"\n')
+    shell.chmod(0o700)
+
+
+def variables(directory: Path, hosts: Hosts, interface: str) -> dict[str, str]:
+    """Return the variables that name these files to `mpirun`."""
+    shell, open_mpi, hydra = (directory / name for name in ("remote-shell", "open-mpi-hosts", "hydra-hosts"))
+    return launcher_variables(shell, open_mpi, hydra, hosts.slots, interface)
+
+
+class Launch:
+    """One run of `mpirun`. `run` is its whole life."""
+
+    def __init__(self, hosts: Hosts, context: ssl.SSLContext, clock: Clock) -> None:
+        self._hosts = hosts
+        self._context = context
+        self._clock = clock
+        self._agents: dict[int, asyncio.StreamWriter] = {}
+        self._watches = set[asyncio.Task[str]]()
+        self._process: asyncio.subprocess.Process | None = None
+        self._end_signal: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._ends_it = False  # a worker is gone, and `mpirun` got SIGTERM
+
+    async def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Run the command once all agents are there; return its exit code."""
+        for number in _PASSED_ON:
+            asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
+        reaching = asyncio.create_task(self._reach_agents(), name="reach agents")
+        try:
+            both: list[asyncio.Future[Any]] = [reaching, self._end_signal]
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if self._end_signal.done():
+                return 128 + self._end_signal.result()
+            await reaching
+            code = await self._launch(command, environment)
+            await self._say_farewell()
+            return code
+        finally:
+            await cancel({reaching, *self._watches})
+
+    def _on_signal(self, number: int) -> None:
+        if number in _ENDING and not self._end_signal.done():
+            self._end_signal.set_result(number)
+        is_told = number == signal.SIGTERM and self._ends_it  # on a second signal, Hydra drops everything
+        if self._process is not None and self._process.returncode is None and not is_told:
+            self._process.send_signal(number)
+
+    async def _reach_agents(self) -> None:
+        """Hold a connection to every agent; print for which workers the job waits."""
+        ranks = range(1, self._hosts.workers)
+        async with asyncio.TaskGroup() as group:
+            reaching = [group.create_task(self._reach(rank), name=f"reach {rank}") for rank in ranks]
+            if reaching:
+                await asyncio.wait(reaching, timeout=_PATIENCE_SECONDS)
+            if missing := [self._hosts.name(rank) for rank in ranks if rank not in self._agents]:
+                others = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+                _say(f"mpirun waits for {', '.join(missing[:_NAMED])}{others}")
+
+    async def _reach(self, rank: int) -> None:
+        """Connect to an agent until it answers: its worker may start later, and its name may be known even later."""
+        while True:
+            with suppress(OSError):  # ssl.SSLError is one
+                host, port = self._hosts.name(rank), self._hosts.port
+                reader, writer = await asyncio.open_connection(host, port, ssl=self._context)
+                writer.write(request_line(Request()))
+                answers = frames(reader)
+                if await anext(answers, None) == (HERE, b""):
+                    self._agents[rank] = writer
+                    self._watches.add(asyncio.create_task(self._watch(rank, answers), name=f"watch {rank}"))
+                    return
+                writer.close()
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    async def _watch(self, rank: int, answers: AsyncIterator[tuple[int, bytes]]) -> str:
+        """Return what has become of the worker, once it is stopped or gone."""
+        with suppress(OSError):
+            async for channel, _ in answers:
+                if channel == ENDING:
+                    return f"{self._hosts.name(rank)} is told to end"
+        return f"{self._hosts.name(rank)} has gone"
+
+    async def _launch(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
+        """Run the command to its end. The end of one worker is the end of all."""
+        try:
+            self._process = await asyncio.create_subprocess_exec(*command, env=environment)
+        except FileNotFoundError:
+            _say(f"{command[0]}: there is no such program")
+            return _NOT_FOUND
+        except OSError as error:
+            _say(f"{command[0]}: {error.strerror}")
+            return _NOT_EXECUTABLE
+        ended = asyncio.create_task(self._process.wait(), name="wait")
+        done, _ = await asyncio.wait({ended, *self._watches}, return_when=asyncio.FIRST_COMPLETED)
+        broken = ended not in done
+        if broken and not self._end_signal.done():
+            _say(f"{next(task.result() for task in self._watches if task in done)}: mpirun is ended")
+            self._ends_it = True
+            self._process.terminate()
+        code = await ended
+        return (code if code >= 0 else 128 - code) or int(broken)
+
+    async def _say_farewell(self) -> None:
+        for writer in self._agents.values():
+            with suppress(OSError):
+                writer.write(FAREWELL)
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+
+
+def _say(message: str) -> None:
+    print(f"muster: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,84 @@
+"""Replaces ssh for `mpirun`: `[OPTIONS] HOST COMMAND...`, behind the directory of the job.
+
+The program runs by its path, once for each worker, so it imports the standard library alone. It asks the agent of the
+worker to run the command, passes on the command's output, and ends with its exit code. On rank 0 it becomes the
+command.
+The command has no standard input: the daemons of MPI read none.
+"""
+
+import json
+import os
+import socket
+import ssl
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+# Options of ssh that a word follows.
+_WITH_VALUE = frozenset({"-i", "-l", "-o", "-p"})
+_HEADER = 5  # a channel and four bytes of length, as `frames` has it
+_ENDED = 0
+_LOST = 255  # ssh's exit code if it cannot connect
+
+
+def parse(words: list[str]) -> tuple[str, str]:
+    """Return the host, and the command as a shell takes it."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _WITH_VALUE else 1
+    if at + 1 >= len(words):
+        raise ValueError("expected [OPTIONS] HOST COMMAND...")
+    return words[at], " ".join(words[at + 1 :])
+
+
+def find_rank(host: str, names: list[str]) -> int:
+    """Return the rank of a host; some launchers cut the name at the first dot. Raises `ValueError`."""
+    if host in names:
+        return names.index(host)
+    labels = [name.partition(".")[0] for name in names]
+    if host in labels:
+        return labels.index(host)
+    raise ValueError(f"{host} is no worker of this job")
+
+
+def connect(directory: Path, address: tuple[str, int]) -> ssl.SSLSocket:
+    """Return a connection to an agent that has the same identity."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    identity = directory / "identity.pem"
+    context.load_cert_chain(identity)
+    context.load_verify_locations(identity)
+    return context.wrap_socket(socket.create_connection(address))
+
+
+def run(connection: ssl.SSLSocket, request: dict[str, Any]) -> int:
+    """Request a command and pass on its output until it ends; return its exit code."""
+    connection.sendall(json.dumps(request).encode() + b"\n")
+    stream = connection.makefile("rb")
+    while header := stream.read(_HEADER):
+        data = stream.read(int.from_bytes(header[1:], "big"))
+        if header[0] == _ENDED:
+            return int(data)
+        while data:
+            data = data[os.write(header[0], data) :]
+    raise ConnectionError("the worker has gone")
+
+
+def main(words: list[str]) -> NoReturn:
+    """Run the command on its host."""
+    directory = Path(words[0])
+    job = json.loads((directory / "job.json").read_text())
+    try:
+        host, command = parse(words[1:])
+        rank = find_rank(host, job["names"])
+        if rank == 0:
+            os.execv("/bin/sh", ["sh", "-c", command])  # noqa: S606
+        sys.exit(run(connect(directory, (job["names"][rank], job["port"])), {"command": command}))
+    except (OSError, ValueError) as error:
+        print(f"muster: {words[1:2] and ' '.join(words[1:])[:200]}: {error}", file=sys.stderr)
+        sys.exit(_LOST)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

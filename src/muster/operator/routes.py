@@ -1,0 +1,89 @@
+"""Routes the requests of a small HTTP server: finds the handler of a path, and answers with its result or error.
+
+It serves one method and keeps no state. Connections, limits and time-outs are the listener's.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from muster.api.status import ApiError
+from muster.cluster.apiserver.answers import Stream
+from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, query_of, text
+from muster.cluster.apiserver.front.incoming import Body
+from muster.cluster.apiserver.front.sending import respond
+from muster.cluster.apiserver.identity.users import User
+from muster.runtime.transport import Response
+
+ANY = "*"  # as a method
+
+_TEXT = "text/plain; charset=utf-8"
+
+
+class InboundRequest:
+    """A request for a handler.
+
+    user: the user in the client certificate that the TLS layer has checked.
+    headers: by names in lower case.
+    """
+
+    def __init__(self, scope: Scope, headers: Mapping[bytes, bytes], caller: Caller, body: Body) -> None:
+        """Parse a request. Raises `ApiError` (400) for an unreadable query."""
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query = query_of(scope["query_string"])
+        self.headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        self.user: User | None = caller.user
+        self.length = body.length
+        self.read = body.read
+        self._by_name = headers
+
+    def header(self, name: str) -> str:
+        """Return a header by its name in small letters, "" without it."""
+        return text(self._by_name, name.encode())
+
+
+Handler = Callable[[InboundRequest], Awaitable[Response | Stream]]
+"""Answers a request. Raises `ApiError`."""
+
+
+class Routes:
+    """Handlers by path. A path that ends with a slash takes all paths below it; the longest one wins."""
+
+    def __init__(self, handlers: Mapping[str, Handler], method: str = "GET") -> None:
+        self._exact = handlers
+        self._prefixes = sorted((path for path in handlers if path.endswith("/")), key=len, reverse=True)
+        self._method = method
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        caller: Caller = scope["extensions"][EXTENSION]
+        # Where all clients had one owner, a greedy client would cost others their connections.
+        caller.guest.owner = caller.user.name if caller.user is not None else caller.guest.address
+        headers = dict(reversed(scope["headers"]))  # the first header of a name wins
+        headers.pop(AUDIT_ID, None)
+        body = Body(scope["method"], headers, receive)
+        try:
+            answer = await self._answer(InboundRequest(scope, headers, caller, body))
+        except ApiError as error:
+            answer = text_answer(error.code, f"{error}\n")
+        await respond(answer, scope, headers, body, caller, send, _no_rest)
+
+    async def _answer(self, request: InboundRequest) -> Response | Stream:
+        handler = self._exact.get(request.path)
+        if handler is None:
+            prefix = next((path for path in self._prefixes if request.path.startswith(path)), None)
+            if prefix is None:
+                return text_answer(404, "nothing is served at this path\n")
+            handler = self._exact[prefix]
+        if self._method not in (ANY, request.method):
+            answer = text_answer(405, f"this path takes {self._method}\n")
+            return Response(answer.status, answer.body, answer.content_type, {"allow": self._method})
+        return await handler(request)
+
+
+def text_answer(status: int, said: str) -> Response:
+    """Return an answer in plain words."""
+    return Response(status, said.encode(), _TEXT)
+
+
+async def _no_rest() -> None:
+    """Send the next piece of a stream at once."""

@@ -1,0 +1,102 @@
+"""Remember which workload was preempted for which, so that workloads do not preempt each other in turns.
+
+The rules of preemption contradict each other: a ClusterQueue reclaims its own quota whatever the priorities, and a
+priority counts within a ClusterQueue whatever the shares. So there may be a circle of workloads of which each may
+preempt the next.
+
+While no workload ends and no quota changes, a workload is therefore not preempted twice for the same preemptor. Nor is
+it preempted for a workload that it preempted itself, directly or through others.
+
+The record is kept in memory only: after a restart each workload may be preempted once more.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+_NOBODY: AbstractSet[str] = frozenset()
+
+
+class Displacements:
+    """The preemptions since a workload ended or quota changed, by key of the workload."""
+
+    def __init__(self) -> None:
+        self._leaving: dict[str, str] = {}  # the preemptor of each victim that does not wait again yet
+        self._awaited: dict[str, set[str]] = {}  # these victims, by preemptor
+        self._preemptors: dict[str, set[str]] = {}  # the preemptors of each victim that waits again
+        self._victims: dict[str, set[str]] = {}  # these victims, by preemptor
+        self._in_queue: dict[str, set[str]] = {}  # victims that wait again, by ClusterQueue
+        self._queues: dict[str, set[str]] = {}  # the ClusterQueues of each victim that waits again
+
+    def record(self, preemptor: str, victims: Iterable[str]) -> None:
+        """Record for which workload the victims are evicted.
+
+        A victim that is leaving already keeps its first preemptor.
+        """
+        for victim in victims:
+            if victim not in self._leaving:
+                self._leaving[victim] = preemptor
+                self._awaited.setdefault(preemptor, set()).add(victim)
+
+    def came_back(self, key: str, queue: str) -> None:
+        """Record that a workload waits again; its preemption counts from now on."""
+        if (preemptor := self._await_no_longer(key)) is not None:
+            self._preemptors.setdefault(key, set()).add(preemptor)
+            self._victims.setdefault(preemptor, set()).add(key)
+            self._in_queue.setdefault(queue, set()).add(key)
+            self._queues.setdefault(key, set()).add(queue)
+
+    def protected_from(self, key: str) -> AbstractSet[str]:
+        """Return the workloads that may not be preempted for this one."""
+        victims, preemptors = self._victims.get(key, _NOBODY), self._preemptors.get(key, _NOBODY)
+        if not victims and not preemptors:
+            return _NOBODY
+        above = {key, *preemptors}
+        path = list(preemptors)
+        while path:
+            further = self._preemptors.get(path.pop(), _NOBODY) - above
+            above |= further
+            path += further
+        return (above | victims) - {key}
+
+    def forget(self, queues: Iterable[str]) -> None:
+        """Forget the preemptions in these ClusterQueues of one tree: a workload ended there or quota changed.
+
+        Other workloads may have the better right now.
+        """
+        if self._in_queue:
+            for queue in queues:
+                for key in tuple(self._in_queue.get(queue, ())):
+                    self._forget_preemptors(key)
+
+    def forget_workload(self, key: str) -> None:
+        """Forget a workload that is gone, or that changed so much that it counts as another."""
+        self._await_no_longer(key)
+        for victim in self._awaited.pop(key, ()):
+            del self._leaving[victim]
+        self._forget_preemptors(key)
+        for victim in self._victims.pop(key, ()):
+            _discard(self._preemptors, victim, key)
+            if victim not in self._preemptors:
+                self._forget_queues(victim)
+
+    def _await_no_longer(self, key: str) -> str | None:
+        """Stop awaiting the return of a workload; return its preemptor, if it was leaving for one."""
+        if (preemptor := self._leaving.pop(key, None)) is not None:
+            _discard(self._awaited, preemptor, key)
+        return preemptor
+
+    def _forget_preemptors(self, key: str) -> None:
+        for preemptor in self._preemptors.pop(key, ()):
+            _discard(self._victims, preemptor, key)
+        self._forget_queues(key)
+
+    def _forget_queues(self, key: str) -> None:
+        for queue in self._queues.pop(key, ()):
+            _discard(self._in_queue, queue, key)
+
+
+def _discard(index: dict[str, set[str]], key: str, one: str) -> None:
+    """Remove `one` from the set of a key, and the key itself once its set is empty."""
+    index[key].discard(one)
+    if not index[key]:
+        del index[key]

@@ -1,0 +1,62 @@
+"""Decide which variant of a parent may be admitted beside one that is admitted (Kueue KEP-8691). Pure.
+
+A better variant replaces the one that runs: that one is evicted first, so that no job counts twice. A variant whose
+flavor has admission checks gets its quota beside the running variant, which runs on until the checks have passed.
+"""
+
+from muster.api.kueue.names import ADMISSION_GATED, PENDING_EVALUATION
+from muster.queueing.model import QueueSpec, WorkloadInfo
+from muster.queueing.pending.queue import PendingReason
+from muster.queueing.quota.tree import Tree
+from muster.queueing.scheduling.preemption.candidates import Victim
+
+GATED = PendingReason(ADMISSION_GATED, "Workload requires preemption, but it's gated")
+_BETTER_ADMITTED = PendingReason(PENDING_EVALUATION, "A more favorable variant is already admitted")
+_TOO_FAR = PendingReason(PENDING_EVALUATION, "Target flavor is below LastAcceptableFlavorName")
+_RETAINED = PendingReason(PENDING_EVALUATION, "Another variant is already admitted")
+
+
+def find_sibling(tree: Tree, workload: WorkloadInfo) -> WorkloadInfo | None:
+    """Return the admitted variant of the same parent, other than this one."""
+    if not workload.family or tree.queues[workload.queue].policy.migration is None:
+        return None
+    return next((one for one in tree.siblings(workload) if one.admitted), None)
+
+
+def find_bar(queue: QueueSpec, workload: WorkloadInfo, sibling: WorkloadInfo) -> PendingReason | None:
+    """Return why a variant may not replace its sibling; None if it may."""
+    migration = queue.migration
+    assert migration is not None, "only such queues have variants"
+    mine, other = _position_of(queue, workload), _position_of(queue, sibling)
+    if mine >= other:
+        return _BETTER_ADMITTED
+    if migration.retains:
+        return _RETAINED
+    if migration.last and mine > _index_of(queue, migration.last):
+        return _TOO_FAR
+    return None
+
+
+def find_leaver(queue: QueueSpec, workload: WorkloadInfo, sibling: WorkloadInfo) -> tuple[Victim, ...]:
+    """Return the sibling if it has to be evicted before the variant is admitted."""
+    return () if is_checked(queue, workload) else (Victim(sibling, "FlavorMigration"),)
+
+
+def is_checked(queue: QueueSpec, workload: WorkloadInfo) -> bool:
+    """Return whether admission checks follow once a variant has quota."""
+    flavors = workload.podsets[0].allowed if workload.podsets else frozenset[str]()
+    return any(not only or only & flavors for only in queue.checks.values())
+
+
+def _position_of(queue: QueueSpec, workload: WorkloadInfo) -> int:
+    allowed = workload.podsets[0].allowed if workload.podsets else frozenset[str]()
+    return min((_index_of(queue, flavor) for flavor in allowed), default=len(_flavors_of(queue)))
+
+
+def _index_of(queue: QueueSpec, flavor: str) -> int:
+    flavors = _flavors_of(queue)
+    return flavors.index(flavor) if flavor in flavors else len(flavors)
+
+
+def _flavors_of(queue: QueueSpec) -> tuple[str, ...]:
+    return queue.groups[0].flavors if queue.groups else ()

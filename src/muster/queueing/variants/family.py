@@ -1,0 +1,163 @@
+"""A parent and its variants, as they are in the cluster, and the construction of a new variant. Pure."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from muster.api.conditions import is_true
+from muster.api.kueue import RETAIN_FIRST_ADMISSION, WORKLOAD, ClusterQueueSpec, PreemptionGate, Workload, WorkloadSpec
+from muster.api.kueue.names import (
+    ADMITTED,
+    ALLOWED_FLAVORS,
+    CONCURRENT_ADMISSION_GATE,
+    EVICTED,
+    PARENT_LABEL,
+    QUOTA_RESERVED,
+)
+from muster.api.managed.variants import flavor_of, parent_of
+from muster.api.meta import ObjectMeta
+from muster.queueing.convert import CREATED_ANNOTATION, created_at
+from muster.queueing.jobframework.names import workload_name
+
+
+class Family(Struct, frozen=True):
+    """A parent with the Workloads made for it.
+
+    flavors: the flavors of its ClusterQueue, the best first.
+    variants: the variants in that order; those of other flavors are not among them.
+    strays: variants of flavors that the ClusterQueue does not have (any more), or that another variant has.
+    retains: the parent stays where it was admitted first.
+    last: the last flavor that it may move to; "" is any.
+    """
+
+    parent: Workload
+    flavors: tuple[str, ...] = ()
+    variants: tuple[Workload, ...] = ()
+    strays: tuple[Workload, ...] = ()
+    retains: bool = False
+    last: str = ""
+
+    @classmethod
+    def of(cls, parent: Workload, children: Sequence[Workload], queue: ClusterQueueSpec) -> Self:
+        """Sort the Workloads that the parent owns, by the ClusterQueue that it waits for."""
+        flavors, policy = flavors_of(queue), queue.concurrent_admission_policy
+        by_flavor: dict[str, Workload] = {}
+        for child in sorted(children, key=lambda one: (not holds(one), one.metadata.name)):
+            by_flavor.setdefault(flavor_of(child), child)
+        variants = tuple(by_flavor[flavor] for flavor in flavors if flavor in by_flavor)
+        strays = tuple(child for child in children if child not in variants)
+        constraints = policy.migration.constraints if policy is not None else None
+        return cls(
+            parent=parent,
+            flavors=flavors,
+            variants=variants,
+            strays=strays,
+            retains=policy is not None and policy.migration.mode == RETAIN_FIRST_ADMISSION,
+            last=constraints.last_acceptable_flavor_name if constraints is not None else "",
+        )
+
+    @property
+    def all(self) -> tuple[Workload, ...]:
+        """Every variant, in order, and then the strays."""
+        return self.variants + self.strays
+
+    @property
+    def admitted(self) -> Workload | None:
+        """The best variant that is admitted and not evicted."""
+        return next((one for one in self.variants if is_running(one)), None)
+
+    def position(self, variant: Workload) -> int:
+        """Return how good the flavor of a variant is; 0 is the best."""
+        flavor = flavor_of(variant)
+        return self.flavors.index(flavor) if flavor in self.flavors else len(self.flavors)
+
+    def limit(self) -> int:
+        """Return the position of the last flavor that the parent may move to."""
+        return self.flavors.index(self.last) if self.last in self.flavors else len(self.flavors)
+
+    def is_mirrored(self, variant: Workload) -> bool:
+        """Return whether the job runs on the admission of this variant."""
+        return flavor_of(variant) in flavors_used(self.parent)
+
+
+def holds(workload: Workload) -> bool:
+    """Return whether a Workload has quota."""
+    return is_true(workload.status.conditions, QUOTA_RESERVED)
+
+
+def without_doubles(workloads: Iterable[Workload]) -> list[Workload]:
+    """Return the Workloads with each job once: the parent in place of its variants.
+
+    A variant stays if it holds quota of a flavor on which the parent's job does not run (yet, or any more).
+    """
+    workloads = list(workloads)
+    flavors = {one.metadata.uid: flavors_used(one) for one in workloads}
+
+    def is_double(one: Workload) -> bool:
+        owner = parent_of(one.metadata)
+        return owner is not None and (not holds(one) or flavor_of(one) in flavors.get(owner.uid, ()))
+
+    return [one for one in workloads if not is_double(one)]
+
+
+def flavors_used(workload: Workload) -> frozenset[str]:
+    """Return the flavors of the quota that a Workload was admitted with."""
+    admission = workload.status.admission
+    podsets = admission.pod_set_assignments if admission is not None else ()
+    return frozenset(flavor for podset in podsets for flavor in podset.flavors.values())
+
+
+def is_running(variant: Workload) -> bool:
+    """Return whether a variant is admitted and not evicted."""
+    return is_true(variant.status.conditions, ADMITTED) and not is_true(variant.status.conditions, EVICTED)
+
+
+def name_of(workload: Workload) -> str:
+    """Return the key of the Workload, as messages contain it."""
+    return f"{workload.metadata.namespace}/{workload.metadata.name}"
+
+
+def flavors_of(queue: ClusterQueueSpec) -> tuple[str, ...]:
+    """Return the flavors that variants are made for, the best first."""
+    groups = queue.resource_groups
+    return tuple(flavor.name for flavor in groups[0].flavors) if groups else ()
+
+
+def variant_of(parent: Workload, flavor: str, position: int) -> Workload:
+    """Return a new variant of the parent for a flavor.
+
+    position: the position of the flavor. Variants of one parent queue right behind one another, the best one first.
+    """
+    meta = parent.metadata
+    labels = {key: text for key, text in meta.labels.items() if key != PARENT_LABEL}
+    created = created_at(meta) + timedelta(microseconds=position)
+    annotations = {**meta.annotations, ALLOWED_FLAVORS: flavor, CREATED_ANNOTATION: created.isoformat()}
+    owner = WORKLOAD.refer_to_controller(meta)
+    return Workload(
+        metadata=ObjectMeta(
+            name=_name_variant(meta, flavor),
+            namespace=meta.namespace,
+            labels=labels,
+            annotations=annotations,
+            owner_references=(owner,),
+        ),
+        spec=spec_of(parent, active=parent.spec.active),
+    )
+
+
+def spec_of(parent: Workload, *, active: bool) -> WorkloadSpec:
+    """Return the spec of a variant of the parent. A variant does not preempt before its gate is opened."""
+    gates = [gate for gate in parent.spec.preemption_gates if gate.name != CONCURRENT_ADMISSION_GATE]
+    gates.append(PreemptionGate(name=CONCURRENT_ADMISSION_GATE))
+    return replace(parent.spec, active=active, preemption_gates=tuple(gates))
+
+
+def _name_variant(parent: ObjectMeta, flavor: str) -> str:
+    """Return the name as Kueue forms it: that of the parent without its hash, the flavor, and a hash of its own."""
+    stem = parent.name.rpartition("-")[0] or parent.name
+    digest = workload_name(WORKLOAD.kind, WORKLOAD.group, parent.name, parent.uid, flavor).rpartition("-")[2]
+    room = 253 - 1 - len(digest)
+    return f"{f'{stem}-variant-{flavor}'[:room]}-{digest}"

@@ -1,0 +1,81 @@
+"""Queues things in lanes, one for each owner, which take turns: an owner of many things delays only its own."""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Lane: TypeAlias = tuple[Hashable, ...]
+"""Where a thing waits: a namespace, say, and in it a family. The namespaces take turns, and in each its families."""
+
+# Lanes by name, the next one first; the innermost hold things. No lane is empty.
+_Branch: TypeAlias = "OrderedDict[Hashable, Any]"
+
+
+class Lanes(Generic[T]):
+    """Things in the order in which they are served: the first of each lane in turn.
+
+    A lane that comes back after it was empty has its turn last. All lanes of one `Lanes` are equally deep.
+    """
+
+    def __init__(self) -> None:
+        self._lanes: _Branch = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        """How many things wait."""
+        return self._count
+
+    def add(self, lane: Lane, thing: T) -> None:
+        """Add a thing to the end of a lane."""
+        branch = self._lanes
+        for name in lane[:-1]:
+            branch = branch.setdefault(name, OrderedDict())
+        branch.setdefault(lane[-1], deque()).append(thing)
+        self._count += 1
+
+    def pop(self, is_wanted: Callable[[T], bool]) -> T | None:
+        """Remove and return the next wanted thing, and drop those before it in its lane.
+
+        None if nothing wanted waits.
+        """
+        return self._pop_from(self._lanes, is_wanted)
+
+    def keep(self, is_kept: Callable[[T], bool]) -> None:
+        """Drop all other things; the order stays."""
+        self._count = 0
+        self._lanes = self._kept_of(self._lanes, is_kept)
+
+    def _pop_from(self, branch: _Branch, is_wanted: Callable[[T], bool]) -> T | None:
+        while branch:
+            name, waiting = next(iter(branch.items()))
+            is_branch = isinstance(waiting, OrderedDict)
+            thing = self._pop_from(waiting, is_wanted) if is_branch else self._take(waiting, is_wanted)
+            if waiting:
+                branch.move_to_end(name)  # behind the others
+            else:
+                del branch[name]
+            if thing is not None:
+                return thing
+        return None
+
+    def _take(self, waiting: deque[T], is_wanted: Callable[[T], bool]) -> T | None:
+        while waiting:
+            thing = waiting.popleft()
+            self._count -= 1
+            if is_wanted(thing):
+                return thing
+        return None
+
+    def _kept_of(self, branch: _Branch, is_kept: Callable[[T], bool]) -> _Branch:
+        kept: _Branch = OrderedDict()
+        for name, waiting in branch.items():
+            if isinstance(waiting, OrderedDict):
+                left: Any = self._kept_of(waiting, is_kept)
+            else:
+                left = deque(filter(is_kept, waiting))
+                self._count += len(left)
+            if left:
+                kept[name] = left
+        return kept

@@ -1,0 +1,113 @@
+"""What is left of a handback, by what was read of the cluster."""
+
+from typing import Any
+
+import pytest
+
+from muster.actions.moving.handback import include_extras, managers, plan_handback
+from muster.actions.moving.kept import keep
+from muster.actions.moving.observed import Engine, Learned, Observed, key
+from muster.actions.moving.steps import RefusedError
+from muster.api.config import load
+from muster.install.documents import documents
+from muster.install.options import Options, plain
+
+TEXT = plain()
+OPTIONS = Options(TEXT, load(TEXT))
+KUEUE = Engine("kueue-system", "kueue-controller-manager", 0)
+KUEUE_RUNS = Engine("kueue-system", "kueue-controller-manager", 2, ("p",))
+MUSTER = Engine("kueue-system", "muster-controller-manager", 2, ("q",))
+ACCOUNT: dict[str, Any] = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "m", "namespace": "n"}}
+ROLE: dict[str, Any] = {
+    "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+    "metadata": {"name": "kueue-batch-admin-role", "managedFields": [{"manager": "muster"}, {"manager": "kubectl"}]},
+}  # fmt: skip
+DOCUMENTS = [ACCOUNT, ROLE]
+LIVE = {key(each): each for each in DOCUMENTS}
+HOOKS = {
+    "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+    "metadata": {"name": "kueue-m"}, "webhooks": [],
+}  # fmt: skip
+OURS = HOOKS | {"metadata": {"name": "muster-mutating-webhook-configuration"}}
+KEPT = keep(2, [HOOKS], None, {})
+
+
+def texts(seen: Observed, left: tuple[str, ...] = ()) -> list[str]:
+    return [step.text for step in plan_handback(seen, OPTIONS, DOCUMENTS, left)]
+
+
+def test_all_of_it_is_in_an_order_in_which_nothing_is_lost() -> None:
+    assert texts(Observed([KUEUE], MUSTER, own_webhooks=[OURS], kept=KEPT, live=LIVE)) == [
+        "delete MutatingWebhookConfiguration muster-mutating-webhook-configuration",
+        "delete Deployment kueue-system/muster-controller-manager",
+        "wait until the pods of Muster have ended",
+        "give back to Kueue what Muster has admitted",
+        "delete ServiceAccount n/m",
+        "create MutatingWebhookConfiguration kueue-m again",
+        "give up what Muster manages of 1 objects of Kueue's",
+        "start Kueue's manager: Deployment kueue-system/kueue-controller-manager from 0 to 2 replicas",
+        "wait until Kueue's manager leads",
+        "delete ConfigMap kueue-system/muster-takeover",
+    ]
+
+
+def test_nothing_is_given_back_while_kueue_runs_already() -> None:
+    assert texts(Observed([KUEUE_RUNS], kept=KEPT, webhooks=[HOOKS])) == [
+        "wait until Kueue's manager leads", "delete ConfigMap kueue-system/muster-takeover",
+    ]  # fmt: skip
+    assert texts(Observed([KUEUE_RUNS])) == []
+
+
+def test_what_cert_manager_and_prometheus_were_given_goes_where_it_is_there() -> None:
+    extras = [one for one in documents(include_extras(OPTIONS)) if key(one) not in map(key, documents(OPTIONS))]
+    steps = plan_handback(Observed([KUEUE], kept=KEPT, live={key(one): one for one in extras}), OPTIONS, extras, ())
+    assert [step.text for step in steps if step.text.startswith("delete")] == [
+        "delete ServiceMonitor kueue-system/muster-controller-manager",
+        "delete RoleBinding kueue-system/muster-metrics-discovery",
+        "delete Role kueue-system/muster-metrics-discovery",
+        "delete ClusterRoleBinding muster-metrics-reader",
+        "delete ClusterRole muster-metrics-reader",
+        "delete Certificate kueue-system/muster-serving-cert",
+        "delete Issuer kueue-system/muster-selfsigned-issuer",
+        "delete ConfigMap kueue-system/muster-takeover",
+    ]
+
+
+@pytest.mark.parametrize("seen", [Observed([], kept=KEPT), Observed([KUEUE], live=LIVE)])
+def test_kueue_is_not_started_without_its_manager_or_its_webhooks(seen: Observed) -> None:
+    found = texts(seen)
+    assert found[0] == "give back to Kueue what Muster has admitted"
+    assert not [text for text in found if "start" in text or "create" in text]
+
+
+def test_a_deployment_that_is_being_deleted_is_waited_for() -> None:
+    deleting = Engine("kueue-system", "muster-controller-manager", 2, ("q",), deleting=True)
+    assert texts(Observed([KUEUE], deleting, kept=KEPT))[0] == "wait until the pods of Muster have ended"
+
+
+def test_what_only_muster_runs_is_a_reason() -> None:
+    with pytest.raises(RefusedError, match="nothing would run these once Muster is stopped: jobset default/s;"):
+        texts(Observed([KUEUE], MUSTER, kept=KEPT), ("jobset default/s",))
+
+
+def test_where_nothing_of_musters_is_there_is_nothing_to_hand_back() -> None:
+    with pytest.raises(RefusedError, match="Muster is not installed here"):
+        texts(Observed([KUEUE]))
+
+
+def test_two_engines_that_are_to_run_are_a_reason() -> None:
+    with pytest.raises(RefusedError, match="are both to run"):
+        texts(Observed([KUEUE_RUNS], MUSTER, kept=KEPT))
+
+
+def test_who_manages_what_is_as_before_muster() -> None:
+    ours, theirs, earlier = {"manager": "muster"}, {"manager": "kubectl"}, {"manager": "helm"}
+    assert managers([theirs], [earlier]) is None
+    assert managers([ours, theirs], ()) == [theirs]
+    assert managers([ours], [earlier, ours]) == [earlier]
+    assert managers([ours], ()) == [{}]
+
+
+def test_given_back_once_is_enough() -> None:
+    found = texts(Observed([KUEUE], kept=KEPT, learned=Learned(given_back=True)))
+    assert "give back to Kueue what Muster has admitted" not in found

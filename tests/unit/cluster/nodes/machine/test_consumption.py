@@ -1,0 +1,55 @@
+"""What processes use, read from directories that look like the kernel's."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from muster.cluster.nodeconnection import Reading
+from muster.cluster.nodes.machine.consumption import Metered, read_usage
+
+TICK, PAGE = 1 / os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+
+
+def process(proc, pid, parent, *, ticks=(0, 0, 0, 0), pages=0, name="x"):
+    fields = [pid, f"({name})", "S", parent, *[0] * 9, *ticks, *[0] * 6, pages, 0]
+    (proc / str(pid)).mkdir()
+    (proc / str(pid) / "stat").write_text(" ".join(map(str, fields)))
+
+
+@pytest.fixture
+def proc(tmp_path):
+    process(tmp_path, 1, 0, ticks=(9, 9, 9, 9), pages=9)
+    process(tmp_path, 10, 1, ticks=(1, 2, 3, 4), pages=1)
+    process(tmp_path, 11, 10, ticks=(100, 0, 0, 0), pages=5, name="a ) (b")
+    process(tmp_path, 12, 11, ticks=(0, 50, 0, 0), pages=6)
+    process(tmp_path, 20, 1, pages=2)
+    (tmp_path / "meminfo").write_text("")
+    (tmp_path / "30").mkdir()  # one that ends at this moment
+    return tmp_path
+
+
+def test_a_container_is_the_tree_below_its_shim_with_the_children_that_it_has_waited_for(proc):
+    found = read_usage({("u", "a"): Metered(10), ("u", "b"): Metered(20), ("v", "a"): Metered(99)}, proc)
+    assert found == {("u", "a"): Reading(160 * TICK, 12 * PAGE), ("u", "b"): Reading(0.0, 2 * PAGE)}
+
+
+def test_a_cgroup_says_it_where_there_is_one(proc, tmp_path):
+    group = tmp_path / "cgroup"
+    group.mkdir()
+    (group / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
+    (group / "memory.current").write_text("4096\n")
+    missing = tmp_path / "gone"
+    found = read_usage({("u", "a"): Metered(10, group), ("u", "b"): Metered(20, missing)}, proc)
+    assert found == {("u", "a"): Reading(1.5, 4096), ("u", "b"): Reading(0.0, 2 * PAGE)}
+
+
+def test_the_kernel_looks_as_it_is_read():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        found = read_usage({("u", "a"): Metered(child.pid), ("u", "us"): Metered(os.getpid())})
+        assert child.stdin is not None
+        child.stdin.write(b"\n")
+        child.stdin.close()
+    assert found["u", "a"].memory_bytes > 0
+    assert found["u", "us"].cpu_seconds > 0

@@ -1,0 +1,75 @@
+"""Rows about queues."""
+
+import msgspec
+import pytest
+
+from muster.api.kueue import ClusterQueue, LocalQueue
+from muster.insight.quota.queues import (
+    format_row,
+    format_usage,
+    list_resources,
+    make_cluster_queue_row,
+    make_local_queue_row,
+)
+
+
+def queue(stop="None", active=None):
+    quotas = [{"name": "cpu", "nominalQuota": "8"}, {"name": "memory", "nominalQuota": "32Gi"}]
+    more = [{"name": "cpu", "nominalQuota": "2"}, {"name": "memory", "nominalQuota": "0"}]
+    used = [{"name": "cpu", "total": "9500m", "borrowed": "1500m"}, {"name": "memory", "total": "1Gi", "borrowed": "0"}]
+    pods = {
+        "coveredResources": ["pods"],
+        "flavors": [{"name": "p", "resources": [{"name": "pods", "nominalQuota": 5}]}],
+    }
+    flavors = [{"name": "a", "resources": quotas}, {"name": "b", "resources": more}]
+    groups = [{"coveredResources": ["cpu", "memory"], "flavors": flavors}, pods]
+    conditions = []
+    if active is not None:
+        conditions = [{"type": "Active", "status": active[0], "reason": active[1], "message": "why"}]
+    return msgspec.convert(
+        {
+            "metadata": {"name": "q"},
+            "spec": {"resourceGroups": groups, "stopPolicy": stop, "cohortName": "all"},
+            "status": {
+                "conditions": conditions,
+                "flavorsReservation": [{"name": "a", "resources": used}],
+                "pendingWorkloads": 3,
+                "admittedWorkloads": 2,
+            },
+        },
+        ClusterQueue,
+    )
+
+
+def test_usage_is_over_all_flavors_and_says_what_is_borrowed():
+    row = make_cluster_queue_row(queue())
+    assert (row["cohort"], row["pending"], row["admitted"]) == ("all", 3, 2)
+    assert list_resources([row]) == ["cpu", "memory"]
+    assert list_resources([row], everything=True) == ["cpu", "memory", "pods"]
+    assert format_usage(row, "cpu") == "9500m/10 (1500m borrowed)"
+    assert format_usage(row, "memory") == "1Gi/32Gi"
+    assert format_usage(row, "pods") == "0/5"
+    assert format_usage(row, "nvidia.com/gpu") == "-"
+    first = format_row(row)["quotas"][0]
+    assert first == {"flavor": "a", "resource": "cpu", "nominal": "8", "used": "9500m", "borrowed": "1500m"}
+
+
+@pytest.mark.parametrize(
+    ("stop", "active", "state", "message"),
+    [
+        ("None", None, "Unknown", ""),
+        ("None", ("True", "Ready"), "Active", ""),
+        ("None", ("False", "FlavorNotFound"), "FlavorNotFound", "why"),
+        ("Hold", ("False", "Stopped"), "Stopped", "why"),
+        ("HoldAndDrain", ("False", "Stopped"), "Draining", "why"),
+    ],
+)
+def test_state(stop, active, state, message):
+    row = make_cluster_queue_row(queue(stop, active))
+    assert (row["state"], row["message"]) == (state, message)
+
+
+def test_a_local_queue():
+    document = {"metadata": {"name": "l", "namespace": "ns"}, "spec": {"clusterQueue": "q", "stopPolicy": "Hold"}}
+    row = make_local_queue_row(msgspec.convert(document, LocalQueue))
+    assert (row["namespace"], row["clusterQueue"], row["state"], row["pending"]) == ("ns", "q", "Stopped", 0)

@@ -1,0 +1,1 @@
+"""Programs for maintainers: they make data that the project ships."""
