@@ -292,7 +292,9 @@ def test_there_are_cases_for_all_rules_of_the_peers() -> None:
     assert len(RULES_OF_THE_PEERS) == len(CASES) >= 42
 
 
-@pytest.mark.parametrize("schema", RULES_OF_THE_PEERS, ids=lambda schema: schema[RULES][0]["message"][:50])
+@pytest.mark.parametrize(
+    "schema", RULES_OF_THE_PEERS, ids=[schema[RULES][0]["message"][:50] for schema in RULES_OF_THE_PEERS]
+)
 def test_peers(schema: dict[str, Any]) -> None:
     [rule] = schema[RULES]
     [case] = [c for (message, part), c in CASES.items() if message == rule["message"] and part in rule["rule"]]
