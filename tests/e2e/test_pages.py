@@ -1,8 +1,8 @@
 """The pages' commands and programs: each section of which runs as it stands, and prints what the page says.
 
 A block marked `sh` holds commands, one marked `python` a program (or a file, if it begins with its name), one marked
-`text` all that they print. Blocks without a mark are shown and not run. Every third page runs; the others do in the long
-form.
+`text` all that they print. Blocks without a mark are shown and not run. Every third page runs; the long form runs all
+of them.
 """
 
 import re
