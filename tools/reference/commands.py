@@ -40,7 +40,7 @@ def _render_command(context: click.Context) -> list[str]:
     usage = " ".join((context.command_path, *command.collect_usage_pieces(context)))
     lines = [f"{'#' * depth} {context.command_path}", "", *_paragraphs(command.help or ""), "```", usage, "```", ""]
     # All commands have --help, which the introduction mentions.
-    records = [parameter.get_help_record(context) for parameter in command.params]
+    records = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
     options = [(render_code(name), render_text(text)) for name, text in filter(None, records)]
     lines += render_table(("Option", "Meaning"), options)
     _, _, examples = (command.epilog or "").partition("Examples:\n")

@@ -163,8 +163,8 @@ def _ask_of_set(source: JobSet, *, begun: bool) -> Ask:
 
 
 def judge_job(subject: JobRecord | Workload, state: JobState, room: Room) -> Verdict:
-    """Return the verdict about a job whose state says that it does not start."""
-    if not state.stuck or (isinstance(subject, JobRecord) and subject.manager):
+    """Return the verdict about a job that waits."""
+    if not state.waits or (isinstance(subject, JobRecord) and subject.manager):
         return OPEN
     quota_state = state.quota_state
     queue = quota_state.queue if quota_state is not None and quota_state.final else ""

@@ -63,10 +63,14 @@ class JobState:
         return self.word in ("Completed", "Failed", "Cancelled")
 
     @property
+    def waits(self) -> bool:
+        """Whether the job waits for its queue or for nodes, which may last for ever."""
+        return self.quota_state.waits if self.quota_state is not None else self.word == "Pending" and self.blocked
+
+    @property
     def stuck(self) -> bool:
-        """Whether the cluster has said why the job does not start, which may last for ever."""
-        waits = self.quota_state.waits if self.quota_state is not None else self.word == "Pending" and self.blocked
-        return waits and bool(self.reason)
+        """Whether the job waits, and the cluster has said why."""
+        return self.waits and bool(self.reason)
 
     @property
     def hopeless(self) -> bool:

@@ -117,7 +117,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     unseen = str(found.unseen) if found.unseen is not None else ""
     facts = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods, unseen=unseen)
     lists = Lists(client)
-    if state.stuck:
+    if state.waits:
         from muster.insight.forecasts.never import judge_job  # it takes a while to load
         from muster.insight.reader.room import survey
 

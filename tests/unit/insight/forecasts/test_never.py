@@ -414,6 +414,12 @@ def test_who_waits_for_nodes_says_so_instead_of_what_is_short():
     assert with_verdict(job(**gpus(4)), state, followed(ONE_ILL)).reason == f"waits for {LAID_UP}"
 
 
+def test_a_job_too_large_for_every_node_is_judged_before_its_queue_has_looked_at_it():
+    state = JobState("Queued", 0, 1, quota_state=QuotaState("Queued", "", queue="q"))
+    found = with_verdict(job(cpu="64"), state, room(SMALL, LARGE, queues=[ONE]))
+    assert found.reason == "can never start: no node ever has 64 cpu; the largest has 8"
+
+
 def test_what_nodes_and_quota_lack_is_said_once():
     found = judge_ask(find_ask(job(cpu="64", memory="1Gi")), room(SMALL, LARGE, queues=[ONE]), "ns", "q")
     assert found.text == "the quota of queue q has no memory at all; no node ever has 64 cpu; the largest has 8"
