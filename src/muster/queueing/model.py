@@ -31,6 +31,13 @@ class FlavorResource(NamedTuple):
 Usage = Mapping[FlavorResource, int]
 
 
+class PendingReason(NamedTuple):
+    """The reason why a workload waits: reason and message of its condition QuotaReserved=False."""
+
+    reason: str
+    message: str
+
+
 class Quota(Struct, frozen=True):
     """The quota of one flavor and resource in one ClusterQueue or Cohort.
 

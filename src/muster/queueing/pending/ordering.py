@@ -8,11 +8,22 @@ the key, and moves the LocalQueue as a whole.
 """
 
 from datetime import datetime
+from typing import NamedTuple
 
 from muster.queueing.model import WorkloadInfo
 
-# Not sticky, descending priority, start of the wait, UID (compared as text, as upstream), key.
-Place = tuple[bool, int, datetime, str, str]
+
+class Place(NamedTuple):
+    """The sort key of a workload in its ClusterQueue. Fields compare in this order, the UID as text, as in Kueue.
+
+    loose: whether the workload is not sticky. descending: the negated priority. since: when its wait began.
+    """
+
+    loose: bool
+    descending: int
+    since: datetime
+    uid: str
+    key: str
 
 
 def place(workload: WorkloadInfo, *, sticky: bool = False) -> Place:
@@ -21,4 +32,4 @@ def place(workload: WorkloadInfo, *, sticky: bool = False) -> Place:
     sticky: the workload waits for its victims to leave. In a BestEffortFIFO queue it stays the head even if a more
     important workload arrives. Otherwise the quota freed for it could go to others again and again.
     """
-    return not sticky, -workload.priority, workload.queued, workload.uid, workload.key
+    return Place(not sticky, -workload.priority, workload.queued, workload.uid, workload.key)

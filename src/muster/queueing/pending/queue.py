@@ -18,18 +18,16 @@ from typing import NamedTuple
 from msgspec import Struct
 from sortedcontainers import SortedList
 
-from muster.queueing.model import PODS, FlavorResource, Places, PodSet, QueueSpec, Usage, WorkloadInfo
+from muster.queueing.model import PODS, FlavorResource, PendingReason, Places, PodSet, QueueSpec, Usage, WorkloadInfo
 from muster.queueing.pending.ordering import Place
 
-# Usage of a LocalQueue, place, and the class whose first member has that place.
-_Entry = tuple[float, Place, "EquivalenceClass"]
 
+class _Entry(NamedTuple):
+    """An equivalence class that is tried. Entries sort by the usage of its LocalQueue, then the place of its head."""
 
-class PendingReason(NamedTuple):
-    """The reason why a workload waits: reason and message of its condition QuotaReserved=False."""
-
-    reason: str
-    message: str
+    usage: float
+    place: Place
+    equivalence: "EquivalenceClass"
 
 
 class Parked(Struct, frozen=True):
@@ -163,15 +161,15 @@ class PendingQueue:
     @property
     def active(self) -> int:
         """The number of workloads that are to be tried."""
-        return 0 if self.closed is not None else sum(len(entry[2].places) for entry in self._open)
+        return 0 if self.closed is not None else sum(len(entry.equivalence.places) for entry in self._open)
 
     def keys(self) -> Iterator[tuple[str, bool]]:
         """Return the key of every workload whose LocalQueue is not stopped, and whether it is to be tried.
 
         This takes linear time.
         """
-        open_ = set() if self.closed is not None else {place[-1] for entry in self._open for place in entry[2].places}
-        return ((place[-1], place[-1] in open_) for place in self.everyone)
+        open_ = set() if self.closed is not None else {place.key for place in self._open_places()}
+        return ((place.key, place.key in open_) for place in self.everyone)
 
     def active_by_local(self) -> Counter[str]:
         """Count the workloads of each LocalQueue that are to be tried.
@@ -181,7 +179,7 @@ class PendingQueue:
         if self.closed is not None:
             return Counter()
         waiters = self.waiters
-        return Counter(waiters[place[-1]].workload.local_queue for entry in self._open for place in entry[2].places)
+        return Counter(waiters[place.key].workload.local_queue for place in self._open_places())
 
     @property
     def classes(self) -> tuple[int, int]:
@@ -227,7 +225,7 @@ class PendingQueue:
         workload = waiter.workload
         local_queue = workload.local_queue if self.by_usage else ""
         own = workload.family, workload.gated
-        identity = (local_queue, workload.priority, waiter.place[0], own, shape(workload.podsets))
+        identity = (local_queue, workload.priority, waiter.place.loose, own, shape(workload.podsets))
         equivalence = self._classes.get(identity)
         if equivalence is None:
             equivalence = self._classes[identity] = EquivalenceClass(identity, local_queue, needs(workload, self.spec))
@@ -254,7 +252,7 @@ class PendingQueue:
         if self.closed is not None or not self._open:
             return None
         entry: _Entry = self._open[0]
-        return self.waiters[entry[1][-1]].workload
+        return self.waiters[entry.place.key].workload
 
     def set_aside(self, equivalence: EquivalenceClass, note: PendingReason) -> None:
         """Set a class aside, because none of its workloads fits now."""
@@ -278,7 +276,7 @@ class PendingQueue:
         for equivalence in woken:
             self.reopen(equivalence)
         if self.parked is not None and self.tried:
-            head = self.waiters[self.parked.place[-1]].equivalence
+            head = self.waiters[self.parked.place.key].equivalence
             self.tried = not (freed is None or head is None or not head.needs.isdisjoint(freed))
             return bool(woken) or not self.tried
         return bool(woken)
@@ -290,7 +288,7 @@ class PendingQueue:
             self.reopen(equivalence)
         if self.parked is None or not self.tried:
             return bool(woken)
-        head = self.waiters[self.parked.place[-1]].equivalence
+        head = self.waiters[self.parked.place.key].equivalence
         self.tried = head is not None and not head.unplaced
         return bool(woken) or not self.tried
 
@@ -313,7 +311,8 @@ class PendingQueue:
     def _refile(self, equivalence: EquivalenceClass) -> None:
         entry: _Entry | None = None
         if equivalence.places and not equivalence.aside:
-            entry = (self._usage.get(equivalence.local_queue, 0.0), equivalence.places[0], equivalence)
+            usage = self._usage.get(equivalence.local_queue, 0.0)
+            entry = _Entry(usage, equivalence.places[0], equivalence)
         if entry == equivalence.entry:
             return
         if equivalence.entry is not None:
@@ -349,6 +348,10 @@ class PendingQueue:
         if not self.by_usage:
             return iter(self.everyone.islice(start, start + limit))
         return islice(self._iterate_by_usage(), start, start + limit)
+
+    def _open_places(self) -> Iterator[Place]:
+        """Return the places of the workloads that are to be tried."""
+        return (place for entry in self._open for place in entry.equivalence.places)
 
     def _iterate_by_usage(self) -> Iterator[Place]:
         def usage(name: str) -> float:

@@ -27,11 +27,11 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.queueing.model import PODS, FlavorResource, Places, QueueSpec, Usage, WorkloadInfo
+from muster.queueing.model import PODS, FlavorResource, PendingReason, Places, QueueSpec, Usage, WorkloadInfo
 from muster.queueing.moments import NEVER
 from muster.queueing.pending.displaced import Displacements
 from muster.queueing.pending.ordering import place
-from muster.queueing.pending.queue import EquivalenceClass, Parked, PendingQueue, PendingReason, Waiter
+from muster.queueing.pending.queue import EquivalenceClass, Parked, PendingQueue, Waiter
 from muster.queueing.quota.tree import Node
 
 # The reason of a workload that is held back until it is added again without `until`.
@@ -109,7 +109,7 @@ class Queues:
         for pending in self._pending.values():
             if local_queue in pending.local:
                 (pending.stop if stopped else pending.resume)(local_queue)
-                self._review(pending, [self._waiters[place[-1]] for place in pending.local[local_queue]])
+                self._review(pending, [self._waiters[place.key] for place in pending.local[local_queue]])
 
     def set_namespace(self, name: str, labels: Mapping[str, str]) -> None:
         """Set the labels of a namespace; none if it is gone."""
@@ -270,7 +270,7 @@ class Queues:
     def sticky(self, key: str) -> bool:
         """Return whether a workload stays the head until its victims have left."""
         waiter = self._waiters.get(key)
-        return waiter is not None and not waiter.place[0]
+        return waiter is not None and not waiter.place.loose
 
     def head(self, queue: str) -> WorkloadInfo | None:
         """Return the workload of a ClusterQueue that is to be tried next."""
@@ -373,7 +373,7 @@ class Queues:
         """
         if (pending := self._pending.get(queue)) is not None:
             for number, waiter_place in enumerate(pending.places(offset, limit), offset):
-                waiter = self._waiters[waiter_place[-1]]
+                waiter = self._waiters[waiter_place.key]
                 in_local = pending.local[waiter.workload.local_queue].bisect_left(waiter_place)
                 yield Position(waiter.workload, number, in_local)
 
@@ -383,8 +383,8 @@ class Queues:
         places = pending.local.get(local_queue, ()) if pending is not None else ()
         for waiter_place in places.islice(offset, offset + limit) if places else ():
             yield Position(
-                self._waiters[waiter_place[-1]].workload,
-                *self._pending[queue].position(self._waiters[waiter_place[-1]]),
+                self._waiters[waiter_place.key].workload,
+                *self._pending[queue].position(self._waiters[waiter_place.key]),
             )
 
     def counts(self, queue: str) -> tuple[int, int]:
@@ -461,7 +461,7 @@ class Queues:
             del self._pending[pending.name]
 
     def _set_sticky(self, waiter: Waiter, *, sticky: bool) -> None:
-        if waiter.place[0] == sticky:
+        if waiter.place.loose == sticky:
             pending = self._pending[waiter.workload.queue]
             pending.take(waiter)
             waiter.place = place(waiter.workload, sticky=sticky)
@@ -503,7 +503,7 @@ class Queues:
     def _update_head(self, pending: PendingQueue) -> None:
         """Note whether the head of a pending queue is to be tried, and what its former head no longer claims."""
         head = pending.head()
-        if pending.parked is not None and (head is None or head.key != pending.parked.place[-1]):
+        if pending.parked is not None and (head is None or head.key != pending.parked.place.key):
             pending.parked = None
         pending.tried = pending.tried and pending.parked is not None
         if head is not None and not pending.tried:

@@ -30,8 +30,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from muster.api.kueue.names import WAITING_FOR_PREEMPTED_WORKLOADS
-from muster.queueing.model import Assignment, FlavorSpec, Mode, Places, Usage, WorkloadInfo
-from muster.queueing.pending.queue import Parked, PendingReason
+from muster.queueing.model import Assignment, FlavorSpec, Mode, PendingReason, Places, Usage, WorkloadInfo
+from muster.queueing.pending.queue import Parked
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.scheduling import explain

@@ -5,8 +5,7 @@ flavor has admission checks gets its quota beside the running variant, which run
 """
 
 from muster.api.kueue.names import ADMISSION_GATED, PENDING_EVALUATION
-from muster.queueing.model import QueueSpec, WorkloadInfo
-from muster.queueing.pending.queue import PendingReason
+from muster.queueing.model import PendingReason, QueueSpec, WorkloadInfo
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling.preemption.candidates import Victim
 

@@ -12,8 +12,15 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from muster.queueing.model import Assignment, FlavorResource, FlavorSpec, Mode, PodSetAssignment, WorkloadInfo
-from muster.queueing.pending.queue import PendingReason
+from muster.queueing.model import (
+    Assignment,
+    FlavorResource,
+    FlavorSpec,
+    Mode,
+    PendingReason,
+    PodSetAssignment,
+    WorkloadInfo,
+)
 from muster.queueing.quota.tree import UNLIMITED, Node, Tree
 from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.scheduling.fairness import Contender, FairSharing

@@ -60,6 +60,7 @@ from muster.api.kueue.names import (
 from muster.api.meta import Condition
 from muster.api.notes import Note
 from muster.queueing.conditions import drop, put, since, stamped
+from muster.queueing.model import PendingReason
 from muster.queueing.moments import later
 from muster.queueing.workload import checks
 from muster.queueing.workload.eviction import (
@@ -71,13 +72,13 @@ from muster.queueing.workload.eviction import (
     released_after_eviction,
     unadmitted,
 )
-from muster.queueing.workload.obstacles import QueueState, Saying, obstacle
+from muster.queueing.workload.obstacles import QueueState, obstacle
 from muster.queueing.workload.readiness import deadline
 
 # Reasons of QuotaReserved=False that are out of date once a workload can be queued.
 _STALE: Final = (DEACTIVATED, PENDING, INADMISSIBLE, WAITING)
-_PENDING: Final = Saying(PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue")
-_UNGATED: Final = Saying(PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation")
+_PENDING: Final = PendingReason(PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue")
+_UNGATED: Final = PendingReason(PENDING_EVALUATION, "AdmissionGatedBy cleared, waiting for quota reservation")
 
 
 class QueueingContext(Struct, frozen=True):
@@ -266,7 +267,7 @@ def _explain_wait(plan: LifecyclePlan, workload: Workload, around: QueueingConte
     A new workload often gets quota at once, and its checks with that, so nothing is written about those before.
     """
     condition = find(plan.status.conditions, QUOTA_RESERVED)
-    saying = _find_saying(workload, condition)
+    saying = _find_pending_reason(workload, condition)
     if around.role == "parent" and saying in (_PENDING, _UNGATED):
         saying = None  # the controller of variants says why they wait
     if (condition is not None or saying is not None) and around.role != "parent":
@@ -282,12 +283,12 @@ def _explain_wait(plan: LifecyclePlan, workload: Workload, around: QueueingConte
     return plan
 
 
-def _find_saying(workload: Workload, condition: Condition | None) -> Saying | None:
+def _find_pending_reason(workload: Workload, condition: Condition | None) -> PendingReason | None:
     """Return what QuotaReserved=False is to say; None leaves the condition as it is."""
     if not workload.spec.active:
-        return Saying(DEACTIVATED, DEACTIVATED_MESSAGE)
+        return PendingReason(DEACTIVATED, DEACTIVATED_MESSAGE)
     if condition is not None and condition.reason == ON_HOLD:
-        return Saying(condition.reason, condition.message)
+        return PendingReason(condition.reason, condition.message)
     if (gates := _find_gates(workload)) is not None:
         return gates
     if condition is None:
@@ -297,10 +298,10 @@ def _find_saying(workload: Workload, condition: Condition | None) -> Saying | No
     return _PENDING if condition.reason in _STALE else None
 
 
-def _find_gates(workload: Workload) -> Saying | None:
+def _find_gates(workload: Workload) -> PendingReason | None:
     """Return the reason why a workload with gates in its annotation is not queued (Kueue KEP-6915)."""
     names = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
-    return Saying(ADMISSION_GATED, f"Admission is gated by: {names}") if names else None
+    return PendingReason(ADMISSION_GATED, f"Admission is gated by: {names}") if names else None
 
 
 def _note_gates(plan: LifecyclePlan, workload: Workload) -> LifecyclePlan:
@@ -348,7 +349,7 @@ def _continue_holding(plan: LifecyclePlan, workload: Workload, around: QueueingC
     return plan
 
 
-def _release_reservation(plan: LifecyclePlan, workload: Workload, loss: Saying, now: datetime) -> LifecyclePlan:
+def _release_reservation(plan: LifecyclePlan, workload: Workload, loss: PendingReason, now: datetime) -> LifecyclePlan:
     plan = replace(plan, status=release(plan.status, loss.message, now, loss.reason))
     return _note_gates(plan, workload) if loss.reason == ADMISSION_GATED else plan
 

@@ -1,18 +1,9 @@
 """Find the queue on a workload's way that is stopped or gone, which takes away a reservation that is not used yet."""
 
-from typing import NamedTuple
-
 from msgspec import Struct
 
 from muster.api.kueue.names import MISCONFIGURED, SUSPENDED
-from muster.queueing.model import StopPolicy
-
-
-class Saying(NamedTuple):
-    """The reason and message of the condition QuotaReserved=False."""
-
-    reason: str
-    message: str
+from muster.queueing.model import PendingReason, StopPolicy
 
 
 class QueueState(Struct, frozen=True):
@@ -26,12 +17,12 @@ class QueueState(Struct, frozen=True):
     terminating: bool = False
 
 
-def obstacle(local: QueueState, queue: QueueState) -> Saying | None:
+def obstacle(local: QueueState, queue: QueueState) -> PendingReason | None:
     """Return the first obstacle on the way to quota (Kueue KEP-1284 for queues that are stopped)."""
     return _find_in("LocalQueue", local) or _find_in("ClusterQueue", queue)
 
 
-def _find_in(kind: str, queue: QueueState) -> Saying | None:
+def _find_in(kind: str, queue: QueueState) -> PendingReason | None:
     if queue.stop is None or queue.terminating:
-        return Saying(MISCONFIGURED, f"{kind} {queue.name} is terminating or missing")
-    return Saying(SUSPENDED, f"{kind} {queue.name} is stopped") if queue.stop != "None" else None
+        return PendingReason(MISCONFIGURED, f"{kind} {queue.name} is terminating or missing")
+    return PendingReason(SUSPENDED, f"{kind} {queue.name} is stopped") if queue.stop != "None" else None

@@ -16,10 +16,9 @@ from msgspec.structs import replace
 from tests.unit.queueing import admission_worlds as aw
 from tests.unit.queueing.worlds import START
 
-from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
+from muster.queueing.model import FlavorResource, PendingReason, Usage, WorkloadInfo
 from muster.queueing.moments import NEVER
 from muster.queueing.pending.ordering import place
-from muster.queueing.pending.queue import PendingReason
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
 from muster.queueing.scheduling.cycle import AdmissionSettings, Outcome, run
