@@ -1,1 +1,1 @@
-"""Who may do what: roles, reviews, tokens, impersonation, audit."""
+"""Decides and records who may do what: roles, reviews, tokens, impersonation, audit."""

@@ -1,8 +1,8 @@
-"""The audit log: who asked for what, and what came of it, a line of JSON for each stage of a request.
+"""Writes the audit log: one line of JSON for each stage of a request, with the user, the target and the outcome.
 
-Events are those of `audit.k8s.io/v1`. What goes into one, the policy says (`audit_policy`). A line is written before
-the answer goes out: a killed process loses none of what was answered. A disk that is full is said in the
-server's own log, and stops no request.
+The lines are events of `audit.k8s.io/v1`. The policy decides what each event contains (`audit_policy`). The server
+writes a line before it sends the answer, so a killed process has logged every request that it answered. A failed
+write, such as on a full disk, is reported in the server's own log and fails no request.
 """
 
 import logging
@@ -27,7 +27,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids
 from muster.runtime.transport import Request, Response
 
-MAX_LOG_BYTES = 100 << 20  # then the log is moved aside, in place of the one before it
+MAX_LOG_BYTES = 100 << 20  # a full log is renamed to `.1`, which replaces the one renamed before
 
 log = logging.getLogger(__name__)
 
@@ -36,17 +36,17 @@ _decode = msgspec.json.Decoder().decode
 
 
 class AuditLog:
-    """Appends lines to a file that only its owner may read."""
+    """A log file that only its owner may read; lines are appended, and a full file is renamed."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_LOG_BYTES) -> None:
-        """Raises `OSError`."""
+        """Open the file, or create it. Raises `OSError`."""
         self._path = path
         self._max_bytes = max_bytes
         self._descriptor = self._open()
         self._failing = False
 
     def write(self, line: bytes) -> None:
-        """Append a line, if the disk takes it."""
+        """Append a line; report the first of several failed writes in the server's log."""
         try:
             self._append(line + b"\n")
         except OSError as error:
@@ -58,7 +58,7 @@ class AuditLog:
 
     def _append(self, line: bytes) -> None:
         if os.fstat(self._descriptor).st_size + len(line) > self._max_bytes:
-            with suppress(FileNotFoundError):  # it was moved, and then no new one could be opened
+            with suppress(FileNotFoundError):  # an earlier call renamed the file and then could not open a new one
                 self._path.rename(self._path.with_name(f"{self._path.name}.1"))
             full, self._descriptor = self._descriptor, self._open()
             os.close(full)
@@ -67,7 +67,7 @@ class AuditLog:
             rest = rest[os.write(self._descriptor, rest) :]
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
     def _open(self) -> int:
@@ -75,7 +75,11 @@ class AuditLog:
 
 
 class Audit:
-    """Follows requests. `write` gets the lines; `decide` says why a user may do something."""
+    """The audit of one server: the policy, and what every record needs.
+
+    write: takes each line.
+    decide: says whether a user may do something, and why.
+    """
 
     def __init__(
         self,
@@ -92,45 +96,48 @@ class Audit:
         self._ids = ids
 
     def received(self, request: Request, access: Access, version: str) -> "Record | None":
-        """A request has come; None if nothing of it is kept. `version` is that of the resource's API."""
-        kept = scope(self._policy, access)
-        if kept.level == "None":
+        """Open the record of a request and log `RequestReceived`; return None if the policy logs nothing of it.
+
+        version: that of the resource's API.
+        """
+        policy_scope = scope(self._policy, access)
+        if policy_scope.level == "None":
             return None
-        record = self._begun(request, access, version, kept)
+        record = self._begin_record(request, access, version, policy_scope)
         record.reached("RequestReceived", self._clock.now())
         return record
 
     def turned_away(self, request: Request, access: Access, version: str) -> None:
-        """A request has come without a credential that is known: as upstream, one event says so."""
-        kept = scope(self._policy, access)
-        if kept.level != "None":
-            self._begun(request, access, version, kept).turned_away()
+        """Log a request without a known credential, with one event as upstream does."""
+        policy_scope = scope(self._policy, access)
+        if policy_scope.level != "None":
+            self._begin_record(request, access, version, policy_scope).turned_away()
 
-    def _begun(self, request: Request, access: Access, version: str, kept: Scope) -> "Record":
+    def _begin_record(self, request: Request, access: Access, version: str, policy_scope: Scope) -> "Record":
         event = _head(request, access, version) | {
-            "level": kept.level,
+            "level": policy_scope.level,
             "auditID": request.audit_id or self._ids.uid(),
-            "requestReceivedTimestamp": _moment(self._clock.now()),
+            "requestReceivedTimestamp": _render_moment(self._clock.now()),
         }
-        return Record(event, kept, access, self)
+        return Record(event, policy_scope, access, self)
 
     def moment(self) -> datetime:
-        """Now."""
+        """Return the current time."""
         return self._clock.now()
 
     def put(self, event: Mapping[str, Any]) -> None:
-        """Write an event down."""
+        """Write an event as a line of the log."""
         self._write(_encode(event))
 
     def annotations(self, access: Access) -> dict[str, str]:
-        """Whether it was allowed, and why."""
+        """Return the annotations that say whether the access was allowed, and why."""
         decision = self._decide(access)
         word = "allow" if decision.allowed else "forbid"
         return {"authorization.k8s.io/decision": word, "authorization.k8s.io/reason": decision.reason}
 
 
 class Record:
-    """What the log says of one request."""
+    """The audit events of one request, as they are filled in from stage to stage."""
 
     def __init__(self, event: dict[str, Any], kept: Scope, access: Access, audit: Audit) -> None:
         self._event = event
@@ -139,14 +146,14 @@ class Record:
         self._audit = audit
 
     def acts_as(self, user: User) -> None:
-        """The request is taken for another user's."""
+        """Note that the request is handled as another user's (impersonation)."""
         self._event["impersonatedUser"] = user_info(user)
         self._access = replace(self._access, user=user)
 
     def answered(self, answer: Answer, request: Request, annotations: Mapping[str, str]) -> Answer:
-        """The answer to the whole request as it is to go out; the end of a stream is an event too.
+        """Log an answer, and return the answer to send, which also logs the end of a stream or tunnel.
 
-        `annotations` are others'.
+        annotations: those that others add to the event, such as admission.
         """
         self._event["annotations"] = {**annotations, **self._audit.annotations(self._access)}
         self._event["responseStatus"] = _status(answer)
@@ -165,12 +172,12 @@ class Record:
         return answer
 
     def turned_away(self) -> None:
-        """It is not known who asks."""
+        """Log that the request was refused with 401."""
         self._end(401, "Unauthorized", "Authentication failed")
         self.reached("ResponseStarted", self._audit.moment())
 
     def given_up(self) -> None:
-        """The answer was not waited for: what was asked may have been done."""
+        """Log that the client did not wait for the answer; the request may have taken effect."""
         self._event["annotations"] = self._audit.annotations(self._access)
         self._end(504, "Timeout", "the answer was not waited for")
         self.reached("ResponseComplete", self._audit.moment())
@@ -180,9 +187,9 @@ class Record:
         self._event["responseStatus"] = {"metadata": {}} | status
 
     def reached(self, stage: Stage, now: datetime) -> None:
-        """Write down a stage, unless it is left out."""
+        """Log a stage, unless the policy omits it."""
         if stage not in self._kept.omit_stages:
-            self._audit.put(self._event | {"stage": stage, "stageTimestamp": _moment(now)})
+            self._audit.put(self._event | {"stage": stage, "stageTimestamp": _render_moment(now)})
 
     async def _until_end(self, stream: Stream) -> AsyncIterator[bytes]:
         try:
@@ -196,7 +203,7 @@ class Record:
         try:
             value, _ = decode_any(body, content_type, "", strict=False)
         except ApiError:
-            return  # the answer says what is wrong with it
+            return  # the answer already says why the body is invalid
         if self._kept.omit_managed_fields:
             _without_managed_fields(value)
         self._event[field] = value
@@ -230,9 +237,9 @@ def _head(request: Request, access: Access, version: str) -> dict[str, Any]:
 def _status(answer: Answer) -> dict[str, Any]:
     status: dict[str, Any] = {"metadata": {}, "code": answer.status}
     if isinstance(answer, Response) and answer.status >= 400:
-        said = _decode(answer.body) if answer.content_type == "application/json" else {}
+        body = _decode(answer.body) if answer.content_type == "application/json" else {}
         names = ("status", "message", "reason", "details")
-        status |= {name: said[name] for name in names if name in said}
+        status |= {name: body[name] for name in names if name in body}
     return status
 
 
@@ -246,5 +253,5 @@ def _without_managed_fields(value: Any) -> None:
             meta.pop("managedFields", None)
 
 
-def _moment(moment: datetime) -> str:
+def _render_moment(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,7 +1,7 @@
-"""What of which request goes into the audit log, by a policy of `audit.k8s.io/v1`. Pure.
+"""Decides what the audit log contains of each request, by a policy of `audit.k8s.io/v1`. Pure.
 
-The first rule that matches a request decides. Three kinds of objects carry what may not be read in a log (Secrets,
-token reviews and token requests): of them no more than metadata is kept unless a rule names them.
+The first rule that matches a request decides. Secrets, token reviews and token requests carry values that must not
+appear in a log. The log contains only their metadata, unless the matching rule names their resource.
 """
 
 from typing import Literal, get_args
@@ -22,15 +22,15 @@ _VERSION, _KIND = "audit.k8s.io/v1", "Policy"
 
 
 class PolicyError(Exception):
-    """The policy cannot be used; says where and why."""
+    """The error of a policy that cannot be used; its text says where and why."""
 
 
 class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Base of what a policy is made of: what it does not know it refuses."""
+    """The base of a policy's parts, which refuse unknown fields."""
 
 
 class GroupResources(_Data, frozen=True, kw_only=True):
-    """Resources of a group: plural names, `pods/log`, `*`, `*/scale`, `pods/*`; all if there are none."""
+    """Resources of a group: plural names, `pods/log`, `*`, `*/scale` or `pods/*`; an empty list means all."""
 
     group: str = ""
     resources: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class GroupResources(_Data, frozen=True, kw_only=True):
 
 
 class Rule(_Data, frozen=True, kw_only=True):
-    """Which requests it is about, and what of them is kept. An empty list is about all."""
+    """A rule of the policy: which requests it matches, and what is logged of them. An empty list matches all."""
 
     level: Level
     users: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Rule(_Data, frozen=True, kw_only=True):
 
 
 class Policy(_Data, frozen=True, kw_only=True):
-    """Rules in order, and what holds for all."""
+    """The rules in order, and the settings that hold for all of them."""
 
     api_version: str
     kind: str
@@ -63,7 +63,7 @@ class Policy(_Data, frozen=True, kw_only=True):
 
 
 class Scope(Struct, frozen=True):
-    """What of one request is kept."""
+    """The part of one request that the log contains."""
 
     level: Level = "None"
     omit_stages: frozenset[Stage] = frozenset()
@@ -71,16 +71,16 @@ class Scope(Struct, frozen=True):
 
 
 def parse(text: str | bytes) -> Policy:
-    """The policy in a YAML file. Raises `PolicyError`."""
-    from muster.api.values.yaml_decode import decode  # it takes long to load, and few servers have a policy
+    """Read the policy in a YAML file. Raises `PolicyError`."""
+    from muster.api.values.yaml_decode import decode  # the module loads slowly, and few servers have a policy
 
     data = text.encode() if isinstance(text, str) else text
     if len(data) > MAX_POLICY_BYTES:
         raise PolicyError(f"the policy has more than {MAX_POLICY_BYTES} bytes")
     try:
         document, duplicates = decode(data)
-        found = (document.get("apiVersion"), document.get("kind")) if isinstance(document, dict) else ()
-        if found != (_VERSION, _KIND):
+        type_meta = (document.get("apiVersion"), document.get("kind")) if isinstance(document, dict) else ()
+        if type_meta != (_VERSION, _KIND):
             raise PolicyError(f"it must be of apiVersion {_VERSION} and kind {_KIND}")
         policy = msgspec.convert(document, Policy)
     except (ValueError, msgspec.ValidationError) as error:
@@ -95,7 +95,7 @@ def parse(text: str | bytes) -> Policy:
 
 
 def scope(policy: Policy, access: Access) -> Scope:
-    """What is kept of a request."""
+    """Return what the log contains of a request."""
     for rule in policy.rules:
         if _matches(rule, access):
             omitted = frozenset({*policy.omit_stages, *rule.omit_stages})
@@ -105,9 +105,9 @@ def scope(policy: Policy, access: Access) -> Scope:
 
 
 def _level(rule: Rule, access: Access) -> Level:
-    # A request for a subresource of Secrets that there is not carries the secret all the same.
-    meant = "secrets" if access.resource.startswith("secrets/") else access.resource
-    sensitive = (access.group, meant) in _SENSITIVE
+    # A request for an unknown subresource of a Secret carries the Secret in its body, too.
+    resource = "secrets" if access.resource.startswith("secrets/") else access.resource
+    sensitive = (access.group, resource) in _SENSITIVE
     if not sensitive or rule.level in ("None", "Metadata"):
         return rule.level
     named = any(of.group == access.group and access.resource in of.resources for of in rule.resources)

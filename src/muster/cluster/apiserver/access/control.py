@@ -1,4 +1,4 @@
-"""Puts together who may do what: rights, reviews, tokens, and the checks of what is written."""
+"""Assembles the access control of a server: rights, reviews, tokens, and the admission plugins that need them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
@@ -23,11 +23,11 @@ from muster.runtime.transport import Response
 
 
 class Trust(Struct, frozen=True):
-    """What the server proves itself by, and knows others by.
+    """The secrets by which the server and its clients prove who they are.
 
     key: signs the tokens of service accounts.
-    tokens: bearer tokens that have no end, and whose they are.
-    authority_pem: the authority's certificate; empty if the server is not reached from outside.
+    tokens: the users of the bearer tokens that never expire.
+    authority_pem: the authority's certificate; empty if no client outside the process reaches the server.
     """
 
     key: SigningKey = field(default_factory=SigningKey.make)
@@ -36,7 +36,7 @@ class Trust(Struct, frozen=True):
 
 
 class AccessControl:
-    """Who may do what at one server."""
+    """The access control of one server: its rights, tokens, actions and admission plugins."""
 
     def __init__(self, store: Store, clock: Clock, ids: Ids, trust: Trust) -> None:
         self.trust = trust
@@ -46,13 +46,13 @@ class AccessControl:
             **Reviews(self.rbac, self.tokens).actions,
             ACTION: TokenRequests(store, self.tokens, clock, ids).create,
         }
-        # Pods get a token where there is a way for them to use it.
+        # A pod can use a token only if it can reach the server.
         self.changing: tuple[Plugin, ...] = (pod_accounts(mount=bool(trust.authority_pem)),)
         self.judging: tuple[Plugin, ...] = (escalation(self.rbac),)
 
     @cached_property
     def documents(self) -> Mapping[str, StaticAnswer]:
-        """By path: by what others check our tokens themselves (OpenID Connect discovery)."""
+        """The documents by path with which other services verify this server's tokens (OpenID Connect discovery)."""
         configuration = {
             "issuer": ISSUER,
             "jwks_uri": f"{ISSUER}/openid/v1/jwks",

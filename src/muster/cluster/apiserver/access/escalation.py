@@ -1,6 +1,7 @@
-"""No user gives rights that he has not himself: the check of roles and bindings that are about to be written.
+"""Refuses roles and bindings that would grant rights which their writer does not have.
 
-Who may `escalate` a role, or `bind` it, may do so. As k8s.io/kubernetes (pkg/registry/rbac/*/policybased).
+A user who may `escalate` a role, or `bind` it, is exempt. The rules are those of k8s.io/kubernetes
+(pkg/registry/rbac/*/policybased).
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ _BINDINGS = frozenset({ROLE_BINDING.resource, CLUSTER_ROLE_BINDING.resource})
 
 
 def escalation(rbac: Rbac) -> Plugin:
-    """The check, by what `rbac` knows of the writer."""
+    """Return the admission plugin that checks roles and bindings against the writer's rights in `rbac`."""
 
     def check(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
         if attempt.operation not in ("CREATE", "UPDATE") or MASTERS in attempt.user.groups:
@@ -43,8 +44,8 @@ def escalation(rbac: Rbac) -> Plugin:
 
 def _check_role(rbac: Rbac, attempt: Attempt) -> None:
     document, old = attempt.document, attempt.old
-    # A label may be enough to give a role's rules to those who have a role that is put together.
-    if old is not None and _lasting(document) == _lasting(old):
+    # A label alone can grant a role's rules, because an aggregated role may select the label.
+    if old is not None and _without_passing_metadata(document) == _without_passing_metadata(old):
         return
     kind = attempt.resource.kind
     if rbac.decide(_access(attempt, "escalate", kind.plural, attempt.name)).allowed:
@@ -54,12 +55,12 @@ def _check_role(rbac: Rbac, attempt: Attempt) -> None:
         _confirm(rbac, attempt, EVERYTHING, "must have cluster-admin privileges to use an aggregationRule")
 
 
-# What garbage collection and field management write.
+# The metadata that garbage collection and field management write.
 _PASSING = frozenset({"ownerReferences", "finalizers", "managedFields"})
 
 
-def _lasting(role: Document) -> Document:
-    """The role, but for what says nothing of rights."""
+def _without_passing_metadata(role: Document) -> Document:
+    """Return the role without the metadata that cannot change rights."""
     meta = {name: value for name, value in role["metadata"].items() if name not in _PASSING}
     return {**role, "metadata": meta}
 
@@ -67,7 +68,7 @@ def _lasting(role: Document) -> Document:
 def _check_binding(rbac: Rbac, attempt: Attempt) -> None:
     document, old = attempt.document, attempt.old or {}
     if attempt.old is not None and document.get("subjects") == old.get("subjects"):
-        return  # the role never changes
+        return  # the role of a binding never changes
     ref = msgspec.convert(document["roleRef"], RoleRef)
     plural = ROLE.plural if ref.kind == ROLE.kind else CLUSTER_ROLE.plural
     if rbac.decide(_access(attempt, "bind", plural, ref.name)).allowed:
@@ -83,7 +84,10 @@ def _access(attempt: Attempt, verb: str, plural: str, name: str) -> Access:
 
 
 def _confirm(rbac: Rbac, attempt: Attempt, wanted: Sequence[PolicyRule], instead: str = "") -> None:
-    """Raise `ApiError` (403) unless the writer has all these rights; says which are missing, or `instead`."""
+    """Raise `ApiError` (403) unless the writer has all these rights.
+
+    instead: the message; if it is empty, the message lists the missing rights.
+    """
     grants = rbac.grants(attempt.user, attempt.namespace)
     try:
         missing = uncovered(grants.rules, wanted)
@@ -96,11 +100,11 @@ def _confirm(rbac: Rbac, attempt: Attempt, wanted: Sequence[PolicyRule], instead
     sentences = sorted({described(rule) for rule in compacted(missing)})
     errors = f"; resolution errors: {quoted(grants.errors)}" if grants.errors else ""
     raise attempt.refused(
-        f"{_named(attempt.user)} is attempting to grant RBAC permissions not currently held:\n"
+        f"{_describe_user(attempt.user)} is attempting to grant RBAC permissions not currently held:\n"
         + "\n".join(sentences)
         + errors,
     )
 
 
-def _named(user: User) -> str:
+def _describe_user(user: User) -> str:
     return f'user "{user.name}" (groups={quoted(sorted(user.groups))})'

@@ -1,7 +1,7 @@
-"""Requests on another user's behalf: the `Impersonate-` headers, and whether the one who asks may use them.
+"""Decides as which user a request runs, from its `Impersonate-` headers, and whether its sender may use them.
 
-As in k8s.io/apiserver (endpoints/filters/impersonation.go): every name, group and piece of extra information is an
-object of its own that one must be allowed to `impersonate`.
+As in k8s.io/apiserver (endpoints/filters/impersonation.go), every name, group and piece of extra information is an
+object of its own, which the sender must be allowed to `impersonate`.
 """
 
 from collections.abc import Sequence
@@ -24,18 +24,19 @@ _AUTHENTICATION = "authentication.k8s.io"
 
 
 def impersonated(headers: Sequence[tuple[str, str]], user: User, authorize: Authorizer) -> User:
-    """Whom a request is to be taken for: its own user without such headers. Raises `ApiError` (400, 403).
+    """Return the user as whom a request runs: its sender, if no header says otherwise.
 
-    headers: names in small letters.
+    headers: names in lower case.
+    Raises `ApiError` (400, 403).
     """
     if not headers:
         return user
-    given = [(name, value) for name, value in headers if value]
-    name = next((value for header, value in given if header == _USER), "")
-    groups = frozenset(value for header, value in given if header == _GROUP)
-    uid = next((value for header, value in given if header == _UID), "")
+    values = [(name, value) for name, value in headers if value]
+    name = next((value for header, value in values if header == _USER), "")
+    groups = frozenset(value for header, value in values if header == _GROUP)
+    uid = next((value for header, value in values if header == _UID), "")
     extra: dict[str, tuple[str, ...]] = {}
-    for header, value in given:
+    for header, value in values:
         if header.startswith(_EXTRA):
             key = unquote(header.removeprefix(_EXTRA)).lower()
             extra[key] = (*extra.get(key, ()), value)
@@ -43,11 +44,11 @@ def impersonated(headers: Sequence[tuple[str, str]], user: User, authorize: Auth
         raise bad_request("a user's groups, UID or extra information were to be impersonated, but no user")
     for access in _needed(user, name, groups, uid, extra):
         authorize(access)
-    return User(name, _groups(name, groups), uid, extra)
+    return User(name, _complete_groups(name, groups), uid, extra)
 
 
 def _needed(user: User, name: str, groups: frozenset[str], uid: str, extra: dict[str, tuple[str, ...]]) -> list[Access]:
-    """What the one who asks must be allowed."""
+    """List the accesses that the sender needs for this impersonation."""
     account = account_of(name)
     if account is not None:
         who = Access(user, "impersonate", "", "serviceaccounts", *account)
@@ -60,8 +61,8 @@ def _needed(user: User, name: str, groups: frozenset[str], uid: str, extra: dict
     return [*needed, *([Access(user, "impersonate", _AUTHENTICATION, "uids", "", uid)] if uid else [])]
 
 
-def _groups(name: str, given: frozenset[str]) -> frozenset[str]:
-    """The groups of the one who is impersonated."""
+def _complete_groups(name: str, given: frozenset[str]) -> frozenset[str]:
+    """Return the groups of the impersonated user."""
     account = account_of(name)
     if not given and account is not None:
         return account_groups(account[0])

@@ -1,6 +1,7 @@
-"""JSON Web Tokens, signed with ECDSA P-256 (ES256): one key signs and checks; nothing else is taken for ours.
+"""Signs and verifies JSON Web Tokens with one ECDSA P-256 key (ES256); tokens of any other key are refused.
 
-Pure but for the making of the key: what is signed and when it is checked is given.
+Everything but the generation of a key is pure. The module knows no claim and no time: whether a token has expired is
+for its caller to decide.
 """
 
 import base64
@@ -23,54 +24,54 @@ Claims = dict[str, Any]
 
 
 class BadTokenError(Exception):
-    """It is no token that we have signed; the text says why, without repeating any of it."""
+    """The error of a token that the server refuses; its text says why, and repeats no part of the token."""
 
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A private key, known to others by its `id`."""
+    """A private key that signs tokens, which name the key by its `id`."""
 
     private: ec.EllipticCurvePrivateKey
 
     @classmethod
     def make(cls) -> "SigningKey":
-        """A new one."""
+        """Generate a new key."""
         return cls(ec.generate_private_key(ec.SECP256R1()))
 
     @cached_property
     def id(self) -> str:
-        """A digest of the public key, as upstream makes it."""
+        """The digest of the public key, computed as upstream computes it."""
         encoded = self.private.public_key().public_bytes(
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
-        return _text(hashlib.sha256(encoded).digest())
+        return _encode(hashlib.sha256(encoded).digest())
 
     @property
     def pem(self) -> bytes:
-        """The key as unencrypted PEM: only for 0600 files."""
+        """The key as unencrypted PEM, only for files of mode 0600."""
         return self.private.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
 
     def sign(self, claims: Claims) -> str:
-        """A token with these claims."""
-        headers = {"kid": self.id, "typ": None}  # upstream's have no type
+        """Return a signed token with these claims."""
+        headers = {"kid": self.id, "typ": None}  # upstream's tokens have no type
         return _JWS.encode(msgspec.json.encode(claims), self.private, algorithm=_ALGORITHM, headers=headers)
 
     def verify(self, token: str) -> Claims:
-        """The claims of a token that this key has signed. Raises `BadTokenError`."""
+        """Return the claims of a token that this key has signed. Raises `BadTokenError`."""
         if len(token) > MAX_TOKEN_BYTES:
             raise BadTokenError("the token is too long")
         try:
-            found = _JWS.decode_complete(token, self.private.public_key(), algorithms=[_ALGORITHM])
+            parts = _JWS.decode_complete(token, self.private.public_key(), algorithms=[_ALGORITHM])
         except (InvalidSignatureError, InvalidAlgorithmError) as error:
             raise BadTokenError("the token was not signed with our key") from error
-        except (InvalidTokenError, UnicodeError, RecursionError) as error:  # the last from versions before 2.14
+        except (InvalidTokenError, UnicodeError, RecursionError) as error:  # PyJWT before 2.14 raises RecursionError
             raise BadTokenError("the token cannot be read") from error
-        # The rest is signed as it stands; of the signature only its one canonical form is taken.
-        if found["header"].get("kid", self.id) != self.id or not token.endswith(f".{_text(found['signature'])}"):
+        # Base64 can write one signature in several ways; only the canonical one is accepted.
+        if parts["header"].get("kid", self.id) != self.id or not token.endswith(f".{_encode(parts['signature'])}"):
             raise BadTokenError("the token was not signed with our key")
-        claims = msgspec.json.decode(found["payload"])
+        claims = msgspec.json.decode(parts["payload"])
         assert isinstance(claims, dict), "we sign nothing but objects"
         return claims
 
@@ -82,12 +83,12 @@ class SigningKey:
 
 
 def load(pem: bytes) -> SigningKey:
-    """The key in a file. Raises `ValueError`."""
+    """Read the key from the content of a PEM file. Raises `ValueError`."""
     key = serialization.load_pem_private_key(pem, password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ValueError("it is no ECDSA P-256 key")  # noqa: TRY004  (it is the file that is wrong)
+        raise ValueError("it is no ECDSA P-256 key")  # noqa: TRY004  (the file is invalid, not the argument's type)
     return SigningKey(key)
 
 
-def _text(data: bytes) -> str:
+def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

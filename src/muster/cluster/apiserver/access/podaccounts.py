@@ -1,7 +1,8 @@
-"""Pods run as service accounts: admission fills in which, and mounts its token.
+"""Sets the service account of a new pod, and mounts the account's token into its containers.
 
-As k8s.io/kubernetes (plugin/pkg/admission/serviceaccount). The account `default` may still be on its way: the namespace
-controller makes it in every namespace, and until then the pod waits for its token, not its writer for an answer.
+The rules are those of k8s.io/kubernetes (plugin/pkg/admission/serviceaccount), with one exception. The namespace
+controller creates the account `default` in every namespace, and may not have done so yet. A pod of this account is
+admitted before that, and then waits for its token.
 """
 
 from typing import Any
@@ -15,13 +16,13 @@ from muster.runtime.ids import SAFE_ALPHABET
 
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 ROOT_CA = "kube-root-ca.crt"
-TOKEN_SECONDS = 3607  # an hour, and a little by which upstream knows that no user chose it
+TOKEN_SECONDS = 3607  # an hour; the odd seconds tell upstream that no user chose this number
 _VOLUME_PREFIX = "kube-api-access-"
 _DEFAULT = "default"
 
 
 def pod_accounts(*, mount: bool) -> Plugin:
-    """The plugin; `mount` says whether pods get a token at all."""
+    """Return the admission plugin. `mount`: whether pods get a token at all."""
 
     def complete(attempt: Attempt, store: Store) -> None:
         if attempt.resource.key != "pods" or attempt.subresource:
@@ -40,7 +41,10 @@ def pod_accounts(*, mount: bool) -> Plugin:
 
 
 def _account(attempt: Attempt, store: Store) -> ServiceAccount:
-    """The account that the pod runs as; names it in the pod. Raises `ApiError` (403) if there is none."""
+    """Return the account that the pod runs as, after setting its name in the pod.
+
+    Raises `ApiError` (403) if the account does not exist.
+    """
     spec = attempt.document["spec"]
     name = spec.get("serviceAccountName") or _DEFAULT
     spec["serviceAccountName"] = spec["serviceAccount"] = name
@@ -60,12 +64,12 @@ def _wants_token(spec: dict[str, Any], account: ServiceAccount) -> bool:
 
 
 def _mount_token(spec: dict[str, Any], uid: str) -> None:
-    """Mount the account's token into every container that has nothing else there."""
+    """Mount the account's token into every container that mounts nothing else at that path."""
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     missing = [container for container in containers if not _has_mount(container)]
     if not missing:
         return
-    name = _existing(spec) or _VOLUME_PREFIX + _suffix(uid)
+    name = _find_token_volume(spec) or _VOLUME_PREFIX + _suffix(uid)
     for container in missing:
         container.setdefault("volumeMounts", []).append({"name": name, "readOnly": True, "mountPath": MOUNT_PATH})
     volumes = spec.setdefault("volumes", [])
@@ -86,14 +90,14 @@ def _has_mount(container: dict[str, Any]) -> bool:
     return any(mount.get("mountPath") == MOUNT_PATH for mount in container.get("volumeMounts") or ())
 
 
-def _existing(spec: dict[str, Any]) -> str:
-    """A volume that was made for this already: the pod is a copy of another one."""
+def _find_token_volume(spec: dict[str, Any]) -> str:
+    """Return the name of the pod's token volume, which a copy of another pod has already; "" if there is none."""
     names = (str(volume.get("name", "")) for volume in spec.get("volumes") or ())
     return next((name for name in names if name.startswith(_VOLUME_PREFIX)), "")
 
 
 def _suffix(uid: str) -> str:
-    """Five letters that belong to the pod."""
+    """Return five letters that are derived from the pod's UID."""
     number = int(uid.replace("-", "")[:10] or "0", 16)
     letters = []
     for _ in range(5):

@@ -1,8 +1,8 @@
-"""Decides by the roles and bindings in the store.
+"""Decides whether a user may do something, by the roles and bindings in the store.
 
-Roles and bindings are read again when one of them has changed, and only those that did; until then, what was found of
-a user in a namespace, and what was decided, is remembered. Only what is durable counts: a binding works from the moment
-its writer hears that it was stored.
+When a role or binding has changed, the next question decodes the changed objects again. Until then the rights of each
+user in a namespace, and each decision, are cached. Only durable objects count: a binding takes effect when its writer
+is told that it was stored.
 """
 
 from collections import defaultdict
@@ -29,9 +29,9 @@ from muster.cluster.apiserver.access.rules import allows
 from muster.cluster.apiserver.identity.users import MASTERS, Access, User, account_name, refusal
 from muster.cluster.store import Entry, Key, Store
 
-# So many users' rights and decisions are remembered; past that, all are forgotten.
+# The most entries of each cache; a full cache is cleared.
 REMEMBERED = 10_000
-# What is named at greater length than this is not remembered: any client could fill the memory with names.
+# Entries with longer names are not cached: any client could fill the memory with long names.
 MAX_NAMES = 1024
 
 _KINDS: tuple[Kind[Any], ...] = (ROLE, CLUSTER_ROLE, ROLE_BINDING, CLUSTER_ROLE_BINDING)
@@ -40,37 +40,37 @@ _Binding: TypeAlias = RoleBinding | ClusterRoleBinding
 
 
 class Decision(Struct, frozen=True):
-    """Whether a user may do something, and what gave them the right; or what kept us from finding it."""
+    """The decision on an access. The reason names the binding that allows it, or the roles that are missing."""
 
     allowed: bool
     reason: str = ""
 
 
 class Grant(Struct, frozen=True):
-    """The rules that a binding gives a user, and the binding in words."""
+    """The rules that one binding grants a user, and a description of the binding."""
 
     rules: tuple[PolicyRule, ...]
     source: str
 
 
 class Grants(Struct, frozen=True):
-    """All that a user was given in a namespace (and in the whole cluster), and the roles that are missing."""
+    """All grants of a user in a namespace and in the whole cluster, and an error for each role that is missing."""
 
     given: tuple[Grant, ...]
     errors: tuple[str, ...]
 
     @property
     def rules(self) -> list[PolicyRule]:
-        """All rules."""
+        """The rules of all grants."""
         return [rule for grant in self.given for rule in grant.rules]
 
 
 _MASTER = Decision(allowed=True)
-_Asked: TypeAlias = tuple[str, frozenset[str], str, str, str, str, str, str]
+_Question: TypeAlias = tuple[str, frozenset[str], str, str, str, str, str, str]
 
 
 class Rbac:
-    """Knows who may do what."""
+    """The rights of all users, as the roles and bindings of a store grant them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -79,56 +79,56 @@ class Rbac:
         # By namespace ("" for the whole cluster) and then by `User:name` or `Group:name`.
         self._bindings: dict[str, dict[str, list[tuple[_Binding, Subject]]]] = {}
         self._grants: dict[tuple[str, frozenset[str], str], Grants] = {}
-        self._decisions: dict[_Asked, Decision] = {}
+        self._decisions: dict[_Question, Decision] = {}
 
     def require(self, access: Access) -> None:
-        """Do nothing if the user may. Raises `ApiError` (403) in the API server's words."""
+        """Raise `ApiError` (403), in the API server's words, unless the user may do this."""
         decision = self.decide(access)
         if not decision.allowed:
             raise refusal(access, decision.reason)
 
     def decide(self, access: Access) -> Decision:
-        """Whether the user may."""
+        """Decide whether the user may do this."""
         user = access.user
         if MASTERS in user.groups:
             return _MASTER
         self._read()
-        asked = (
+        question = (
             user.name, user.groups, access.verb, access.group, access.resource, access.namespace, access.name,
             access.path,
         )  # fmt: skip
-        found = self._decisions.get(asked)
-        if found is None:
+        decision = self._decisions.get(question)
+        if decision is None:
             if len(self._decisions) >= REMEMBERED:
                 self._decisions.clear()
-            found = _decided(access, self._granted(user, access.namespace))
+            decision = _decide(access, self._granted(user, access.namespace))
             if _length(user, access.verb, access.group, access.resource, access.name, access.path) <= MAX_NAMES:
-                self._decisions[asked] = found
-        return found
+                self._decisions[question] = decision
+        return decision
 
     def grants(self, user: User, namespace: str) -> Grants:
-        """All rights of a user in a namespace; with "" only those that hold in the whole cluster."""
+        """Return all rights of a user in a namespace; for "" only those that hold in the whole cluster."""
         self._read()
         return self._granted(user, namespace)
 
     def role_rules(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
-        """The rules of a role, None if it is not there."""
+        """Return the rules of a role, or None if it does not exist."""
         self._read()
         return self._rules_of(ref, namespace)
 
     def _granted(self, user: User, namespace: str) -> Grants:
-        asked = (user.name, user.groups, namespace)
-        found = self._grants.get(asked)
-        if found is None:
+        question = (user.name, user.groups, namespace)
+        grants = self._grants.get(question)
+        if grants is None:
             if len(self._grants) >= REMEMBERED:
                 self._grants.clear()
-            found = self._collect(user, namespace)
+            grants = self._collect(user, namespace)
             if _length(user, namespace) <= MAX_NAMES:
-                self._grants[asked] = found
-        return found
+                self._grants[question] = grants
+        return grants
 
     def _collect(self, user: User, namespace: str) -> Grants:
-        given, errors = [], []
+        grants, errors = [], []
         keys = [f"User:{user.name}", *(f"Group:{group}" for group in sorted(user.groups))]
         for place in dict.fromkeys(("", namespace)):
             bound = self._bindings.get(place, {})
@@ -137,19 +137,19 @@ class Rbac:
                 if rules is None:
                     errors.append(missing(binding.role_ref))
                 else:
-                    given.append(Grant(rules, _source(binding, subject)))
-        return Grants(tuple(given), tuple(dict.fromkeys(errors)))
+                    grants.append(Grant(rules, _source(binding, subject)))
+        return Grants(tuple(grants), tuple(dict.fromkeys(errors)))
 
     def _rules_of(self, ref: RoleRef, namespace: str) -> tuple[PolicyRule, ...] | None:
         kind, place = (ROLE, namespace) if ref.kind == ROLE.kind else (CLUSTER_ROLE, "")
-        found = self._objects.get(Key(kind.resource, place, ref.name))
-        if found is None:
+        decoded = self._objects.get(Key(kind.resource, place, ref.name))
+        if decoded is None:
             return None
-        role: Role | ClusterRole = found[1]
+        role: Role | ClusterRole = decoded[1]
         return role.rules
 
     def _read(self) -> None:
-        """Take notice of what has changed."""
+        """Decode the roles and bindings that have changed, and clear the caches if any has."""
         seen = tuple([self._store.changes_of(kind.resource) for kind in _KINDS])
         if seen == self._seen:
             return
@@ -170,11 +170,11 @@ def _length(user: User, *texts: str) -> int:
 
 
 def missing(ref: RoleRef) -> str:
-    """What is said of a role that is not there."""
+    """Return the sentence about a role that does not exist."""
     return f'{ref.kind.lower()}.{ROLE.group} "{ref.name}" not found'
 
 
-def _decided(access: Access, grants: Grants) -> Decision:
+def _decide(access: Access, grants: Grants) -> Decision:
     for grant in grants.given:
         if any(allows(rule, access) for rule in grant.rules):
             return Decision(True, f"RBAC: allowed by {grant.source}")
@@ -184,18 +184,18 @@ def _decided(access: Access, grants: Grants) -> Decision:
 
 
 def _by_subject(objects: Iterable[Any]) -> dict[str, dict[str, list[tuple[_Binding, Subject]]]]:
-    found: dict[str, dict[str, list[tuple[_Binding, Subject]]]] = defaultdict(lambda: defaultdict(list))
+    bindings: dict[str, dict[str, list[tuple[_Binding, Subject]]]] = defaultdict(lambda: defaultdict(list))
     for binding in objects:
         if isinstance(binding, RoleBinding | ClusterRoleBinding):
             place = binding.metadata.namespace
             for subject in binding.subjects:
                 for key in _key(subject, place):
-                    found[place][key].append((binding, subject))
-    return found
+                    bindings[place][key].append((binding, subject))
+    return bindings
 
 
 def _key(subject: Subject, place: str) -> Iterator[str]:
-    """What the subject is found by; nothing if no user can be it."""
+    """Yield the key under which a subject is indexed; nothing if no user can match it."""
     if subject.kind in ("User", "Group"):
         yield f"{subject.kind}:{subject.name}"
     elif subject.kind == "ServiceAccount" and (namespace := subject.namespace or place):

@@ -1,4 +1,4 @@
-"""Questions about rights and identities: reviews are posted, answered, and not stored."""
+"""Answers reviews, by which clients ask about rights and identities; a review is not stored."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -32,7 +32,7 @@ from muster.runtime.transport import JSON, Response
 
 
 class Reviews:
-    """Answers reviews."""
+    """The actions that answer each kind of review, by its resource."""
 
     def __init__(self, rbac: Rbac, tokens: Tokens) -> None:
         self._rbac = rbac
@@ -108,25 +108,25 @@ class Reviews:
         try:
             owner = self._tokens.owner(spec.token, spec.audiences or AUDIENCES)
         except BadTokenError as error:
-            # Upstream repeats the token, as it was sent to it; that is nothing that we do.
+            # Upstream returns the token in its answer. This server never repeats a token.
             return answer(call, document, {"user": {}, "error": f"[invalid bearer token, {error}]"})
         status = {"authenticated": True, "user": user_info(owner.user), "audiences": list(owner.audiences)}
         return answer(call, document, status)
 
     def _decision(self, user: User, spec: "SelfSubjectAccessReviewSpec | SubjectAccessReviewSpec") -> Document:
-        decision = self._rbac.decide(_asked(user, spec.resource_attributes, spec.non_resource_attributes))
+        decision = self._rbac.decide(_access_of(user, spec.resource_attributes, spec.non_resource_attributes))
         status: Document = {"allowed": decision.allowed}
         return status | ({"reason": decision.reason} if decision.reason else {})
 
 
 def written(call: Call) -> Document:
-    """What was posted. Raises `ApiError`."""
+    """Return the object in the body of a call. Raises `ApiError`."""
     options = write_options(call.request.query, "CreateOptions")
     return read_object(call.request, call.view, options, call.warnings)
 
 
 def answer(call: Call, document: Document, status: Document) -> Response:
-    """What was posted, with what there is to say of it."""
+    """Return the answer to a posted object: the object with this status, and the call's warnings."""
     kind = call.view.kind
     meta = document.get("metadata") or {}
     whole = {"apiVersion": kind.api_version, "kind": kind.kind} | document | {"metadata": meta, "status": status}
@@ -161,11 +161,11 @@ def _subject_errors(spec: SubjectAccessReviewSpec) -> list[FieldError]:
     return [fields.invalid("spec.user", "", "at least one of user or group must be specified")]
 
 
-def _asked(user: User, on_resource: ResourceAttributes | None, on_path: NonResourceAttributes | None) -> Access:
+def _access_of(user: User, on_resource: ResourceAttributes | None, on_path: NonResourceAttributes | None) -> Access:
     if on_resource is None:
         assert on_path is not None, "one of them was given"
         return Access(user, on_path.verb, path=on_path.path)
-    # No resource at all is granted by nothing but all resources.
+    # Only a rule for all resources grants access to an empty resource.
     plural = on_resource.resource or "*"
     resource = f"{plural}/{on_resource.subresource}" if on_resource.subresource else plural
     return Access(user, on_resource.verb, on_resource.group, resource, on_resource.namespace, on_resource.name)

@@ -1,8 +1,8 @@
-"""The roles and bindings that every cluster begins with (k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac).
+"""Lists the roles and bindings that every cluster starts with (k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac).
 
-`admin`, `edit` and `view` are put together from the `system:aggregate-to-...` roles and from whatever else carries
-their labels: a CustomResourceDefinition's author extends them so. Roles of components that do not run here, but that
-charts bind their own components to, are there too.
+`admin`, `edit` and `view` aggregate the `system:aggregate-to-...` roles and every other role with their labels, by
+which the author of a CustomResourceDefinition extends them. The list includes roles of components that do not run
+here, because charts bind their own components to these roles.
 """
 
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ def _paths(*paths: str) -> PolicyRule:
 _HEALTH = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 _DISCOVERY = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_HEALTH)
 
-# What people work with in a namespace, by group: those that may be changed, and those that are only looked at.
+# The resources that users of a namespace work with, by group: those to change, and (`_STATUS`) those to read only.
 _WORKLOADS = {
     "apps": ("daemonsets", "deployments", "deployments/scale", "replicasets", "replicasets/scale",
              "statefulsets", "statefulsets/scale"),
@@ -114,7 +114,7 @@ def _part(of: str, *rules: PolicyRule) -> ClusterRole:
     return _role(f"system:aggregate-to-{of}", *rules, **{_AGGREGATE + of: "true"})
 
 
-# Of the metrics server, as its manifests have it.
+# The role that the metrics server's manifests install.
 _METRICS_READER = _role(
     "system:aggregated-metrics-reader",
     _rule(_READ, "metrics.k8s.io", "nodes", "pods"),
@@ -123,8 +123,8 @@ _METRICS_READER = _role(
 _PARTS = (_part("admin", *_ADMIN), _part("edit", *_EDIT), _part("view", *_VIEW), _METRICS_READER)
 
 
-def _whole(name: str, *parts: str, part_of: str = "") -> ClusterRole:
-    """A role that is put together; its rules are there from the start."""
+def _aggregated_role(name: str, *parts: str, part_of: str = "") -> ClusterRole:
+    """Return an aggregated role without its rules, which `_with_rules` adds."""
     selectors = tuple(LabelSelector(match_labels={_AGGREGATE + part: "true"}) for part in parts)
     labels = BOOTSTRAPPING | ({_AGGREGATE + part_of: "true"} if part_of else {})
     meta = ObjectMeta(name=name, labels=labels, annotations={AUTO_UPDATE: "true"})
@@ -139,9 +139,9 @@ def _with_rules(role: ClusterRole, *others: ClusterRole) -> ClusterRole:
     )
 
 
-_view = _with_rules(_whole("view", "view", part_of="edit"))
-_edit = _with_rules(_whole("edit", "edit", part_of="admin"), _view)
-_admin = _with_rules(_whole("admin", "admin"), _edit)
+_view = _with_rules(_aggregated_role("view", "view", part_of="edit"))
+_edit = _with_rules(_aggregated_role("edit", "edit", part_of="admin"), _view)
+_admin = _with_rules(_aggregated_role("admin", "admin"), _edit)
 
 CLUSTER_ROLES: tuple[ClusterRole, ...] = (
     _role("cluster-admin", *EVERYTHING),
@@ -208,7 +208,7 @@ CLUSTER_ROLES: tuple[ClusterRole, ...] = (
 )  # fmt: skip
 
 
-def _bound(role: str, *groups: str) -> ClusterRoleBinding:
+def _binding(role: str, *groups: str) -> ClusterRoleBinding:
     meta = ObjectMeta(name=role, labels=BOOTSTRAPPING, annotations={AUTO_UPDATE: "true"})
     return ClusterRoleBinding(
         metadata=meta,
@@ -218,15 +218,15 @@ def _bound(role: str, *groups: str) -> ClusterRoleBinding:
 
 
 CLUSTER_ROLE_BINDINGS: tuple[ClusterRoleBinding, ...] = (
-    _bound("cluster-admin", MASTERS),
-    _bound("system:discovery", AUTHENTICATED),
-    _bound("system:public-info-viewer", AUTHENTICATED, UNAUTHENTICATED),
-    _bound("system:basic-user", AUTHENTICATED),
-    _bound("system:monitoring", "system:monitoring"),
-    _bound("system:service-account-issuer-discovery", SERVICE_ACCOUNTS),
+    _binding("cluster-admin", MASTERS),
+    _binding("system:discovery", AUTHENTICATED),
+    _binding("system:public-info-viewer", AUTHENTICATED, UNAUTHENTICATED),
+    _binding("system:basic-user", AUTHENTICATED),
+    _binding("system:monitoring", "system:monitoring"),
+    _binding("system:service-account-issuer-discovery", SERVICE_ACCOUNTS),
 )
 
-# What an extension server reads to learn who signs its callers' certificates.
+# The role of an extension server, which reads who signs its callers' certificates.
 ROLES: tuple[tuple[str, Role], ...] = (
     (
         "kube-system",

@@ -1,6 +1,7 @@
-"""What rules of roles say: whether one grants an access, and whether some grant all that others do. Pure.
+"""Decides what rules of roles grant: whether a rule allows an access, and which rights some rules lack. Pure.
 
-As in k8s.io/kubernetes (pkg/apis/rbac/v1/evaluation_helpers.go and k8s.io/component-helpers/auth/rbac/validation).
+The rules are those of k8s.io/kubernetes (pkg/apis/rbac/v1/evaluation_helpers.go) and of
+k8s.io/component-helpers/auth/rbac/validation.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +12,7 @@ from muster.api.server.rbac import PolicyRule
 from muster.cluster.apiserver.identity.users import Access
 
 ALL = "*"
-# So many words of rules are compared, and no more: it would hold up everybody else. (Half a second's worth.)
+# The most words of rules that one check compares, about half a second's work, which blocks all other requests.
 MAX_COMPARED = 5_000_000
 
 EVERYTHING = (
@@ -21,11 +22,11 @@ EVERYTHING = (
 
 
 class TooManyRightsError(Exception):
-    """The rules name more single rights than are compared."""
+    """The error of rules with more single rights than `MAX_COMPARED` lets the server compare."""
 
 
 def allows(rule: PolicyRule, access: Access) -> bool:
-    """Whether the rule grants the access."""
+    """Return whether the rule grants the access."""
     if not _matches(rule.verbs, access.verb):
         return False
     if not access.resource:
@@ -38,22 +39,22 @@ def allows(rule: PolicyRule, access: Access) -> bool:
 
 
 def uncovered(owned: Sequence[PolicyRule], wanted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The rights, one at a time, that `wanted` grants and `owned` does not. Raises `TooManyRightsError`."""
+    """Return the single rights that `wanted` grants and `owned` does not. Raises `TooManyRightsError`."""
     missing: list[PolicyRule] = []
-    words, left = 1 + sum(map(_words, owned)), MAX_COMPARED
+    words, left = 1 + sum(map(_count_words, owned)), MAX_COMPARED
     for rule in wanted:
         left -= words
         if left > 0 and any(_covers(own, rule) for own in owned):
             continue
-        left -= _count(rule) * words
+        left -= _count_rights(rule) * words
         if left < 0:
             raise TooManyRightsError
-        missing += [right for right in _rights(rule) if not any(_covers(own, right) for own in owned)]
+        missing += [right for right in _split_rule(rule) if not any(_covers(own, right) for own in owned)]
     return missing
 
 
 def compacted(rights: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The same rights, with those that differ in their verbs alone put together."""
+    """Return the same rights, with those on resources that differ only in their verbs merged into one rule."""
     verbs: dict[PolicyRule, dict[str, None]] = {}
     for right in rights:
         without = PolicyRule(
@@ -77,7 +78,7 @@ def compacted(rights: Iterable[PolicyRule]) -> list[PolicyRule]:
 
 
 def described(rule: PolicyRule) -> str:
-    """`{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`: as refusals name a rule."""
+    """Render a rule as refusals show it: `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`."""
     parts = {
         "APIGroups": rule.api_groups,
         "Resources": rule.resources,
@@ -89,7 +90,7 @@ def described(rule: PolicyRule) -> str:
 
 
 def quoted(values: Iterable[str]) -> str:
-    """`["a" "b"]`: a list of texts as Go prints it."""
+    """Render a list of texts as Go prints it: `["a" "b"]`."""
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
 
 
@@ -109,19 +110,19 @@ def _url_matches(accepted: str, path: str) -> bool:
     return accepted.endswith(ALL) and path.startswith(accepted.rstrip(ALL))
 
 
-def _words(rule: PolicyRule) -> int:
+def _count_words(rule: PolicyRule) -> int:
     parts = (rule.verbs, rule.api_groups, rule.resources, rule.resource_names, rule.non_resource_urls)
     return sum(map(len, parts))
 
 
-def _count(rule: PolicyRule) -> int:
+def _count_rights(rule: PolicyRule) -> int:
     names = max(len(rule.resource_names), 1)
     on_resources = prod(map(len, (rule.verbs, rule.api_groups, rule.resources))) * names
     return on_resources + len(rule.verbs) * len(rule.non_resource_urls)
 
 
-def _rights(rule: PolicyRule) -> Iterator[PolicyRule]:
-    """The rule in its smallest parts."""
+def _split_rule(rule: PolicyRule) -> Iterator[PolicyRule]:
+    """Yield the single rights of a rule: one verb on one resource or path each."""
     names: Sequence[tuple[str, ...]] = [(name,) for name in rule.resource_names] or [()]
     for group, resource, verb, named in product(rule.api_groups, rule.resources, rule.verbs, names):
         yield PolicyRule(verbs=(verb,), api_groups=(group,), resources=(resource,), resource_names=named)

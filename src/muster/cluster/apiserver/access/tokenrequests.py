@@ -1,7 +1,7 @@
-"""`serviceaccounts/token`: gives a token of a service account to a user who may ask for one.
+"""Answers `serviceaccounts/token`, by which a client requests a token of a service account.
 
-As k8s.io/kubernetes (pkg/registry/core/serviceaccount/storage/token.go): the object that the token is bound to must be
-there, and a pod must be the account's own.
+As in k8s.io/kubernetes (pkg/registry/core/serviceaccount/storage/token.go), the object that the token is bound to
+must exist, and a pod must run as this account. Whether the client may request the token is decided before (`rbac`).
 """
 
 from datetime import timedelta
@@ -32,7 +32,7 @@ _BOUND: dict[tuple[str, str], Kind[Any]] = {("v1", "Pod"): POD, ("v1", "Secret")
 
 
 class TokenRequests:
-    """Gives tokens."""
+    """The action that answers requests for tokens."""
 
     def __init__(self, store: Store, tokens: Tokens, clock: Clock, ids: Ids) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class TokenRequests:
         if entry is None:
             raise not_found(SERVICE_ACCOUNT.resource, call.name)
         account = Reference("ServiceAccount", call.name, entry.header.uid)
-        bound = self._bound(call, spec.bound_object_ref) if spec.bound_object_ref else ()
+        bound = self._resolve_bound(call, spec.bound_object_ref) if spec.bound_object_ref else ()
         audiences = spec.audiences or AUDIENCES
         seconds = DEFAULT_SECONDS if spec.expiration_seconds is None else spec.expiration_seconds
         now = self._clock.now()
@@ -73,8 +73,8 @@ class TokenRequests:
         end = timestamp(now + timedelta(seconds=seconds))
         return answer(call, document, {"token": token, "expirationTimestamp": end})
 
-    def _bound(self, call: Call, wanted: BoundObjectReference) -> tuple[Reference, ...]:
-        """The object that the token ends with; of a pod also its node."""
+    def _resolve_bound(self, call: Call, wanted: BoundObjectReference) -> tuple[Reference, ...]:
+        """Return the objects that the token is bound to: the requested one, and for a pod also its node."""
         kind = _BOUND.get((wanted.api_version, wanted.kind))
         if kind is None:
             name = f"{wanted.api_version}, Kind={wanted.kind}"
@@ -86,15 +86,15 @@ class TokenRequests:
                 f"The object might have been deleted and then recreated"
             )
             raise conflict(kind.resource, wanted.name, message)
-        found = Reference(wanted.kind, wanted.name, entry.header.uid)
+        reference = Reference(wanted.kind, wanted.name, entry.header.uid)
         if kind is not POD:
-            return (found,)
+            return (reference,)
         if entry.header.fields.get("spec.serviceAccountName") != call.name:
             raise bad_request(
                 f'cannot bind token for serviceaccount "{call.name}" to pod running with different serviceaccount name.'
             )
         node = self._store.get(Key(NODE.resource, "", entry.header.fields.get("spec.nodeName", "")))
-        return (found, Reference("Node", node.key.name, node.header.uid)) if node else (found,)
+        return (reference, Reference("Node", node.key.name, node.header.uid)) if node else (reference,)
 
     def _object(self, key: Key) -> Entry:
         entry = self._store.get(key)

@@ -1,8 +1,8 @@
-"""Tokens of service accounts: what stands in one, and whose it is, as long as what it is bound to is there.
+"""Decides what the token of a service account contains, and which user a token authenticates.
 
-Claims are upstream's (k8s.io/kubernetes, pkg/serviceaccount). A token is good until it ends, its account, or the pod,
-secret or node that it is bound to, is gone or was made anew. Checking a signature takes its time and always ends the
-same: what it showed is remembered; what may change is looked up every time.
+The claims are upstream's (k8s.io/kubernetes, pkg/serviceaccount). A token is valid until it expires, or until its
+account, or the pod or secret that it is bound to, is deleted or recreated. The result of verifying a signature never
+changes, so it is cached. The account and the bound objects are looked up each time.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ from muster.runtime.clock import Clock
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 AUDIENCES = (ISSUER,)
 LEGACY_ISSUER = "kubernetes/serviceaccount"
-_REMEMBERED = 4096  # signatures
+_REMEMBERED = 4096  # verified tokens in the cache
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 _OF_LEGACY = "kubernetes.io/serviceaccount/"
-# A pod's token is good for so long after the pod should have ended.
+# How long a token stays valid after the deletion timestamp of its account or bound object; also the clock skew allowed.
 _GRACE_SECONDS = 60.0
 
 
 class Reference(Struct, frozen=True):
-    """One object, by name and uid."""
+    """A reference to one object, by name and UID."""
 
     kind: str  # Pod, Secret, Node, ServiceAccount
     name: str
@@ -39,7 +39,7 @@ class Reference(Struct, frozen=True):
 
 
 class Subject(Struct, frozen=True):
-    """Whose a token is to be, and the objects that it ends with."""
+    """The service account that a token is for, and the objects that the token is bound to."""
 
     namespace: str
     account: Reference
@@ -47,7 +47,7 @@ class Subject(Struct, frozen=True):
 
 
 class Owner(Struct, frozen=True):
-    """Whose a token is, and for whom it is."""
+    """The user that a token authenticates, and those of the requested audiences that it is valid for."""
 
     user: User
     audiences: tuple[str, ...]
@@ -57,7 +57,7 @@ _RESOURCES = {"Pod": POD.resource, "Secret": SECRET.resource, "Node": NODE.resou
 
 
 def claims_of(subject: Subject, audiences: Sequence[str], now: datetime, seconds: int, identity: str) -> Claims:
-    """What stands in a token that is good from now on. `identity` is unique to the token."""
+    """Return the claims of a token that is valid from `now` for so many seconds. `identity`: unique to the token."""
     start = int(now.timestamp())
     bound = {reference.kind.lower(): _claim(reference) for reference in subject.bound}
     return {
@@ -73,7 +73,7 @@ def claims_of(subject: Subject, audiences: Sequence[str], now: datetime, seconds
 
 
 def legacy_claims(namespace: str, account: Reference, secret: str) -> Claims:
-    """What stands in the token of a secret, which has no end of its own."""
+    """Return the claims of the token in a secret, which never expires."""
     return {
         "iss": LEGACY_ISSUER,
         f"{_OF_LEGACY}namespace": namespace,
@@ -89,10 +89,10 @@ def _claim(reference: Reference) -> dict[str, str]:
 
 
 class Tokens:
-    """Signs tokens and knows whose they are."""
+    """The tokens that one server accepts: its signing key, and a cache of verified tokens."""
 
     def __init__(self, store: Store, clock: Clock, key: SigningKey, fixed: TokenCheck) -> None:
-        """`fixed` knows the tokens that are no service account's."""
+        """Make the tokens of a server. `fixed`: returns the user of a token that is no service account's."""
         self.key = key
         self._fixed = fixed
         self._store = store
@@ -100,14 +100,14 @@ class Tokens:
         self._verified: dict[bytes, Claims] = {}
 
     def user(self, token: str) -> User | None:
-        """Whose the token is, if it is for this server."""
+        """Return the user of a token for this server, or None if the token is invalid."""
         try:
             return self.owner(token, AUDIENCES).user
         except BadTokenError:
             return None
 
     def owner(self, token: str, audiences: Sequence[str]) -> Owner:
-        """Whose the token is, if it is for any of these. Raises `BadTokenError`."""
+        """Return the owner of a token that is valid for any of these audiences. Raises `BadTokenError`."""
         user = self._fixed(token)
         if user is not None:
             return Owner(user, _shared(AUDIENCES, audiences))
@@ -142,7 +142,7 @@ class Tokens:
             reference = private.get(kind.lower())
             if reference is None:
                 continue
-            if kind != "Node":  # upstream does not look at it unless told to
+            if kind != "Node":  # upstream does not check the node, either, unless it is configured to
                 self._require(resource, namespace, reference, kind.lower())
             if kind != "Secret":
                 prefix = f"authentication.kubernetes.io/{kind.lower()}-"
@@ -150,9 +150,9 @@ class Tokens:
         return User(claims["sub"], account_groups(namespace), account["uid"], extra)
 
     def _legacy_user(self, claims: Claims, token: str) -> User:
-        found = account_of(claims["sub"])
-        assert found is not None, "it is we who have signed it"
-        namespace, name = found
+        account = account_of(claims["sub"])
+        assert account is not None, "it is we who have signed it"
+        namespace, name = account
         uid = claims[f"{_OF_LEGACY}service-account.uid"]
         self._require(SERVICE_ACCOUNT.resource, namespace, {"name": name, "uid": uid}, "service account")
         secret = {"name": claims[f"{_OF_LEGACY}secret.name"], "uid": ""}
@@ -162,21 +162,24 @@ class Tokens:
         return User(claims["sub"], account_groups(namespace), uid)
 
     def _require(self, resource: str, namespace: str, reference: dict[str, str], what: str) -> Entry:
-        """The object. Raises `BadTokenError` unless it is there, the same, and not long past its end."""
+        """Return the object of a reference.
+
+        Raises `BadTokenError` if the object is missing, has another UID, or is past its deletion timestamp by a minute.
+        """
         entry = self._store.get(Key(resource, namespace, reference["name"]))
         if entry is None or reference["uid"] not in ("", entry.header.uid):
             raise BadTokenError(f"the {what} of the token is gone")
-        if entry.header.deleting and self._is_past(entry):
+        if entry.header.deleting and self._is_past_grace(entry):
             raise BadTokenError(f"the {what} of the token has been deleted")
         return entry
 
-    def _is_past(self, entry: Entry) -> bool:
+    def _is_past_grace(self, entry: Entry) -> bool:
         end = msgspec.json.decode(entry.body, type=Object).metadata.deletion_timestamp
         return end is not None and (self._clock.now() - end).total_seconds() > _GRACE_SECONDS
 
 
 def _shared(meant: Sequence[str], audiences: Sequence[str]) -> tuple[str, ...]:
-    """Those of the audiences that a token is meant for. Raises `BadTokenError` if there are none."""
+    """Return the requested audiences that a token is meant for. Raises `BadTokenError` if there are none."""
     shared = tuple(audience for audience in audiences if audience in meant)
     if not shared:
         raise BadTokenError(f"token audiences {quoted(meant)} is invalid for the target audiences {quoted(audiences)}")
