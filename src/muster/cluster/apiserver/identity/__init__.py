@@ -1,1 +1,1 @@
-"""Who is who: users, and the certificates and tokens by which they are known."""
+"""Identifies users: the names they have, and the certificates and tokens that authenticate them."""

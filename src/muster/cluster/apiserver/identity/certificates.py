@@ -1,7 +1,8 @@
-"""The server's own certificate authority and the credentials it gives: made at first start, kept in one directory.
+"""Creates the server's certificate authority and signs certificates with it; both are files of one directory.
 
-The authority lives ten years, what it signs one; at a start, what is past two thirds of its life is signed anew. Keys
-are in files that only their owner may read. All keys are ECDSA P-256.
+The first start creates the authority. The authority is valid for ten years, a certificate that it signs for one. A
+start renews each certificate that is past two thirds of its validity. Only the owner may read the files with the
+keys, which are all ECDSA P-256.
 """
 
 import os
@@ -40,20 +41,20 @@ SERVER_NAMES = (
 
 
 class CredentialError(Exception):
-    """A file of the authority cannot be used; says which and what to do."""
+    """The error of a file that cannot be used; its text names the file and says what to do."""
 
 
 class Pair(Credential, frozen=True):
-    """A certificate and its key, and the file that holds both in PEM."""
+    """A certificate and its key, with the PEM file that contains both."""
 
     file: Path
 
 
 class Authority:
-    """Signs certificates. Loaded from its directory, or made there."""
+    """The certificate authority of one directory, which signs certificates and renews them."""
 
     def __init__(self, directory: Path, now: datetime) -> None:
-        """Load the authority, or make it at the first start. Raises `CredentialError`, `OSError`."""
+        """Load the authority, or create it if there is none. Raises `CredentialError`, `OSError`."""
         self._directory = directory
         self._now = now
         try:
@@ -65,22 +66,22 @@ class Authority:
             raise CredentialError(f"{self.pair.file} has expired; remove {directory} to make a new authority")
 
     def server(self, names: tuple[str, ...] = SERVER_NAMES) -> Pair:
-        """The server's certificate for these host names and addresses."""
-        found = self._load("server")
-        if found is not None and self._is_fresh(found) and names_of(found.certificate) == set(names):
-            return found
+        """Return the server's certificate for these host names and addresses, signed again if it does not fit."""
+        pair = self._load("server")
+        if pair is not None and self._is_fresh(pair) and names_of(pair.certificate) == set(names):
+            return pair
         return self._issue("server", subject_of("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client(self, name: str, user: User) -> Pair:
-        """The certificate, kept under `name`, with which a user is known."""
-        found = self._load(name)
-        if found is not None and self._is_fresh(found) and user_of(found.certificate) == user:
-            return found
+        """Return the client certificate of a user, whose file is called `name`, signed again if it does not fit."""
+        pair = self._load(name)
+        if pair is not None and self._is_fresh(pair) and user_of(pair.certificate) == user:
+            return pair
         groups = sorted(user.groups - {AUTHENTICATED})
         return self._issue(name, subject_of(user.name, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def _is_fresh(self, pair: Pair) -> bool:
-        """Whether it is ours, valid, and not due for renewal."""
+        """Return whether this authority signed the certificate, and it is valid and not due for renewal."""
         certificate, authority = pair.certificate, self.pair.certificate
         ours = certificate.issuer == authority.subject and is_signed_by(certificate, authority)
         return ours and certificate.not_valid_before_utc <= self._now < renewal_of(certificate)
@@ -95,16 +96,16 @@ class Authority:
         file = self._file(name)
         try:
             content = read_private(file)
-            found = credential(content, content)
+            loaded = credential(content, content)
         except FileNotFoundError:
             return None
         except ValueError as error:
             raise CredentialError(f"{file} is damaged ({error}); remove it to make a new one") from error
-        return Pair(found.certificate, found.key, file)
+        return Pair(loaded.certificate, loaded.key, file)
 
-    def _save(self, name: str, made: Credential) -> Pair:
-        pair = Pair(made.certificate, made.key, self._file(name))
-        # Both in one file: a kill leaves the old pair or the new one, never half of each.
+    def _save(self, name: str, new: Credential) -> Pair:
+        pair = Pair(new.certificate, new.key, self._file(name))
+        # One file holds both, so that a killed process leaves the old pair or the new one, never half of each.
         write_private(pair.file, pair.certificate_pem + pair.key_pem)
         return pair
 
@@ -113,7 +114,7 @@ class Authority:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner may read, all at once. Raises `OSError`."""
+    """Replace a file, atomically, by one that only its owner may read. Raises `OSError`."""
     temporary = path.with_name(f"{path.name}.new")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -125,7 +126,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def read_private(path: Path) -> bytes:
-    """Read such a file. Raises `CredentialError` if it is not ours alone, `OSError`."""
+    """Read a private file. Raises `OSError`, and `CredentialError` if other users could read or replace the file."""
     try:
         require_file(path)
     except NotOursError as error:
@@ -134,7 +135,7 @@ def read_private(path: Path) -> bytes:
 
 
 def user_of(certificate: x509.Certificate) -> User | None:
-    """Whom a client certificate names: the common name, in the groups that are its organizations."""
+    """Return the user of a client certificate: the common name, with the organizations as groups."""
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     organizations = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     if not names or not names[0].value:
@@ -144,7 +145,7 @@ def user_of(certificate: x509.Certificate) -> User | None:
 
 
 def user_of_der(certificate: bytes) -> User | None:
-    """Whom a client certificate names, from what the TLS layer has checked."""
+    """Return the user of a client certificate in DER, which the TLS layer has verified; None if it names none."""
     try:
         return user_of(x509.load_der_x509_certificate(certificate))
     except ValueError:

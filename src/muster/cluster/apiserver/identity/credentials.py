@@ -1,4 +1,4 @@
-"""What a client needs to get in: the kubeconfig with the admin's certificate and token, and the TLS settings."""
+"""Loads the credentials of a server, and writes what its clients need: the kubeconfig and the TLS settings."""
 
 import base64
 import ssl
@@ -23,12 +23,12 @@ from muster.cluster.apiserver.identity.certificates import (
 from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, TokenCheck, fixed_tokens
 from muster.runtime.ids import Ids
 
-HTTP2 = "h2"  # as TLS names it
+HTTP2 = "h2"  # the name of the protocol in TLS (ALPN)
 CLUSTER = "muster"  # the name of the cluster, the context and the user in the kubeconfig
 
 
 class Credentials(Struct, frozen=True):
-    """The authority's certificate, the server's pair, what the admin is known by, and what signs other tokens."""
+    """The credentials of one server: three certificates, the admin's token, and the key that signs other tokens."""
 
     authority_pem: bytes
     server: Pair
@@ -38,10 +38,10 @@ class Credentials(Struct, frozen=True):
 
     @classmethod
     def load(cls, directory: Path, now: datetime, ids: Ids, also: tuple[str, ...] = ()) -> "Credentials":
-        """Load them from a directory of their own, making what is missing or too old.
+        """Load the credentials from their directory, and create those that are missing or due for renewal.
 
         also: names and addresses by which other machines reach the server.
-        Raises `CredentialError` for files that make no sense, `OSError`.
+        Raises `CredentialError` for files that cannot be read, `OSError`.
         """
         authority = Authority(directory, now)
         return cls(
@@ -54,15 +54,15 @@ class Credentials(Struct, frozen=True):
 
     @property
     def trust(self) -> Trust:
-        """What the server needs of them."""
+        """The credentials with which the server authenticates its clients."""
         return Trust(self.signing_key, {self.token: ADMIN}, self.authority_pem)
 
     def authenticator(self, check: TokenCheck | None = None) -> Authenticator:
-        """Knows certificates of the authority, and those tokens that `check` does: without one, the admin's."""
+        """Return an authenticator of certificates and tokens. `check`: by default accepts the admin's token only."""
         return Authenticator(check or fixed_tokens(self.trust.tokens))
 
     def server_context(self) -> ssl.SSLContext:
-        """TLS for the server: clients may show a certificate, which must be of the authority."""
+        """Return the server's TLS context; a client may present a certificate, which the authority must have signed."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.load_cert_chain(self.server.file)
@@ -72,16 +72,16 @@ class Credentials(Struct, frozen=True):
         return context
 
     def kubeconfig(self, server: str) -> bytes:
-        """A kubeconfig for the admin; `server` is the URL, which is of this machine."""
-        # An answer is sent there in less time than it takes to compress it.
-        return _written(
+        """Return a kubeconfig for the admin. `server`: the URL, on this machine."""
+        # Within one machine, sending an answer takes less time than compressing it.
+        return _render_kubeconfig(
             clusters=[{"name": CLUSTER, "cluster": self._cluster(server) | {"disable-compression": True}}],
             users=[
                 {
                     "name": f"{CLUSTER}-admin",
                     "user": {
-                        "client-certificate-data": _text(self.admin.certificate_pem),
-                        "client-key-data": _text(self.admin.key_pem),
+                        "client-certificate-data": _encode(self.admin.certificate_pem),
+                        "client-key-data": _encode(self.admin.key_pem),
                         "token": self.token,
                     },
                 }
@@ -93,22 +93,22 @@ class Credentials(Struct, frozen=True):
         )
 
     def cluster_info(self, server: str) -> str:
-        """A kubeconfig that says where the server is and how to trust it, and lets no user in: as kubeadm has it."""
-        return _written(clusters=[{"name": "", "cluster": self._cluster(server)}]).decode()
+        """Return a kubeconfig without a user, as kubeadm publishes it: the server's URL and its authority."""
+        return _render_kubeconfig(clusters=[{"name": "", "cluster": self._cluster(server)}]).decode()
 
     def _cluster(self, server: str) -> dict[str, Any]:
-        return {"server": server, "certificate-authority-data": _text(self.authority_pem)}
+        return {"server": server, "certificate-authority-data": _encode(self.authority_pem)}
 
     def write_kubeconfig(self, path: Path, server: str) -> None:
-        """Write the kubeconfig for its owner's eyes only. Raises `OSError`."""
+        """Write the admin's kubeconfig to a file that only its owner may read. Raises `OSError`."""
         content = self.kubeconfig(server)
-        # A full disk has no room to write what is there already.
+        # An unchanged file is not written, so that a start succeeds on a full disk.
         if not path.exists() or path.read_bytes() != content:
             write_private(path, content)
 
 
 def _token(file: Path, ids: Ids) -> str:
-    """The admin's token, the same over restarts, so that clients that run on stay known."""
+    """Load the admin's token, or create it; it survives restarts, so that running clients stay authenticated."""
     try:
         token = read_private(file).decode("ascii").strip()
     except (FileNotFoundError, UnicodeDecodeError):
@@ -120,7 +120,7 @@ def _token(file: Path, ids: Ids) -> str:
 
 
 def _signing_key(file: Path) -> SigningKey:
-    """The key that signs the tokens of service accounts, the same over restarts: pods that run on stay known."""
+    """Load the key that signs service account tokens, or create it; it survives restarts, as running pods need it."""
     try:
         return load_key(read_private(file))
     except FileNotFoundError:
@@ -131,10 +131,10 @@ def _signing_key(file: Path) -> SigningKey:
         raise CredentialError(f"{file} is damaged ({error}); remove it to make a new one") from error
 
 
-def _written(
+def _render_kubeconfig(
     clusters: Sequence[Any], users: Sequence[Any] = (), contexts: Sequence[Any] = (), current: str = ""
 ) -> bytes:
-    import yaml  # it takes long to load, and a cluster for one command writes no kubeconfig
+    import yaml  # the module loads slowly, and a cluster that serves one command writes no kubeconfig
 
     document = {
         "apiVersion": "v1",
@@ -147,5 +147,5 @@ def _written(
     return yaml.safe_dump(document, sort_keys=False).encode()
 
 
-def _text(pem: bytes) -> str:
+def _encode(pem: bytes) -> str:
     return base64.b64encode(pem).decode()

@@ -1,7 +1,7 @@
-"""Who asks, and in which words it is said what they may.
+"""Defines users, accesses and refusals, and authenticates the sender of a request.
 
-Authentication turns a credential into a `User`; authorisation says whether that user may do what the request asks.
-Members of `system:masters` may do everything; what others may, the roles say (`access.rbac`).
+Authentication turns a credential into a `User`. Authorization decides whether that user may do what the request asks.
+Members of `system:masters` may do everything; the roles decide for all other users (`access.rbac`).
 """
 
 import hmac
@@ -23,7 +23,7 @@ _ACCOUNT_PREFIX = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who a request comes from, once a credential has said so. `extra` is what else it said."""
+    """The user of a request, as its credential names them. `extra`: further information from the credential."""
 
     name: str
     groups: frozenset[str] = frozenset()
@@ -32,13 +32,13 @@ class User:
 
 
 def user_info(user: User) -> dict[str, Any]:
-    """What there is of a user, as reviews, audit events and requests for certificates show it."""
+    """Return the known fields of a user, as reviews, audit events and certificate requests show them."""
     extra = {key: list(values) for key, values in user.extra.items()}
     members = {"username": user.name, "uid": user.uid, "groups": sorted(user.groups), "extra": extra}
     return {name: value for name, value in members.items() if value}
 
 
-# A client without a credential that is known.
+# The user of a request without a valid credential.
 NOBODY = User("")
 
 # The name and group of the credential that the server writes into its kubeconfig.
@@ -46,33 +46,33 @@ ADMIN = User("kubernetes-admin", frozenset({MASTERS, AUTHENTICATED}))
 
 
 def account_name(namespace: str, name: str) -> str:
-    """The name of the user that a service account is."""
+    """Return the user name of a service account."""
     return f"{_ACCOUNT_PREFIX}{namespace}:{name}"
 
 
 def account_of(user_name: str) -> tuple[str, str] | None:
-    """The namespace and name of the service account that a user is, if it is one."""
+    """Return the namespace and name of the service account with this user name, or None if it is no account's."""
     namespace, colon, name = user_name.removeprefix(_ACCOUNT_PREFIX).partition(":")
     is_account = user_name.startswith(_ACCOUNT_PREFIX) and colon and namespace and name and ":" not in name
     return (namespace, name) if is_account else None
 
 
 def account_groups(namespace: str) -> frozenset[str]:
-    """The groups that all service accounts of a namespace are in."""
+    """Return the groups of every service account of a namespace."""
     return frozenset({SERVICE_ACCOUNTS, f"{SERVICE_ACCOUNTS}:{namespace}", AUTHENTICATED})
 
 
-# Whose a token is; None for one that is not known (any more).
+# Returns the user of a token, or None for an unknown or expired one.
 TokenCheck = Callable[[str], User | None]
 
 
 def fixed_tokens(tokens: Mapping[str, User]) -> TokenCheck:
-    """Knows these tokens."""
+    """Return a check that accepts exactly these tokens."""
     known = [(token.encode(), user) for token, user in tokens.items()]
 
     def check(token: str) -> User | None:
         presented = token.encode()
-        # Every known token is compared, in constant time: the answer's timing tells nothing about any.
+        # Every token is compared, each in constant time, so that the timing of an answer reveals nothing.
         matches = [user for secret, user in known if hmac.compare_digest(secret, presented)]
         return matches[0] if matches else None
 
@@ -80,15 +80,17 @@ def fixed_tokens(tokens: Mapping[str, User]) -> TokenCheck:
 
 
 class Authenticator:
-    """Knows client certificates (the TLS layer has checked who signed them) and bearer tokens."""
+    """The authenticator of requests, by client certificates that the TLS layer has verified or by bearer tokens."""
 
     def __init__(self, check: TokenCheck) -> None:
         self._check = check
 
     def user(self, certificate: User | None, authorization: str) -> User:
-        """The user of a request. Raises `ApiError` (401) without a credential, or with one that is not known.
+        """Return the user of a request.
 
-        `certificate` is who the client certificate names; `authorization` the header, or "".
+        certificate: the user whom the client certificate names.
+        authorization: the header, or "".
+        Raises `ApiError` (401) if there is no credential, or an unknown one.
         """
         if certificate is not None:
             return certificate
@@ -100,10 +102,10 @@ class Authenticator:
 
 
 class Access(Struct, frozen=True):
-    """What a request is about to do, in the words that rights are given in.
+    """The action that a request asks for, in the terms of RBAC rules.
 
-    resource: plural, with the subresource (`pods/log`); empty for a path that is no resource's.
-    path: for those.
+    resource: plural, with the subresource (`pods/log`); empty for a path that belongs to no resource.
+    path: the path, if `resource` is empty.
     """
 
     user: User
@@ -115,18 +117,18 @@ class Access(Struct, frozen=True):
     path: str = ""
 
 
-# Raises `ApiError` (403) unless the user may.
+# Raises `ApiError` (403) unless the user may do this.
 Authorizer = Callable[[Access], None]
 
 
 def authorize(access: Access) -> None:
-    """Let masters do everything, and other users nothing. Raises `ApiError` (403)."""
+    """Raise `ApiError` (403) unless the user is in `system:masters`."""
     if MASTERS not in access.user.groups:
         raise refusal(access)
 
 
 def refusal(access: Access, reason: str = "") -> ApiError:
-    """403 in the API server's words. `reason` is what the roles say about it, if anything."""
+    """Return the 403 error in the API server's words. `reason`: what the roles add, or ""."""
     user = f'User "{access.user.name}"'
     why = f": {reason}" if reason else ""
     if not access.resource:
