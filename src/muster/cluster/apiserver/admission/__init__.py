@@ -1,1 +1,1 @@
-"""What else must be so, and is filled in, before an object is stored."""
+"""Completes and judges objects before they are stored: plugins, policies and webhooks."""

@@ -1,9 +1,14 @@
-"""Admission: what else must be so, and is filled in, before an object is stored; it may look at other objects.
+"""Runs the stages of admission, which complete and judge an object before it is stored.
 
-A plugin gets an `Attempt` and may change its document in place or raise `ApiError`. They run in order: those that
-change, then, on the object as it will be stored, those that only refuse; each time webhooks come last. What webhooks
-say takes time, in which others write: what must be true at the very moment of the write (quota) is asked once more,
-at the end, and nothing waits between that and the write.
+A plugin takes an `Attempt` and the store, so it may read other objects. It changes the attempt's document in place, or
+raises `ApiError`. The stages run in this order:
+
+1. The changing plugins complete the document, then the mutating webhooks.
+2. The judging plugins see the object as it will be stored and may refuse it, then the validating webhooks.
+3. The last plugins check what must hold at the moment of the write, such as quota. Other requests may have written
+   while the webhooks were called, so no `await` separates this stage from the write.
+
+The module also contains the plugins for namespaces, priorities and default tolerations.
 """
 
 from collections.abc import Callable, Iterable
@@ -23,17 +28,18 @@ from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.apiserver.request.requestinfo import WriteOptions
 from muster.cluster.store import Entry, Key, Store
 
-# Namespaces that are never deleted: others count on them.
+# Namespaces that nobody may delete, because other components rely on them.
 PERMANENT_NAMESPACES = frozenset({"default", "kube-system", "kube-public"})
 
 
 class Attempt(Struct, frozen=True):
-    """One object that a request is about to write; `old` is the stored one, None for a new object.
+    """One object that a request is about to write.
 
-    document: as it is to be stored; of a DELETE, the stored one.
-    view: how the writer sees it.
-    options: what the request said of how to write.
-    annotations: what is to be said of it in the audit log; each stage adds to them.
+    old: the stored object; None for a new one.
+    document: the object to store; for a DELETE, the stored one.
+    view: how the writer sees the object.
+    options: the request's options for writing.
+    annotations: annotations for the audit log, to which each stage adds.
     """
 
     resource: Resource
@@ -50,53 +56,53 @@ class Attempt(Struct, frozen=True):
 
     @property
     def objects(self) -> tuple[Document | None, Document | None]:
-        """The new object and the old one, None for one that there is not."""
+        """The new object and the old one; None for the one that does not exist."""
         if self.operation == "DELETE":
             return None, self.document if self.old is None else self.old
         return self.document, self.old
 
     def refused(self, why: str) -> ApiError:
-        """403, in the words of admission."""
+        """Return the 403 error of admission with this reason."""
         name = self.resource.name
         return forbidden(f'{name} "{self.name}" is forbidden: {why}', resource=name, name=self.name)
 
 
 Plugin = Callable[[Attempt, Store], None]
 
-# What the writer is told with the answer; "" if there is nothing to tell.
+# Returns a warning for the writer, sent with the answer; "" if there is none.
 Remark = Callable[[Attempt], str]
 
 
 class Webhooks(Protocol):
-    """Those outside who are asked too. Where none is concerned, the answer is there without waiting."""
+    """The webhooks that are called about a write. If none matches, both methods return without suspending."""
 
     async def change(self, attempt: Attempt, warnings: list[str]) -> bool:
-        """Let them change the document, in place; whether any did. Raises `ApiError` if one refuses."""
+        """Let the webhooks change the document in place; return whether any did. Raises `ApiError` if one refuses."""
         ...
 
     async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
-        """Raises `ApiError` if one refuses."""
+        """Raise `ApiError` if a webhook refuses the write."""
         ...
 
 
 class NoWebhooks:
-    """No webhook is asked."""
+    """The webhooks of a server without any."""
 
-    async def change(self, attempt: Attempt, warnings: list[str]) -> bool:  # noqa: ARG002  (it is the protocol's)
-        """Nothing changes."""
+    async def change(self, attempt: Attempt, warnings: list[str]) -> bool:  # noqa: ARG002  (the protocol's signature)
+        """Change nothing, and return False."""
         return False
 
     async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
-        """Nothing is refused."""
+        """Refuse nothing."""
 
 
 class Admission(Struct, frozen=True):
-    """All that is asked before a write, in its order.
+    """The stages of admission, in their order.
 
-    changing: may change the document.
-    judging: see what is to be stored, and may refuse it.
-    last: asked when nothing is left to wait for; they keep account of what is written next.
-    remarks: what there is to say of what is allowed.
+    changing: plugins that may change the document.
+    judging: plugins that see the object to be stored, and may refuse it.
+    last: plugins that run right before the write, and count what it adds.
+    remarks: make the warnings about a write that is allowed.
     """
 
     changing: tuple[Plugin, ...]
@@ -106,34 +112,34 @@ class Admission(Struct, frozen=True):
     webhooks: Webhooks = field(default_factory=NoWebhooks)
 
     async def change(self, attempt: Attempt, store: Store, warnings: list[str]) -> bool:
-        """Complete the document in place; whether a webhook changed it. Raises `ApiError`."""
+        """Complete the document in place; return whether a webhook changed it. Raises `ApiError`."""
         self.complete(attempt, store)
         return await self.webhooks.change(attempt, warnings)
 
     def complete(self, attempt: Attempt, store: Store) -> None:
-        """The part of it that is the server's own: done again for what a webhook adds. Raises `ApiError`."""
+        """Run the changing plugins alone, as is done again after a webhook's change. Raises `ApiError`."""
         for plugin in self.changing:
             plugin(attempt, store)
 
     async def judge(self, attempt: Attempt, store: Store, warnings: list[str]) -> None:
-        """Raise `ApiError` if a stage refuses."""
+        """Raise `ApiError` if a judging plugin or a webhook refuses the object."""
         for plugin in self.judging:
             plugin(attempt, store)
         self.remark(attempt, warnings)
         await self.webhooks.judge(attempt, warnings)
 
     def remark(self, attempt: Attempt, warnings: list[str]) -> None:
-        """Tell the writer what there is to say."""
+        """Add the remarks on this attempt to the warnings."""
         warnings += filter(None, (remark(attempt) for remark in self.remarks))
 
     def settle(self, attempt: Attempt, store: Store) -> None:
-        """Raise `ApiError` if it must not be written now."""
+        """Raise `ApiError` if one of the last plugins refuses the write."""
         for plugin in self.last:
             plugin(attempt, store)
 
 
 def namespace_lifecycle(attempt: Attempt, store: Store) -> None:
-    """Nothing new appears in a namespace that is missing or going; some namespaces never go."""
+    """Refuse new objects in a missing or terminating namespace, and the deletion of a permanent namespace."""
     if attempt.resource.key == NAMESPACE.resource:
         if attempt.operation == "DELETE" and attempt.name in PERMANENT_NAMESPACES:
             raise attempt.refused("this namespace may not be deleted")
@@ -162,7 +168,7 @@ def _terminating(attempt: Attempt) -> ApiError:
 
 
 def keep(attempt: Attempt, *fields: str) -> None:
-    """What admission once filled in stays where a change leaves it out: a manifest can be applied as it was."""
+    """Restore fields of the spec that an update leaves out, so that the original manifest can be applied again."""
     spec, old = attempt.document["spec"], (attempt.old or {}).get("spec", {})
     for name in fields:
         if name in old:
@@ -170,7 +176,10 @@ def keep(attempt: Attempt, *fields: str) -> None:
 
 
 def priority(attempt: Attempt, store: Store) -> None:
-    """A pod's priority is that of its class, or of the default class; only the server says how much that is."""
+    """Set the priority of a new pod from its PriorityClass or the default one, and guard the classes themselves.
+
+    At most one class may be the default, and system classes may not be deleted.
+    """
     if attempt.resource.key == PRIORITY_CLASS.resource:
         if attempt.operation != "DELETE":
             _one_default(attempt, store)
@@ -191,12 +200,12 @@ def _set_priority(attempt: Attempt, store: Store) -> None:
             raise attempt.refused(f"no PriorityClass with name {name} was found")
     else:
         entry = _default_among(store.list(PRIORITY_CLASS.resource).entries)
-    found = PRIORITY_CLASS.decode(entry.body) if entry else PriorityClass()
-    policy = found.preemption_policy or "PreemptLowerPriority"
-    if spec.get("priority", found.value) != found.value:
+    priority_class = PRIORITY_CLASS.decode(entry.body) if entry else PriorityClass()
+    policy = priority_class.preemption_policy or "PreemptLowerPriority"
+    if spec.get("priority", priority_class.value) != priority_class.value:
         raise attempt.refused(
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
-            f"priority admission controller computed {found.value} from the given PriorityClass name",
+            f"priority admission controller computed {priority_class.value} from the given PriorityClass name",
         )
     if spec.get("preemptionPolicy", policy) != policy:
         raise attempt.refused(
@@ -205,7 +214,7 @@ def _set_priority(attempt: Attempt, store: Store) -> None:
         )
     if entry:
         spec["priorityClassName"] = entry.key.name
-    spec["priority"] = found.value
+    spec["priority"] = priority_class.value
     spec["preemptionPolicy"] = policy
 
 
@@ -216,7 +225,7 @@ def _default_among(entries: Iterable[Entry]) -> Entry | None:
 def _one_default(attempt: Attempt, store: Store) -> None:
     if not attempt.document.get("globalDefault"):
         return
-    # Those that are not on disk yet count: of several that are made at once, one becomes the default.
+    # Uncommitted classes count, so that of several classes created at once only one becomes the default.
     current = _default_among(store.latest_list(PRIORITY_CLASS.resource).entries)
     if current is not None and current.key.name != attempt.name:
         message = f"PriorityClass {current.key.name} is already marked as default. Only one default can exist"
@@ -224,17 +233,20 @@ def _one_default(attempt: Attempt, store: Store) -> None:
 
 
 def default_tolerations(seconds: int) -> Plugin:
-    """Return the plugin that lets a pod leave a lost node after so many seconds, unless the pod says something else."""
+    """Return the plugin that gives pods the tolerations by which they leave a lost node after so many seconds.
 
-    def plugin(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (it is a plugin)
+    A pod's own tolerations of these taints stay as they are.
+    """
+
+    def plugin(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
         if attempt.resource.key != "pods" or attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
             return
-        said = attempt.document["spec"].get("tolerations") or ()
-        keys = {one.get("key", "") for one in said if one.get("effect", "") in ("", NO_EXECUTE)}
+        tolerations = attempt.document["spec"].get("tolerations") or ()
+        keys = {one.get("key", "") for one in tolerations if one.get("effect", "") in ("", NO_EXECUTE)}
         missing = [key for key in (NOT_READY, UNREACHABLE) if not keys & {"", key}]
         if missing:
             added = (_toleration(key, seconds) for key in missing)
-            attempt.document["spec"]["tolerations"] = [*said, *added]
+            attempt.document["spec"]["tolerations"] = [*tolerations, *added]
 
     return plugin
 

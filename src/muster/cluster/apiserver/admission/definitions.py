@@ -1,4 +1,4 @@
-"""What there is to say of definitions of kinds that the server has by itself."""
+"""Warns about definitions of kinds that the server serves without them, and refuses to delete the server's own."""
 
 from collections.abc import Collection
 
@@ -9,9 +9,9 @@ from muster.cluster.store import Store
 
 
 def definition_of_our_own(registry: Registry, listed: Collection[str] = ()) -> Remark:
-    """Tells who makes a definition of Kueue's kinds, of JobSets or of PodGroups that those are here without it.
+    """Return the remark that the server serves a kind, such as JobSet, whether or not it is defined.
 
-    listed: names of definitions that the server keeps as they are.
+    listed: names of the definitions that the server provides itself.
     """
 
     def remark(attempt: Attempt) -> str:
@@ -28,9 +28,9 @@ def definition_of_our_own(registry: Registry, listed: Collection[str] = ()) -> R
 
 
 def require_definitions_kept(listed: Collection[str]) -> Plugin:
-    """Refuse the deletion of definitions of kinds that are served anyway."""
+    """Return the plugin that refuses to delete the definitions that the server provides itself."""
 
-    def plugin(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
+    def plugin(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
         is_definition = attempt.resource.key == CUSTOM_RESOURCE_DEFINITION.resource
         if is_definition and attempt.operation == "DELETE" and attempt.name in listed:
             raise attempt.refused("this cluster serves the kind by itself, and its definition cannot be deleted")

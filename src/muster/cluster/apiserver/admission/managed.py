@@ -1,7 +1,7 @@
-"""Admission of objects that queue: on a real cluster webhooks do this. `controllers.integrations.admission`
-and `api.managed` decide in both.
+"""Runs the admission of objects that queue, which webhooks do on a real cluster.
 
-Plugins look at objects as of the newest write. What costs anything is only looked at for objects that may queue.
+`controllers.integrations.admission` and `api.managed` make the decisions in both cases. The plugins here read other
+objects as of the newest write, committed or not. Expensive checks run only for objects that may queue.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,7 +46,7 @@ from muster.queueing.jobframework.names import workload_name
 
 
 def managed_plugins(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> tuple[Plugin, ...]:
-    """What the settings ask for, to run after the server's own plugins."""
+    """Return the plugins that the configuration asks for, to run after the server's own."""
     ours, settings = chosen(integrations, configuration), settings_of(configuration)
     serve = select_serving(configuration)
     above = kinds_above([*(one.kind for one in ours), *kinds_of(serve)])
@@ -67,24 +67,27 @@ def managed_plugins(configuration: Configuration, integrations: Sequence[Integra
 
 
 def require_readable(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Plugin:
-    """Refuses jobs that their integration cannot read, which a definition may allow: one would hide all of its kind."""
+    """Return the plugin that refuses jobs which their integration cannot decode.
+
+    A CustomResourceDefinition may allow such jobs, and one of them would make the whole list of its kind unreadable.
+    """
     kinds = {one.kind.resource: one.kind for one in chosen(integrations, configuration)}
 
-    def judge(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (it is a plugin)
+    def judge(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
         kind = kinds.get(attempt.resource.key)
         if kind is None or attempt.operation == "DELETE" or attempt.resource.kind.type is kind.type:
             return
         try:
             kind.typed(attempt.document)
         except msgspec.ValidationError as error:
-            said = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
-            raise bad_request(said) from None
+            message = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
+            raise bad_request(message) from None
 
     return judge
 
 
 def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
-    """Tells who writes a queue's name on an object that nothing makes wait: it runs without quota."""
+    """Return the remark that an object with a queue's name runs without quota, because no integration handles it."""
     followed, from_outside = {one.kind.resource for one in chosen(integrations, configuration)}, outside(configuration)
     followed |= {one.kind.resource for one in select_serving(configuration)}
     if "pod" in configuration.integrations.frameworks:
@@ -102,7 +105,7 @@ def queue_of_nobody(configuration: Configuration, integrations: Sequence[Integra
 
 
 def queue_of_a_part(configuration: Configuration, integrations: Sequence[Integration[Any]]) -> Remark:
-    """Tells who writes a queue's name in the templates of a JobSet: it queues whole, by its own label."""
+    """Return the remark that a queue's name in a template of a JobSet has no effect: the JobSet queues as a whole."""
     whole = any(one.kind == JOB_SET for one in chosen(integrations, configuration))
 
     def remark(attempt: Attempt) -> str:
@@ -127,23 +130,23 @@ T = TypeVar("T")
 
 
 class _InStore:
-    """`Find` of what is in a store, as of the newest write."""
+    """A `Find` that reads objects from a store, as of the newest write."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def __call__(self, kind: Kind[T], namespace: str, name: str) -> T | None:
-        """Find it."""
+        """Return the object, or None if it does not exist."""
         entry = self._store.latest(Key(kind.resource, namespace, name))
         return kind.decode(entry.body) if entry is not None else None
 
 
-# What there is beside an object, in a store.
+# Returns the surroundings of objects in a store, which the rules of admission read.
 Around = Callable[[Store], Surroundings]
 
 
 class ManagedJobs:
-    """Jobs of all kinds that queue: those that name a queue, or get one."""
+    """The plugin for jobs that name a queue, or are given one."""
 
     def __init__(self, integrations: Iterable[Integration[Any]], around: Around, settings: Settings) -> None:
         self._integrations = {one.kind.resource: one for one in integrations}
@@ -151,7 +154,7 @@ class ManagedJobs:
         self._settings = settings
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
-        """Complete a new job, and refuse what breaks a rule. Raises `ApiError`."""
+        """Complete a new or changed job in place. Raises `ApiError` if the job breaks a rule."""
         integration = self._integrations.get(attempt.resource.key)
         if integration is None or attempt.subresource or attempt.operation == "DELETE":
             return
@@ -171,21 +174,21 @@ class ManagedJobs:
             )
         if complete is not document:
             document.update(complete)
-            # The rules of queues hold for the one that it was given, too.
+            # The rules apply to the queue that the job was given, too.
             new = readable(document, kind) or new
         if errors := admission.errors(integration, new, old, around):
             raise denied(kind.kind, errors)
 
 
 class ManagedPods:
-    """Plain pods that name a queue, and groups of pods."""
+    """The plugin for plain pods that name a queue, and for groups of pods."""
 
     def __init__(self, around: Around, settings: Settings) -> None:
         self._around = around
         self._settings = settings
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
-        """Hold a new pod back, and refuse what breaks a rule. Raises `ApiError`."""
+        """Complete a new pod in place; one that queues is gated. Raises `ApiError` if the pod breaks a rule."""
         if attempt.resource.key != POD.resource or attempt.subresource or attempt.operation == "DELETE":
             return
         if not (self._settings.without_queue or pods.says_something(attempt.document["metadata"])):
@@ -208,7 +211,7 @@ class ManagedPods:
 
 
 class ManagedServing:
-    """Deployments and their like: their pods queue."""
+    """The plugin for Deployments and similar kinds, whose pods queue."""
 
     def __init__(self, kinds: Iterable[Serving], around: Around, settings: Settings) -> None:
         self._kinds = {one.kind.resource: one for one in kinds}
@@ -216,7 +219,7 @@ class ManagedServing:
         self._settings = settings
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
-        """Complete the templates, and refuse what breaks a rule. Raises `ApiError`."""
+        """Complete the pod templates in place. Raises `ApiError` if the object breaks a rule."""
         one = self._kinds.get(attempt.resource.key)
         if one is None or attempt.subresource or attempt.operation == "DELETE":
             return
@@ -241,11 +244,10 @@ _POD_HEAD = POD.seen_as(Object)
 
 
 def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
-    """A new pod of a Job that has a Workload waits until quota is granted for it.
+    """Gate a new pod of a Job that has a Workload until quota is granted for the pod.
 
-    Of an elastic Job that is so for each pod. Any other is suspended until it is admitted; so its pods are only held
-    where another program resumes what is suspended here: they stay gated until the Job is started as it has to be, and
-    no quota is used that was not given.
+    Each pod of an elastic Job is gated so. Any other Job is suspended until it is admitted, so it has no pods before
+    unless another program resumes it. Those pods stay gated until the Job is admitted, and use no quota before.
     """
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
@@ -257,20 +259,20 @@ def pods_of_queued_jobs(attempt: Attempt, store: Store) -> None:
     if entry is None or entry.header.uid != owner.uid:
         return
     own = Key(WORKLOAD.resource, attempt.namespace, workload_name(JOB.kind, JOB.group, owner.name, owner.uid))
-    kept = store.latest(own)
-    if kept is None and _PREBUILT not in entry.body and POD_SET_LABEL not in head.metadata.labels:
-        return  # it does not queue: most Jobs, and their pods, are told from others without being decoded
+    workload_entry = store.latest(own)
+    if workload_entry is None and _PREBUILT not in entry.body and POD_SET_LABEL not in head.metadata.labels:
+        return  # the Job does not queue; this check spares decoding it
     job, pod = JOB.decode(entry.body), readable(attempt.document, POD)
     if pod is None:
         return
     if prebuilt := jobs.prebuilt_name(job.metadata):
-        kept = store.latest(own._replace(name=prebuilt))
-    if waits_for_quota(pod, job, WORKLOAD.decode(kept.body) if kept is not None else None):
+        workload_entry = store.latest(own._replace(name=prebuilt))
+    if waits_for_quota(pod, job, WORKLOAD.decode(workload_entry.body) if workload_entry is not None else None):
         add_gate(attempt.document["spec"])
 
 
 def pods_of_queued_jobsets(attempt: Attempt, store: Store) -> None:
-    """A new pod of a JobSet that queues waits while less is granted than its role is to have."""
+    """Gate a new pod of a JobSet that queues while its role is granted less quota than its pods need."""
     if attempt.resource.key != "pods" or attempt.operation != "CREATE" or attempt.subresource:
         return
     labels = attempt.document["metadata"].get("labels") or {}
@@ -279,6 +281,6 @@ def pods_of_queued_jobsets(attempt: Attempt, store: Store) -> None:
     if entry is None or entry.header.uid != labels.get(JOBSET_UID) or QUEUE_NAME_LABEL not in entry.header.labels:
         return
     jobset = JOB_SET.decode(entry.body)
-    known = _InStore(store)(WORKLOAD, attempt.namespace, name_of_workload(JOB_SET, jobset.metadata))
-    if role_waits_for_quota(labels, jobset, known):
+    workload = _InStore(store)(WORKLOAD, attempt.namespace, name_of_workload(JOB_SET, jobset.metadata))
+    if role_waits_for_quota(labels, jobset, workload):
         add_gate(attempt.document["spec"])

@@ -1,11 +1,11 @@
-"""What there is to say of pods of PodGroups that are allowed (KEP-34)."""
+"""Warns about pods of PodGroups that never finish (scheduler KEP-34 (kube-batch))."""
 
 from muster.api.core import POD
 from muster.api.meta import controller_of
 from muster.cluster.apiserver.admission.chain import Attempt, Remark
 from muster.controllers.podgroup.gang import PodGroups
 
-# What keeps its pods running for good; `restartPolicy: Always` is right for those.
+# Owners whose pods run forever, for which `restartPolicy: Always` is right.
 _SERVICES = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet"})
 
 ENDLESS = (
@@ -14,7 +14,7 @@ ENDLESS = (
 
 
 def endless_batch_pods(groups: PodGroups) -> Remark:
-    """Tells who makes a pod of a group that will never succeed, unless that is what its owner is for."""
+    """Return the remark on a new pod of a group that always restarts, unless its owner keeps a service running."""
 
     def remark(attempt: Attempt) -> str:
         if attempt.resource.key != POD.resource or attempt.subresource or attempt.operation != "CREATE":

@@ -1,4 +1,4 @@
-"""The pod specs in an object that runs here: its own, or those of its templates."""
+"""Finds the pod specs in an object that runs pods here: its own, or those of its templates."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +11,7 @@ from muster.cluster.apiserver.decode import Document
 
 
 def pod_specs(resource: str, document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each pod spec of a pod, a Job, a JobSet or a Volcano Job, with its path. `resource` is a resource's key."""
+    """Yield each pod spec of a pod, a Job, a JobSet or a Volcano Job, with its path. `resource`: a resource's key."""
     spec = document.get("spec") or {}
     if resource == POD.resource:
         yield "spec", spec

@@ -1,7 +1,10 @@
-"""ValidatingAdmissionPolicies: rules in CEL over requests, in force where a binding says so.
+"""Judges writes by ValidatingAdmissionPolicies: rules in CEL, which apply where a binding says so.
 
-They are asked before the validating webhooks. As upstream: an error in an expression is what the failure policy says of
-it; a binding with `Warn` warns and does not refuse; each set of parameters that a binding names is asked with.
+The policies are evaluated before the validating webhooks are called, and as upstream evaluates them:
+
+- The failure policy decides whether an error in an expression refuses the write.
+- A binding with `Warn` alone warns and does not refuse.
+- A policy is evaluated once for each object of parameters that the binding selects.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,11 +49,11 @@ _Values = Mapping[str, Any]
 
 
 class _FailedError(Exception):
-    """A policy could not be asked; the message says why."""
+    """The error of a policy that cannot be evaluated; its message says why."""
 
 
 class _InForce(Struct, frozen=True):
-    """A policy, and a binding of it."""
+    """A policy, and one of its bindings."""
 
     policy: ValidatingAdmissionPolicy
     binding: ValidatingAdmissionPolicyBinding
@@ -61,7 +64,7 @@ class _InForce(Struct, frozen=True):
 
 
 class _Case(NamedTuple):
-    """What is written, as its writer sees it, and the namespace that it is in."""
+    """The new and the old object as the writer sees them, and the namespace that they are in."""
 
     new: Document | None
     old: Document | None
@@ -69,14 +72,14 @@ class _Case(NamedTuple):
 
 
 class _Denial(Struct, frozen=True):
-    """A rule that is broken."""
+    """A violation of one validation: the message, and the reason that decides the HTTP code."""
 
     message: str
     reason: str
 
 
 class _Bound(Struct):
-    """The policies that are in force, as long as neither they nor the bindings change."""
+    """A cache of the pairs of policy and binding, until a policy or binding changes."""
 
     policies: Sequence[Entry] = ()
     bindings: Sequence[Entry] = ()
@@ -95,7 +98,7 @@ class _Bound(Struct):
 
 
 class PolicyJudge:
-    """`chain.Webhooks` that asks the policies in the store, and then those outside."""
+    """A `chain.Webhooks` that evaluates the policies in the store, and then calls the webhooks."""
 
     def __init__(self, store: Store, registry: Registry, webhooks: Webhooks) -> None:
         self._store = store
@@ -104,11 +107,11 @@ class PolicyJudge:
         self._bound = _Bound()
 
     async def change(self, attempt: Attempt, warnings: list[str]) -> bool:
-        """Policies change nothing."""
+        """Call the mutating webhooks; the policies change nothing."""
         return await self._webhooks.change(attempt, warnings)
 
     async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
-        """Raises `ApiError` if a policy or a webhook refuses."""
+        """Raise `ApiError` if a policy or a webhook refuses the write."""
         in_force = self._bound.read(self._store)
         if in_force and attempt.resource.kind.group != GROUP:
             self._ask(in_force, attempt, warnings)
@@ -142,7 +145,7 @@ class PolicyJudge:
         values = {"object": new, "oldObject": old, "request": question["request"], "namespaceObject": namespace}
         try:
             for params in self._params(each, attempt):
-                yield from _asked(each.policy, {**values, "params": params})
+                yield from _violations(each.policy, {**values, "params": params})
         except (_FailedError, ConditionError) as error:
             if each.policy.spec.failure_policy != "Ignore":
                 yield _Denial(str(error), "Invalid")
@@ -151,9 +154,9 @@ class PolicyJudge:
         resources = [attempt.resource]
         if match.match_policy != "Exact":
             resources += [each for each in self._registry if each.key == attempt.resource.key]
-        if match.resource_rules and not _meant(match.resource_rules, resources, attempt):
+        if match.resource_rules and not _matches_any(match.resource_rules, resources, attempt):
             return False
-        if _meant(match.exclude_resource_rules, resources, attempt):
+        if _matches_any(match.exclude_resource_rules, resources, attempt):
             return False
         inside = case.new if attempt.resource.key == NAMESPACE.resource else case.namespace
         if inside is not None and not label_matcher(match.namespace_selector or _ALL).matches(labels_of(inside)):
@@ -162,16 +165,16 @@ class PolicyJudge:
         return any(document is not None and objects.matches(labels_of(document)) for document in (case.new, case.old))
 
     def _params(self, each: _InForce, attempt: Attempt) -> Sequence[Document | None]:
-        """What to ask with: None for a policy without parameters. Raises `_FailedError`."""
+        """Return the parameters to evaluate a policy with; `[None]` if it takes none. Raises `_FailedError`."""
         kind, reference = each.policy.spec.param_kind, each.binding.spec.param_ref
         if kind is None or reference is None:
             return [None]
-        found = self._found(kind, reference, attempt)
-        if not found and reference.parameter_not_found_action == "Deny":
+        params = self._find_params(kind, reference, attempt)
+        if not params and reference.parameter_not_found_action == "Deny":
             raise _FailedError(_NO_PARAMS)
-        return found
+        return params
 
-    def _found(self, kind: ParamKind, reference: ParamRef, attempt: Attempt) -> Sequence[Document]:
+    def _find_params(self, kind: ParamKind, reference: ParamRef, attempt: Attempt) -> Sequence[Document]:
         resource = self._registry.of_kind(kind.api_version, kind.kind)
         if resource is None:
             raise _FailedError(f"failed to find resource for param kind {kind.api_version}, Kind={kind.kind}")
@@ -185,7 +188,7 @@ class PolicyJudge:
 
 
 class _Variables(dict[str, Any]):
-    """The variables of a policy: each is worked out when an expression first asks for it."""
+    """The variables of a policy, each evaluated when an expression first reads it."""
 
     cel_name: ClassVar[str] = "map"
 
@@ -195,13 +198,13 @@ class _Variables(dict[str, Any]):
         self._values = values
 
     def __missing__(self, name: str) -> Any:
-        text = self._expressions.pop(name)  # one that needs itself is not there
+        text = self._expressions.pop(name)  # popped first, so that a variable that reads itself fails
         self[name] = compile_condition(text, VARIABLES)({**self._values, "variables": self})
         return self[name]
 
 
-def _asked(policy: ValidatingAdmissionPolicy, values: _Values) -> Iterator[_Denial]:
-    """The rules of a policy that are broken. Raises `ConditionError`."""
+def _violations(policy: ValidatingAdmissionPolicy, values: _Values) -> Iterator[_Denial]:
+    """Yield a denial for each validation of a policy that does not hold. Raises `ConditionError`."""
     if not all_hold((each.expression for each in policy.spec.match_conditions), VARIABLES, values):
         return
     values = {**values, "variables": _Variables(policy, values)}
@@ -218,7 +221,7 @@ def _asked(policy: ValidatingAdmissionPolicy, values: _Values) -> Iterator[_Deni
 
 def _message(validation: Validation, values: _Values) -> str:
     if validation.message_expression:
-        # Else the message below says what rule it was.
+        # If the message expression fails, the message below names the rule.
         with suppress(ValueError):
             if text := sentence(_evaluate(validation.message_expression, values)):
                 return text
@@ -226,14 +229,14 @@ def _message(validation: Validation, values: _Values) -> str:
 
 
 def _evaluate(text: str, values: _Values) -> Any:
-    """The value of an expression. Raises `ValueError` if it has none."""
+    """Return the value of an expression. Raises `ValueError` if its evaluation fails."""
     try:
         return compile_condition(text, VARIABLES)(values)
     except (CelError, CostLimitError) as error:
         raise ValueError(str(error)) from None
 
 
-def _meant(rules: Sequence[NamedRuleWithOperations], resources: Sequence[Resource], attempt: Attempt) -> bool:
+def _matches_any(rules: Sequence[NamedRuleWithOperations], resources: Sequence[Resource], attempt: Attempt) -> bool:
     return any(
         rule_matches(rule, resource, attempt.subresource, attempt.operation)
         and (not rule.resource_names or attempt.name in rule.resource_names)

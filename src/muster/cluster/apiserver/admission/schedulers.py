@@ -1,4 +1,4 @@
-"""What there is to say of pods that no scheduler here will look at."""
+"""Warns about pods whose scheduler does not run here."""
 
 from collections.abc import Collection
 
@@ -7,7 +7,10 @@ from muster.cluster.apiserver.admission.podspecs import pod_specs
 
 
 def scheduler_of_nobody(names: Collection[str]) -> Remark:
-    """Tells who makes a pod, a Job or a JobSet for a scheduler that has to come from elsewhere. names: those here."""
+    """Return the remark on a new pod, or object with pod templates, for a scheduler that does not run here.
+
+    names: the schedulers that run here.
+    """
 
     def remark(attempt: Attempt) -> str:
         if attempt.subresource or attempt.operation != "CREATE":

@@ -1,4 +1,4 @@
-"""What there is to say to those who make a Job of Volcano's."""
+"""Warns about the parts of a Volcano Job that have no effect here."""
 
 from collections.abc import Collection
 
@@ -8,7 +8,7 @@ from muster.cluster.apiserver.admission.chain import Attempt, Remark
 
 
 def parts_of_volcano(schedulers: Collection[str]) -> Remark:
-    """Tell who makes a Job of Volcano's what of it does nothing here. schedulers: the names of those that are here."""
+    """Return the remark on a new Volcano Job. `schedulers`: the names of those that run here."""
 
     def remark(attempt: Attempt) -> str:
         if attempt.resource.key != VOLCANO_JOB.resource or attempt.operation != "CREATE" or attempt.subresource:

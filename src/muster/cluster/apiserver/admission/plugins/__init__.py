@@ -1,1 +1,1 @@
-"""Admission plugins that look at more than the object: limits, quotas, owners."""
+"""Holds the admission plugins that need more than the object itself: limits, quotas, owners."""

@@ -1,4 +1,4 @@
-"""Claims that a new JobSet would make and that are there already: it may use them, if it means the same ones."""
+"""Checks the volume claims of a new JobSet that exist already: the JobSet may use them if their spec is the same."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from muster.cluster.store import Key, Store
 
 
 def require_claims_meant(attempt: Attempt, store: Store) -> None:
-    """Refuse a JobSet that asks for another claim than the one of that name, or would delete it with itself."""
+    """Raise `ApiError` for a JobSet whose existing claim has another spec, or would be deleted with the JobSet."""
     if attempt.resource.key != JOB_SET.resource or attempt.operation != "CREATE":
         return
     if not attempt.document.get("spec", {}).get("volumeClaimPolicies"):
@@ -28,7 +28,7 @@ def require_claims_meant(attempt: Attempt, store: Store) -> None:
 def _errors(job_set: JobSet, attempt: Attempt, store: Store) -> Iterator[FieldError]:
     for i, policy in enumerate(job_set.spec.volume_claim_policies):
         path = f"spec.volumeClaimPolicies[{i}]"
-        kept = policy.retention_policy is not None and policy.retention_policy.when_deleted == names.RETAIN
+        is_retained = policy.retention_policy is not None and policy.retention_policy.when_deleted == names.RETAIN
         for j, template in enumerate(policy.templates):
             name = claim_name(job_set, template.metadata.name)
             entry = store.latest(Key(PERSISTENT_VOLUME_CLAIM.resource, attempt.namespace, name))
@@ -37,15 +37,15 @@ def _errors(job_set: JobSet, attempt: Attempt, store: Store) -> Iterator[FieldEr
             if not _same(template, PERSISTENT_VOLUME_CLAIM.decode(entry.body)):
                 sentence = f"spec does not match existing PVC {name} in namespace {attempt.namespace}"
                 yield fields.invalid(f"{path}.templates[{j}].spec", template.spec, sentence)
-            if not kept:
+            if not is_retained:
                 where = f"{path}.retentionPolicy.whenDeleted"
                 yield fields.invalid(where, names.DELETE, "retentionPolicy must be retain when PVC exists")
 
 
 def _same(template: PersistentVolumeClaim, there: PersistentVolumeClaim) -> bool:
-    """Whether the template makes that claim: with the defaults of claims, and on whichever volume it was bound to."""
-    made = {"spec": msgspec.json.decode(msgspec.json.encode(template.spec))}
-    DEFAULTS[PERSISTENT_VOLUME_CLAIM.resource](made)
-    wanted = PERSISTENT_VOLUME_CLAIM.typed(made).spec
+    """Return whether the template would make the existing claim: with defaults, and bound to the same volume."""
+    document = {"spec": msgspec.json.decode(msgspec.json.encode(template.spec))}
+    DEFAULTS[PERSISTENT_VOLUME_CLAIM.resource](document)
+    wanted = PERSISTENT_VOLUME_CLAIM.typed(document).spec
     volume = wanted.volume_name or there.spec.volume_name
     return msgspec.structs.replace(wanted, volume_name=volume) == there.spec

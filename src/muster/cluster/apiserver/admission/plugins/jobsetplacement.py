@@ -1,4 +1,4 @@
-"""Pods of JobSets say their priority in a label, and where they may be, if their Job wants a place for itself."""
+"""Completes pods of JobSets: a label with their priority, and an affinity if their Job is placed exclusively."""
 
 import msgspec
 
@@ -9,8 +9,8 @@ from muster.cluster.store import Store
 from muster.jobs.jobset.exclusive import exclusive_affinity, is_placed_by_us, priority_label
 
 
-def place_exclusively(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
-    """Complete a new pod, in place; its priority is known by now. A second time changes nothing."""
+def place_exclusively(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+    """Complete a new pod in place, after its priority is set. A repeated call changes nothing."""
     if attempt.operation != "CREATE" or attempt.resource.key != POD.resource or attempt.subresource:
         return
     meta = attempt.document["metadata"]

@@ -1,6 +1,6 @@
-"""LimitRanges: what containers get that say nothing, and how much each object may ask for.
+"""Applies LimitRanges: sets the default resources of containers, and bounds what an object may request.
 
-The rules and sentences are those of k8s.io/kubernetes (plugin/pkg/admission/limitranger).
+The rules and messages are those of k8s.io/kubernetes (plugin/pkg/admission/limitranger).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ _CONTAINERS = (("containers", "container"), ("initContainers", "init container")
 
 
 def set_default_resources(attempt: Attempt, store: Store) -> None:
-    """Give the containers of a new pod the limits and requests that they leave out, in place."""
+    """Set the limits and requests that the containers of a new pod leave out, in place."""
     if attempt.resource.key != POD.resource or attempt.operation != "CREATE" or attempt.subresource:
         return
     for item in _limits(attempt.namespace, store, "Container"):
@@ -33,15 +33,15 @@ def set_default_resources(attempt: Attempt, store: Store) -> None:
 
 
 def require_limits_kept(attempt: Attempt, store: Store) -> None:
-    """Raise `ApiError` (403) if a pod or volume claim asks for too much, or too little."""
+    """Raise `ApiError` (403) if a pod or volume claim requests too much or too little."""
     rule = _RULES.get(attempt.resource.key)
     if rule is None or attempt.subresource or attempt.operation not in rule[0]:
         return
     _, complaints = rule
     for item in _limits(attempt.namespace, store, *_TYPES[attempt.resource.key]):
-        found = list(complaints(item, attempt.document))
-        if found:
-            raise attempt.refused(found[0] if len(found) == 1 else f"[{', '.join(dict.fromkeys(found))}]")
+        problems = list(complaints(item, attempt.document))
+        if problems:
+            raise attempt.refused(problems[0] if len(problems) == 1 else f"[{', '.join(dict.fromkeys(problems))}]")
 
 
 def _limits(namespace: str, store: Store, *types: str) -> Iterator[LimitRangeItem]:
@@ -77,10 +77,10 @@ def _pod_complaints(item: LimitRangeItem, document: Document) -> Iterator[str]:
                 yield from _complaints(item, resources.get("requests", {}), resources.get("limits", {}))
     else:
         spec = msgspec.convert(document, Pod).spec
-        yield from _complaints(item, _written(pod_requests(spec)), _written(pod_limits(spec)))
+        yield from _complaints(item, _render_amounts(pod_requests(spec)), _render_amounts(pod_limits(spec)))
 
 
-def _written(amounts: Mapping[str, int]) -> Amounts:
+def _render_amounts(amounts: Mapping[str, int]) -> Amounts:
     return {name: format_amount(name, number) for name, number in amounts.items()}
 
 
@@ -89,11 +89,11 @@ def _claim_complaints(item: LimitRangeItem, document: Document) -> Iterator[str]
     for name, bound in sorted(item.min.items()):
         yield from _least(item.type, name, bound, requests.get(name), None)
     for name, bound in sorted(item.max.items()):
-        said, most = f"maximum {name} usage per {item.type} is {canonical(bound)}", parse(bound)
+        rule, most = f"maximum {name} usage per {item.type} is {canonical(bound)}", parse(bound)
         if name not in requests:
-            yield f"{said}.  No request is specified"
+            yield f"{rule}.  No request is specified"
         elif parse(requests[name]) > most:
-            yield f"{said}, but request is {canonical(requests[name])}"
+            yield f"{rule}, but request is {canonical(requests[name])}"
 
 
 def _complaints(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
@@ -106,41 +106,41 @@ def _complaints(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Ite
 
 
 def _least(type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> Iterator[str]:
-    said = f"minimum {name} usage per {type_} is {canonical(bound)}"
+    rule = f"minimum {name} usage per {type_} is {canonical(bound)}"
     if request is None:
-        yield f"{said}.  No request is specified"
+        yield f"{rule}.  No request is specified"
     elif parse(request) < parse(bound):
-        yield f"{said}, but request is {canonical(request)}"
+        yield f"{rule}, but request is {canonical(request)}"
     elif limit is not None and parse(limit) < parse(bound):
-        yield f"{said}, but limit is {canonical(limit)}"
+        yield f"{rule}, but limit is {canonical(limit)}"
 
 
 def _most(type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> Iterator[str]:
-    said = f"maximum {name} usage per {type_} is {canonical(bound)}"
+    rule = f"maximum {name} usage per {type_} is {canonical(bound)}"
     if limit is None:
-        yield f"{said}.  No limit is specified"
+        yield f"{rule}.  No limit is specified"
     elif parse(limit) > parse(bound):
-        yield f"{said}, but limit is {canonical(limit)}"
+        yield f"{rule}, but limit is {canonical(limit)}"
     elif request is not None and parse(request) > parse(bound):
-        yield f"{said}, but request is {canonical(request)}"
+        yield f"{rule}, but request is {canonical(request)}"
 
 
 def _ratio(type_: str, name: str, bound: Quantity, request: Quantity | None, limit: Quantity | None) -> Iterator[str]:
-    said = f"{name} max limit to request ratio per {type_} is {canonical(bound)}, but"
+    rule = f"{name} max limit to request ratio per {type_} is {canonical(bound)}, but"
     asked, most = _number(request), _number(limit)
     if not asked:
-        yield f"{said} no request is specified or request is 0"
+        yield f"{rule} no request is specified or request is 0"
     elif not most:
-        yield f"{said} no limit is specified or limit is 0"
+        yield f"{rule} no limit is specified or limit is 0"
     elif most / asked > parse(bound):
-        yield f"{said} provided ratio is {float(most / asked):f}"
+        yield f"{rule} provided ratio is {float(most / asked):f}"
 
 
 def _number(quantity: Quantity | None) -> Fraction:
     return Fraction(0) if quantity is None else parse(quantity)
 
 
-# By resource: the operations after which it is looked at, and what there is to complain of.
+# By resource: the operations that are checked, and the function that yields the complaints.
 _RULES: Mapping[str, tuple[tuple[str, ...], Callable[[LimitRangeItem, Any], Iterator[str]]]] = {
     POD.resource: (("CREATE",), _pod_complaints),
     CLAIMS: (("CREATE", "UPDATE"), _claim_complaints),

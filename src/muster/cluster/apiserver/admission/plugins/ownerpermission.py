@@ -1,7 +1,9 @@
-"""Who may say that an object belongs to another one, and that the other's deletion waits for it.
+"""Decides who may set the owners of an object, and who may make the deletion of an owner wait for the object.
 
-A user who changes the owners of an object could have it collected, so he must be allowed to delete it; one who lets an
-owner wait must be allowed to set the owner's finalizers (k8s.io/kubernetes, OwnerReferencesPermissionEnforcement).
+The rules are those of OwnerReferencesPermissionEnforcement (k8s.io/kubernetes):
+
+- Changing the owners of an object may cause its garbage collection, so the user must be allowed to delete the object.
+- Blocking the deletion of an owner requires the right to update the owner's finalizers.
 """
 
 from collections.abc import Mapping
@@ -21,20 +23,20 @@ Reference = Mapping[str, Any]
 
 
 class OwnerPermission:
-    """A plugin that judges."""
+    """The judging plugin that checks owner references."""
 
     def __init__(self, registry: Registry, authorizer: Authorizer) -> None:
         self._registry = registry
         self._authorizer = authorizer
 
-    def __call__(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002  (one of many of this shape)
-        """Raise `ApiError` (403) unless the user may."""
+    def __call__(self, attempt: Attempt, store: Store) -> None:  # noqa: ARG002  (the signature of a plugin)
+        """Raise `ApiError` (403) unless the user may set these owners."""
         if attempt.operation not in ("CREATE", "UPDATE") or MASTERS in attempt.user.groups:
             return
         new, old = _owners(attempt.document), _owners(attempt.old)
         if new == old:
             return
-        if attempt.operation == "UPDATE":  # a new object is its creator's
+        if attempt.operation == "UPDATE":  # the creator of an object may give it any owner
             self._require(attempt, _access(attempt, attempt.resource, "delete", attempt.name), _UNDELETABLE)
         blocked = {_identity(owner) for owner in old if owner.get("blockOwnerDeletion")}
         for owner in new:
@@ -56,7 +58,7 @@ class OwnerPermission:
         try:
             self._authorizer(access)
         except ApiError:
-            raise attempt.refused(f"{sentence}: , <nil>") from None  # upstream shows two values here
+            raise attempt.refused(f"{sentence}: , <nil>") from None  # upstream renders two empty values here
 
 
 def _owners(document: Document | None) -> list[Reference]:

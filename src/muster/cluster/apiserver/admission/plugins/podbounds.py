@@ -1,4 +1,4 @@
-"""Bounds of a pod: how many containers, init containers and volumes one may have, in a template too."""
+"""Bounds how many containers, init containers and volumes a pod or pod template may have."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from muster.cluster.apiserver.admission.podspecs import pod_specs
 from muster.cluster.store import Store
 
 
-def require_bounds_of_pods(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (it is the protocol's)
-    """Raise `ApiError` (403) for a pod that is too large; what was stored larger may stay so."""
+def require_bounds_of_pods(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+    """Raise `ApiError` (403) for a pod that is too large, unless the stored pod is so already."""
     if attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
         return
     resource = attempt.resource.key

@@ -1,4 +1,4 @@
-"""Pods say in a label of which PodGroup they are, so that a disruption budget can select them."""
+"""Labels pods with the name of their PodGroup, so that a disruption budget can select them."""
 
 from muster.api.core import POD
 from muster.api.podgroups.names import GROUP_ANNOTATIONS
@@ -7,11 +7,12 @@ from muster.cluster.store import Store
 from muster.jobs.podgroup.budget import labels_of
 
 
-def label_with_group(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
-    """Set the label of a new pod, in place, whatever it says itself."""
+def label_with_group(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+    """Set the label of a new pod in place; the label of the manifest is overwritten."""
     if attempt.operation != "CREATE" or attempt.resource.key != POD.resource or attempt.subresource:
         return
     meta = attempt.document["metadata"]
-    said = GROUP_ANNOTATIONS & (meta.get("annotations") or {}).keys() or "schedulingGroup" in attempt.document["spec"]
-    if said and (labels := labels_of(POD.typed(attempt.document))):
+    annotations = (meta.get("annotations") or {}).keys()
+    is_grouped = GROUP_ANNOTATIONS & annotations or "schedulingGroup" in attempt.document["spec"]
+    if is_grouped and (labels := labels_of(POD.typed(attempt.document))):
         meta["labels"] = (meta.get("labels") or {}) | labels

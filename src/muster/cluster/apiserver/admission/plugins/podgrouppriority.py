@@ -1,4 +1,4 @@
-"""Pods that name no class of priority have that of their PodGroup: it is they who are queued and displaced by it."""
+"""Gives the priority class of a PodGroup to its pods, because the pods are what is queued and preempted."""
 
 from muster.api.core import POD
 from muster.api.groups.scheduling import PRIORITY_CLASS
@@ -10,7 +10,10 @@ from muster.jobs.podgroup.reference import reference_of
 
 
 def priority_of_group(groups: PodGroups) -> Plugin:
-    """Set the class of a new pod, in place, if its group is there, has one, and there is such a class."""
+    """Return the plugin that sets the class of a new pod in place.
+
+    A pod with a class or priority of its own keeps it. The group must exist and name an existing class.
+    """
 
     def set_class(attempt: Attempt, store: Store) -> None:
         if attempt.operation != "CREATE" or attempt.resource.key != POD.resource or attempt.subresource:

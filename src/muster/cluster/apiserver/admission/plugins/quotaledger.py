@@ -1,7 +1,7 @@
-"""How much of each quota is used: kept from the changes in the store, so that asking costs what has changed since.
+"""Keeps account of how much of each quota is used, from the changes in the store.
 
-Only namespaces that were asked about are kept. What was written but is not on disk yet counts as well: two writes
-that come at once cannot both take what is left.
+The cost of a question depends on what has changed since the last one. Only namespaces that were asked about have an
+account. Uncommitted writes count as well, so that two concurrent writes cannot both take the same remainder.
 """
 
 from collections import Counter
@@ -11,12 +11,12 @@ from muster.cluster.apiserver.admission.plugins.quotausage import Measure, Scope
 from muster.cluster.apiserver.admission.plugins.reservations import Reservations
 from muster.cluster.store import Change, Compacted, Entry, Key, Store
 
-# Distinct scopes whose sums are kept for a namespace; more than any has of quotas.
+# The most scopes whose sums are cached for a namespace, which is more than any namespace has quotas.
 _SCOPES = 100
 
 
 class _Objects:
-    """What the objects of one namespace use that are counted together."""
+    """The usage of the objects of one namespace that are counted together."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         self._measures: dict[Key, Measure] = {}
@@ -26,7 +26,7 @@ class _Objects:
             self.put(entry.key, measure_body(entry.key.resource, entry.body))
 
     def put(self, key: Key, measure: Measure | None) -> Measure | None:
-        """An object has changed, or has gone; as what it counted before."""
+        """Replace the measure of an object, or remove it (None); return the measure before."""
         old = self._measures.pop(key, None)
         if measure is not None:
             self._measures[key] = measure
@@ -36,21 +36,21 @@ class _Objects:
         return old
 
     def used(self, scope: Scope) -> Counter[str]:
-        """What all objects use that fall under a scope; with what is set aside where there is none."""
-        found = self._sums.get(scope)
-        if found is None:
-            found = Counter[str]()
+        """Return what the objects under a scope use; for the empty scope with the reservations of PodGroups."""
+        total = self._sums.get(scope)
+        if total is None:
+            total = Counter[str]()
             for measure in self._measures.values():
-                _exchange(found, scope, None, measure)
+                _exchange(total, scope, None, measure)
             if len(self._sums) >= _SCOPES:
                 self._sums.clear()
-            self._sums[scope] = found
+            self._sums[scope] = total
         untaken = self._reservations.untaken
-        return found + untaken if untaken and scope == Scope() else found
+        return total + untaken if untaken and scope == Scope() else total
 
 
 def _exchange(total: Counter[str], scope: Scope, old: Measure | None, new: Measure | None) -> None:
-    """Count one measure instead of another, in place."""
+    """Replace one measure by another in a sum, in place."""
     if old is not None and scope.covers(old):
         total.subtract(old.usage)
     if new is not None and scope.covers(new):
@@ -58,11 +58,10 @@ def _exchange(total: Counter[str], scope: Scope, old: Measure | None, new: Measu
 
 
 class _Account:
-    """What is kept of one resource, and of those that are counted with it. Before it says anything it reads what has
-    been written since.
+    """The account of one resource and of those counted with it, which catches up with the store before each answer.
 
-    Invariant: of each namespace that is kept, every object counts as of the newest write; `_ahead` holds the newest
-    states that were not committed when they were counted, because they may be taken back.
+    Invariant: in each namespace of the account, every object counts as of its newest write. `_ahead` holds the states
+    that were uncommitted when they were counted, because the store may roll them back.
     """
 
     def __init__(self, store: Store, resource: str) -> None:
@@ -97,25 +96,25 @@ class _Account:
     def _take(self, resource: str) -> Sequence[Change]:
         try:
             return self._watches[resource].take()
-        except Compacted:  # it was not asked for long
+        except Compacted:  # nobody has asked for a long time, so the store has dropped the changes
             self._watches[resource] = self._store.watch(resource, self._store.revision)
             self._namespaces.clear()
             return ()
 
 
 class QuotaLedger:
-    """The accounts of all resources that quotas limit. Made beside the store, used on its loop."""
+    """The accounts of all resources that quotas limit. The event loop of the store uses them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._accounts: dict[str, _Account] = {}
 
     def used(self, resource: str, namespace: str, scope: Scope) -> Counter[str]:
-        """What the objects of a resource use in a namespace, of those that fall under a scope. Not to be changed."""
+        """Return what the objects of a resource under a scope use in a namespace. The caller must not change it."""
         return self._account(resource).objects(namespace).used(scope)
 
     def with_object(self, resource: str, scope: Scope, key: Key, measure: Measure) -> tuple[Counter[str], Counter[str]]:
-        """What that is, and how much more it would be once an object is measured so."""
+        """Return what is used under a scope, and how much more that would be if an object had this measure."""
         objects = self._account(resource).objects(key.namespace)
         before = Counter(objects.used(scope))
         old = objects.put(key, measure)
@@ -130,6 +129,6 @@ class QuotaLedger:
         return account
 
     def forget(self, namespace: str) -> None:
-        """There are no quotas in a namespace any more."""
+        """Drop the accounts of a namespace without quotas."""
         for account in self._accounts.values():
             account.forget(namespace)

@@ -1,9 +1,12 @@
-"""What one object uses of a ResourceQuota, and which quotas it falls under. Pure.
+"""Computes what one object uses of a ResourceQuota, and which quotas cover the object. Pure.
 
-The rules are those of k8s.io/kubernetes (pkg/quota/v1/evaluator): a pod counts until it has ended, except for
-`count/pods`, which counts what is stored; scopes describe pods (and volume claims), and a quota with scopes counts
-nothing else. What KEP-34 adds: a PodGroup sets aside its `totalResources`, which its pods then use first. Amounts are
-integers in the units of `quantity.amount`.
+The rules are those of k8s.io/kubernetes (pkg/quota/v1/evaluator):
+
+- A pod counts until it has finished, except for `count/pods`, which counts stored pods.
+- Scopes describe pods and volume claims, so a quota with scopes counts no other objects.
+
+scheduler KEP-34 (kube-batch) adds that a PodGroup reserves its `totalResources`, which its pods then use first.
+Amounts are integers in the units of `quantity.amount`.
 """
 
 import math
@@ -27,9 +30,9 @@ COUNT = "count/"
 _COMPUTE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _REQUESTS, _LIMITS, _HUGE_PAGES = "requests.", "limits.", "hugepages-"
 _OF_CLASS = ".storageclass.storage.k8s.io/"
-# Counted by their plain names too.
+# Resources that a quota may also count by their plain names.
 _COUNTED = frozenset({"configmaps", CLAIMS, "pods", "replicationcontrollers", "resourcequotas", "secrets", "services"})
-# If a quota limits one of these, every container must say how much it wants.
+# If a quota limits one of these, every container must state its amount.
 _EXPLICIT = frozenset({"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 
 Amounts = dict[str, int]
@@ -47,11 +50,11 @@ class _Claim(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What an object uses, and the words that describe it to quotas with scopes.
+    """The usage of one object, and the scopes that it belongs to.
 
-    classes: the values that scopes with values compare with.
-    group: the PodGroup that a pod is of, or that it is itself.
-    reserves: what a PodGroup sets aside for its pods, of what pods use; None: it is no PodGroup.
+    classes: the values that scope selectors with values compare with.
+    group: the PodGroup of a pod, or the name of a PodGroup itself.
+    reserves: what a PodGroup reserves for its pods; None for other objects.
     """
 
     usage: Mapping[str, int]
@@ -62,7 +65,7 @@ class Measure:
 
 
 def measure_document(resource: str, document: Mapping[str, Any]) -> Measure:
-    """The measure of an object that is to be stored. `resource` is its key in the store."""
+    """Return the measure of an object that is to be stored. `resource`: its key in the store."""
     rule = _RULES.get(resource)
     if rule is None:
         return _counted(resource)
@@ -71,7 +74,7 @@ def measure_document(resource: str, document: Mapping[str, Any]) -> Measure:
 
 
 def measure_body(resource: str, body: bytes) -> Measure:
-    """The measure of a stored object."""
+    """Return the measure of a stored object."""
     rule = _RULES.get(resource)
     if rule is None:
         return _counted(resource)
@@ -116,23 +119,23 @@ def _pod_group(group: PodGroup) -> Measure:
 
 
 def _reserved(total: ResourceList, pods: int) -> Amounts:
-    """What pods with these requests use together; they are as many as must start at once, if it does not say."""
-    found: Amounts = {"pods": pods, COUNT + POD.resource: pods}
+    """Return what the pods of a group with these total resources use. `pods`: their number, if `total` has none."""
+    reserved: Amounts = {"pods": pods, COUNT + POD.resource: pods}
     for name, quantity in total.items():
         number, resource = _ceiling(name, quantity), name.removeprefix(_REQUESTS)
         if name.startswith(_LIMITS):
-            found[name] = number
+            reserved[name] = number
         elif name in ("pods", COUNT + POD.resource):
-            found |= {"pods": number, COUNT + POD.resource: number}
+            reserved |= {"pods": number, COUNT + POD.resource: number}
         else:
-            found[_REQUESTS + resource] = number
+            reserved[_REQUESTS + resource] = number
             if resource in _COMPUTE or resource.startswith(_HUGE_PAGES):
-                found[resource] = number
-    return found
+                reserved[resource] = number
+    return reserved
 
 
 def pod_limits(spec: PodSpec) -> Amounts:
-    """How much a pod may use at most, where it says so; overhead counts where there is a limit."""
+    """Return the limits of a pod; its overhead counts for the resources that have a limit."""
     overhead = spec.overhead
     limited = msgspec.structs.replace(
         spec,
@@ -141,9 +144,9 @@ def pod_limits(spec: PodSpec) -> Amounts:
         resources=ResourceRequirements(requests=spec.resources.limits) if spec.resources is not None else None,
         overhead={},
     )
-    found = pod_requests(limited)
-    kept = {resource: quantity for resource, quantity in overhead.items() if resource in found}
-    return pod_requests(msgspec.structs.replace(limited, overhead=kept)) if kept else found
+    amounts = pod_requests(limited)
+    limited_overhead = {resource: quantity for resource, quantity in overhead.items() if resource in amounts}
+    return pod_requests(msgspec.structs.replace(limited, overhead=limited_overhead)) if limited_overhead else amounts
 
 
 def _limits_only(container: Container) -> Container:
@@ -195,28 +198,28 @@ _RULES: Mapping[str, tuple[Any, Callable[[Any], Measure]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which objects fall under a quota, of those that use what it limits."""
+    """The scopes of a quota, which decide what objects it covers among those that use what it limits."""
 
     scopes: tuple[str, ...] = ()
     expressions: tuple[ScopedResourceSelectorRequirement, ...] = ()
 
     @classmethod
     def of(cls, spec: ResourceQuotaSpec) -> "Scope":
-        """The scope of a quota."""
+        """Return the scope of a quota."""
         selector = spec.scope_selector
         return cls(spec.scopes, selector.match_expressions if selector is not None else ())
 
     def covers(self, measure: Measure) -> bool:
-        """Whether an object falls under it."""
-        given = dict(measure.classes)
+        """Return whether an object is covered."""
+        classes = dict(measure.classes)
         return all(scope in measure.scopes for scope in self.scopes) and all(
-            _meets(expression, measure, given.get(expression.scope_name)) for expression in self.expressions
+            _meets(expression, measure, classes.get(expression.scope_name)) for expression in self.expressions
         )
 
 
 def _meets(expression: ScopedResourceSelectorRequirement, measure: Measure, value: str | None) -> bool:
     described = expression.scope_name in measure.scopes
-    if value is None or expression.operator == "Exists":  # None: of a kind that has no such value at all
+    if value is None or expression.operator == "Exists":  # None: objects of this kind have no such value
         return described and expression.operator == "Exists"
     if expression.operator == "DoesNotExist":
         return not described
@@ -226,7 +229,7 @@ def _meets(expression: ScopedResourceSelectorRequirement, measure: Measure, valu
 
 
 def resource_of(name: str) -> str:
-    """The resource whose objects use what a quota calls by this name, as its key in the store."""
+    """Return the resource, as its key in the store, whose objects use the quota's amount of this name."""
     if name.startswith(COUNT):
         return name.removeprefix(COUNT)
     if name in ("requests.storage", CLAIMS) or _OF_CLASS in name:
@@ -237,22 +240,22 @@ def resource_of(name: str) -> str:
 
 
 def counted_with(resource: str) -> tuple[str, ...]:
-    """The resources whose objects change what is used of a resource: PodGroups set aside what pods use."""
+    """Return the resources whose objects change what is used of a resource: PodGroups reserve what pods use."""
     return (POD.resource, POD_GROUP.resource) if resource == POD.resource else (resource,)
 
 
 def counts_for(resource: str) -> tuple[str, ...]:
-    """The resources of which more may be used through an object of a resource."""
+    """Return the resources of which an object of this resource may use more."""
     return tuple({resource: None} | {one: None for one in _RULES if resource in counted_with(one)})
 
 
 def resources_of(spec: ResourceQuotaSpec) -> frozenset[str]:
-    """The resources whose objects use something of a quota."""
+    """Return the resources whose objects use something of a quota."""
     return frozenset(one for name in spec.hard for one in counted_with(resource_of(name)))
 
 
 def hard_amounts(spec: ResourceQuotaSpec) -> Amounts:
-    """The limits of a quota; what is finer than a unit does not count as one."""
+    """Return the limits of a quota, rounded down to whole units."""
     return {name: _floor(name, quantity) for name, quantity in spec.hard.items()}
 
 
@@ -265,36 +268,36 @@ def _ceiling(name: str, quantity: Quantity) -> int:
 
 
 def _base(name: str) -> str:
-    """The resource that an amount of a quota is an amount of, for its unit."""
+    """Return the resource in the name of a quota's amount, which decides the unit."""
     if _OF_CLASS in name:
         name = name.partition("/")[2]
     return name.removeprefix(_REQUESTS).removeprefix(_LIMITS)
 
 
 def shown(amounts: Mapping[str, int]) -> str:
-    """Amounts as refusals list them: `pods=1,requests.cpu=500m`."""
+    """Render amounts as refusals list them: `pods=1,requests.cpu=500m`."""
     return ",".join(f"{name}={format_amount(_base(name), amounts[name])}" for name in sorted(amounts))
 
 
 def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Amounts as objects carry them."""
+    """Return amounts as quantities for an object."""
     return {name: format_amount(_base(name), amounts[name]) for name in sorted(amounts)}
 
 
 def unsaid(document: Mapping[str, Any], limited: Iterable[str]) -> str:
-    """What the containers of a pod must say and do not: `limits.cpu for: a,b; requests.memory for: a`."""
+    """List the amounts that containers must state and do not: `limits.cpu for: a,b; requests.memory for: a`."""
     required = _EXPLICIT.intersection(limited)
     if not required:
         return ""
     spec = document["spec"]
-    required -= _said(spec.get("resources", {}))
+    required -= _stated_amounts(spec.get("resources", {}))
     missing: dict[str, list[str]] = {}
     for container in (*spec["containers"], *spec.get("initContainers", ())):
-        for resource in required - _said(container.get("resources", {})):
+        for resource in required - _stated_amounts(container.get("resources", {})):
             missing.setdefault(resource, []).append(container["name"])
     return "; ".join(f"{resource} for: {','.join(sorted(missing[resource]))}" for resource in sorted(missing))
 
 
-def _said(resources: Mapping[str, Any]) -> set[str]:
+def _stated_amounts(resources: Mapping[str, Any]) -> set[str]:
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
     return {*requests, *(_REQUESTS + name for name in requests), *(_LIMITS + name for name in limits)}

@@ -1,4 +1,4 @@
-"""Who asks for a certificate: the server says so, whatever the request says of itself."""
+"""Records who requests a certificate, whatever the CertificateSigningRequest itself states."""
 
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.identity.users import user_info
@@ -7,8 +7,8 @@ from muster.cluster.store import Store
 _REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 
 
-def note_requester(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
-    """Set, in place, the user in a new CertificateSigningRequest."""
+def note_requester(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (the signature of a plugin)
+    """Set the user in a new CertificateSigningRequest, in place."""
     if attempt.operation != "CREATE" or attempt.resource.key != _REQUESTS:
         return
     spec = attempt.document.setdefault("spec", {})

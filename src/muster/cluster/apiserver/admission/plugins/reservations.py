@@ -1,7 +1,7 @@
-"""What PodGroups have set aside of a quota for their pods, and how much of it these have not taken yet. Pure.
+"""Computes how much of the reservations of PodGroups their pods have not taken yet. Pure.
 
-A group counts as much as it has set aside or its pods use, whichever is more, of each resource for itself: its pods
-take from what is set aside first, and only what is beyond is paid anew. Nothing of it is written down anywhere.
+For each resource a group counts as its reservation or as the usage of its pods, whichever is more. The pods take from
+the reservation first, and only what exceeds it uses more of a quota. No object records any of this.
 """
 
 from collections import Counter
@@ -11,9 +11,9 @@ from muster.cluster.apiserver.admission.plugins.quotausage import Measure
 
 
 class Reservations:
-    """Those of one namespace.
+    """The reservations of the PodGroups in one namespace.
 
-    untaken: what is set aside and not in use, of all groups; nothing in it is 0 or less.
+    untaken: what all groups reserve and do not use; every amount is above 0.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Reservations:
         self._taken: dict[str, Counter[str]] = {}
 
     def exchange(self, old: Measure | None, new: Measure | None) -> None:
-        """Count an object as it is instead of as it was."""
+        """Replace the measure of an object; None for an object that does not exist."""
         groups = {measure.group for measure in (old, new) if measure is not None and measure.group}
         for group in groups:
             self.untaken -= self._left(group)

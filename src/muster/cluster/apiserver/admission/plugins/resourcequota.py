@@ -1,6 +1,6 @@
-"""No write takes more than the quotas of its namespace leave.
+"""Refuses writes that would exceed a ResourceQuota of their namespace.
 
-Asked last, when nothing is left to wait for: between the answer and the write there is no other write.
+The plugin runs in the last stage of admission, so that no other write comes between its decision and the write.
 """
 
 from collections import Counter
@@ -27,12 +27,12 @@ from muster.cluster.apiserver.admission.plugins.quotausage import (
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.store import Entry, Key, Store
 
-# Changes of these can take more; of others only new ones do.
+# Resources whose updates can use more; of the others only new objects do.
 _GROW = frozenset({POD_GROUP.resource, SERVICE.resource, CLAIMS})
 
 
 class _Quota(Struct, frozen=True):
-    """One quota, understood."""
+    """One quota, decoded."""
 
     name: str
     scope: Scope
@@ -40,14 +40,14 @@ class _Quota(Struct, frozen=True):
 
 
 class QuotaAdmission:
-    """A plugin for the last stage of admission."""
+    """The plugin that checks quotas, for the last stage of admission."""
 
     def __init__(self, ledger: QuotaLedger) -> None:
         self._ledger = ledger
         self._understood: dict[str, tuple[Entry, _Quota]] = {}  # by UID
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
-        """Raise `ApiError` (403) if a quota would be exceeded."""
+        """Raise `ApiError` (403) if the write would exceed a quota."""
         if not attempt.namespace or not _may_take(attempt):
             return
         resource, namespace = attempt.resource.key, attempt.namespace
@@ -58,7 +58,7 @@ class QuotaAdmission:
         measure = measure_document(resource, attempt.document)
         quotas = [quota for quota in map(self._quota, entries) if quota.scope.covers(measure)]
         if resource == POD.resource and attempt.operation == "CREATE":
-            _require_said(attempt, quotas)
+            _require_stated_amounts(attempt, quotas)
         key = Key(resource, namespace, attempt.document["metadata"]["name"])
         for quota in quotas:
             for account in counts_for(resource):
@@ -91,19 +91,19 @@ def _require_room(attempt: Attempt, quota: _Quota, used: Counter[str], requested
 
 
 def _may_take(attempt: Attempt) -> bool:
-    """Whether the write could take more than before."""
+    """Return whether the write could use more than before."""
     resource = attempt.resource.key
-    if (resource, attempt.operation) == (POD.resource, "UPDATE"):  # through its status too
-        return _labelled(attempt.old) != _labelled(attempt.document)
+    if (resource, attempt.operation) == (POD.resource, "UPDATE"):  # updates of the status included
+        return _group_metadata(attempt.old) != _group_metadata(attempt.document)
     if attempt.subresource:
-        return (resource, attempt.subresource) == (POD_GROUP.resource, "status")  # one that is complete may go on
+        return (resource, attempt.subresource) == (POD_GROUP.resource, "status")  # a complete group may resume
     if attempt.operation == "UPDATE":
         return resource in _GROW
     return attempt.operation == "CREATE"
 
 
-def _labelled(pod: Document | None) -> object:
-    """What says of which PodGroup a pod is."""
+def _group_metadata(pod: Document | None) -> object:
+    """Return the metadata that names the PodGroup of a pod."""
     meta = pod["metadata"] if pod is not None else {}
     return meta.get("annotations"), meta.get("labels")
 
@@ -112,7 +112,7 @@ def _only(names: list[str], amounts: Mapping[str, int]) -> Amounts:
     return {name: amounts[name] for name in names}
 
 
-def _require_said(attempt: Attempt, quotas: list[_Quota]) -> None:
+def _require_stated_amounts(attempt: Attempt, quotas: list[_Quota]) -> None:
     for quota in quotas:
         limited = [name for name in quota.hard if resource_of(name) == POD.resource]
         if missing := unsaid(attempt.document, limited):

@@ -1,6 +1,6 @@
-"""RuntimeClasses: what a pod that asks for one gets from it, and may not say otherwise.
+"""Gives a pod the overhead and nodes of its RuntimeClass, and refuses a pod that contradicts its class.
 
-The rules and sentences are those of k8s.io/kubernetes (plugin/pkg/admission/runtimeclass).
+The rules and messages are those of k8s.io/kubernetes (plugin/pkg/admission/runtimeclass).
 """
 
 from typing import Any
@@ -16,20 +16,20 @@ from muster.cluster.store import Key, Store
 
 
 def follow_runtime_class(attempt: Attempt, store: Store) -> None:
-    """Give a new pod the overhead of its class, and send it to the nodes that have it, in place."""
+    """Set the overhead, node selector and tolerations of a new pod from its class, in place."""
     if (runtime := _class_of(attempt, store)) is None:
         return
     spec = attempt.document["spec"]
     if runtime.overhead is not None:
-        said = spec.get("overhead") or dict(runtime.overhead.pod_fixed)
-        _require_same(attempt, said, runtime.overhead.pod_fixed)
-        spec["overhead"] = said
+        overhead = spec.get("overhead") or dict(runtime.overhead.pod_fixed)
+        _require_same(attempt, overhead, runtime.overhead.pod_fixed)
+        spec["overhead"] = overhead
     if runtime.scheduling is not None:
-        _send(attempt, spec, runtime.scheduling)
+        _restrict_to_nodes(attempt, spec, runtime.scheduling)
 
 
 def require_overhead_of_class(attempt: Attempt, store: Store) -> None:
-    """Raise `ApiError` (403) if a new pod has another overhead than its class says, which has one if it says so."""
+    """Raise `ApiError` (403) if the overhead of a new pod differs from its class's, or the class defines none."""
     if not _is_new_pod(attempt):
         return
     runtime, overhead = _class_of(attempt, store), attempt.document["spec"].get("overhead") or {}
@@ -56,13 +56,13 @@ def _class_of(attempt: Attempt, store: Store) -> RuntimeClass | None:
 def _require_same(attempt: Attempt, overhead: ResourceList, defined: ResourceList) -> None:
     try:
         same = amounts(overhead) == amounts(defined)
-    except QuantityError:  # validation refuses the pod, and says where
+    except QuantityError:  # validation refuses the pod, and names the field
         return
     if not same:
         raise attempt.refused("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 
 
-def _send(attempt: Attempt, spec: dict[str, Any], scheduling: Scheduling) -> None:
+def _restrict_to_nodes(attempt: Attempt, spec: dict[str, Any], scheduling: Scheduling) -> None:
     selector = spec.get("nodeSelector") or {}
     for label, value in scheduling.node_selector.items():
         if selector.get(label, value) != value:
@@ -72,6 +72,6 @@ def _send(attempt: Attempt, spec: dict[str, Any], scheduling: Scheduling) -> Non
             )
     if scheduling.node_selector:
         spec["nodeSelector"] = selector | scheduling.node_selector
-    borne = spec.get("tolerations") or []
-    if more := [one for each in scheduling.tolerations if (one := msgspec.to_builtins(each)) not in borne]:
-        spec["tolerations"] = [*borne, *more]
+    tolerations = spec.get("tolerations") or []
+    if more := [one for each in scheduling.tolerations if (one := msgspec.to_builtins(each)) not in tolerations]:
+        spec["tolerations"] = [*tolerations, *more]

@@ -1,4 +1,4 @@
-"""Who submits a job: the server says so, whatever the manifest says of it, and it stays so."""
+"""Records who submitted a job in an annotation, which neither the manifest nor a later write can change."""
 
 from typing import Any
 
@@ -16,21 +16,21 @@ _KINDS = frozenset({JOB.resource, JOB_SET.resource, POD.resource})
 
 
 def note_submitter(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
-    """Set, in place, the annotation of a new job, and of a pod that queues by itself; later writes leave it."""
+    """Set the annotation of a new job, or of a pod that queues by itself; restore it in an update. In place."""
     if attempt.resource.key not in _KINDS or attempt.operation not in ("CREATE", "UPDATE"):
         return
-    given = _said(attempt.document)
+    written = _read_submitter(attempt.document)
     if attempt.operation == "UPDATE":
-        submitter = _said(attempt.old or {})
+        submitter = _read_submitter(attempt.old or {})
     else:
-        named = given if MASTERS in attempt.user.groups else ""
+        named = written if MASTERS in attempt.user.groups else ""
         submitter = named or ("" if _is_part(attempt) else attempt.user.name)
-    if submitter != given:
-        _say(attempt.document, submitter)
+    if submitter != written:
+        _write_submitter(attempt.document, submitter)
 
 
 def _is_part(attempt: Attempt) -> bool:
-    """Whether another object is what was submitted, or a pod that is no job of its own."""
+    """Return whether the object belongs to another one, or is a pod that does not queue by itself."""
     meta = _member(attempt.document, "metadata")
     owners = meta.get("ownerReferences")
     if isinstance(owners, list) and any(isinstance(owner, dict) and owner.get("controller") for owner in owners):
@@ -38,12 +38,12 @@ def _is_part(attempt: Attempt) -> bool:
     return attempt.resource.key == POD.resource and QUEUE_NAME_LABEL not in _member(meta, "labels")
 
 
-def _said(document: Document) -> str:
-    found = _member(_member(document, "metadata"), "annotations").get(SUBMITTER_ANNOTATION)
-    return found if isinstance(found, str) else ""
+def _read_submitter(document: Document) -> str:
+    submitter = _member(_member(document, "metadata"), "annotations").get(SUBMITTER_ANNOTATION)
+    return submitter if isinstance(submitter, str) else ""
 
 
-def _say(document: Document, submitter: str) -> None:
+def _write_submitter(document: Document, submitter: str) -> None:
     meta = document.setdefault("metadata", {})
     annotations = {**_member(meta, "annotations")}
     annotations.pop(SUBMITTER_ANNOTATION, None)
@@ -56,5 +56,5 @@ def _say(document: Document, submitter: str) -> None:
 
 
 def _member(document: Document, name: str) -> dict[str, Any]:
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
+    member = document.get(name)
+    return member if isinstance(member, dict) else {}

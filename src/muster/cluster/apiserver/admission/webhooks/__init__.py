@@ -1,7 +1,7 @@
-"""Admission webhooks: programs outside that are asked before an object is stored.
+"""Calls admission webhooks: HTTPS servers that are asked before an object is stored.
 
-`matching` says who is concerned by a request, `review` what is asked and what an answer says: both pure. `calls`
-carries questions over TLS, to a URL or to a service (`services`). `dispatch` puts them together.
+`matching` decides which webhooks match a request. `review` builds the question and reads the answer. Both are pure.
+`calls` sends a question over TLS to a URL or a service (`services`). `dispatch` puts these parts together.
 """
 
 from muster.cluster.apiserver.admission.webhooks.calls import HttpCalls

@@ -1,7 +1,7 @@
-"""Calls a webhook over TLS, its certificate checked against its caBundle, and brings the answer back.
+"""Calls a webhook over TLS, and returns its answer.
 
-A webhook is a stranger: its certificate is checked against the bundle of its configuration, it gets so many seconds,
-its answer may be so long, and where it would send us on to, we do not go.
+A webhook is not trusted. Its certificate is checked against the caBundle of its configuration. Its time and the
+length of its answer are limited, and redirects are not followed.
 """
 
 import asyncio
@@ -20,72 +20,72 @@ if TYPE_CHECKING:
     from muster.cluster.apiserver.admission.webhooks.sending import Sender
 
 _SENDING = "muster.cluster.apiserver.admission.webhooks.sending"
-_SHOWN = 200  # characters of an answer that is no answer
+_SHOWN = 200  # characters of an error page that the message repeats
 
 
 class CallError(Exception):
-    """There is no answer; the message says why."""
+    """The error of a call without an answer; the message says why."""
 
 
 class SendError(Exception):
-    """A body got no answer; the message says why."""
+    """The error of a body that got no answer; the message says why."""
 
 
 class Calls(Protocol):
-    """Asks webhooks."""
+    """The calls of webhooks."""
 
     async def post(self, config: WebhookClientConfig, body: bytes, seconds: float) -> bytes:
-        """The answer of a webhook. Raises `CallError`."""
+        """Send a body to a webhook and return the body of its answer. Raises `CallError`."""
         ...
 
 
-# Where a service answers: (namespace, name, port). Raises `ServiceError`.
+# Returns the address of a service, from its namespace, name and port. Raises `ServiceError`.
 Resolve = Callable[[str, str, int], Address]
 
 
 class _Place(Struct, frozen=True):
-    """Where to send a question, in the words of the configuration."""
+    """The URL of a webhook as its configuration states it, before a service is resolved to an address."""
 
     url: str
-    host: str  # what the certificate must be for, and the Host header says
+    host: str  # the name in the certificate and in the Host header
 
 
 class HttpCalls:
-    """Asks over HTTPS; connections are kept for the next question. Used from one event loop, until `close`."""
+    """The calls over HTTPS, which reuse their connections. One event loop uses them, until `close`."""
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
         self._sender: Sender | None = None
 
     async def post(self, config: WebhookClientConfig, body: bytes, seconds: float) -> bytes:
-        """Send a body as JSON to where a configuration leads; returns that of the answer. Raises `CallError`."""
-        place = _shown_place(config, seconds)
+        """Send a body as JSON to the configured webhook; return the body of the answer. Raises `CallError`."""
+        place = _configured_place(config, seconds)
         try:
             async with asyncio.timeout(seconds):
                 return await self._post(config, place, body)
         except TimeoutError:
-            raise _failed(place, "context deadline exceeded") from None
+            raise _call_error(place, "context deadline exceeded") from None
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         if self._sender is not None:
             await self._sender.close()
             self._sender = None
 
     async def _post(self, config: WebhookClientConfig, place: _Place, body: bytes) -> bytes:
         try:
-            url = self._reached(config, place)
-            sender = await self._opened()
+            url = self._resolve_url(config, place)
+            sender = await self._ensure_sender()
             status, answer = await sender.send(url, place.host, config.ca_bundle, body)
         except (SendError, ServiceError) as error:
-            raise _failed(place, str(error)) from None
+            raise _call_error(place, str(error)) from None
         if len(answer) > MAX_BODY_BYTES:
-            raise _failed(place, f"the answer is longer than {MAX_BODY_BYTES} bytes")
+            raise _call_error(place, f"the answer is longer than {MAX_BODY_BYTES} bytes")
         if not 200 <= status < 300:
-            raise CallError(_refused(status, answer))
+            raise CallError(_explain_status(status, answer))
         return answer
 
-    def _reached(self, config: WebhookClientConfig, place: _Place) -> str:
+    def _resolve_url(self, config: WebhookClientConfig, place: _Place) -> str:
         if config.service is None:
             return place.url
         service = config.service
@@ -93,9 +93,9 @@ class HttpCalls:
         host = f"[{address.host}]" if ":" in address.host else address.host
         return place.url.replace(place.host, f"{host}:{address.port}", 1)
 
-    async def _opened(self) -> "Sender":
+    async def _ensure_sender(self) -> "Sender":
         if self._sender is None:
-            await asyncio.to_thread(import_module, _SENDING)  # takes a while: others have their turns meanwhile
+            await asyncio.to_thread(import_module, _SENDING)  # slow, so the import must not block the event loop
         return self._sender or self._open()
 
     def _open(self) -> "Sender":
@@ -105,7 +105,7 @@ class HttpCalls:
         return self._sender
 
 
-def _shown_place(config: WebhookClientConfig, seconds: float) -> _Place:
+def _configured_place(config: WebhookClientConfig, seconds: float) -> _Place:
     if config.service is not None:
         service = config.service
         host = f"{service.name}.{service.namespace}.svc"
@@ -118,11 +118,11 @@ def _shown_place(config: WebhookClientConfig, seconds: float) -> _Place:
     return _Place(limited, authority)
 
 
-def _failed(place: _Place, why: str) -> CallError:
+def _call_error(place: _Place, why: str) -> CallError:
     return CallError(f'failed to call webhook: Post "{place.url}": {why}')
 
 
-def _refused(status: int, answer: bytes) -> str:
+def _explain_status(status: int, answer: bytes) -> str:
     text = answer[:_SHOWN].decode(errors="replace").strip()
     if status == 404:
         why = "the server could not find the requested resource"

@@ -1,7 +1,7 @@
-"""Asks the webhooks that are concerned by a write, in their order, and does what they say.
+"""Calls the webhooks that match a write, and carries out their verdicts.
 
-Those that may change the object are asked one after the other, by the names of their configurations; those that only
-judge all at once. The configurations are read as they are stored, and understood again only when they change.
+Mutating webhooks are called one after the other, in the order of the names of their configurations. Validating
+webhooks are called all at once. The configurations in the store are decoded again only when one of them has changed.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ log = logging.getLogger(__name__)
 
 _encoder = msgspec.json.Encoder()
 _DEFAULT_SECONDS = 10
-VARIABLES = ("object", "oldObject", "request")  # of match conditions
+VARIABLES = ("object", "oldObject", "request")  # the variables of match conditions
 _WITHOUT_EFFECT = ("None", "NoneOnDryRun")
 
 
 class _Hooks(Struct):
-    """The webhooks of all configurations of one kind, and who is concerned by what, as long as neither changes."""
+    """A cache of the webhooks in all configurations of one kind, and of which of them match which writes."""
 
     kind: Kind[MutatingWebhookConfiguration] | Kind[ValidatingWebhookConfiguration]
     entries: Sequence[Entry] = ()
@@ -54,37 +54,37 @@ class _Hooks(Struct):
     concerns: dict[tuple[Resource, str, str], list[Concern]] = field(default_factory=dict)
 
     def concerned(self, attempt: Attempt, store: Store, registry: Registry) -> list[Concern]:
-        """Who is concerned by a write, going by its resource and operation."""
+        """Return the webhooks whose rules match the resource and operation of a write."""
         entries = store.list(self.kind.resource).entries
         if entries != self.entries or registry.generation != self.generation:
             self.entries, self.generation = entries, registry.generation
-            self.hooks = [hook for entry in entries for hook in _understood(self.kind, entry)]
+            self.hooks = [hook for entry in entries for hook in _decode_hooks(self.kind, entry)]
             self.concerns = {}
         if not self.hooks:
             return []
         key = (attempt.resource, attempt.subresource, attempt.operation)
-        found = self.concerns.get(key)
-        if found is None:
-            found = self.concerns[key] = concerned(self.hooks, *key, registry)
-        return found
+        concerns = self.concerns.get(key)
+        if concerns is None:
+            concerns = self.concerns[key] = concerned(self.hooks, *key, registry)
+        return concerns
 
 
-def _understood(kind: Kind[Any], entry: Entry) -> list[Hook]:
-    found = []
+def _decode_hooks(kind: Kind[Any], entry: Entry) -> list[Hook]:
+    hooks = []
     for webhook in kind.decode(entry.body).webhooks:
         try:
-            found.append(Hook.of(webhook))
-        except SelectorError as error:  # only of one that was stored by other rules
+            hooks.append(Hook.of(webhook))
+        except SelectorError as error:  # validation refuses such selectors, but older rules may have stored one
             log.warning("webhook left out", extra={"webhook": webhook.name, "why": str(error)})
-    return found
+    return hooks
 
 
 class _CannotAskError(Exception):
-    """A webhook could not be asked, or its answer not be used."""
+    """The error of a webhook that could not be called, or whose answer cannot be used."""
 
 
 class WebhookDispatcher:
-    """`chain.Webhooks`, for the configurations in the store."""
+    """A `chain.Webhooks` for the webhook configurations in the store."""
 
     def __init__(self, store: Store, registry: Registry, ids: Ids, calls: Calls) -> None:
         self._store = store
@@ -95,12 +95,12 @@ class WebhookDispatcher:
         self._validating = _Hooks(VALIDATING_WEBHOOK_CONFIGURATION)
 
     async def change(self, attempt: Attempt, warnings: list[str]) -> bool:
-        """Let the mutating webhooks change the document, in place; whether any did. Raises `ApiError`."""
+        """Let the mutating webhooks change the document in place; return whether any did. Raises `ApiError`."""
         concerns = self._mutating.concerned(attempt, self._store, self._registry)
         if not concerns:
             return False
         ever = False
-        asked: list[Concern] = []  # those that want to be asked again if the object changes after them
+        asked: list[Concern] = []  # webhooks to call again if the object changes after their call
         again: list[Concern] = []
         for concern in concerns:
             verdict = await self._ask(concern, attempt, warnings, may_change=True)
@@ -117,7 +117,7 @@ class WebhookDispatcher:
         return ever
 
     async def judge(self, attempt: Attempt, warnings: list[str]) -> None:
-        """Ask the validating webhooks. Raises `ApiError` of the first, by name, that refuses."""
+        """Call the validating webhooks. Raises the `ApiError` of the first refusal, in the order of their names."""
         concerns = self._validating.concerned(attempt, self._store, self._registry)
         if not concerns:
             return
@@ -130,9 +130,9 @@ class WebhookDispatcher:
     async def _ask(
         self, concern: Concern, attempt: Attempt, warnings: list[str], *, may_change: bool
     ) -> Verdict | None:
-        """What one says; None if it is not concerned after all, or could not be asked and need not be.
+        """Return the verdict of a webhook; None if its selectors do not match, or it failed and its failure is ignored.
 
-        Raises `ApiError` if it refuses.
+        Raises `ApiError` if the webhook refuses.
         """
         hook, webhook = concern.hook, concern.hook.webhook
         objects = attempt.objects
@@ -158,13 +158,16 @@ class WebhookDispatcher:
     async def _answer(
         self, concern: Concern, attempt: Attempt, objects: tuple[Document | None, Document | None], *, may_change: bool
     ) -> Verdict | None:
-        """What one says; None if its conditions do not hold. Raises `_CannotAskError`, and `ApiError` (400, 403)."""
+        """Call a webhook and return its verdict; None if its match conditions do not hold.
+
+        Raises `_CannotAskError`, and `ApiError` (400, 403).
+        """
         webhook, uid = concern.hook.webhook, self._ids.uid()
         try:
             version = review.version_for(webhook.admission_review_versions)
             view = self._view(concern, attempt)
             new, old = objects
-            shown = await self._shown(concern, attempt, new), await self._shown(concern, attempt, old)
+            shown = await self._convert_out(concern, attempt, new), await self._convert_out(concern, attempt, old)
             question = review.question(attempt, concern.resource, view, *shown, uid, version)
             request = question["request"]
             given = {"object": request["object"], "oldObject": request["oldObject"], "request": request}
@@ -194,7 +197,7 @@ class WebhookDispatcher:
         return entry.header.labels if entry is not None else {}
 
     async def _carry_out(self, concern: Concern, attempt: Attempt, verdict: Verdict) -> bool:
-        """Change the document as a webhook wants it; whether that makes a difference. Raises `ApiError` (500)."""
+        """Apply a webhook's patch to the document; return whether that changed it. Raises `ApiError` (500)."""
         if not verdict.operations:
             return False
         name = concern.hook.webhook.name
@@ -202,22 +205,22 @@ class WebhookDispatcher:
         if attempt.operation not in ("CREATE", "UPDATE"):
             sentence = "attempted to modify the object, which is not supported for this operation"
             raise internal_error(f'admission webhook "{name}" {sentence}')
-        shown = await self._shown(concern, attempt, document)
+        shown = await self._convert_out(concern, attempt, document)
         assert shown is not None
         try:
-            # The next stage counts on its form.
+            # The next stage relies on the form of the object, which the checker ensures.
             patched = self._view(concern, attempt).checker(json_patch.apply(shown, verdict.operations)).value
         except (ApiError, DecodeError) as error:
             raise internal_error(f'applying the patch of admission webhook "{name}": {error}') from None
         if patched == shown:
             return False
-        taken = await self._taken(concern, attempt, patched)
+        taken = await self._convert_back(concern, attempt, patched)
         document.clear()
         document.update(taken)
         return True
 
-    async def _shown(self, concern: Concern, attempt: Attempt, document: Document | None) -> Document | None:
-        """An object as a webhook sees it; a new one has no version yet."""
+    async def _convert_out(self, concern: Concern, attempt: Attempt, document: Document | None) -> Document | None:
+        """Return an object in the version and view of a webhook; a new object has no resourceVersion yet."""
         if document is None:
             return None
         view, storage = self._view(concern, attempt), concern.resource.storage
@@ -226,12 +229,12 @@ class WebhookDispatcher:
             shown = await storage.convert(shown)
         meta: Any = shown.get("metadata")
         if attempt.operation == "CREATE" and isinstance(meta, dict) and meta.get("resourceVersion") == "":
-            kept = {name: value for name, value in meta.items() if name != "resourceVersion"}
-            return shown | {"metadata": kept}
+            members = {name: value for name, value in meta.items() if name != "resourceVersion"}
+            return shown | {"metadata": members}
         return shown
 
-    async def _taken(self, concern: Concern, attempt: Attempt, patched: Document) -> Document:
-        """The object as the attempt has it, from one as a webhook saw it and changed it."""
+    async def _convert_back(self, concern: Concern, attempt: Attempt, patched: Document) -> Document:
+        """Convert an object that a webhook has changed back to the version of the attempt."""
         view, storage = self._view(concern, attempt), attempt.resource.storage
         if storage is not None and concern.resource is not attempt.resource:
             patched = await storage.convert(patched)

@@ -1,7 +1,7 @@
-"""Which webhooks are concerned by a request: rules, selectors, versions. Pure.
+"""Decides which webhooks match a request, by rules, selectors and versions. Pure.
 
-The rules are those of k8s.io/apiserver (admission/plugin/webhook). A rule that names a resource in another version than
-the request means the same objects (matchPolicy Equivalent): the webhook then sees them in the version that it names.
+The rules are those of k8s.io/apiserver (admission/plugin/webhook). With the matchPolicy Equivalent, a rule for one
+version of a resource matches requests for all versions. The webhook then sees the objects in the rule's version.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from muster.api.values.selectors import LabelMatcher, label_matcher
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.registry.resources import Resource, View
 
-# A webhook that broke these could no longer be corrected.
+# Nobody could correct a webhook that refused changes of these.
 _EXEMPT = frozenset({
     "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations",
     "validatingadmissionpolicies", "validatingadmissionpolicybindings", "validatingwebhookconfigurations",
@@ -23,7 +23,7 @@ _EXEMPT = frozenset({
 
 
 class Hook(Struct, frozen=True, eq=False):
-    """One webhook, with its selectors understood."""
+    """One webhook, with its selectors parsed."""
 
     webhook: ValidatingWebhook
     namespaces: LabelMatcher
@@ -31,42 +31,45 @@ class Hook(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, webhook: ValidatingWebhook) -> "Hook":
-        """Raises `SelectorError`; validation has looked at the selectors, so it should not."""
+        """Make a hook. Raises `SelectorError` for selectors that validation would refuse."""
         return cls(webhook, label_matcher(webhook.namespace_selector), label_matcher(webhook.object_selector))
 
 
 class Concern(Struct, frozen=True, eq=False):
-    """A webhook that is to be asked, and the resource in the version in which it sees the objects."""
+    """A webhook that matches a request, and the resource in the version in which the webhook sees the objects."""
 
     hook: Hook
     resource: Resource
 
     def view(self, subresource: str, given: View) -> View:
-        """How it sees them: `given`, if that is the version of the request."""
-        found = self.resource.subresource(subresource)
-        return self.resource.view if not subresource else found.bodies if found is not None else given
+        """Return the view in which the webhook sees the objects.
+
+        given: the request's view, for a subresource that this version lacks.
+        """
+        sub = self.resource.subresource(subresource)
+        return self.resource.view if not subresource else sub.bodies if sub is not None else given
 
 
 def concerned(
     hooks: Iterable[Hook], resource: Resource, subresource: str, operation: str, others: Iterable[Resource]
 ) -> list[Concern]:
-    """The webhooks whose rules mean such requests, in their order.
+    """Return the webhooks whose rules match such requests, in the order of `hooks`.
 
-    `others` are the resources that show the same stored objects otherwise.
+    others: resources, among which are those that show the same stored objects in other versions.
     """
     if resource.kind.group == GROUP and resource.kind.plural in _EXEMPT:
         return []
     same = [other for other in others if other.key == resource.key and other is not resource]
-    found = []
+    concerns = []
     for hook in hooks:
         exact = hook.webhook.match_policy == "Exact"
-        seen = _meant(hook.webhook.rules, [resource] if exact else [resource, *same], subresource, operation)
+        seen = _find_matching(hook.webhook.rules, [resource] if exact else [resource, *same], subresource, operation)
         if seen is not None:
-            found.append(Concern(hook, seen))
-    return found
+            concerns.append(Concern(hook, seen))
+    return concerns
 
 
-def _meant(
+def _find_matching(
     rules: Iterable[RuleWithOperations], resources: Iterable[Resource], subresource: str, operation: str
 ) -> Resource | None:
     rules = tuple(rules)
@@ -77,13 +80,13 @@ def _meant(
 
 
 def rule_matches(rule: RuleWithOperations, resource: Resource, subresource: str, operation: str) -> bool:
-    """Whether a rule means such requests."""
+    """Return whether a rule matches such requests."""
     kind = resource.kind
     return (
         _among(operation, rule.operations)
         and _among(kind.group, rule.api_groups)
         and _among(kind.version, rule.api_versions)
-        and any(_names(pattern, kind.plural, subresource) for pattern in rule.resources)
+        and any(_pattern_matches(pattern, kind.plural, subresource) for pattern in rule.resources)
         and rule.scope in (None, "*", "Namespaced" if kind.namespaced else "Cluster")
     )
 
@@ -92,8 +95,11 @@ def _among(value: str, values: tuple[str, ...]) -> bool:
     return "*" in values or value in values
 
 
-def _names(pattern: str, plural: str, subresource: str) -> bool:
-    """Whether `pods`, `pods/log`, `pods/*`, `*/scale`, `*` or `*/*` means it; no slash, no subresource."""
+def _pattern_matches(pattern: str, plural: str, subresource: str) -> bool:
+    """Return whether a pattern matches: `pods`, `pods/log`, `pods/*`, `*/scale`, `*` or `*/*`.
+
+    A pattern without a slash matches no subresource.
+    """
     of, _, below = pattern.partition("/")
     return of in ("*", plural) and below in ("*", subresource)
 
@@ -107,9 +113,9 @@ def selected(
     old: Document | None,
     namespace_labels: Mapping[str, str] | None,
 ) -> bool:
-    """Whether the selectors of a webhook mean this object.
+    """Return whether the selectors of a webhook match this object.
 
-    `namespace_labels` are those of the namespace that the object is in, None if it is in none.
+    namespace_labels: the labels of the object's namespace; None if it has no namespace.
     """
     if hook.namespaces:
         labels = namespace_labels
@@ -124,6 +130,6 @@ def selected(
 
 
 def labels_of(document: Document | None) -> Mapping[str, str]:
-    """The labels of an object."""
+    """Return the labels of an object."""
     labels: Any = ((document or {}).get("metadata") or {}).get("labels")
     return labels if isinstance(labels, dict) else {}

@@ -1,7 +1,7 @@
-"""What a webhook is asked (`AdmissionReview`), and what its answer says. Pure.
+"""Builds the `AdmissionReview` that is sent to a webhook, and reads the webhook's answer. Pure.
 
-Answers come from programs of others: every one is checked, and what is wrong with it is said in
-kube-apiserver's words (k8s.io/apiserver, admission/plugin/webhook/request).
+A webhook is not trusted, so every answer is checked. The messages about invalid answers are kube-apiserver's
+(k8s.io/apiserver, admission/plugin/webhook/request).
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ VERSIONS = ("v1", "v1beta1")
 
 
 class ReviewError(ValueError):
-    """The answer is none that can be used; the message is kube-apiserver's."""
+    """The error of an answer that cannot be used; the message is kube-apiserver's."""
 
 
 class _Response(Struct):
@@ -46,7 +46,7 @@ class _Review(Struct):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a webhook says."""
+    """The decision of a webhook."""
 
     allowed: bool
     status: Status | None = None
@@ -58,7 +58,11 @@ class Verdict:
 def question(
     attempt: Attempt, seen: Resource, view: View, new: Document | None, old: Document | None, uid: str, version: str
 ) -> Document:
-    """The review to send: about objects as `view` of the resource `seen` shows them; None for one that there is not."""
+    """Return the review to send to a webhook.
+
+    seen, view: the resource and view in which the webhook sees the objects.
+    new, old: the objects in that view; None for one that does not exist.
+    """
     asked = attempt.resource.kind
     request: Document = {
         "uid": uid,
@@ -77,7 +81,7 @@ def question(
         request |= {"subResource": attempt.subresource, "requestSubResource": attempt.subresource}
     if attempt.name:
         request["name"] = attempt.name
-    # A namespace is taken to be in itself.
+    # As upstream, a namespace counts as being in itself.
     namespace = attempt.name if attempt.resource.key == NAMESPACE.resource else attempt.namespace
     if namespace:
         request["namespace"] = namespace
@@ -85,7 +89,7 @@ def question(
 
 
 def dry_run(attempt: Attempt) -> bool:
-    """Whether nothing is to be written."""
+    """Return whether the request is a dry run."""
     return bool(attempt.options.dry_run)
 
 
@@ -93,7 +97,7 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 def options_of(attempt: Attempt) -> Document | None:
-    """The options of the request as an object; None for a CONNECT."""
+    """Return the options of the request as an object; None for a CONNECT."""
     kind = _OPTIONS.get(attempt.operation)
     if kind is None:
         return None
@@ -105,10 +109,10 @@ def options_of(attempt: Attempt) -> Document | None:
 
 
 def _write_options(options: WriteOptions) -> Document:
-    found: Document = {"dryRun": ["All"]} if options.dry_run else {}
+    members: Document = {"dryRun": ["All"]} if options.dry_run else {}
     if options.field_manager:
-        found["fieldManager"] = options.field_manager
-    return found | {"fieldValidation": options.field_validation}
+        members["fieldManager"] = options.field_manager
+    return members | {"fieldValidation": options.field_validation}
 
 
 def _resource(kind: Kind[Any]) -> Document:
@@ -116,7 +120,7 @@ def _resource(kind: Kind[Any]) -> Document:
 
 
 def version_for(understood: tuple[str, ...]) -> str:
-    """The version in which to ask. Raises `ReviewError`."""
+    """Return the webhook's first version of AdmissionReview that the server knows. Raises `ReviewError`."""
     for version in understood:
         if version in VERSIONS:
             return version
@@ -124,7 +128,7 @@ def version_for(understood: tuple[str, ...]) -> str:
 
 
 def read_answer(body: bytes, uid: str, version: str, *, may_change: bool) -> Verdict:
-    """What the answer says. Raises `ReviewError`."""
+    """Read the verdict in an answer. Raises `ReviewError`."""
     try:
         review = Kind(GROUP, version, "AdmissionReview", "", _Review).decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -186,15 +190,15 @@ def _operations(response: _Response) -> list[Any] | None:
 
 
 def denial(name: str, status: Status | None) -> ApiError:
-    """The refusal that a webhook asks for; never a success, whatever it says."""
-    given = status or Status()
+    """Return the refusal that a webhook asks for; its status is never a success, whatever the webhook says."""
+    requested = status or Status()
     denied = f'admission webhook "{name}" denied the request'
-    why = given.message or given.reason
+    why = requested.message or requested.reason
     return ApiError(
         msgspec.structs.replace(
-            given,
-            code=given.code if 400 <= given.code < 600 else 400,
-            status="Failure" if given.status in ("", "Success") else given.status,
+            requested,
+            code=requested.code if 400 <= requested.code < 600 else 400,
+            status="Failure" if requested.status in ("", "Success") else requested.status,
             message=f"{denied}: {why}" if why else f"{denied} without explanation",
         )
     )

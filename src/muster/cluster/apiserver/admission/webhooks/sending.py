@@ -1,4 +1,4 @@
-"""Sends bodies over HTTPS. Imported with the first question to a webhook: its library takes a while to load."""
+"""Sends bodies over HTTPS. The first call of a webhook imports this module, because its library loads slowly."""
 
 import ssl
 from functools import lru_cache
@@ -12,13 +12,13 @@ from muster.runtime.kube.kubeconfig import ClusterConfig
 from muster.runtime.kube.tls import client_context, explain
 from muster.runtime.transport import JSON, TransportError
 
-_CONNECTIONS = 100  # at once, to one webhook's server: a slow one does not hold up calls of others
+_CONNECTIONS = 100  # at once to one webhook's server; each server has its own limit, so a slow one delays no other
 # OpenSSL's codes for a chain that ends in no certificate of the bundle (X509_V_ERR_*).
 _UNKNOWN_AUTHORITY = frozenset({2, 18, 19, 20, 21})
 
 
 class Sender:
-    """Connections are kept for the next body. Made and used on one event loop, until `close`."""
+    """An HTTPS client that reuses its connections. One event loop makes and uses it, until `close`."""
 
     def __init__(self) -> None:
         self._session = aiohttp.ClientSession(
@@ -30,26 +30,27 @@ class Sender:
         )
 
     async def send(self, url: str, host: str, authority: bytes, body: bytes) -> tuple[int, bytes]:
-        """Send JSON to a server whose certificate is for `host`; returns status and body of the answer.
+        """Send JSON to a server whose certificate is for `host`; return the status and body of the answer.
 
-        Of an answer that is too long only so much is read that this shows. Raises `SendError`.
+        Of a body longer than `MAX_BODY_BYTES` only a part is read, which still exceeds the limit, so that the caller
+        can refuse the answer. Raises `SendError`.
         """
         try:
-            context = _context(authority)
+            context = _tls_context(authority)
             try:
                 return await self._exchange(url, host, context, body)
             except aiohttp.ServerDisconnectedError:
                 if self._session.closed:
                     raise
-                # A connection that was kept may have gone stale; a webhook must bear to be asked twice.
+                # A reused connection may be stale. A webhook must tolerate being called twice.
                 return await self._exchange(url, host, context, body)
         except TransportError as error:
             raise SendError(str(error)) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise SendError(_why(error)) from None
+            raise SendError(_explain(error)) from None
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         await self._session.close()
 
     async def _exchange(self, url: str, host: str, context: ssl.SSLContext, body: bytes) -> tuple[int, bytes]:
@@ -64,8 +65,8 @@ class Sender:
             return response.status, bytes(answer)
 
 
-def _why(error: Exception) -> str:
-    """Why there was no answer, in one line, as far as that goes in the words of Go's client."""
+def _explain(error: Exception) -> str:
+    """Explain in one line why there was no answer, in the words of Go's client where possible."""
     cause = getattr(error, "certificate_error", error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         stranger = cause.verify_code in _UNKNOWN_AUTHORITY
@@ -76,6 +77,6 @@ def _why(error: Exception) -> str:
 
 
 @lru_cache(maxsize=256)
-def _context(authority: bytes) -> ssl.SSLContext:
-    """How to speak TLS with a webhook of that authority. Raises `TransportError`."""
+def _tls_context(authority: bytes) -> ssl.SSLContext:
+    """Return the TLS context for webhooks of this authority. Raises `TransportError`."""
     return client_context(ClusterConfig("", certificate_authority=authority or None), None)

@@ -1,8 +1,8 @@
-"""Where a service of the cluster answers.
+"""Finds an address at which a service of the cluster answers.
 
-Pods of process nodes have their own addresses on loopback, so a call from inside the server's process goes to
-one of the service's pods directly; a service without a selector leads where its Endpoints or EndpointSlices say, one
-of type ExternalName to that name.
+Pods of process nodes have their own addresses on loopback, so the server connects to one of the service's pods
+directly. The address of a service without a selector comes from its Endpoints or EndpointSlices. A service of type
+ExternalName has that name as its address.
 """
 
 from collections.abc import Iterator
@@ -20,18 +20,18 @@ _SERVICE_LABEL = "kubernetes.io/service-name"
 
 
 class ServiceError(Exception):
-    """The service leads nowhere; the message is kube-apiserver's."""
+    """The error of a service without an address; the message is kube-apiserver's."""
 
 
 class Address(NamedTuple):
-    """Where to connect to."""
+    """An address to connect to."""
 
     host: str
     port: int
 
 
 def address_of(store: Store, namespace: str, name: str, port: int) -> Address:
-    """An address at which a port of a service is answered. Raises `ServiceError`."""
+    """Return an address that answers on a port of a service. Raises `ServiceError`."""
     entry = store.get(Key(SERVICE.resource, namespace, name))
     if entry is None:
         raise ServiceError(f'service "{name}" not found')
@@ -41,25 +41,29 @@ def address_of(store: Store, namespace: str, name: str, port: int) -> Address:
     wanted = next((each for each in service.spec.ports if each.port == port), None)
     if wanted is None:
         raise ServiceError(f'no service port {port} found for service "{name}"')
-    addresses = _of_pods(store, namespace, service, wanted) if service.spec.selector else _given(store, service, wanted)
+    addresses = (
+        _addresses_of_pods(store, namespace, service, wanted)
+        if service.spec.selector
+        else _addresses_of_endpoints(store, service, wanted)
+    )
     address = next(addresses, None)
     if address is None:
         raise ServiceError(f'no endpoints available for service "{name}"')
     return address
 
 
-def _of_pods(store: Store, namespace: str, service: Service, port: ServicePort) -> Iterator[Address]:
+def _addresses_of_pods(store: Store, namespace: str, service: Service, port: ServicePort) -> Iterator[Address]:
     matcher = labels_matcher(service.spec.selector)
     for entry in store.list(POD.resource, namespace).entries:
         if matcher.matches(entry.header.labels) and entry.header.fields.get("status.podIP"):
             pod = POD.decode(entry.body)
-            number = _number(pod, port)
+            number = _port_of_pod(pod, port)
             if number and is_ready(pod):
                 yield Address(pod.status.pod_ip, number)
 
 
-def _number(pod: Pod, port: ServicePort) -> int:
-    """The pod's port behind a port of a service; 0 if it has none of that name."""
+def _port_of_pod(pod: Pod, port: ServicePort) -> int:
+    """Return the pod's port behind a port of a service; 0 if the pod has no port of that name."""
     target = port.target_port or port.port
     if isinstance(target, int):
         return target
@@ -67,28 +71,28 @@ def _number(pod: Pod, port: ServicePort) -> int:
     return next((each.container_port for each in ports if each.name == target), 0)
 
 
-def _given(store: Store, service: Service, port: ServicePort) -> Iterator[Address]:
-    """The addresses that Endpoints and EndpointSlices have for a service."""
+def _addresses_of_endpoints(store: Store, service: Service, port: ServicePort) -> Iterator[Address]:
+    """Yield the addresses in the Endpoints and EndpointSlices of a service."""
     namespace, name = service.metadata.namespace, service.metadata.name
     for entry in store.list(_SLICES, namespace).entries:
         if entry.header.labels.get(_SERVICE_LABEL) == name:
-            yield from _of_slice(decode_entry(entry), port)
+            yield from _addresses_of_slice(decode_entry(entry), port)
     endpoints = store.get(Key(_ENDPOINTS, namespace, name))
     for subset in decode_entry(endpoints).get("subsets", ()) if endpoints is not None else ():
-        for number in _numbers(subset.get("ports", ()), port):
+        for number in _matching_ports(subset.get("ports", ()), port):
             for address in subset.get("addresses", ()):
                 yield Address(address["ip"], number)
 
 
-def _of_slice(piece: dict[str, Any], port: ServicePort) -> Iterator[Address]:
-    for number in _numbers(piece.get("ports", ()), port):
+def _addresses_of_slice(piece: dict[str, Any], port: ServicePort) -> Iterator[Address]:
+    for number in _matching_ports(piece.get("ports", ()), port):
         for endpoint in piece.get("endpoints", ()):
             if endpoint.get("conditions", {}).get("ready", True):
                 for address in endpoint.get("addresses", ()):
                     yield Address(address, number)
 
 
-def _numbers(ports: Any, port: ServicePort) -> Iterator[int]:
+def _matching_ports(ports: Any, port: ServicePort) -> Iterator[int]:
     for each in ports:
         if each.get("name", "") == port.name and each.get("port"):
             yield each["port"]
