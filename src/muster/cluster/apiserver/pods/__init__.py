@@ -1,1 +1,1 @@
-"""What is asked of a pod itself: its logs, commands in its containers, its ports, its binding and eviction."""
+"""Answers requests to a pod itself: its logs, commands in its containers, its ports, its binding and eviction."""

@@ -1,6 +1,7 @@
-"""`pods/exec`, `pods/attach` and `pods/portforward`: what is asked for, and which conversation that makes.
+"""Answers `pods/exec`, `pods/attach` and `pods/portforward` with a tunnel between the client and the pod.
 
-What is at the pod's end comes from its node; what has no node, or one that is not connected, is refused.
+The module reads the request's options and asks admission. The pod's node provides the pod's end of the tunnel. A pod
+without a node, or whose node is not connected, is refused.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -23,16 +24,16 @@ from muster.cluster.nodeconnection import CommandOptions, NodeConnection, Openin
 from muster.cluster.store import Entry
 from muster.runtime.transport import Request
 
-_SPDY_PORTS = "SPDY/3.1+portforward.k8s.io"  # KEP-4006: frames of SPDY inside a WebSocket
+_SPDY_PORTS = "SPDY/3.1+portforward.k8s.io"  # kubernetes KEP-4006: frames of SPDY inside a WebSocket
 _PORTS_DIALECTS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
 MAX_PORTS = 100
 
 
 class PodAccess:
-    """Answers to the three.
+    """The actions for exec, attach and port-forward.
 
     find: reads the pod of a call; raises `ApiError` (404).
-    admit: asks admission about a call and its options as an object; raises `ApiError` if it refuses.
+    admit: asks admission about a call and its options as an object; raises `ApiError` if admission refuses.
     """
 
     def __init__(
@@ -47,8 +48,8 @@ class PodAccess:
 
     @property
     def actions(self) -> Mapping[str, Callable[[Call], Awaitable[Tunnel]]]:
-        """By name."""
-        return {"pods/exec": self._exec, "pods/attach": self._attach, "pods/portforward": self._forward}
+        """The actions, by name."""
+        return {"pods/exec": self._exec, "pods/attach": self._attach, "pods/portforward": self._forward_ports}
 
     async def _exec(self, call: Call) -> Tunnel:
         pod = self._pod(call)
@@ -56,15 +57,15 @@ class PodAccess:
         if not options.command:
             raise bad_request("you must specify at least one command for the container")
         await self._admit(call, _object(PodExecOptions, "PodExecOptions", options))
-        return _converse(options, self._node(pod).exec(pod, options))
+        return _tunnel_for_command(options, self._node(pod).exec(pod, options))
 
     async def _attach(self, call: Call) -> Tunnel:
         pod = self._pod(call)
         options = command_options(pod, call.request)
         await self._admit(call, _object(PodAttachOptions, "PodAttachOptions", options))
-        return _converse(options, self._node(pod).attach(pod, options))
+        return _tunnel_for_command(options, self._node(pod).attach(pod, options))
 
-    async def _forward(self, call: Call) -> Tunnel:
+    async def _forward_ports(self, call: Call) -> Tunnel:
         pod = self._pod(call)
         ports = _ports(call.request.lists.get("ports", ()))
         await self._admit(call, _object(PodPortForwardOptions, "PodPortForwardOptions", {"ports": ports}))
@@ -88,7 +89,7 @@ class PodAccess:
 
 
 def command_options(pod: Pod, request: Request) -> CommandOptions:
-    """The options of an exec or attach in a query, for this pod. Raises `ApiError` (400)."""
+    """Return the options of an exec or attach in this pod from a query. Raises `ApiError` (400)."""
     query = request.query
     stdin, stdout, stderr, tty = (boolean(query, name) or False for name in ("stdin", "stdout", "stderr", "tty"))
     if not (stdin or stdout or stderr):
@@ -104,12 +105,12 @@ def command_options(pod: Pod, request: Request) -> CommandOptions:
 
 
 def _object(type: type[Any], kind: str, options: Any) -> Document:
-    """The options as admission sees them."""
+    """Return the options as the object that admission sees."""
     members: Document = msgspec.json.decode(msgspec.json.encode(msgspec.convert(options, type, from_attributes=True)))
     return {"kind": kind, "apiVersion": "v1", **members}
 
 
-def _converse(options: CommandOptions, opening: Opening) -> Tunnel:
+def _tunnel_for_command(options: CommandOptions, opening: Opening) -> Tunnel:
     channels = options.channels
     return Tunnel({name: partial(command.converse, dialect, channels, opening) for name, dialect in DIALECTS.items()})
 

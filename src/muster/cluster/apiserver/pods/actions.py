@@ -1,4 +1,4 @@
-"""What is done to a pod by posting to it: binding it to a node, and evicting it."""
+"""Binds pods to nodes and evicts them, which clients do by a POST to `pods/binding` and `pods/eviction`."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ from muster.runtime.clock import Clock
 
 
 class PodActions:
-    """Binds and evicts."""
+    """The actions that bind and evict pods."""
 
     def __init__(self, documents: Documents, remover: Remover, clock: Clock, webhooks: Webhooks) -> None:
         self._documents = documents
@@ -36,7 +36,7 @@ class PodActions:
         self._budgets = Budgets(documents.store)
 
     async def bind(self, call: Call) -> None:
-        """Give a pod to the node that the Binding in the body names. Raises `ApiError`."""
+        """Bind a pod to the node that the Binding in the body names. Raises `ApiError`."""
         options = write_options(call.request.query, "CreateOptions")
         written = read_object(call.request, call.view, options, call.warnings)
         meta = meta_of(written)
@@ -45,7 +45,7 @@ class PodActions:
             raise bad_request(
                 f"the name of the object ({meta['name']}) does not match the name on the URL ({call.name})"
             )
-        if await self._asked(call, written, options):
+        if await self._call_webhooks(call, written, options):
             written = check_patched(written, call.view, options, call.warnings)
         binding = msgspec.convert(written, Binding)
         if errors := validate_binding(binding):
@@ -59,9 +59,9 @@ class PodActions:
         await self._documents.put(call.key, pod, dry_run=options.dry_run)
 
     async def evict(self, call: Call) -> None:
-        """End a pod gracefully, and say on it that it was evicted. Raises `ApiError`, 429 if a budget wants it to stay.
+        """Delete a pod gracefully, and mark it as evicted. Raises `ApiError`: 429 if a disruption budget refuses.
 
-        The budget pays in the very write that marks the pod: neither is ever there without the other.
+        One write marks the pod and charges the budget, so that neither happens without the other.
         """
         query_options = write_options(call.request.query, "CreateOptions")
         written = read_object(call.request, call.view, query_options, call.warnings)
@@ -71,24 +71,24 @@ class PodActions:
         if query_options.dry_run:
             options = msgspec.structs.replace(options, dry_run=("All",))
         check_options(options)
-        await self._asked(call, written, query_options)
+        await self._call_webhooks(call, written, query_options)
         await self._remover.delete_with(call, options, self._charge)
 
-    async def _asked(self, call: Call, written: Document, options: WriteOptions) -> bool:
-        """Ask the webhooks about what was posted; whether they changed it, in place. Raises `ApiError`."""
+    async def _call_webhooks(self, call: Call, written: Document, options: WriteOptions) -> bool:
+        """Call the webhooks about the posted object; return whether they changed it, in place. Raises `ApiError`."""
         attempt = call.attempt("CREATE", written, None, options)
         changed = await self._webhooks.change(attempt, call.warnings)
         await self._webhooks.judge(attempt, call.warnings)
         return changed
 
     def _charge(self, pod: Document) -> tuple[Put, ...]:
-        """Say on a pod that it is evicted; what its budget is to become. Raises `ApiError`.
+        """Mark a pod as evicted in place, and return the write that charges its budget. Raises `ApiError`.
 
-        A pod that has ended is deleted and no more: kube-apiserver marks it too, but its Job does not excuse failures.
+        A finished pod is not marked. kube-apiserver marks it, but its Job controller counts the failure all the same.
         """
-        now, there = self._clock.now(), msgspec.convert(pod, Pod)
-        budget = charged(there, self._budgets.selecting(pod["metadata"]), now)
-        if not is_finished(there):
+        now, typed_pod = self._clock.now(), msgspec.convert(pod, Pod)
+        budget = charged(typed_pod, self._budgets.selecting(pod["metadata"]), now)
+        if not is_finished(typed_pod):
             reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
             status = pod.setdefault("status", {})
             set_condition(status, "DisruptionTarget", "True", timestamp(now), reason=reason, message=message)
@@ -101,7 +101,7 @@ class PodActions:
 
 
 def _check_bindable(pod: Document, given: dict[str, Any]) -> None:
-    """Raise `ApiError` (409) unless the pod waits for a node, and is the one that is meant."""
+    """Raise `ApiError` (409) unless the pod waits for a node and meets the preconditions in `given`."""
     meta, spec = pod["metadata"], pod["spec"]
     name = meta["name"]
     for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):

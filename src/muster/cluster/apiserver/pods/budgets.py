@@ -1,6 +1,6 @@
-"""Whether disruption budgets let a pod be evicted, and what that costs them. Pure.
+"""Decides whether disruption budgets let a pod be evicted, and what the eviction takes from them. Pure.
 
-The rules are those of k8s.io/kubernetes (registry/core/pod/storage/eviction.go).
+The rules are those of k8s.io/kubernetes (pkg/registry/core/pod/storage/eviction.go).
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ from muster.cluster.apiserver.decode import Document
 ALLOWED = "DisruptionAllowed"
 SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
 
-# Evictions that the controller has not seen yet; more of them means that it does not run.
+# The most evictions that the controller may not have seen yet; with more of them, the controller does not run.
 MAX_DISRUPTED = 2000
-# How long to wait for the controller to look at a budget.
+# How long a client waits for the controller to process a budget.
 _LAG_SECONDS = 10
 
 _REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -30,21 +30,22 @@ _SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction s
 
 
 def needs_budget(pod: Pod) -> bool:
-    """Whether ending the pod disrupts anything: one that has not started, has ended or is going anyway does not."""
+    """Return whether ending the pod disrupts anything: not if it is pending, finished or already being deleted."""
     return is_active(pod) and pod.status.phase != "Pending"
 
 
 def charged(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: datetime) -> PodDisruptionBudget | None:
-    """The budget that the eviction of a pod takes from, as it is afterwards; None if it takes from none.
+    """Return the budget that pays for the eviction of a pod, as it is afterwards; None if none pays.
 
-    budgets: those that select the pod. Raises `ApiError` (429, 500) if the pod must stay.
+    budgets: those that select the pod.
+    Raises `ApiError` (429, 500) if the pod must stay.
     """
     if not needs_budget(pod) or not budgets:
         return None
     if len(budgets) > 1:
         raise ApiError(Status(status="Failure", message=_SEVERAL, code=500))
     (budget,) = budgets
-    if not is_ready(pod) and _lets_unhealthy_go(budget):
+    if not is_ready(pod) and _allows_unhealthy(budget):
         return None
     _require_one_left(budget)
     status, second = budget.status, now.replace(microsecond=0)
@@ -56,8 +57,8 @@ def charged(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: datetime) -> 
     return replace(budget, status=with_allowed(status, second))
 
 
-def _lets_unhealthy_go(budget: PodDisruptionBudget) -> bool:
-    """Whether a pod that is not ready, and so counts for nothing, may go."""
+def _allows_unhealthy(budget: PodDisruptionBudget) -> bool:
+    """Return whether a pod that is not ready may be evicted without taking from the budget."""
     if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
         return True
     return budget.status.current_healthy >= budget.status.desired_healthy > 0
@@ -66,47 +67,47 @@ def _lets_unhealthy_go(budget: PodDisruptionBudget) -> bool:
 def _require_one_left(budget: PodDisruptionBudget) -> None:
     name, status = budget.metadata.name, budget.status
     if status.observed_generation < budget.metadata.generation:
-        raise _refused(f"The disruption budget {name} is still being processed by the server.", _LAG_SECONDS)
+        raise _too_many_requests(f"The disruption budget {name} is still being processed by the server.", _LAG_SECONDS)
     if status.disruptions_allowed < 0:
-        raise _distrusted(name, "pdb disruptions allowed is negative")
+        raise _invalid_budget(name, "pdb disruptions allowed is negative")
     if len(status.disrupted_pods) > MAX_DISRUPTED:
-        raise _distrusted(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+        raise _invalid_budget(name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
     if status.disruptions_allowed == 0:
-        raise _refused(f"The disruption budget {name} {_why_none(status)}", 0)
+        raise _too_many_requests(f"The disruption budget {name} {_why_none(status)}", 0)
 
 
 def _why_none(status: PodDisruptionBudgetStatus) -> str:
     condition = find(status.conditions, ALLOWED)
-    said = condition if condition is not None and condition.status == "False" and condition.message else None
-    if said is not None and said.reason == SYNC_FAILED:  # then the numbers mean nothing
-        return f"does not allow evicting pods currently because it failed sync: {said.message}"
+    explanation = condition if condition is not None and condition.status == "False" and condition.message else None
+    if explanation is not None and explanation.reason == SYNC_FAILED:  # the numbers of a failed sync are meaningless
+        return f"does not allow evicting pods currently because it failed sync: {explanation.message}"
     if status.current_healthy <= status.desired_healthy:
         return f"needs {status.desired_healthy} healthy pods and has {status.current_healthy} currently"
-    if said is not None:
-        return f"does not allow evicting pods currently ({said.reason}): {said.message}"
+    if explanation is not None:
+        return f"does not allow evicting pods currently ({explanation.reason}): {explanation.message}"
     return "does not allow evicting pods currently"
 
 
-def _refused(why: str, retry_after_seconds: int) -> ApiError:
+def _too_many_requests(why: str, retry_after_seconds: int) -> ApiError:
     cause = StatusCause(reason="DisruptionBudget", message=why)
     details = StatusDetails(causes=(cause,), retry_after_seconds=retry_after_seconds)
     return ApiError(Status(status="Failure", code=429, reason="TooManyRequests", message=_REFUSED, details=details))
 
 
-def _distrusted(name: str, why: str) -> ApiError:
+def _invalid_budget(name: str, why: str) -> ApiError:
     text = f'poddisruptionbudget.policy "{name}" is forbidden: {why}'
     return forbidden(text, resource="poddisruptionbudget.policy", name=name)
 
 
 def with_allowed(status: PodDisruptionBudgetStatus, now: datetime) -> PodDisruptionBudgetStatus:
-    """The status with the condition that says whether it allows disruptions."""
+    """Return the status with the condition that says whether the budget allows disruptions."""
     return with_condition(status, SUFFICIENT if status.disruptions_allowed > 0 else INSUFFICIENT, "", now)
 
 
 def with_condition(
     status: PodDisruptionBudgetStatus, reason: str, message: str, now: datetime
 ) -> PodDisruptionBudgetStatus:
-    """The status with its condition for that reason."""
+    """Return the status with its condition set for this reason."""
     value, old = "True" if reason == SUFFICIENT else "False", find(status.conditions, ALLOWED)
     since = old.last_transition_time if old is not None and old.status == value else now.replace(microsecond=0)
     new = Condition(
@@ -122,12 +123,12 @@ def with_condition(
 
 
 def document_of(status: PodDisruptionBudgetStatus) -> Document:
-    """The status as it is stored: upstream writes these numbers out where they are 0 too."""
+    """Return the status as it is stored: as upstream, with these numbers even where they are 0."""
     numbers = {
         "disruptionsAllowed": status.disruptions_allowed,
         "currentHealthy": status.current_healthy,
         "desiredHealthy": status.desired_healthy,
         "expectedPods": status.expected_pods,
     }
-    written: Document = msgspec.to_builtins(status)
-    return written | numbers
+    document: Document = msgspec.to_builtins(status)
+    return document | numbers

@@ -1,6 +1,7 @@
-"""`pods/log`: which container's log is meant, and how much of it; the text comes from the pod's node.
+"""Answers `pods/log`, and `jobs/log` and `jobsets/log`, from the logs that a node keeps.
 
-The server keeps no logs. A node that can give them is a `LogSource`, put into the server's `nodes` by name.
+The module reads from the query which container's log is requested, and how much of it. The server stores no logs: the
+pod's node provides them, as a `LogSource` in the server's `nodes`.
 """
 
 import asyncio
@@ -20,19 +21,19 @@ from muster.runtime.transport import Response
 
 TEXT = "text/plain"
 
-# A node says at once that there is no log; a log that is followed may have nothing to say for a long time. So long the
-# answer waits for the one, before it takes it for the other.
+# A node reports a missing log at once, but a log that is followed may stay silent for long. If no error has come within
+# this time, the answer begins.
 FIRST_PIECE_SECONDS = 0.25
 MAX_SINCE_SECONDS = 100 * 365 * 24 * 3600
 
 
 async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Stream:
-    """The log that is asked for. Raises `ApiError`: 400, 422, 503 if the pod's node is not connected."""
+    """Return the requested log of a pod. Raises `ApiError`: 400, 422, and 503 if the pod's node is not connected."""
     pod = POD.decode(entry.body)
     options = log_options(pod.metadata.name, container_of(pod, query.get("container", "")), query)
     name = pod.spec.node_name
     if not name:
-        return Stream(_nothing(), TEXT)  # it has not run anywhere: upstream answers with an empty log too
+        return Stream(_nothing(), TEXT)  # the pod has not run, and upstream answers with an empty log, too
     node = nodes.get(name)
     if node is None:
         raise unavailable(f'the node "{name}" of pod "{pod.metadata.name}" is not connected: no log can be read')
@@ -40,17 +41,18 @@ async def read_log(entry: Entry, query: Mapping[str, str], nodes: Mapping[str, L
 
 
 async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str, LogSource]) -> Response | Stream:
-    """`jobs/log`, which is ours, and `jobsets/log`: the pods of one that are gone, or the log of that with this uid.
+    """Answer `jobs/log` or `jobsets/log`, which are Muster's own.
 
+    The answer lists the job's deleted pods whose logs are kept. With the query `uid` it is the log of that pod.
     Raises `ApiError`: 400, 404, 422.
     """
-    found = {pod.uid: (pod, node) for node in nodes.values() for pod in node.kept(job.header.uid)}
+    kept_pods = {pod.uid: (pod, node) for node in nodes.values() for pod in node.kept(job.header.uid)}
     uid, container = query.get("uid", ""), query.get("container", "")
     if not uid:
-        return Response(200, msgspec.json.encode({"items": [pod for pod, _ in found.values()]}))
-    if uid not in found:
+        return Response(200, msgspec.json.encode({"items": [pod for pod, _ in kept_pods.values()]}))
+    if uid not in kept_pods:
         raise not_found("pods", uid[:100])
-    pod, node = found[uid]
+    pod, node = kept_pods[uid]
     if container not in pod.containers:
         raise bad_request(f"container {container[:100]} is not valid for pod {pod.name}")
     options = log_options(pod.name, container, query)
@@ -60,8 +62,8 @@ async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str
 
 
 def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptions:
-    """The options in a query, for a container of this pod. Raises `ApiError` (400, 422)."""
-    since_seconds, since_time = integer(query, "sinceSeconds"), _time(query.get("sinceTime", ""))
+    """Return the log options in a query, for a container of this pod. Raises `ApiError` (400, 422)."""
+    since_seconds, since_time = integer(query, "sinceSeconds"), _parse_time(query.get("sinceTime", ""))
     tail_lines, limit_bytes = integer(query, "tailLines"), integer(query, "limitBytes")
     errors = []
     if tail_lines is not None and tail_lines < 0:
@@ -91,7 +93,7 @@ def log_options(name: str, container: str, query: Mapping[str, str]) -> LogOptio
 
 
 def container_of(pod: Pod, asked: str) -> str:
-    """The container that is meant. Raises `ApiError` (400)."""
+    """Return the container that a request names, or the pod's only one. Raises `ApiError` (400)."""
     name, spec = pod.metadata.name, pod.spec
     if asked:
         if asked not in _names(pod):
@@ -111,7 +113,7 @@ def _names(pod: Pod) -> Iterator[str]:
     return (container.name for container in all_containers(pod.spec))
 
 
-def _time(text: str) -> datetime | None:
+def _parse_time(text: str) -> datetime | None:
     if not text:
         return None
     try:
@@ -125,20 +127,23 @@ async def _nothing() -> AsyncIterator[bytes]:
 
 
 async def started(pieces: AsyncIterator[bytes]) -> "Pieces":
-    """The pieces, once there is one, or none has come so far. Raises what the node raises instead of the first."""
-    begun = Pieces(pieces)
+    """Return the pieces after waiting for the first, for at most `FIRST_PIECE_SECONDS`.
+
+    Raises what the node raises instead of the first piece.
+    """
+    reading = Pieces(pieces)
     try:
-        await asyncio.wait({begun.first}, timeout=FIRST_PIECE_SECONDS)
-        if begun.first.done():
-            begun.first.result()
+        await asyncio.wait({reading.first}, timeout=FIRST_PIECE_SECONDS)
+        if reading.first.done():
+            reading.first.result()
     except BaseException:
-        await begun.aclose()
+        await reading.aclose()
         raise
-    return begun
+    return reading
 
 
 class Pieces:
-    """Pieces of which the first is already waited for."""
+    """An iterator of pieces that begins to read the first piece when it is made."""
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         self.first: asyncio.Future[bytes | None] = asyncio.ensure_future(anext(pieces, None))
@@ -156,7 +161,7 @@ class Pieces:
         return piece
 
     async def aclose(self) -> None:
-        """Read no further."""
+        """Stop reading."""
         if not self.first.done():
             self.first.cancel()
             await asyncio.wait({self.first})

@@ -1,4 +1,4 @@
-"""Which disruption budgets select a pod, as of the newest write."""
+"""Finds the disruption budgets that select a pod, as of the newest write."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,32 +12,32 @@ from muster.cluster.store import Entry, Store
 _REMEMBERED = 10_000
 
 
-class _Understood(Struct, frozen=True):
+class _Decoded(Struct, frozen=True):
     entry: Entry
     budget: PodDisruptionBudget
     matcher: LabelMatcher
 
 
 class Budgets:
-    """Those of a store; each is read once for each of its states."""
+    """The disruption budgets of a store, with a cache that decodes each stored state once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: dict[str, _Understood] = {}  # by UID
+        self._known: dict[str, _Decoded] = {}  # by UID
 
     def selecting(self, meta: Mapping[str, Any]) -> list[PodDisruptionBudget]:
-        """The budgets that select the pod with this metadata."""
+        """Return the budgets that select the pod with this metadata."""
         labels = meta.get("labels") or {}
         entries = self._store.latest_list(POD_DISRUPTION_BUDGET.resource, meta["namespace"]).entries
-        return [one.budget for one in map(self._understand, entries) if one.matcher.matches(labels)]
+        return [one.budget for one in map(self._decode, entries) if one.matcher.matches(labels)]
 
-    def _understand(self, entry: Entry) -> _Understood:
+    def _decode(self, entry: Entry) -> _Decoded:
         known = self._known.get(entry.header.uid)
         if known is not None and known.entry is entry:
             return known
         if len(self._known) > _REMEMBERED:
             self._known.clear()
         budget = POD_DISRUPTION_BUDGET.decode(entry.body)
-        found = _Understood(entry, budget, label_matcher(budget.spec.selector))
-        self._known[entry.header.uid] = found
-        return found
+        decoded = _Decoded(entry, budget, label_matcher(budget.spec.selector))
+        self._known[entry.header.uid] = decoded
+        return decoded

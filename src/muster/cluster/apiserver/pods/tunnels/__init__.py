@@ -1,6 +1,8 @@
-"""Conversations with pods: exec, attach and port-forward, over WebSockets.
+"""Holds conversations between clients and pods over WebSockets: exec, attach and port-forward.
 
-`negotiation` agrees on the protocol; `wire` carries bytes or messages both ways, `websocket` messages. `channels` and
-`spdy` read and write what is said on it, pure; kubectl forwards ports in frames of SPDY inside a WebSocket (KEP-4006).
-`command` and `forward` hold the conversations. What is at the pod's end comes from its node, see `pods.access`.
+- `negotiation` agrees on the protocol, and `takeover` takes the connection over from HTTP.
+- `wire` carries bytes both ways, and `websocket` messages.
+- `channels` and `spdy` encode and decode the messages, and are pure. kubectl forwards ports in frames of SPDY inside a
+  WebSocket (kubernetes KEP-4006).
+- `command` and `forward` hold the conversations. The pod's end comes from its node, see `pods.access`.
 """

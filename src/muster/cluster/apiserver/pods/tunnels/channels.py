@@ -1,8 +1,9 @@
-"""The channels of a remote command (stdin, stdout, stderr, error, resize) in the messages of one WebSocket. Pure.
+"""Encodes and decodes the channels of a remote command in the messages of one WebSocket. Pure.
 
-A message is a byte that names the channel, and data. The subprotocols differ in three things: whether messages are
-base64 text, what the error channel says, and whether a client can end one channel before the others.
-Source: k8s.io/apimachinery, `util/remotecommand` and `util/httpstream/wsstream`; KEP-4006 for v5.
+The channels are stdin, stdout, stderr, error and resize. A message is a byte that names the channel, then data. The
+subprotocols differ in three things: whether messages are base64 text, what the error channel contains, and whether a
+client can end one channel before the others.
+Source: k8s.io/apimachinery, `util/remotecommand` and `util/httpstream/wsstream`; kubernetes KEP-4006 for v5.
 """
 
 import binascii
@@ -17,22 +18,22 @@ from msgspec import Struct
 
 from muster.api.status import Status, StatusCause, StatusDetails
 
-_CLOSE = 255  # v5: the data is the channel that ends
+_CLOSE = 255  # in v5, the channel of a message whose data names the channel that ends
 _MAX_SIZE_BYTES = 1024  # of a terminal's size as JSON
-_MAX_SIZES_BYTES = 16 * _MAX_SIZE_BYTES  # of those that come together
+_MAX_SIZES_BYTES = 16 * _MAX_SIZE_BYTES  # of the sizes in one message
 _MAX_CELLS = 65535
 
 
 class ChannelError(ValueError):
-    """A message that says nothing."""
+    """The error of a message that cannot be decoded."""
 
 
 class Dialect(Struct, frozen=True):
-    """A subprotocol.
+    """The features of a subprotocol.
 
-    base64: messages are text: the channel as a digit, and its data in base64.
-    statuses: the error channel says how it ended as a Status; else in plain words, and only if it failed.
-    half_close: a client can end a channel and leave the others; the server's end all at once.
+    base64: messages are text, with the channel as a digit and the data in base64.
+    statuses: the error channel carries a Status at the end; otherwise plain text, and only after a failure.
+    half_close: the client can end one channel alone; the server's channels always end together.
     """
 
     base64: bool = False
@@ -51,7 +52,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 
 class Piece(Struct, frozen=True):
-    """What came on a channel."""
+    """Data that came on a channel. `last`: the client has ended the channel."""
 
     channel: int
     data: bytes = b""
@@ -59,7 +60,7 @@ class Piece(Struct, frozen=True):
 
 
 def decode(dialect: Dialect, message: bytes) -> Piece | None:
-    """What a message says; None if nothing. Raises `ChannelError`."""
+    """Decode a message; return None for an empty one. Raises `ChannelError`."""
     if not message:
         return None
     channel, data = message[0], message[1:]
@@ -77,14 +78,14 @@ def decode(dialect: Dialect, message: bytes) -> Piece | None:
 
 
 def encode(dialect: Dialect, channel: int, data: bytes) -> bytes:
-    """The message that carries data on a channel."""
+    """Return the message that carries data on a channel."""
     if dialect.base64:
         return b"%d%b" % (channel, b64encode(data))
     return bytes((channel,)) + data
 
 
 def ending(code: int) -> Status:
-    """How a command with this exit code ended."""
+    """Return the Status of a command that ended with this exit code."""
     if code == 0:
         return Status(status="Success")
     message = f"command terminated with non-zero exit code: command terminated with exit code {code}"
@@ -93,7 +94,7 @@ def ending(code: int) -> Status:
 
 
 def outcome(status: Status, *, as_status: bool) -> bytes:
-    """What the error channel says."""
+    """Return the data of the error channel for a Status."""
     if as_status:
         members: dict[str, Any] = {"metadata": {}}
         return msgspec.json.encode(members | msgspec.to_builtins(status))
@@ -102,16 +103,16 @@ def outcome(status: Status, *, as_status: bool) -> bytes:
 
 @dataclass(slots=True)
 class Sizes:
-    """Reads the sizes of a terminal off the resize channel, which is a row of JSON objects."""
+    """The parser of the resize channel, which is a sequence of JSON objects that hold sizes of a terminal."""
 
     _rest: str = field(default="", init=False)
 
     def feed(self, data: bytes) -> list[tuple[int, int]]:
-        """The sizes that are complete now, as (columns, rows). Raises `ChannelError`."""
+        """Return the sizes that are complete now, as (columns, rows). Raises `ChannelError`."""
         if len(data) > _MAX_SIZES_BYTES:
             raise ChannelError(f"more than {_MAX_SIZES_BYTES} bytes of terminal sizes at once")
         text = (self._rest + data.decode(errors="replace")).lstrip()
-        found = []
+        sizes = []
         while text:
             try:
                 size, end = _JSON.raw_decode(text)
@@ -121,10 +122,10 @@ class Sizes:
                 if len(text) > _MAX_SIZE_BYTES or not text.startswith("{"):
                     raise ChannelError("the size of the terminal is no JSON") from None
                 break
-            found.append(_size(size))
+            sizes.append(_size(size))
             text = text[end:].lstrip()
         self._rest = text
-        return found
+        return sizes
 
 
 _JSON = json.JSONDecoder()

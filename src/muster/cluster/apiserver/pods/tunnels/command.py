@@ -1,4 +1,4 @@
-"""Exec and attach: a program in a container, and a client at its streams."""
+"""Holds the conversation of exec and attach between a program in a container and the client at its streams."""
 
 import asyncio
 from collections.abc import Collection
@@ -18,9 +18,10 @@ from muster.cluster.apiserver.pods.tunnels.wire import Wire
 from muster.cluster.nodeconnection import ERROR, RESIZE, STDERR, STDIN, STDOUT, Opening, Program
 from muster.runtime.tasks import cancel
 
-# How often a client is looked after whose input the program does not read: nothing else would tell that it has gone.
+# How often an empty message probes a client while the program does not read its input. Only a failed send can show
+# then that the client is gone.
 BLOCKED_SECONDS = 10.0
-_WRITTEN = frozenset({STDIN, RESIZE})  # by clients
+_WRITTEN = frozenset({STDIN, RESIZE})  # the channels that clients write to
 
 
 async def converse(dialect: Dialect, channels: frozenset[int], opening: Opening, wire: Wire) -> None:
@@ -35,7 +36,7 @@ async def converse(dialect: Dialect, channels: frozenset[int], opening: Opening,
                 await asyncio.wait({listening, showing}, return_when=asyncio.FIRST_COMPLETED)
                 if not showing.done():
                     listening.result()
-                    return  # the client has gone
+                    return  # the client is gone
                 showing.result()
             finally:
                 await cancel((listening, showing))
@@ -46,10 +47,10 @@ async def converse(dialect: Dialect, channels: frozenset[int], opening: Opening,
 
 
 async def _listen(line: "_Channels", channels: frozenset[int], program: Program) -> None:
-    """Pass on what the client says, until it has gone."""
+    """Pass the client's messages on to the program, until the client is gone."""
     sizes = Sizes()
     while (piece := await line.receive()) is not None:
-        if piece.data and piece.channel not in _WRITTEN:  # to end what one only reads says nothing
+        if piece.data and piece.channel not in _WRITTEN:  # ending a channel that the client only reads is harmless
             raise ChannelError(f"clients do not write to channel {piece.channel}")
         if piece.channel in channels & _WRITTEN:
             await _pass_on(line, piece, sizes, program)
@@ -67,7 +68,7 @@ async def _pass_on(line: "_Channels", piece: Piece, sizes: Sizes, program: Progr
 
 
 async def _write(line: "_Channels", data: bytes, program: Program) -> None:
-    """Have the program read it; a client that goes meanwhile is not heard, so it is spoken to now and then."""
+    """Write to the program, and probe the client now and then, as nobody reads its messages meanwhile."""
     writing = asyncio.ensure_future(program.write(data))
     try:
         while not (await asyncio.wait({writing}, timeout=BLOCKED_SECONDS))[0]:
@@ -78,7 +79,7 @@ async def _write(line: "_Channels", data: bytes, program: Program) -> None:
 
 
 async def _show(line: "_Channels", channels: frozenset[int], program: Program) -> None:
-    """Pass on what the program says, until it has ended."""
+    """Send the program's output to the client, until the program has ended."""
     async for channel, data in program.output():
         assert channel in (STDOUT, STDERR)
         if channel in channels:
@@ -93,12 +94,12 @@ class _Channels:
         self._dialect = dialect
 
     async def begin(self, channels: Collection[int]) -> None:
-        """Send an empty message, with which clients expect a conversation to begin."""
+        """Send the empty message with which clients expect a conversation to begin."""
         written = [channel for channel in (STDOUT, STDERR) if channel in channels]
         await self.send(written[0] if written else ERROR, b"")
 
     async def receive(self) -> Piece | None:
-        """Return what the client says next; None once it has gone. Raises `WireError`, `ChannelError`."""
+        """Return the client's next message; None once the client is gone. Raises `WireError`, `ChannelError`."""
         while message := await self._wire.receive():
             if (piece := decode(self._dialect, message)) is not None:
                 return piece
@@ -109,11 +110,11 @@ class _Channels:
         await self._wire.send(encode(self._dialect, channel, data))
 
     async def nudge(self) -> None:
-        """Send an empty message: that fails, soon, if the client has gone. Raises `WireError`."""
+        """Send an empty message, which soon fails if the client is gone. Raises `WireError`."""
         await self.send(ERROR, b"")
 
     async def finish(self, status: Status) -> None:
-        """Say how the command ended, and end the conversation. Raises `WireError`."""
-        if said := outcome(status, as_status=self._dialect.statuses):
-            await self.send(ERROR, said)
+        """Send how the command ended, and close the conversation. Raises `WireError`."""
+        if data := outcome(status, as_status=self._dialect.statuses):
+            await self.send(ERROR, data)
         await self._wire.close()

@@ -1,4 +1,4 @@
-"""Port-forwarding: connections of the client's side, carried to ports of a pod."""
+"""Forwards ports: carries connections of the client to ports of a pod."""
 
 import asyncio
 import socket
@@ -13,38 +13,41 @@ from muster.cluster.apiserver.pods.tunnels.wire import Wire, WireError
 from muster.cluster.nodeconnection import Dial
 from muster.runtime.tasks import cancel
 
-MAX_CONNECTIONS = 1000  # of one client, under way at once
+MAX_CONNECTIONS = 1000  # of one client, open at once
 _PIECE_BYTES = 32 << 10
-# What a port has not taken yet; when it is full, the client's other connections wait too.
+# The most pieces that wait for a port. When they are reached, the client's other connections wait too.
 _QUEUED_PIECES = 8
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 
 
 class _Connection(Struct):
-    """One connection: what is yet to be written to the port, and who carries it."""
+    """One forwarded connection: the pieces that wait for the port, and the task that carries them.
+
+    data, error: the streams or channels of the connection; 0 before they are open.
+    """
 
     port: int
-    data: int = 0  # its streams or channels
+    data: int = 0
     error: int = 0
     pieces: asyncio.Queue[bytes] = field(default_factory=lambda: asyncio.Queue(_QUEUED_PIECES))
     over: bool = False
     task: asyncio.Task[None] | None = None
 
     async def feed(self, piece: bytes) -> None:
-        """Have a piece written, the empty one to say that it was the last. Waits while many are there."""
+        """Queue a piece for the port, and wait while the queue is full. An empty piece ends the client's side."""
         if not self.over:
             await self.pieces.put(piece)
 
     def end(self) -> None:
-        """Nothing is written any more: let go the tasks that wait to."""
+        """Drop all pieces, which releases the task that waits to queue another."""
         self.over = True
         while not self.pieces.empty():
             self.pieces.get_nowait()
 
 
 async def over_streams(dial: Dial, wire: Wire) -> None:
-    """Carry each connection in two streams of SPDY, one of which is for errors. Raises `WireError`, `SpdyError`."""
+    """Carry each connection in two SPDY streams, one of them for errors. Raises `WireError`, `SpdyError`."""
     forwarding = _Forwarding(dial, wire)
     try:
         await forwarding.run()
@@ -53,7 +56,7 @@ async def over_streams(dial: Dial, wire: Wire) -> None:
 
 
 async def over_channels(dial: Dial, dialect: str, ports: Sequence[int], wire: Wire) -> None:
-    """One connection to each of the ports, in two channels each of a WebSocket. Raises `WireError`, `ChannelError`."""
+    """Carry one connection to each port, in two channels of a WebSocket each. Raises `WireError`, `ChannelError`."""
     connections = [_Connection(port, 2 * number, 2 * number + 1) for number, port in enumerate(ports)]
     spoken = DIALECTS[dialect]
 
@@ -84,33 +87,33 @@ async def over_channels(dial: Dial, dialect: str, ports: Sequence[int], wire: Wi
 
 
 class _Forwarding:
-    """The connections of one client, in SPDY."""
+    """The forwarded connections of one client, in streams of SPDY."""
 
     def __init__(self, dial: Dial, wire: Wire) -> None:
         self._dial = dial
         self._wire = wire
         self._spdy = Spdy()
-        self._halves: dict[str, _Connection] = {}  # by request id: those of which one stream is there
+        self._half_open: dict[str, _Connection] = {}  # connections with only one of their two streams, by request id
         self._by_data: dict[int, _Connection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until the client goes."""
+        """Serve the client until it is gone."""
         while data := await self._wire.receive():
             for event in self._spdy.receive(data):
-                if answer := await self._take(event):
+                if answer := await self._handle_event(event):
                     await self._wire.send(answer)
             if answers := self._spdy.answers():
                 await self._wire.send(answers)
 
     async def stop(self) -> None:
-        """Drop what is under way."""
+        """Drop the open connections."""
         await cancel(list(self._tasks))
 
-    async def _take(self, event: Event) -> bytes:
+    async def _handle_event(self, event: Event) -> bytes:
         match event:
             case Opened(stream, headers):
-                return self._open(stream, headers)
+                return self._open_stream(stream, headers)
             case Data(stream, data, last) if stream in self._by_data:
                 if data:
                     await self._by_data[stream].feed(data)
@@ -122,7 +125,7 @@ class _Forwarding:
                     connection.task.cancel()
         return b""
 
-    def _open(self, stream: int, headers: Mapping[str, str]) -> bytes:
+    def _open_stream(self, stream: int, headers: Mapping[str, str]) -> bytes:
         kind, port, request = (headers.get(name, "") for name in ("streamtype", "port", "requestid"))
         if (
             kind not in ("error", "data")
@@ -130,14 +133,14 @@ class _Forwarding:
             or not (port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536)
         ):
             return self._spdy.reset(stream, PROTOCOL_ERROR)
-        if len(self._tasks) + len(self._halves) >= MAX_CONNECTIONS:
+        if len(self._tasks) + len(self._half_open) >= MAX_CONNECTIONS:
             return self._spdy.reset(stream, REFUSED_STREAM)
-        connection = self._halves.setdefault(request, _Connection(int(port)))
+        connection = self._half_open.setdefault(request, _Connection(int(port)))
         setattr(connection, kind, stream)
         if kind == "data":
             self._by_data[stream] = connection
         if connection.data and connection.error:
-            del self._halves[request]
+            del self._half_open[request]
             self._start(connection)
         return self._spdy.reply(stream)
 
@@ -158,13 +161,13 @@ class _Forwarding:
             for stream in (connection.data, connection.error):
                 await self._wire.send(self._spdy.data(stream, b"", last=True))
         except WireError:
-            return  # the task that reads the wire sees the same
+            return  # the task that reads the wire meets the same error
         finally:
             self._by_data.pop(connection.data, None)
 
 
 async def _carry(connection: _Connection, dial: Dial, send: Send, complain: Send) -> None:
-    """Connect, and carry both ways until the port's side has ended. Raises `WireError`."""
+    """Connect to the port, and carry data both ways until the port's side has ended. Raises `WireError`."""
     try:
         port = await dial(connection.port)
     except OSError as error:
@@ -173,7 +176,7 @@ async def _carry(connection: _Connection, dial: Dial, send: Send, complain: Send
         return
     writing = asyncio.create_task(_write(connection, port))
     try:
-        # No streams of asyncio: what they have read and not handed out is lost when a write fails.
+        # asyncio's streams are not used, because they lose data that they have read when a write fails.
         while data := await asyncio.get_running_loop().sock_recv(port, _PIECE_BYTES):
             await send(data)
     except OSError as error:
@@ -190,4 +193,4 @@ async def _write(connection: _Connection, port: socket.socket) -> None:
             await asyncio.get_running_loop().sock_sendall(port, piece)
         port.shutdown(socket.SHUT_WR)
     except OSError:
-        connection.end()  # the reader says what there is to say
+        connection.end()  # the task that reads from the port reports the error

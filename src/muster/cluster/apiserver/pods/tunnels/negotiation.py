@@ -1,4 +1,4 @@
-"""What a client wants that asks for a WebSocket on its connection, and how the server agrees. Pure."""
+"""Negotiates the WebSocket that a client requests: reads its headers, chooses a protocol, makes the answer. Pure."""
 
 import base64
 import binascii
@@ -12,7 +12,7 @@ from muster.api.status import bad_request, forbidden
 _WEBSOCKET_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _WEBSOCKET_VERSION = "13"
 _MAX_OFFERS = 20
-# What to say to a client that asks for a conversation and for no protocol to hold it in.
+# The message for a client that requests a conversation without an upgrade of the connection.
 UPGRADE_REQUIRED = "Upgrade request required"
 NO_SPDY = (
     "this server holds exec, attach and port-forward over WebSockets, and not over SPDY: use kubectl 1.31 or newer, or "
@@ -21,10 +21,10 @@ NO_SPDY = (
 
 
 class Upgrade(Struct, frozen=True):
-    """A WebSocket that is asked for.
+    """A requested WebSocket.
 
-    offers: the subprotocols to speak on it, the client's favourite first.
-    key: what the handshake has to answer to.
+    offers: the subprotocols that the client speaks, its favourite first.
+    key: the Sec-WebSocket-Key, which the handshake answers.
     """
 
     offers: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Upgrade(Struct, frozen=True):
 
 
 def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
-    """What a request asks for; None if that is no conversation. Raises `ApiError` (400)."""
+    """Return the upgrade that a request's headers ask for, or None. Raises `ApiError` (400)."""
     fields: dict[str, list[str]] = {}
     for name, value in headers:
         words = [word.strip() for word in value.decode("latin-1").split(",")]
@@ -53,19 +53,22 @@ def upgrade_of(headers: Iterable[tuple[bytes, bytes]]) -> Upgrade | None:
 
 
 def choose(upgrade: Upgrade, spoken: Collection[str]) -> str:
-    """The first of the client's protocols that we speak, or none if the client names none. Raises `ApiError` (403)."""
+    """Return the first of the client's protocols that the server speaks. Raises `ApiError` (403).
+
+    A client without offers is served as one that offers "".
+    """
     offers = upgrade.offers or ("",)
-    found = next((offer for offer in offers if offer in spoken), None)
-    if found is None:
+    protocol = next((offer for offer in offers if offer in spoken), None)
+    if protocol is None:
         ours = " ".join(sorted(spoken))
         raise forbidden(
             f"unable to upgrade: unable to negotiate protocol: client supports {list(offers)}, server accepts [{ours}]"
         )
-    return found
+    return protocol
 
 
 def consent(upgrade: Upgrade, protocol: str) -> list[tuple[bytes, bytes]]:
-    """The headers of the answer 101."""
+    """Return the headers of the answer 101."""
     digest = hashlib.sha1(upgrade.key.encode() + _WEBSOCKET_GUID, usedforsecurity=False).digest()
     chosen = [(b"sec-websocket-protocol", protocol.encode())] if protocol else []
     accepted = (b"sec-websocket-accept", base64.b64encode(digest))

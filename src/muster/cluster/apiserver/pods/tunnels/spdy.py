@@ -1,8 +1,8 @@
-"""SPDY/3.1 framing, the server's side: bytes in, events out, and the bytes of what we say. Pure, without I/O.
+"""Decodes and encodes frames of SPDY/3.1 for a server: takes bytes and gives events, without I/O.
 
-kubectl carries port-forwarding in it, inside a WebSocket (kubernetes KEP-4006). Only what kubectl uses is here: streams
-that the client opens, data, resets and pings. No peer in that world keeps flow-control windows: each holds the whole
-connection back instead.
+kubectl forwards ports in such frames inside a WebSocket (kubernetes KEP-4006). The module supports what kubectl uses:
+streams that the client opens, data, resets and pings. It has no flow-control windows, because no peer keeps them:
+each peer holds back the whole connection instead.
 Source: the SPDY/3.1 draft.
 """
 
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 _VERSION = 3
 _FIN = 1
-MAX_CONTROL_BYTES = 64 << 10  # of a control frame; data go on as they come
+MAX_CONTROL_BYTES = 64 << 10  # of a control frame; data frames are not collected, so their size has no limit
 MAX_HEADER_BYTES = 64 << 10
 MAX_HEADERS = 100
 
@@ -22,7 +22,7 @@ PROTOCOL_ERROR, REFUSED_STREAM = 1, 3
 
 
 class _Kind(IntEnum):
-    """Of control frames; there are others, which no client sends."""
+    """The types of control frames that clients send; SPDY has more."""
 
     SYN_STREAM = 1
     SYN_REPLY = 2
@@ -57,19 +57,19 @@ DICTIONARY = (
 
 
 class SpdyError(ValueError):
-    """The peer breaks the protocol: the connection is of no more use."""
+    """The error of a peer that breaks the protocol, after which the connection is useless."""
 
 
 class Opened(Struct, frozen=True):
-    """The client has opened a stream."""
+    """The event that the client has opened a stream. `last`: the client will write nothing to it."""
 
     stream: int
     headers: dict[str, str]
-    last: bool = False  # the client will write nothing to it
+    last: bool = False
 
 
 class Data(Struct, frozen=True):
-    """The client has written to a stream."""
+    """The event that the client has written to a stream. `last`: the client will write no more."""
 
     stream: int
     data: bytes
@@ -77,7 +77,7 @@ class Data(Struct, frozen=True):
 
 
 class Reset(Struct, frozen=True):
-    """The client has given a stream up."""
+    """The event that the client has reset a stream."""
 
     stream: int
 
@@ -86,25 +86,25 @@ Event: TypeAlias = Opened | Data | Reset
 
 
 class Spdy:
-    """One connection."""
+    """The server's side of one connection."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self._stream, self._last, self._left = 0, False, 0  # of the data frame that has begun
+        self._stream, self._last, self._left = 0, False, 0  # of the data frame that is being received
         self._answers: list[bytes] = []
         self._newest = 0  # the highest stream that the client opened
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
 
     def receive(self, data: bytes) -> list[Event]:
-        """What the client says with these bytes. Raises `SpdyError`."""
+        """Return the events that these bytes complete. Raises `SpdyError`."""
         self._buffer += data
         events: list[Event] = []
         while True:
             if self._left:
                 if not self._buffer:
                     return events
-                events.append(self._more_data())
+                events.append(self._read_data())
             elif len(self._buffer) < 8:
                 return events
             elif not self._buffer[0] & 0x80:
@@ -115,40 +115,40 @@ class Spdy:
                     raise SpdyError(f"a control frame is longer than {MAX_CONTROL_BYTES} bytes")
                 if len(self._buffer) < end:
                     return events
-                events += self._control(self._taken(end))
+                events += self._control(self._consume(end))
 
     def answers(self) -> bytes:
-        """What the protocol itself makes us answer to what has come."""
+        """Return, once, the frames that the protocol itself requires as answers: echoes of pings."""
         answers, self._answers = self._answers, []
         return b"".join(answers)
 
     def reply(self, stream: int) -> bytes:
-        """Accept a stream."""
-        return _control(_Kind.SYN_REPLY, stream.to_bytes(4, "big") + self._headers({}))
+        """Return the frame that accepts a stream."""
+        return _control(_Kind.SYN_REPLY, stream.to_bytes(4, "big") + self._compress_headers({}))
 
     def data(self, stream: int, data: bytes, *, last: bool = False) -> bytes:
-        """Write to a stream; `last` ends our side of it."""
+        """Return the frame that carries data on a stream. `last`: end the server's side of the stream."""
         head = stream.to_bytes(4, "big") + bytes((_FIN if last else 0,)) + len(data).to_bytes(3, "big")
         return head + data
 
     def reset(self, stream: int, status: int = PROTOCOL_ERROR) -> bytes:
-        """Give a stream up."""
+        """Return the frame that resets a stream."""
         return _control(_Kind.RST_STREAM, stream.to_bytes(4, "big") + status.to_bytes(4, "big"))
 
-    def _taken(self, count: int) -> bytes:
-        taken = bytes(self._buffer[:count])
+    def _consume(self, count: int) -> bytes:
+        data = bytes(self._buffer[:count])
         del self._buffer[:count]
-        return taken
+        return data
 
     def _begin_data(self) -> list[Event]:
-        """The head of a data frame; an empty one is complete with it."""
-        head = self._taken(8)
+        """Read the head of a data frame; an empty frame is complete with its head."""
+        head = self._consume(8)
         self._stream, self._last = int.from_bytes(head[:4], "big"), bool(head[4] & _FIN)
         self._left = int.from_bytes(head[5:], "big")
         return [] if self._left else [Data(self._stream, b"", self._last)]
 
-    def _more_data(self) -> Data:
-        data = self._taken(min(self._left, len(self._buffer)))
+    def _read_data(self) -> Data:
+        data = self._consume(min(self._left, len(self._buffer)))
         self._left -= len(data)
         return Data(self._stream, data, self._last and not self._left)
 
@@ -159,20 +159,20 @@ class Spdy:
             raise SpdyError(f"version {version} of SPDY is not spoken")
         match kind:
             case _Kind.SYN_STREAM:
-                return [self._opened(flags, body)]
+                return [self._open_stream(flags, body)]
             case _Kind.RST_STREAM:
                 return [Reset(_stream(body, 8))]
             case _Kind.PING:
                 self._answers.append(frame)
                 return []
-            case _Kind.HEADERS:  # no client sends them, but they would move the compression on
+            case _Kind.HEADERS:  # no client sends them, but decompressing them advances the shared compression state
                 stream = _stream(body, 4)
                 self._parse_headers(body[4:])
                 return [Data(stream, b"", last=True)] if flags & _FIN else []
-            case _:  # SETTINGS, GOAWAY, WINDOW_UPDATE and what is unknown are passed over
+            case _:  # SETTINGS, GOAWAY, WINDOW_UPDATE and unknown frames are ignored
                 return []
 
-    def _opened(self, flags: int, body: bytes) -> Opened:
+    def _open_stream(self, flags: int, body: bytes) -> Opened:
         stream = _stream(body, 10)
         if stream % 2 == 0 or stream <= self._newest:
             raise SpdyError(f"stream {stream} cannot be opened after stream {self._newest}")
@@ -180,7 +180,7 @@ class Spdy:
         return Opened(stream, self._parse_headers(body[10:]), bool(flags & _FIN))
 
     def _parse_headers(self, block: bytes) -> dict[str, str]:
-        """The name and value pairs of a block; names in small letters, of several values the first."""
+        """Parse a block of headers; names become lower case, and of several values the first counts."""
         try:
             plain = self._inflate.decompress(block, MAX_HEADER_BYTES)
         except zlib.error as error:
@@ -190,14 +190,14 @@ class Spdy:
         count, position = _integer(plain, 0), 4
         if count > MAX_HEADERS:
             raise SpdyError(f"there are more than {MAX_HEADERS} headers")
-        found = {}
+        headers = {}
         for _ in range(count):
             name, position = _text(plain, position)
             value, position = _text(plain, position)
-            found[name.lower()] = value.partition("\0")[0]
-        return found
+            headers[name.lower()] = value.partition("\0")[0]
+        return headers
 
-    def _headers(self, headers: dict[str, str]) -> bytes:
+    def _compress_headers(self, headers: dict[str, str]) -> bytes:
         plain = len(headers).to_bytes(4, "big")
         for pair in headers.items():
             for text in pair:

@@ -1,4 +1,4 @@
-"""From a request that asks for a conversation to the conversation: the connection leaves HTTP, if both sides agree."""
+"""Takes a connection over from HTTP for a conversation, if client and server agree on a protocol."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 async def hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: Caller) -> None:
-    """Hold the conversation to its end, and close the connection. Raises `ApiError` (400, 403) before it begins."""
+    """Hold a conversation to its end, and close the connection. Raises `ApiError` (400, 403) before it begins."""
     try:
         await _hold(tunnel, headers, caller)
     finally:
@@ -28,7 +28,7 @@ async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: 
     if upgrade is None:
         raise bad_request(UPGRADE_REQUIRED)
     protocol = choose(upgrade, tunnel.protocols)
-    wire = _websocket(caller.leave_http(consent(upgrade, protocol)), protocol)
+    wire = _make_websocket(caller.leave_http(consent(upgrade, protocol)), protocol)
     caller.streaming, caller.is_endless = asyncio.current_task(), True
     try:
         await tunnel.protocols[protocol](wire)
@@ -42,8 +42,8 @@ async def _hold(tunnel: Tunnel, headers: Iterable[tuple[bytes, bytes]], caller: 
         caller.break_off()
 
 
-def _websocket(raw: RawWire, protocol: str) -> Wire:
-    # Most servers that live for one command never need it, and it takes long to load.
+def _make_websocket(raw: RawWire, protocol: str) -> Wire:
+    # The module loads slowly, and most servers that live for one command need no WebSocket.
     from muster.cluster.apiserver.pods.tunnels.websocket import WebSocketWire
 
     return WebSocketWire(raw, text="base64" in protocol)

@@ -1,4 +1,4 @@
-"""The messages of a WebSocket, on a connection that has been taken over from HTTP."""
+"""Sends and receives the messages of a WebSocket, on a connection that was taken over from HTTP."""
 
 import asyncio
 from collections import deque
@@ -10,34 +10,36 @@ from websockets.protocol import OPEN, Protocol, Side
 
 from muster.cluster.apiserver.pods.tunnels.wire import FAREWELL_SECONDS, RawWire, WireError
 
-# Of a client's message, as upstream. kubectl sends 32 KiB at a time, but a Python program may write a whole file.
+# The limit of a client's message, as upstream. kubectl sends 32 KiB at a time, but other clients send a whole file.
 MAX_MESSAGE_BYTES = 32 << 20
 
 
 class WebSocketWire:
-    """The messages of a WebSocket whose handshake is over. Pings are answered, fragments joined."""
+    """A `Wire` of a WebSocket whose handshake is over; it answers pings and joins fragments."""
 
     def __init__(self, raw: RawWire, *, text: bool = False) -> None:
         self._raw = raw
         self._protocol = Protocol(Side.SERVER, state=OPEN, max_size=MAX_MESSAGE_BYTES)
         self._messages: deque[bytes] = deque()
-        self._part = bytearray()  # of the message that is under way: of fragments without end, only their bytes count
+        self._part = (
+            bytearray()
+        )  # the message so far; one buffer, so that countless tiny fragments cost only their bytes
         self._send = self._protocol.send_text if text else self._protocol.send_binary
 
     async def receive(self) -> bytes:
-        """The next message that is not empty; empty once the other side has said good-bye or gone."""
+        """Return the next message that is not empty, or b"" once the client has closed the WebSocket or is gone."""
         while not self._messages:
             if self._protocol.close_rcvd is not None or not (data := await self._raw.receive()):
                 return b""
             self._protocol.receive_data(data)
-            self._messages.extend(self._joined())
+            self._messages.extend(self._join_fragments())
             await self._flush()
             if self._protocol.parser_exc is not None:
                 raise WireError(f"the WebSocket client breaks the protocol: {self._protocol.parser_exc}")
         return self._messages.popleft()
 
     async def send(self, data: bytes) -> None:
-        """Send one message."""
+        """Send one message. Raises `WireError` once the WebSocket is closed."""
         try:
             self._send(data)
         except InvalidState:
@@ -45,7 +47,7 @@ class WebSocketWire:
         await self._flush()
 
     async def close(self) -> None:
-        """Say good-bye, and hear the same."""
+        """Close the WebSocket, and wait a moment for the client's close frame."""
         if self._protocol.state is OPEN:
             self._protocol.send_close(1000)
         try:
@@ -60,11 +62,11 @@ class WebSocketWire:
             return
 
     async def _flush(self) -> None:
-        """Write all at once: others send too, and the order counts."""
+        """Write everything in one piece, because other tasks send too and frames must stay in order."""
         if data := b"".join(self._protocol.data_to_send()):
             await self._raw.send(data)
 
-    def _joined(self) -> Iterator[bytes]:
+    def _join_fragments(self) -> Iterator[bytes]:
         for event in self._protocol.events_received():
             if not isinstance(event, Frame) or event.opcode not in _WITH_DATA:
                 continue

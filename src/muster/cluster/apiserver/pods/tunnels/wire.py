@@ -1,56 +1,56 @@
-"""Bytes both ways, once a connection has been taken over from HTTP."""
+"""Carries bytes both ways on a connection that was taken over from HTTP."""
 
 import asyncio
 from typing import Protocol
 
-# What has come and is not asked for yet: from here on the client has to wait.
+# The most received bytes that a wire buffers before it stops reading from the client.
 HELD_BYTES = 256 << 10
-# How long a client may take to say good-bye in its turn.
+# How long the server waits for the client's close.
 FAREWELL_SECONDS = 2.0
 
 
 class WireError(Exception):
-    """The other side breaks the protocol, or has gone."""
+    """The error of a peer that breaks the protocol or is gone."""
 
 
 class Carrier(Protocol):
     """The connection below a wire."""
 
     def write(self, data: bytes) -> None:
-        """Send, or keep for sending."""
+        """Send data, or buffer it."""
         ...
 
     async def drained(self) -> None:
-        """Wait until not much is kept."""
+        """Wait until little is buffered."""
         ...
 
     def pause(self) -> None:
-        """Let the other side wait."""
+        """Stop reading, so that the peer has to wait."""
         ...
 
     def resume(self) -> None:
-        """Go on."""
+        """Read again."""
         ...
 
 
 class Wire(Protocol):
-    """What a conversation is held on."""
+    """The connection of a conversation, in pieces or messages."""
 
     async def receive(self) -> bytes:
-        """The next piece or message; empty once the other side has gone. Raises `WireError`."""
+        """Return the next piece or message, or b"" once the peer is gone. Raises `WireError`."""
         ...
 
     async def send(self, data: bytes) -> None:
-        """Send a piece or message, and wait while the other side takes nothing."""
+        """Send a piece or message, and wait while the peer does not read."""
         ...
 
     async def close(self) -> None:
-        """Say good-bye, and wait a moment for the answer: what was sent shall arrive."""
+        """Close the conversation, and wait a moment for the peer's close, so that all data arrives."""
         ...
 
 
 class RawWire:
-    """The bytes of a connection as they are. Who reads the connection feeds it."""
+    """A wire of the connection's plain bytes; the reader of the connection feeds it."""
 
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
@@ -59,19 +59,19 @@ class RawWire:
         self._news = asyncio.Event()
 
     def feed(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Take bytes that have come from the peer."""
         self._held += data
         self._news.set()
         if len(self._held) >= HELD_BYTES:
             self._carrier.pause()
 
     def end(self) -> None:
-        """No more will come."""
+        """Note that the peer will send no more."""
         self._over = True
         self._news.set()
 
     async def receive(self) -> bytes:
-        """All that has come since; empty at the end."""
+        """Return all bytes that have come since the last call, or b"" at the end."""
         while not self._held and not self._over:
             self._news.clear()
             await self._news.wait()
@@ -82,7 +82,7 @@ class RawWire:
         return data
 
     async def send(self, data: bytes) -> None:
-        """Send, and wait while much is kept."""
+        """Send data, and wait while much is buffered. Raises `WireError` if the client is gone."""
         if self._over:
             raise WireError("the client has gone")
         self._carrier.write(data)
