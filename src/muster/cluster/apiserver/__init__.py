@@ -1,1 +1,1 @@
-"""The API server of the embedded cluster: one request pipeline, called over HTTPS and in process."""
+"""Serves the Kubernetes API of the embedded cluster: one request pipeline, called over HTTPS and in process."""

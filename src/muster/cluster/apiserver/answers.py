@@ -1,4 +1,4 @@
-"""What goes back to the client: whole answers, streams, tunnels, and Status objects; and the warnings with them."""
+"""Defines the answers to a client: responses, streams, tunnels and Status objects, with their warnings."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -11,15 +11,15 @@ from muster.cluster.apiserver.pods.tunnels.wire import Wire
 from muster.runtime.transport import JSON, Response
 
 MAX_WARNINGS = 100
-MAX_WARNING_LENGTH = 256  # of one sentence: they travel in a header
-MAX_WARNINGS_LENGTH = 4096  # of all
+MAX_WARNING_LENGTH = 256  # of one sentence; warnings are sent in a header
+MAX_WARNINGS_LENGTH = 4096  # of all sentences together
 
 
 class Stream(Struct, frozen=True):
-    """An answer that goes on: watches, logs, long lists.
+    """An answer that is sent in pieces: a watch, a log, a long list.
 
-    rests: a short piece of it may wait a moment for others to go with it.
-    is_endless: it ends when the client or the server wants.
+    rests: a short piece may wait a moment, to be sent together with the next ones.
+    is_endless: the stream ends only when the client or the server stops it.
     """
 
     chunks: AsyncIterator[bytes]
@@ -30,7 +30,7 @@ class Stream(Struct, frozen=True):
     is_endless: bool = False
 
     async def close(self) -> None:
-        """Let go of what the rest of it would need."""
+        """Release what the rest of the stream would need."""
         if isinstance(self.chunks, _Closing):
             await self.chunks.aclose()
 
@@ -40,8 +40,8 @@ class _Closing(Protocol):
     async def aclose(self) -> None: ...
 
 
-def _nothing() -> None:
-    """Nothing is done at the end."""
+def _do_nothing() -> None:
+    """Do nothing."""
 
 
 Talk: TypeAlias = Callable[[Wire], Awaitable[None]]
@@ -49,14 +49,14 @@ Talk: TypeAlias = Callable[[Wire], Awaitable[None]]
 
 
 class Tunnel(Struct, frozen=True):
-    """An answer that is a conversation: the connection leaves HTTP for it.
+    """An answer that is a conversation, for which the connection leaves HTTP.
 
-    protocols: how to hold it, by subprotocol of the WebSocket; the empty one for clients that name none.
-    ended: called once it is over, or has not come about.
+    protocols: the function that holds the conversation, by subprotocol of the WebSocket; "" for clients that name none.
+    ended: called when the conversation is over or could not begin.
     """
 
     protocols: Mapping[str, Talk]
-    ended: Callable[[], None] = _nothing
+    ended: Callable[[], None] = _do_nothing
     status: int = 101
 
 
@@ -64,13 +64,13 @@ Answer: TypeAlias = Response | Stream | Tunnel
 
 
 def encode_status(status: Status) -> bytes:
-    """The Status as JSON."""
+    """Encode a Status as JSON."""
     members: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
     return msgspec.json.encode(members | msgspec.to_builtins(status))
 
 
 def refusal(error: ApiError, warnings: Sequence[str] = ()) -> Response:
-    """The answer to a request that was refused."""
+    """Return the answer to a request that was refused."""
     headers = warning_headers(warnings)
     details = error.status.details
     if details is not None and details.retry_after_seconds:
@@ -79,13 +79,13 @@ def refusal(error: ApiError, warnings: Sequence[str] = ()) -> Response:
 
 
 def success(details: StatusDetails | None = None, code: int = 200, warnings: Sequence[str] = ()) -> Response:
-    """The answer that something was done, with no object to show."""
+    """Return the answer to a request that succeeded and has no object to return."""
     status = Status(status="Success", details=details, code=0 if code == 200 else code)
     return Response(code, encode_status(status), JSON, warning_headers(warnings))
 
 
 def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
-    """The Warning header for these sentences (RFC 7234), all in one; none if there are none."""
+    """Return one Warning header with all these sentences (RFC 7234), or no header if there are none."""
     if not warnings:
         return {}
     items: list[str] = []
@@ -100,7 +100,7 @@ def warning_headers(warnings: Sequence[str]) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    r"""An HTTP quoted string: no control characters, and `"` and `\\` escaped."""
+    r"""Return a text as a quoted string of HTTP: no control characters, and `"` and `\\` escaped."""
     short = text if len(text) <= MAX_WARNING_LENGTH else text[: MAX_WARNING_LENGTH - 3] + "..."
     plain = "".join(" " if ord(character) < 32 or ord(character) == 127 else character for character in short)
     escaped = plain.replace("\\", r"\\").replace('"', r"\"")

@@ -1,7 +1,7 @@
-"""`metrics.k8s.io`: what nodes and pods use now, as `kubectl top` asks for it.
+"""Answers `metrics.k8s.io`: what nodes and pods use now, as `kubectl top` shows it.
 
-Nothing of it is stored, and nobody measures while nobody asks: an answer is the difference of two readings, the second
-of which is taken when it is asked for. Nodes of other machines have no readings.
+Nothing is stored, and nothing is measured between requests. An answer is the difference of two readings, and the
+second is taken during the request. Nodes on other machines have no readings.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from muster.cluster.store import Entry, Key, Store
 from muster.runtime.clock import Clock
 from muster.runtime.transport import JSON, Response
 
-# Two readings are so far apart at least, and at most.
+# The least and the most time between the two readings of an answer.
 _LEAST_SECONDS, _MOST_SECONDS = 1.0, 60.0
 _NO_FIELDS = FieldLabels({"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"})
 
-# So many pods are read before others have their turn.
+# How many pods are decoded before other tasks of the event loop run.
 _BURST = 500
 
-_Container = tuple[str, str]  # the pod's uid, and its name
+_Container = tuple[str, str]  # the pod's UID, and the container's name
 _Readings = Mapping[_Container, Reading]
 
 
@@ -53,7 +53,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 
 class _PodParts(msgspec.Struct, frozen=True):
-    """What the sum of a node needs of a stored pod, in two fifths of the time that reading the whole pod takes."""
+    """The parts of a stored pod that the sum of a node needs; decoding them takes 40 % of the whole pod's time."""
 
     metadata: _Meta
     spec: _Spec
@@ -64,14 +64,14 @@ _CONTAINERS_OF = msgspec.json.Decoder(_PodParts)
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """What containers use, on average of so many seconds."""
+    """The usage of containers, averaged over so many seconds."""
 
     usage: Mapping[_Container, ResourceList]
     seconds: float
 
 
 def rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
-    """Return the rates from two readings. A container that is new has used nothing before."""
+    """Return the rates between two readings. A container that is missing in the first had used nothing by then."""
     nothing = Reading(0.0, 0)
     usage: dict[_Container, ResourceList] = {}
     for container, reading in after.items():
@@ -81,16 +81,16 @@ def rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
 
 
 def total(usages: Iterable[ResourceList]) -> ResourceList:
-    """Return the sum of what containers use."""
-    found = list(usages)
+    """Return the sum of the usage of containers."""
+    amounts = list(usages)
     return {
-        name: f"{sum(int(str(one[name]).removesuffix(unit)) for one in found)}{unit}"
+        name: f"{sum(int(str(one[name]).removesuffix(unit)) for one in amounts)}{unit}"
         for name, unit in (("cpu", "n"), ("memory", "Ki"))
     }
 
 
 class Meter:
-    """Reads what the pods of all nodes use: once a second, however many ask."""
+    """The meter of all nodes, which takes at most one reading a second, however many clients ask."""
 
     def __init__(self, nodes: Mapping[str, NodeConnection], clock: Clock) -> None:
         self._nodes = nodes
@@ -100,9 +100,9 @@ class Meter:
         self._known: Rates | None = None
 
     async def read(self, wanted: Collection[_Container] = ()) -> Rates:
-        """Return what they use now. It takes a second if nobody has asked in the last minute.
+        """Return the current rates. This takes a second if nobody has asked in the last minute.
 
-        wanted: containers that run. One that has started since the last reading waits for the next.
+        wanted: running containers. If the last reading lacks one that has started since, a new reading is taken.
         """
         async with self._turn:
             age = self._age()
@@ -122,36 +122,36 @@ class Meter:
         return self._clock.monotonic() - self._last[0] if self._last is not None else 0.0
 
     async def _readings(self) -> _Readings:
-        connections = {id(one): one for one in self._nodes.values()}  # several nodes may have one
-        found: dict[_Container, Reading] = {}
+        connections = {id(one): one for one in self._nodes.values()}  # several nodes may share a connection
+        readings: dict[_Container, Reading] = {}
         for connection in connections.values():
-            found |= await connection.usage()
-        return found
+            readings |= await connection.usage()
+        return readings
 
 
 def metrics_actions(
     store: Store, nodes: Mapping[str, NodeConnection], clock: Clock
 ) -> dict[str, Callable[[Call], Awaitable[Response]]]:
-    """Return the answers, by name."""
+    """Return the actions that answer with metrics, by resource."""
     meter = Meter(nodes, clock)
 
     async def of_nodes(call: Call) -> Response:
         entries = _find_requested(store, call, NODE.resource)
-        found = await meter.read()
+        rates_now = await meter.read()
         by_node: dict[str, list[ResourceList]] = {name: [] for name in nodes}
         for number, entry in enumerate(store.list(POD.resource, "").entries, 1):
             pod = _CONTAINERS_OF.decode(entry.body)
             if pod.status.phase == "Running" and pod.spec.node_name:
-                usage = [found.usage[key] for key in _containers(pod) if key in found.usage]
+                usage = [rates_now.usage[key] for key in _containers(pod) if key in rates_now.usage]
                 by_node.setdefault(pod.spec.node_name, []).extend(usage)
             if number % _BURST == 0:
                 await clock.sleep(0)
         known: Sequence[Node] = [NODE.decode(entry.body) for entry in entries if entry.key.name in nodes]
         metrics = [
             NodeMetrics(
-                metadata=_named(node.metadata),
+                metadata=_copy_identity(node.metadata),
                 timestamp=clock.now(),
-                window=_window(found),
+                window=_window(rates_now),
                 usage=total(by_node[node.metadata.name]),
             )
             for node in known
@@ -161,15 +161,15 @@ def metrics_actions(
     async def of_pods(call: Call) -> Response:
         entries = _find_requested(store, call, POD.resource)
         pods = list(_running(entries))
-        found = await meter.read([(pod.metadata.uid, one.name) for pod in pods for one in pod.spec.containers])
+        rates_now = await meter.read([(pod.metadata.uid, one.name) for pod in pods for one in pod.spec.containers])
         metrics = []
         for pod in pods:
-            used = [(name, found.usage.get((uid, name))) for uid, name in _containers(pod)]
+            used = [(name, rates_now.usage.get((uid, name))) for uid, name in _containers(pod)]
             containers = tuple(ContainerMetrics(name=name, usage=usage) for name, usage in used if usage is not None)
             if containers:
-                meta, moment = _named(pod.metadata), clock.now()
+                meta, moment = _copy_identity(pod.metadata), clock.now()
                 metrics.append(
-                    PodMetrics(metadata=meta, timestamp=moment, window=_window(found), containers=containers)
+                    PodMetrics(metadata=meta, timestamp=moment, window=_window(rates_now), containers=containers)
                 )
         return _answer(call, metrics)
 
@@ -177,7 +177,7 @@ def metrics_actions(
 
 
 def _find_requested(store: Store, call: Call, resource: str) -> Sequence[Entry]:
-    """The objects that a request means. Raises `ApiError` (400, 404)."""
+    """Return the objects that a request names or selects. Raises `ApiError` (400, 404)."""
     if call.name:
         entry = store.get(Key(resource, call.namespace, call.name))
         if entry is None:
@@ -197,18 +197,18 @@ def _containers(pod: "Pod | _PodParts") -> Iterable[_Container]:
     return ((pod.metadata.uid, container.name) for container in (*pod.spec.init_containers, *pod.spec.containers))
 
 
-def _named(meta: ObjectMeta) -> ObjectMeta:
+def _copy_identity(meta: ObjectMeta) -> ObjectMeta:
     return ObjectMeta(
         name=meta.name, namespace=meta.namespace, labels=meta.labels, creation_timestamp=meta.creation_timestamp
     )
 
 
-def _window(found: Rates) -> str:
-    return f"{found.seconds:.3f}s"
+def _window(measured: Rates) -> str:
+    return f"{measured.seconds:.3f}s"
 
 
 def _answer(call: Call, metrics: Sequence[Any]) -> Response:
-    """The one that is named, or the list. Raises `ApiError` (404) if nothing is known of it."""
+    """Return the answer: the metrics of the named object, or a list. Raises `ApiError` (404) if there are none."""
     kind = call.view.kind
     if call.name:
         if not metrics:

@@ -1,8 +1,7 @@
-"""Bytes from outside become a JSON document, or one clear refusal; whatever they are, cheaply.
+"""Decodes the body of a request to a document, or refuses it with one clear error, at little cost either way.
 
-Bodies are JSON, YAML or (from Go clients) protobuf. What is limited here: the size of the body, how deep it nests, how
-often YAML aliases repeat a part, and what a number may be. Members that are given twice are reported by path, as strict
-decoding asks.
+Bodies are JSON, YAML or, from Go clients, protobuf. The module limits the size of a body, its nesting, the repetition
+by YAML aliases, and the range of numbers. Strict decoding also reports repeated members, by path.
 """
 
 import json
@@ -20,12 +19,12 @@ from muster.runtime.transport import APPLY_PATCH
 
 Document = dict[str, Any]
 
-MAX_BODY_BYTES = 3 * 1024 * 1024  # of a request, as kube-apiserver
-MAX_OBJECT_BYTES = 3 * 512 * 1024  # of an object as stored, as etcd's default
-# What a status, a binding and a deletion may add to the biggest object: how it ends can be written of every object.
+MAX_BODY_BYTES = 3 * 1024 * 1024  # of a request, as in kube-apiserver
+MAX_OBJECT_BYTES = 3 * 512 * 1024  # of a stored object, as etcd's default
+# What a status, a binding and a deletion may add to the largest object, so that every object can be finished.
 ROOM_FOR_STATUS = 128 * 1024
 
-JSON_AT_ONCE = 128 * 1024  # of bodies up to this size reading takes some milliseconds
+JSON_AT_ONCE = 128 * 1024  # decoding a body up to this size takes a few milliseconds
 YAML_AT_ONCE = 8 * 1024
 
 _JSON_TYPES = ("application/json", "text/json", "")
@@ -36,16 +35,18 @@ _decoder = msgspec.json.Decoder()
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A body: the document, and sentences on members that were given more than once (the last one counts)."""
+    """A decoded body: the document, and messages about repeated members, of which the last one counts."""
 
     document: Document
     duplicates: tuple[str, ...] = ()
 
 
 def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> Decoded:
-    """The object in a body. Duplicates are looked for only if `strict`; `kind` is what the sender should mean.
+    """Decode the object in a body.
 
-    Raises `ApiError`: 400 for what cannot be read, 413 too large, 415 for another type.
+    kind: the expected kind, for messages.
+    strict: report repeated members.
+    Raises `ApiError`: 400 for an invalid body, 413 for one that is too large, 415 for an unknown type.
     """
     value, duplicates = decode_any(body, content_type, kind, strict=strict)
     if not isinstance(value, dict):
@@ -54,7 +55,7 @@ def decode(body: bytes, content_type: str, kind: str, *, strict: bool = True) ->
 
 
 def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True) -> tuple[Any, tuple[str, ...]]:
-    """Like `decode`, for any value: the value and sentences on its duplicates."""
+    """Decode any value in a body; return the value and the messages about repeated members. See `decode`."""
     require_small(body)
     form = _form(media_type(content_type))
     if not form:
@@ -71,41 +72,44 @@ def decode_any(body: bytes, content_type: str, kind: str, *, strict: bool = True
 
 
 class ReadAhead(bytes):
-    """A body that was read in advance, beside the event loop."""
+    """A body that was decoded in advance, outside the event loop."""
 
-    _found: dict[str, tuple[Any, tuple[str, ...]] | Exception]  # by form
+    _decoded: dict[str, tuple[Any, tuple[str, ...]] | Exception]  # by form
 
     @classmethod
     def of(cls, body: bytes, content_type: str) -> "ReadAhead":
-        """Read a body as handlers of this type will. May be called in a thread."""
+        """Decode a body as the handlers of this type will. The call may run in a thread."""
         ahead = cls(body)
-        ahead._found = {}
+        ahead._decoded = {}
         type_ = media_type(content_type)
         forms = ("json", "yaml") if type_ == APPLY_PATCH else (_form(type_),)
         for form in filter(None, forms):
             try:
-                ahead._found[form] = _read(body, form, strict=True)
+                ahead._decoded[form] = _read(body, form, strict=True)
             except (ApiError, RecursionError, ValueError, msgspec.DecodeError) as error:
-                ahead._found[form] = error
+                ahead._decoded[form] = error
             else:
                 break
         return ahead
 
     def take(self, form: str) -> tuple[Any, tuple[str, ...]]:
-        """What was found: once, for it belongs to who takes it. Raises what reading it has raised."""
-        found = self._found.pop(form, None) or _read(bytes(self), form, strict=True)
-        if isinstance(found, Exception):
-            raise found
-        return found
+        """Return the decoded value, which then belongs to the caller; a second call decodes again.
+
+        Raises what decoding raised.
+        """
+        decoded = self._decoded.pop(form, None) or _read(bytes(self), form, strict=True)
+        if isinstance(decoded, Exception):
+            raise decoded
+        return decoded
 
 
 def takes_long(body: bytes, content_type: str) -> bool:
-    """Whether reading it would keep others waiting: YAML is a hundred times as slow as JSON."""
+    """Return whether decoding a body would block the event loop for long. YAML is 100 times as slow as JSON."""
     return len(body) > (YAML_AT_ONCE if _form(media_type(content_type)) == "yaml" else JSON_AT_ONCE)
 
 
 def _form(type_: str) -> str:
-    """How to read what has this media type; empty if it is none of ours."""
+    """Return the format of a media type: json, yaml or protobuf, or "" for an unknown type."""
     if type_ in _JSON_TYPES or type_.endswith("+json"):
         return "json"
     if type_ in _YAML_TYPES or type_.endswith("+yaml"):
@@ -114,30 +118,33 @@ def _form(type_: str) -> str:
 
 
 def _read(body: bytes, form: str, *, strict: bool) -> tuple[Any, tuple[str, ...]]:
-    """The value and sentences on duplicates. Raises `ValueError`, `DecodeError`, `RecursionError`, `ApiError` (400)."""
+    """Decode a value, with messages about repeated members.
+
+    Raises `ValueError`, `DecodeError`, `RecursionError`, `ApiError` (400).
+    """
     duplicates: tuple[str, ...] = ()
     if form == "json":
         value = _decoder.decode(body)
         repeated = _json_duplicates(body, value) if strict else ()
         duplicates = tuple(f'duplicate field "{path}"' for path in repeated)
     elif form == "yaml":
-        # YAML takes long to load, and a cluster that lives for one command meets none.
+        # The module loads slowly, and a cluster that lives for one command decodes no YAML.
         from muster.api.values import yaml_decode
 
         value, given_again = yaml_decode.decode(body)
         duplicates = tuple(f'line {again.line}: key "{again.key}" already set in map' for again in given_again)
     else:
         value = messages.decode(body)
-    # Few brackets cannot nest deep: the count is cheaper than the walk.
+    # Counting brackets is cheaper than walking the value, and few brackets cannot nest deeply.
     if body.count(b"{") + body.count(b"[") > MAX_DEPTH or form == "yaml":
         require_shallow(value, "body")
     return value, duplicates
 
 
 def in_order(body: bytes, faults: Sequence[str]) -> list[str]:
-    """The sentences on unknown and repeated members in the order in which they stand in a JSON text.
+    """Sort the messages about unknown and repeated members by the members' order in a JSON text.
 
-    Those of a text in another format stay as they are.
+    The messages about a text of another format keep their order.
     """
     try:
         document = json.loads(body, object_pairs_hook=tuple, parse_int=str, parse_float=str)
@@ -148,7 +155,7 @@ def in_order(body: bytes, faults: Sequence[str]) -> list[str]:
 
 
 def _faults_at(value: Any, path: str) -> Iterator[str]:
-    """What could be wrong with each member, in order: that it is there again, or else that it is unknown."""
+    """Yield the possible fault of each member, in order: a repeated member is a duplicate, any other unknown."""
     if isinstance(value, tuple):
         seen: set[str] = set()
         for name, item in value:
@@ -162,19 +169,19 @@ def _faults_at(value: Any, path: str) -> Iterator[str]:
 
 
 def require_small(body: bytes) -> None:
-    """Raise `ApiError` (413) for a body over the limit."""
+    """Raise `ApiError` (413) for a body that is too large."""
     if len(body) > MAX_BODY_BYTES:
         raise too_large(f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
 @lru_cache(maxsize=256)
 def media_type(content_type: str) -> str:
-    """The type of a Content-Type header, without its parameters."""
+    """Return the media type in a Content-Type header, without its parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def unrecognized(kind: str, why: str, body: bytes) -> ApiError:
-    """400 for a body that is no object at all, in upstream's words."""
+    """Return the 400 error for a body that cannot be decoded, in upstream's words."""
     head = body[:30].decode(errors="replace") + (" ..." if len(body) > 30 else "")
     message = (
         f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {why} ({head!r})"
@@ -183,17 +190,17 @@ def unrecognized(kind: str, why: str, body: bytes) -> ApiError:
 
 
 class _Repeated(dict[str, Any]):
-    """An object in which some members were given more than once."""
+    """A JSON object with repeated members. `names`: these members."""
 
     names: tuple[str, ...] = ()
 
 
 def _json_duplicates(body: bytes, value: Any) -> tuple[str, ...]:
-    # Encoded again, a compact body has its old length unless a member was given twice. Spaces and escapes make a
-    # difference too, so a difference is only a reason to look closely.
+    # Encoding the value again yields the length of a compact body, unless a member was repeated. Spaces and escapes
+    # change the length, too, so another length only means that the body must be parsed closely.
     if len(msgspec.json.encode(value)) == len(body):
         return ()
-    found: list[str] = []
+    repeated_names: list[str] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
@@ -202,11 +209,11 @@ def _json_duplicates(body: bytes, value: Any) -> tuple[str, ...]:
         repeated = _Repeated(members)
         seen: set[str] = set()
         repeated.names = tuple(dict.fromkeys(name for name, _ in pairs if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
-        found.extend(repeated.names)
+        repeated_names.extend(repeated.names)
         return repeated
 
     document = json.loads(body, object_pairs_hook=collect, parse_int=str, parse_float=str)
-    return tuple(_repeated_paths(document, "")) if found else ()
+    return tuple(_repeated_paths(document, "")) if repeated_names else ()
 
 
 def _repeated_paths(value: Any, path: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""Discovery: what is served, told to clients, in the old form (a document per group version) and the aggregated one.
+"""Builds the discovery documents, by which clients learn the served resources.
 
-`/api` and `/apis` answer in the form that the Accept header prefers: `APIGroupDiscoveryList` of
-`apidiscovery.k8s.io/v2` or `v2beta1`, which is everything in one document, or the lists of names that older clients
-follow to the rest.
+`/api` and `/apis` answer in the form that the Accept header prefers. The aggregated form is one document with
+everything: an `APIGroupDiscoveryList` of `apidiscovery.k8s.io/v2` or `v2beta1`. The older form is a list of groups,
+with one more document for each group version.
 """
 
 import re
@@ -16,10 +16,9 @@ from muster.cluster.apiserver.registry.resources import Resource
 from muster.cluster.apiserver.static import JSON, StaticAnswer, accepted, static_answer
 
 _AGGREGATED = ("v2", "v2beta1")
-# Kubernetes' own groups come first and in this order, which is that of a kube-apiserver: clients take a name that
-# several groups have from the first of them, so that no user's definition takes the place of `deployments`. Kueue's,
-# JobSet's and Volcano's Jobs are ours, and before the group that has Workloads too; the PodGroups of others are behind
-# Kubernetes' own.
+# Clients resolve a name that several groups share to the first group, so no user's definition may come before
+# `deployments`. Kubernetes' own groups come first, in the order of kube-apiserver. Kueue, JobSet and Volcano's Jobs
+# come before scheduling.k8s.io, which has Workloads too. The PodGroups of other projects come after Kubernetes' own.
 _FIRST = (
     "",
     "apiregistration.k8s.io",
@@ -56,13 +55,13 @@ _VERSION = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?", re.ASCII)
 
 
 class Discovery:
-    """All discovery documents of a set of resources."""
+    """The discovery documents of a set of resources."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._resources = sorted(resources, key=_order)
 
     def find(self, path: str, accept: str = "") -> StaticAnswer | None:
-        """The document at a path, None if there is none. Raises `ApiError` (406)."""
+        """Return the document at a path, or None if there is none. Raises `ApiError` (406)."""
         path = path.rstrip("/")
         if path not in self._plain:
             return None
@@ -71,14 +70,14 @@ class Discovery:
                 continue
             if "as" not in parameters:
                 return self._plain[path]
-            found = self._aggregated.get((path, _aggregated_version(parameters)))
-            if found is not None:
-                return found
+            answer = self._aggregated.get((path, _aggregated_version(parameters)))
+            if answer is not None:
+                return answer
         raise not_acceptable("only the following media types are accepted: application/json")
 
     @cached_property
     def _groups(self) -> dict[str, dict[str, list[Resource]]]:
-        """Resources by group and version."""
+        """The resources by group and version."""
         return {
             group: {version: list(members) for version, members in groupby(of_group, lambda r: r.kind.version)}
             for group, of_group in groupby(self._resources, lambda r: r.kind.group)
@@ -125,7 +124,7 @@ def _order(resource: Resource) -> tuple[int, str, tuple[int, int, int, str], str
 
 
 def preference(version: str) -> tuple[int, int, int, str]:
-    """Orders the versions of a group, the preferred one first: stable before beta before alpha, newer before older."""
+    """Return the key that sorts the versions of a group: stable before beta before alpha, newer before older."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return 3, 0, 0, version
@@ -158,7 +157,7 @@ def _resource_list(resources: Sequence[Resource]) -> dict[str, Any]:
 
 
 def _entries(resource: Resource) -> list[dict[str, Any]]:
-    """The resource and its subresources, as an APIResourceList has them."""
+    """Return the entries of an APIResourceList for a resource and its subresources."""
     kind = resource.kind
     main: dict[str, Any] = {
         "name": kind.plural,

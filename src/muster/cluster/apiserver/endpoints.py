@@ -1,4 +1,4 @@
-"""The paths that are no resources: health, version, metrics, discovery and OpenAPI documents."""
+"""Answers the paths that belong to no resource: health, version, metrics, discovery and OpenAPI documents."""
 
 import platform
 import sys
@@ -19,7 +19,7 @@ from muster.runtime import metrics
 from muster.runtime.metrics import CONTENT_TYPE
 from muster.runtime.transport import Request, Response
 
-# Says what is wrong, or None.
+# Returns the problem that it has found, or None.
 Check = Callable[[], str | None]
 
 _TEXT = "text/plain; charset=utf-8"
@@ -27,9 +27,10 @@ _HEALTH = ("healthz", "livez", "readyz")
 
 
 class Inquiry(NamedTuple):
-    """What is asked for at a path of its own, and is part of the rights to a resource.
+    """A path that is no resource's, but needs rights to a resource.
 
-    access: what the user must be allowed to do. answer: to a GET of one who is; raises `ApiError`.
+    access: returns what the user must be allowed to do.
+    answer: answers a GET of a user who is allowed to; raises `ApiError`.
     """
 
     access: Callable[[Request, User], Access]
@@ -37,36 +38,42 @@ class Inquiry(NamedTuple):
 
 
 class Endpoints:
-    """Answers what is not asked of a resource."""
+    """The paths of a server that belong to no resource.
+
+    documents: documents of other modules, by path.
+    streams: functions that make a new stream for each request, by path.
+    inquiries: answers that depend on the user and the query, by path.
+    live_checks, ready_checks: the checks of health; a server is ready if all of both pass.
+    """
 
     def __init__(self, registry: Registry, metrics: metrics.Registry) -> None:
         self._registry = registry
-        self._documents: tuple[int, Discovery, OpenApi] | None = None  # of a generation of the registry
+        self._documents: tuple[int, Discovery, OpenApi] | None = None  # of this generation of the registry
         self._metrics = metrics
-        self.documents: dict[str, StaticAnswer] = {}  # others' documents, by path
-        self.streams: dict[str, Callable[[], Stream]] = {}  # what is made anew for each who asks, by path
-        self.inquiries: dict[str, Inquiry] = {}  # what depends on who asks, and for what, by path
+        self.documents: dict[str, StaticAnswer] = {}
+        self.streams: dict[str, Callable[[], Stream]] = {}
+        self.inquiries: dict[str, Inquiry] = {}
         self.live_checks: dict[str, Check] = {"ping": lambda: None}
-        self.ready_checks: dict[str, Check] = {}  # what must be well, besides, before requests make sense
+        self.ready_checks: dict[str, Check] = {}
 
     async def answer(self, request: Request) -> Response | Stream:
-        """The answer to a GET of the path. Raises `ApiError` (404, 406, or as an inquiry does)."""
+        """Answer a GET of a path. Raises `ApiError`: 404, 406, or what an inquiry raises."""
         inquiry = self.inquiries.get(_path(request))
         return await inquiry.answer(request) if inquiry is not None else self.respond(request)
 
     def access(self, request: Request, user: User) -> Access | None:
-        """What the user must be allowed to do who asks for the path, if that is not just to ask for it."""
+        """Return the right that an inquiry's path needs; None for a path that needs only the right to GET it."""
         inquiry = self.inquiries.get(_path(request))
         return inquiry.access(request, user) if inquiry is not None else None
 
     def respond(self, request: Request) -> Response | Stream:
-        """The answer that is there. Raises `ApiError` (404, 406)."""
+        """Answer a GET of a path that is no inquiry's. Raises `ApiError` (404, 406)."""
         path = _path(request)
         first, _, rest = path.strip("/").partition("/")
         if first in _HEALTH:
             return self._health(first, rest, request.query)
         if path == "/version":
-            return Response(200, _version())
+            return Response(200, _encode_version())
         if path == "/metrics":
             return Response(200, self._metrics.text(), CONTENT_TYPE)
         if path == "/":
@@ -77,10 +84,10 @@ class Endpoints:
         answer = self.documents.get(path) or discovery.find(path, request.accept) or openapi.find(path, request.accept)
         if answer is None:
             raise path_not_found()
-        return _static(answer)
+        return _static_response(answer)
 
     def _current(self) -> tuple[Discovery, OpenApi]:
-        """The documents about what is served now."""
+        """Return the discovery and OpenAPI documents of the resources served now."""
         generation = self._registry.generation
         if self._documents is None or self._documents[0] != generation:
             resources = list(self._registry)
@@ -107,26 +114,26 @@ class Endpoints:
         ]
 
     def _health(self, kind: str, name: str, query: Mapping[str, str]) -> Response:
-        """`ok`, or which checks fail; with `?verbose` all of them."""
+        """Answer `ok`, or list all checks if one fails or the query has `verbose`."""
         checks = self.live_checks if kind == "livez" else self.live_checks | self.ready_checks
         if name:
             if name not in checks:
                 raise path_not_found()
             problem = checks[name]()
-            return _text(500 if problem else 200, f"internal server error: {problem}\n" if problem else "ok")
+            return _text_response(500 if problem else 200, f"internal server error: {problem}\n" if problem else "ok")
         excluded = set(query.get("exclude", "").split(","))
         problems = {name: check() for name, check in checks.items() if name not in excluded}
         lines = [f"[-]{name} failed: {why}" if why else f"[+]{name} ok" for name, why in problems.items()]
         if any(problems.values()):
-            return _text(500, "\n".join([*lines, f"{kind} check failed\n"]))
-        return _text(200, "\n".join([*lines, f"{kind} check passed\n"]) if "verbose" in query else "ok")
+            return _text_response(500, "\n".join([*lines, f"{kind} check failed\n"]))
+        return _text_response(200, "\n".join([*lines, f"{kind} check passed\n"]) if "verbose" in query else "ok")
 
 
 def _path(request: Request) -> str:
     return request.path.rstrip("/") or "/"
 
 
-def _version() -> bytes:
+def _encode_version() -> bytes:
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     return msgspec.json.encode({
         "major": MAJOR,
@@ -141,10 +148,10 @@ def _version() -> bytes:
     })  # fmt: skip
 
 
-def _static(answer: StaticAnswer) -> Response:
+def _static_response(answer: StaticAnswer) -> Response:
     headers = {name.lower(): value for name, value in answer.headers.items() if name.lower() != "content-type"}
     return Response(200, answer.body, answer.content_type, headers)
 
 
-def _text(code: int, text: str) -> Response:
+def _text_response(code: int, text: str) -> Response:
     return Response(code, text.encode(), _TEXT)

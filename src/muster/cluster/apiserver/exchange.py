@@ -1,4 +1,4 @@
-"""One request from its arrival to its answer: what it was found to ask for, and what logs and numbers say of it."""
+"""Holds one request from its arrival to its answer, and reports it to the audit log and the metrics."""
 
 import logging
 from dataclasses import dataclass, field
@@ -19,15 +19,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Exchange:
-    """A request that has begun.
+    """A request that is being handled.
 
-    request: its body may be still to come.
-    user: who sent it; an impersonated request acts as another.
-    began: on the monotonic clock.
-    access: what it is about to do, once that is known.
-    is_own: it comes from a part of the cluster itself.
-    waited: its body came after it was found that the user may.
-    refused: its answer, if it has one already: there is nothing more to do.
+    request: the request, whose body may still be missing.
+    user: the name of its sender, also if the request runs as another user.
+    began: the monotonic time of its arrival.
+    access: the action that it asks for, once that is known.
+    is_own: whether a component of the cluster itself sent it.
+    waited: whether its body came after the user was authorized.
+    refused: the answer to a request that is refused before its body is read.
     """
 
     request: Request
@@ -46,17 +46,17 @@ class Exchange:
     annotations: dict[str, str] = field(default_factory=dict)
 
     def body_came(self, body: bytes) -> None:
-        """The request is there as a whole."""
+        """Complete the request with its body."""
         self.request = replace(self.request, body=body)
         self.waited = True
 
     def answered(self, answer: Answer) -> Answer:
-        """The answer as it is to go out."""
+        """Count and log the answer, and return the answer to send."""
         self.traffic.answered(self.verb, self.target, self.resource, answer.status, self.began)
         return answer if self.record is None else self.record.answered(answer, self.request, self.annotations)
 
     def failed(self, error: Exception) -> Answer:
-        """The answer that says why there is no other."""
+        """Return the answer that reports an error."""
         if isinstance(error, RecursionError):
             error = bad_request("the request nests too deep")
         elif not isinstance(error, ApiError):
@@ -66,6 +66,6 @@ class Exchange:
         return self.answered(refusal(error, self.warnings))
 
     def given_up(self) -> None:
-        """The client does not wait for the answer: what was asked may have been done."""
+        """Log that the client did not wait for the answer; the request may have taken effect."""
         if self.record is not None:
             self.record.given_up()

@@ -1,4 +1,4 @@
-"""The server without a socket: a transport that calls the pipeline in the same loop, in virtual time too."""
+"""Calls the server's pipeline without a socket: a transport within one event loop, in virtual time too."""
 
 import asyncio
 import logging
@@ -16,22 +16,22 @@ from muster.runtime.client import error_of
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import Conversation, Request, Response, TransportError
 
-# Of a conversation, each way: so many messages wait for the other side.
+# The most messages of a conversation that wait for the other side, each way.
 _MESSAGES = 4
 
 log = logging.getLogger(__name__)
 
 
 class InProcessTransport:
-    """Requests of one user to a server in this process."""
+    """The transport of one user's requests to a server in this process."""
 
     def __init__(self, server: ApiServer, user: User = ADMIN) -> None:
         self._server = server
         self._user = user
 
     async def request(self, request: Request) -> Response:
-        """The answer, whatever its status. Raises `TransportError` if it takes too long."""
-        # As over a wire, others get their turn meanwhile, even if the answer is there at once.
+        """Return the answer, whatever its status. Raises `TransportError` if it takes too long."""
+        # As with a socket, other tasks run before the answer, even if the answer needs no waiting.
         await asyncio.sleep(0)
         answer = await self._handle(request)
         if isinstance(answer, Response):
@@ -44,12 +44,12 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body as it comes. Raises `ApiError` if the server refuses, `TransportError` if it takes too long."""
+        """Yield the body in pieces. Raises `ApiError` if the server refuses, `TransportError` if it takes too long."""
         answer = await self._handle(request)
         if isinstance(answer, Response):
             if answer.status >= 400:
                 raise error_of(answer)
-            yield _one(answer.body)
+            yield _single_piece(answer.body)
             return
         try:
             yield answer.chunks
@@ -58,7 +58,7 @@ class InProcessTransport:
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
-        """Messages to the server's end and back. Raises `ApiError` if it refuses."""
+        """Yield a conversation with the server. Raises `ApiError` if the server refuses."""
         answer = await self._server.handle(request, self._user)
         if not isinstance(answer, Tunnel):
             raise error_of(answer) if isinstance(answer, Response) else bad_request("no conversation is held there")
@@ -71,7 +71,7 @@ class InProcessTransport:
             answer.ended()
 
     async def close(self) -> None:
-        """There is nothing to let go of."""
+        """Do nothing, as there is no connection."""
 
     async def _handle(self, request: Request) -> Response | Stream:
         try:
@@ -88,7 +88,7 @@ async def _hold(tunnel: Tunnel, protocol: str, end: Wire) -> None:
 
 
 class _End:
-    """The server's end of a conversation; an empty message is a good-bye."""
+    """The server's end of a conversation; an empty message from the client closes it."""
 
     def __init__(self, there: asyncio.Queue[bytes], back: asyncio.Queue[bytes]) -> None:
         self._there = there
@@ -102,11 +102,11 @@ class _End:
             await self._back.put(data)
 
     async def close(self) -> None:
-        """The end of the talk says it."""
+        """Do nothing: the client sees the close when the server's task ends."""
 
 
 class _Caller:
-    """The client's end."""
+    """The client's end of a conversation."""
 
     def __init__(self, there: asyncio.Queue[bytes], back: asyncio.Queue[bytes], talking: asyncio.Task[None]) -> None:
         self._there = there
@@ -122,7 +122,7 @@ class _Caller:
         return coming.result() if await self._while_talking(coming) else b""
 
     async def _while_talking(self, waiting: "asyncio.Future[Any]") -> bool:
-        """Whether it has come about before the server ended the conversation."""
+        """Wait until `waiting` is done or the server has ended the conversation; return whether `waiting` is done."""
         try:
             await asyncio.wait({waiting, self._talking}, return_when=asyncio.FIRST_COMPLETED)
             return waiting.done()
@@ -131,15 +131,15 @@ class _Caller:
 
 
 async def _hang_up(there: asyncio.Queue[bytes], talking: asyncio.Task[None]) -> None:
-    """Say good-bye; what was said before shall have been heard."""
-    saying = asyncio.create_task(there.put(b""))
+    """Close the conversation, and let the server receive the earlier messages for a moment."""
+    closing = asyncio.create_task(there.put(b""))
     try:
         await asyncio.wait({talking}, timeout=FAREWELL_SECONDS)
     finally:
-        await cancel((saying, talking))
+        await cancel((closing, talking))
     if not talking.cancelled() and (error := talking.exception()) is not None:
         log.debug("a conversation ended: %s", error)
 
 
-async def _one(body: bytes) -> AsyncIterator[bytes]:
+async def _single_piece(body: bytes) -> AsyncIterator[bytes]:
     yield body

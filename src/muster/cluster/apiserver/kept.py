@@ -1,7 +1,7 @@
-"""The kinds that are only kept, as data: what they are called, how they are written, and what is printed of them.
+"""Reads the kinds that are only kept, which are data: their names, how they are written, and their columns.
 
-`kept.json` has them by resource (`deployments.apps`), as k8s.io/kubernetes has them (pkg/registry, one strategy per
-kind). Entries without a kind have columns only. Rules of what may be written, and defaults, are in `muster.api`.
+`kept.json` lists the kinds by resource (`deployments.apps`), with the rules of k8s.io/kubernetes (pkg/registry, one
+strategy per kind). An entry without a kind has only columns. Validation and defaults are in `muster.api`.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ _DATA = Path(__file__).with_suffix(".json")
 class KeptColumn(msgspec.Struct, frozen=True, rename={"only_with": "if"}):
     """A column of a kind's tables.
 
-    cell: how the value at `path` is shown, or the name of a function of the whole object.
-    otherwise: what is shown where nothing stands at the path.
-    of: the path of the whole of which a `parts` cell shows a part.
+    cell: how the value at `path` is rendered, or the name of a function of the whole object.
+    otherwise: the cell of an object without a value at `path`.
+    of: for a `parts` cell, the path of the whole.
     most: how many values a `joined` cell shows.
-    only_with: a path; where nothing stands there, the cell is empty.
+    only_with: a path; the cell is empty if the object has no value there.
     """
 
     name: str
@@ -37,19 +37,19 @@ class KeptColumn(msgspec.Struct, frozen=True, rename={"only_with": "if"}):
     only_with: str = ""
 
 
-# A column, or one that most kinds have.
+# A column, or the name of one that most kinds share.
 AnyColumn: TypeAlias = KeptColumn | Literal["Name", "Age"]
 
 
 class KeptKind(msgspec.Struct, frozen=True, rename="camel"):
-    """A kind that is only kept.
+    """A kind that is only kept: stored and listed, while no controller acts on it.
 
-    fields: what clients may select objects by.
-    counts_all: whether the generation counts the changes of all members, as of a kind without a spec.
-    new_status: the status of a new object; absent: what the writer says.
-    but: what a user may count on, and does not happen here.
+    fields: the fields that clients may select objects by.
+    counts_all: whether a change of any member raises the generation, as for kinds without a spec.
+    new_status: the status of a new object; if absent, the status that the writer gives.
+    but: an effect that users may expect, and that does not happen here.
 
-    The others are those of `registry.resources.Rules`.
+    The other fields are those of `registry.resources.Rules`.
     """
 
     api_version: str = ""

@@ -1,7 +1,7 @@
-"""The API server without a wire: a request of a known user goes in, an answer or a stream comes out.
+"""Runs the API server's pipeline: takes a request of an authenticated user, and gives an answer.
 
-Every request takes the same steps: what does it ask for, may the user do that, is there such a resource with such a
-verb; then the verb's own module does it. HTTP is in `http`, calls without it in `inprocess`.
+Every request takes the same steps. The pipeline finds out what the request asks for, authorizes the user, and looks up
+the resource and verb. Then the module of the verb does the work. HTTP is in `front`, calls without HTTP in `inprocess`.
 """
 
 import asyncio
@@ -62,12 +62,12 @@ _NO_NODES: Mapping[str, NodeConnection] = {}
 _NO_HEADERS: Mapping[str, str] = {}
 
 
-# Does what a request asks that is neither reading nor writing.
+# Answers a request that neither reads nor writes an object.
 Action: TypeAlias = Callable[[Call], Awaitable[Answer]]
 
 
 class ApiServer:
-    """Serves the resources of a registry from a store."""
+    """The API server: the resources of a registry, served from a store."""
 
     def __init__(
         self,
@@ -82,9 +82,12 @@ class ApiServer:
         metrics_registry: metrics.Registry | None = None,
         nodes: Mapping[str, NodeConnection] = _NO_NODES,
     ) -> None:
-        """nodes: how to reach into their pods, by name; they may come and go."""
+        """Make the server.
+
+        nodes: the connections to the nodes, by name; the mapping may change.
+        """
         self.registry = registry
-        self.audit: Audit | None = None  # set by the host that keeps a log of requests
+        self.audit: Audit | None = None  # set by a host that keeps an audit log
         self.metrics = metrics_registry or metrics.Registry()
         self.endpoints = Endpoints(registry, self.metrics)
         self.traffic = Traffic(self.metrics, clock)
@@ -102,7 +105,7 @@ class ApiServer:
         self._writer = Writer(documents, clock, ids, admission, authorizer)
         self._remover = Remover(documents, self._reader, clock, admission)
         self._pod_actions = PodActions(documents, self._remover, clock, admission.webhooks)
-        # What is neither read nor written, by name: `pods/log`.
+        # By name, such as `pods/log`: what is neither read nor written as an object.
         self.actions: dict[str, Action] = {
             "bindings": self._bind_named,
             "pods/binding": self._bind,
@@ -115,28 +118,28 @@ class ApiServer:
         }
 
     def stop(self) -> None:
-        """End all watches. Other requests finish, or are refused by the store once that is closed."""
+        """End all watches. Other requests finish; once the store is closed, it refuses them."""
         self._watcher.stop()
 
     def not_known(self, request: Request) -> None:
-        """Note that a client asks of which it is not known who it is: that is all that comes of it."""
+        """Record an unauthenticated request in the audit log; nothing else happens to it."""
         if self.audit is None:
             return
         try:
             target = parse_path(request.path)
             access = access_of(request, NOBODY, target, verb_of(request, target))
         except ApiError:
-            return  # it is no request that could be named
+            return  # an invalid request, which the log cannot name
         self.audit.turned_away(request, access, target.version if target else "")
 
     async def handle(self, request: Request, user: User) -> Answer:
-        """The answer to a request of the cluster's own parts: this raises nothing but cancellation."""
+        """Answer a request of a component of the cluster itself. Raises nothing but cancellation."""
         exchange = self.begin(request, user)
         exchange.is_own = True
         return await self.answer(exchange)
 
     def begin(self, request: Request, user: User) -> Exchange:
-        """Find out what a request asks for, and whether the user may: for that its body need not be there."""
+        """Find out what a request asks for, and authorize its user; the body may still be missing."""
         exchange = Exchange(request, user.name, self.traffic, self.clock.monotonic())
         try:
             target = exchange.target = parse_path(request.path)
@@ -152,30 +155,30 @@ class ApiServer:
                     exchange.record.acts_as(access.user)
             self._authorize(access)
             exchange.access = access
-        except Exception as error:  # noqa: BLE001  (`failed` logs it)
+        except Exception as error:  # noqa: BLE001  (`failed` logs the error)
             exchange.refused = exchange.failed(error)
         return exchange
 
     async def answer(self, exchange: Exchange) -> Answer:
-        """The answer, whatever it is, now that the body is there: this raises nothing but cancellation."""
+        """Answer a request whose body is complete. Raises nothing but cancellation."""
         try:
             if exchange.refused is not None:
                 return exchange.refused
-            part = _part(exchange)
+            part = _namespace_of_own(exchange)
             async with self._restraint.of(part) if part and exchange.request.method != "GET" else nullcontext():
                 await self._turns.take(Line(exchange.user, part=part))
                 return exchange.answered(await self._answer(exchange))
         except asyncio.CancelledError:
             exchange.given_up()
             raise
-        except Exception as error:  # noqa: BLE001  (`failed` logs it)
+        except Exception as error:  # noqa: BLE001  (`failed` logs the error)
             return exchange.failed(error)
 
     async def _answer(self, exchange: Exchange) -> Answer:
         request, access, target = exchange.request, exchange.access, exchange.target
         assert access is not None, "it was not refused"
         if exchange.waited:
-            self._authorize(access)  # again: while the body came, rights may have gone
+            self._authorize(access)  # once more, because rights may have been revoked while the body came
         if target is None:
             if request.method != "GET":
                 raise method_not_allowed()
@@ -201,7 +204,7 @@ class ApiServer:
 
     async def _on_resource(self, call: Call) -> Answer:
         if action := self.actions.get(call.resource.name):
-            # What is not kept has no metadata to show. kubectl prefers a table, and takes the object.
+            # An object that is not stored cannot be a table. kubectl prefers a table, but accepts the object.
             accepted = [each.strip() for each in call.request.accept.split(",")]
             if form_of(call.request.accept) != "object" and JSON not in accepted:
                 raise not_acceptable("only the following media types are accepted: application/json")
@@ -297,26 +300,26 @@ class ApiServer:
         return Presentation(call.resource, call.view, form, include, self.clock.now())
 
 
-def _part(exchange: Exchange) -> str:
-    """The namespace that a request of the cluster's own parts is about; "" for what comes all the time."""
+def _namespace_of_own(exchange: Exchange) -> str:
+    """Return the namespace of a request from the cluster itself; "" for other requests, leases and events."""
     target = exchange.target
     return "" if not exchange.is_own or target is None or target.plural in _STEADY else target.namespace
 
 
-def _listed(call: Call, found: Listed) -> Response | Stream:
-    """The answer that a list is: whole, or in pieces."""
+def _listed(call: Call, listed: Listed) -> Response | Stream:
+    """Return the answer for a list: a whole body, or a stream of pieces."""
     headers = warning_headers(call.warnings)
-    return Response(200, found, JSON, headers) if isinstance(found, bytes) else Stream(found, headers=headers)
+    return Response(200, listed, JSON, headers) if isinstance(listed, bytes) else Stream(listed, headers=headers)
 
 
 def _check_form(call: Call) -> None:
-    """Raise `ApiError` (400, 406) if the answer could not be given as asked: before anything is written."""
+    """Raise `ApiError` (400, 406), before anything is written, if the answer's form is not available."""
     if form_of(call.request.accept) == "table":
         require_include(call.request.query.get("includeObject", ""))
 
 
 def _name_in(call: Call) -> str:
-    """The pod that a Binding names, which was posted to `bindings`."""
+    """Return the name of the pod in a Binding that was posted to `bindings`."""
     document = decode(call.request.body, call.request.content_type, BINDING.kind, strict=False).document
     meta = document.get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else None

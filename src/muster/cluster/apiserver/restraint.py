@@ -1,14 +1,14 @@
-"""Restrains how many requests of one namespace are being worked on while another namespace is active.
+"""Restrains how many requests of one namespace the server works on while another namespace is active.
 
-`Restraint` counts the requests of the cluster's own parts, by namespace. A small job takes some two hundred turns of
-the loop, one after the other, and each turn lasts as long as the work on other requests in it. A controller that makes
-a thousand objects has as many writes under way as it may. Beside another active namespace the server works on `FEW` of
-them at a time. Alone a namespace is never restrained.
+`Restraint` counts the requests of the cluster's own components, by namespace. A small job takes some two hundred turns
+of the event loop, one after the other, and each turn lasts as long as the work on other requests in it. A controller
+that makes a thousand objects sends as many requests at once as it may. Beside another active namespace the server works
+on `FEW` of them at a time. A namespace that is active alone is never restrained.
 
-A request is worked on until the store has numbered its write. From then on the request waits for the disk, which takes
-nothing from others: any number of writes of a namespace may wait for one flush. The request that goes on in its place
-does so `REST_TURNS` turns later: a small job takes so many steps between two of a large one. Where nobody has anything
-to do, those turns take microseconds.
+The server works on a request until the store has numbered its write. After that the request waits for the disk, which
+delays no other request: any number of writes may wait for one flush. The next request of the namespace starts
+`REST_TURNS` turns later, so that a small job takes that many steps between two steps of a large one. In an idle loop
+those turns take microseconds.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from dataclasses import dataclass, field
 from functools import partial
 
 FEW = 4  # requests of one namespace that the server always works on at a time
-REST_TURNS = 32  # of the loop, between the work on a request and on the one of its namespace that waits for it
-LONGEST_SECONDS = 0.25  # a request that takes longer waits for something else: it counts no more
-QUIET_SECONDS = 1.0  # after its last request a namespace is active for so long
+REST_TURNS = 32  # turns of the loop between the work on a request and on the next one of its namespace
+LONGEST_SECONDS = 0.25  # a request that takes longer waits for something else, and no longer counts
+QUIET_SECONDS = 1.0  # how long a namespace stays active after its last request
 
-_end_work: ContextVar[Callable[[], None]] = ContextVar("end_work")  # of the request that this context works on
+_end_work: ContextVar[Callable[[], None]] = ContextVar("end_work")  # ends the work on the context's request
 
 
 def end_work() -> None:
-    """Stop counting the request that the caller works on, if it is counted: only the disk keeps it from its answer."""
+    """Stop counting the request that the caller works on, if it is counted, because it only waits for the disk now."""
     if end := _end_work.get(None):
         end()
 
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """A request under way. is_over: whether the work on it is."""
+    """A request under way. `is_over`: whether the work on the request is over."""
 
     is_over: bool = False
 
@@ -45,32 +45,32 @@ class _Share:
     """The requests of one namespace."""
 
     under_way: int = 0
-    counted: set[_Request] = field(default_factory=set)  # of these, the ones that are worked on, or rest
+    counted: set[_Request] = field(default_factory=set)  # the requests that are worked on, or whose rest lasts
     waiting: deque[tuple[asyncio.Future[None], _Request]] = field(default_factory=deque)
-    timer: asyncio.TimerHandle | None = None  # runs while requests wait: what still counts when it ends counts no more
+    timer: asyncio.TimerHandle | None = None  # runs while requests wait; when it ends, no request counts any more
 
 
 class Restraint:
-    """Lets requests on.
+    """The restraint of all namespaces.
 
-    Invariant: a request waits only while `FEW` others of its namespace count. The next of them to end its work lets it
-    on, or the timer: a webhook that hangs holds up no other request.
+    Invariant: a request waits only while `FEW` others of its namespace count. It goes on when one of those ends its
+    work or the timer ends, so a webhook that hangs holds up no other request.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._shares: dict[str, _Share] = {}  # of namespaces with something under way
-        self._newest = self._older = ""  # the two namespaces that made the newest requests, and when
+        self._shares: dict[str, _Share] = {}  # by namespace, for those with requests under way
+        self._newest = self._older = ""  # the two namespaces with the newest requests, and the times of these
         self._newest_at = self._older_at = float("-inf")
 
     @asynccontextmanager
     async def of(self, namespace: str) -> AsyncIterator[None]:
-        """Be under way for as long as this lasts; count until `end_work` is called in it."""
+        """Hold a request of a namespace in this context, until it may go on; it counts until `end_work` is called."""
         share = self._shares.get(namespace)
         if share is None:
             share = self._shares[namespace] = _Share()
         self._note(namespace)
-        share.under_way += 1  # or about to be
+        share.under_way += 1  # waiting requests included
         request = _Request()
         token = _end_work.set(partial(self._end_work, namespace, share, request))
         try:
@@ -108,7 +108,7 @@ class Restraint:
         await waiter
 
     def _pass_over(self, namespace: str, share: _Share) -> None:
-        """Count no request that has kept others waiting for so long."""
+        """Stop counting all requests of a namespace, as they have made others wait for `LONGEST_SECONDS`."""
         share.timer = None
         share.counted.clear()
         self._let_on(namespace, share)
@@ -116,7 +116,7 @@ class Restraint:
             share.timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self._pass_over, namespace, share)
 
     def _end_work(self, namespace: str, share: _Share, request: _Request) -> None:
-        """Let others on in place of a request, after the namespace's rest if any wait."""
+        """End the work on a request; if others wait, they go on after the namespace's rest."""
         if request.is_over:
             return
         request.is_over = True
@@ -126,7 +126,7 @@ class Restraint:
             share.counted.discard(request)
 
     def _rest(self, namespace: str, share: _Share, request: _Request, turns: int) -> None:
-        """Count a request for so many more turns of the loop, then let on those that may."""
+        """Count a request for so many more turns of the loop, then let waiting requests go on."""
         if turns:
             asyncio.get_running_loop().call_soon(self._rest, namespace, share, request, turns - 1)
             return

@@ -1,4 +1,4 @@
-"""Answers that depend on what is served and on nothing else: made once, told apart by a hash of their content."""
+"""Makes the answers that change only with the served resources, each identified by a hash of its content."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -11,9 +11,9 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class StaticAnswer:
-    """A document and what a client needs to keep it.
+    """A document, with what a client needs to cache it.
 
-    hash: of the body; the same for the same content, in whatever process.
+    hash: of the body, so that it is the same in every process.
     """
 
     body: bytes
@@ -22,22 +22,22 @@ class StaticAnswer:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers by which a client keeps the answer and asks whether it is still good."""
+        """The headers by which a client caches the answer and revalidates it."""
         return {"etag": f'"{self.hash}"', "vary": "Accept", "cache-control": "public"}
 
 
 def static_answer(document: Any, content_type: str = JSON) -> StaticAnswer:
-    """The document as an answer."""
+    """Return a document as an answer."""
     return static_bytes(msgspec.json.encode(document), content_type)
 
 
 def static_bytes(body: bytes, content_type: str) -> StaticAnswer:
-    """The same, of a body that is encoded already."""
+    """Return an encoded body as an answer."""
     return StaticAnswer(body, content_type, sha256(body).hexdigest().upper())
 
 
 def accepted(accept: str) -> list[tuple[str, dict[str, str]]]:
-    """The media types of an Accept header with their parameters, in the order of preference that it states."""
+    """Return the media types of an Accept header with their parameters, the most preferred first."""
     ranges = []
     for clause in accept.split(",", _MAX_CLAUSES)[:_MAX_CLAUSES]:
         media_type, *parameters = (part.strip() for part in clause.split(";"))

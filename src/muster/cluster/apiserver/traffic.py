@@ -1,4 +1,4 @@
-"""Numbers about requests, by upstream's names."""
+"""Counts requests and their durations, in metrics with upstream's names."""
 
 from prometheus_client import Counter, Histogram
 
@@ -13,13 +13,13 @@ _BUCKETS = (
 )  # fmt: skip
 
 
-# Upstream's words for what its clients call create, update and so on.
+# The labels of verbs whose label is not their name in upper case.
 _VERBS = {"create": "POST", "update": "PUT"}
 _NAMES = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
 
 
 class Traffic:
-    """Counts answers and how long they took (of streams: until they began)."""
+    """The metrics of answers and their durations; a stream's duration ends when the stream begins."""
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self._clock = clock
@@ -29,28 +29,28 @@ class Traffic:
         self._seconds = registry.histogram(
             "apiserver_request_duration_seconds", "How long answers took", _NAMES, _BUCKETS
         )
-        # Looking a series up by its labels costs more than counting.
+        # Finding a series by its labels costs more than counting.
         self._series: dict[_Key, tuple[Counter, Histogram]] = {}
 
     def answered(self, verb: str, target: Target | None, resource: Resource | None, code: int, start: float) -> None:
-        """A request that began at this (monotonic) time has its answer; `resource` is None for what is not served."""
+        """Count an answer. `resource`: None if it is not served. `start`: the monotonic time when the request began."""
         key = _key(verb, target, resource, code)
-        found = self._series.get(key)
-        if found is None:
+        series = self._series.get(key)
+        if series is None:
             labels = (_VERBS.get(verb, verb.upper()), "", *key[1:-1], "apiserver")
-            found = self._requests.labels(*labels, str(code)), self._seconds.labels(*labels)
-            self._series[key] = found
-        counter, histogram = found
+            series = self._requests.labels(*labels, str(code)), self._seconds.labels(*labels)
+            self._series[key] = series
+        counter, histogram = series
         counter.inc()
         histogram.observe(self._clock.monotonic() - start)
 
 
-# Verb, group, version, resource, subresource, scope, code.
+# The verb, group, version, resource, subresource, scope and code of a request.
 _Key = tuple[str, str, str, str, str, str, int]
 
 
 def _key(verb: str, target: Target | None, resource: Resource | None, code: int) -> _Key:
-    """What is told apart: of what clients can make up, only what is served."""
+    """Return the key of a series; names that are not served have none, because clients could make up any number."""
     if target is None or resource is None:
         return verb, "", "", "", "", "", code
     kind, subresource = resource.kind, target.subresource

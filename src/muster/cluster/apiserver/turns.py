@@ -1,11 +1,14 @@
-"""Keeps the turns of the event loop short while there is much to do.
+"""Keeps the turns of the event loop short under load.
 
-A loop runs everything that is ready before it looks at its timers and sockets again: two hundred requests that become
-ready together would make everybody else wait for all of them. So each asks for its turn: those that come when a slice
-of time is used up wait for the next turns of the loop. They wait in lines, which take theirs one after the other: one
-line for each user, and one more for all watches of a user, which keep no request waiting. The cluster's own controllers
-and nodes work for everybody as one user: their requests have a line for each namespace, and their watches one for each
-resource. So what a busy namespace brings is seen by all of them before more of it is made.
+An event loop runs every ready callback before it looks at its timers and sockets again. Two hundred requests that
+become ready together would delay everything else. So each request takes a turn: when a slice of time is used up,
+further requests wait for the next turns of the loop.
+
+Requests wait in lines, and the lines are served in rotation:
+
+- Each user has one line for requests, and one for all watches, so that watches delay no request.
+- The cluster's own controllers and nodes act as one user. Their requests have a line for each namespace, and their
+  watches one for each resource. So every controller sees the events of a busy namespace before more of them are made.
 """
 
 import asyncio
@@ -16,11 +19,11 @@ from typing import NamedTuple
 from muster.runtime.lanes import Lanes
 
 SLICE_SECONDS = 0.004
-CALLED_AT_ONCE = 16  # in each turn of the loop, which costs as much as a small request
+CALLED_AT_ONCE = 16  # the most requests to wake in a turn of the loop, which costs as much as one small request
 
 
 class Line(NamedTuple):
-    """Who waits together. `part`: what a request or a watch of the cluster's own parts is about."""
+    """The name of a line. `part`: of the cluster's own components, the requests' namespace or watches' resource."""
 
     user: str
     watches: bool = False
@@ -28,22 +31,22 @@ class Line(NamedTuple):
 
 
 class Turns:
-    """Hands out turns.
+    """The turns of one event loop.
 
-    Invariant: while a request waits, `_next` is scheduled, and one that comes waits too.
+    Invariant: while a request waits, `_next` is scheduled, and every new request waits too.
     """
 
     def __init__(self, monotonic: Callable[[], float], slice_seconds: float = SLICE_SECONDS) -> None:
         self._monotonic = monotonic
         self._slice = slice_seconds
-        self._began: float | None = None  # when this turn of the loop did
-        self._is_begun = True  # the first of those who were called has gone on
-        self._gone_on = 0  # how many have in this turn
+        self._began: float | None = None  # when this turn of the loop began
+        self._is_begun = True  # whether the first of the woken requests has gone on
+        self._gone_on = 0  # how many requests have gone on in this turn
         self._waiting: Lanes[asyncio.Future[None]] = Lanes()  # by line
-        self._passed: deque[asyncio.Future[None]] = deque()  # who were called when the slice was used up
+        self._passed: deque[asyncio.Future[None]] = deque()  # requests that were woken when the slice was used up
 
     async def take(self, line: Line) -> None:
-        """Return when there is time."""
+        """Return when a request of this line may go on."""
         now = self._monotonic()
         loop = asyncio.get_running_loop()
         if self._began is None:
@@ -60,21 +63,21 @@ class Turns:
         self._gone_on += 1
 
     def _may_go_on(self) -> bool:
-        """Whether one who was called may: the first of them, and who comes while the slice lasts."""
+        """Return whether a woken request may go on: the first one of a turn, and others while the slice lasts."""
         now = self._monotonic()
         if not self._is_begun:
             self._is_begun, self._began = True, now
         return self._began is None or now - self._began < self._slice
 
     def _next(self) -> None:
-        """The loop has come round: call the next ones, and then those behind them.
+        """Wake the next requests in a new turn of the loop, and schedule the turn after it.
 
-        One more than could go on in the last turn: to be called in vain costs a good part of what a small request does.
-        But all who were called already, for they keep their order among themselves.
+        At most one more request is woken than could go on in the last turn, because waking one in vain costs a good
+        part of a small request. But all requests that were woken in vain are woken again, which keeps their order.
         """
         at_most, self._gone_on = max(min(self._gone_on + 1, CALLED_AT_ONCE), len(self._passed)), 0
         called = 0
-        while called < at_most and (waiter := self._first()) is not None:
+        while called < at_most and (waiter := self._pop_next()) is not None:
             waiter.set_result(None)
             called += 1
         if not called:
@@ -84,8 +87,8 @@ class Turns:
         self._began = self._monotonic()
         asyncio.get_running_loop().call_soon(self._next)
 
-    def _first(self) -> asyncio.Future[None] | None:
-        """Take out the next one who has not gone away, of each line in turn."""
+    def _pop_next(self) -> asyncio.Future[None] | None:
+        """Remove and return the next request that is still waiting, from each line in turn."""
         while self._passed:
             waiter = self._passed.popleft()
             if not waiter.done():

@@ -1,6 +1,6 @@
-"""`pendingworkloads`: who waits in a queue, in order, as Kueue's visibility server answers it.
+"""Answers `pendingworkloads`: the workloads that wait in a queue, in order, as Kueue's visibility server lists them.
 
-Nothing of it is stored: the part of the engine that keeps the queues answers. Where none runs there is no answer.
+Nothing is stored. The controllers that keep the queues provide the answer; if none run here, the answer is 503.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,19 +21,22 @@ _ACTIONS = tuple(f"{queues}.{VISIBILITY_GROUP}/pendingworkloads" for queues in (
 
 
 class PendingWorkloads(Protocol):
-    """Who keeps the queues, as far as the server asks. Each answer is a part of a line; None: no such queue."""
+    """The keeper of the queues, as the server sees it.
+
+    Each method returns a part of the list, or None if the queue does not exist.
+    """
 
     def in_cluster_queue(self, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
-        """Of a ClusterQueue."""
+        """Return the workloads that wait in a ClusterQueue."""
         ...
 
     def in_local_queue(self, namespace: str, name: str, offset: int, limit: int) -> PendingWorkloadsSummary | None:
-        """Of a LocalQueue."""
+        """Return the workloads that wait in a LocalQueue."""
         ...
 
 
 def pending_actions(pending: PendingWorkloads | None) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
-    """The answers by name, from what keeps the queues; None: every answer is 503."""
+    """Return the actions by name. `pending`: the keeper of the queues; if None, every answer is 503."""
 
     async def read(call: Call) -> Response:
         return _read(call, pending)
@@ -42,7 +45,7 @@ def pending_actions(pending: PendingWorkloads | None) -> Mapping[str, Callable[[
 
 
 def _read(call: Call, pending: PendingWorkloads | None) -> Response:
-    """The part of the line that the query asks for, as that kind. Raises `ApiError` (400, 404, 503)."""
+    """Return the part of the list that the query asks for. Raises `ApiError` (400, 404, 503)."""
     offset = max(integer(call.request.query, "offset") or 0, 0)
     limit = min(max(integer(call.request.query, "limit") or DEFAULT_PENDING_LIMIT, 0), MAX_PENDING_LIMIT)
     if pending is None:
