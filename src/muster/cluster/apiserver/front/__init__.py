@@ -1,1 +1,1 @@
-"""Between the wire and the pipeline: who is let in, how requests come and answers go, and how much of it at once."""
+"""The front between wire and pipeline: it admits clients, reads requests, sends answers, and bounds all three."""

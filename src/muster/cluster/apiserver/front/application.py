@@ -1,4 +1,8 @@
-"""The ASGI application: requests from the wire become requests to the pipeline, and answers go back."""
+"""The ASGI application of the API server.
+
+The application takes an ASGI request from a codec, gives the pipeline a `Request` with its user, and sends the answer.
+It bounds the time and the seats of each request. The pipeline decides what is answered.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,18 +24,18 @@ from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.apiserver.request.requestinfo import as_list, is_long_running, timeout
 from muster.runtime.transport import Request, Response
 
-REQUEST_SECONDS = 60.0  # for an answer, or for a stream to begin
-MAX_AUDIT_ID_BYTES = 64  # that a client may choose; the rest is cut off, as upstream does
+REQUEST_SECONDS = 60.0  # until the answer is there, or a stream has begun
+MAX_AUDIT_ID_BYTES = 64  # of an audit ID that the client chose; a longer one is cut, as upstream does
 
-# The ends of paths whose query names a parameter several times: the words of a command, and ports.
+# The ends of paths whose query repeats a parameter: `exec` for the words of a command, `portforward` for ports.
 _TUNNELS = ("/exec", "/portforward")
 
 
 class Application:
-    """The ASGI application.
+    """The ASGI application of one server.
 
-    A request is known by its headers, and refused by them if it can be. Only then its body is read, and only when that
-    is there the request takes a seat: who may nothing, or is slow, takes nothing from others.
+    The application refuses a request by its headers alone where it can. It reads the body after that, and takes a seat
+    once the body is complete. So a client without rights, or a slow one, takes no seat from others.
     """
 
     def __init__(self, server: ApiServer, authenticator: Authenticator, flow: Flow) -> None:
@@ -42,10 +46,10 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         caller: Caller = scope["extensions"][EXTENSION]
-        headers = dict(reversed(scope["headers"]))  # of several of a name, the first
+        headers = dict(reversed(scope["headers"]))  # the first value of a repeated header counts
         headers[AUDIT_ID] = headers.get(AUDIT_ID, b"")[:MAX_AUDIT_ID_BYTES] or self._server.ids.uid().encode()
         body = Body(scope["method"], headers, receive)
-        # Seats are for working on an answer: a slow client that reads it takes none from others.
+        # `taken` ends before the answer is sent: a client that reads slowly holds no seat.
         with ExitStack() as opened:
             try:
                 request = _request(scope, headers, caller)
@@ -63,12 +67,12 @@ class Application:
             await respond(answer, scope, headers, body, caller, send, self._rest)
 
     async def _rest(self) -> None:
-        """Let more come together, after a piece of a watch that was short."""
+        """Pause a watch after a short piece, so that later events go out together."""
         if seconds := self._flow.rest_seconds:
             await self._server.clock.sleep(seconds)
 
     def _user(self, caller: Caller, request: Request, headers: Mapping[bytes, bytes]) -> User:
-        """Who asks. Raises `ApiError` (401)."""
+        """Return the user who sends the request. Raises `ApiError` (401)."""
         try:
             return self._authenticator.user(caller.user, text(headers, b"authorization"))
         except ApiError:
@@ -98,9 +102,9 @@ class Application:
     async def _admit(
         self, exchange: Exchange, body: Body, caller: Caller, taken: ExitStack, opened: ExitStack
     ) -> float | None:
-        """Read the body, and wait until the request may go on; returns how long it may take.
+        """Read the body, wait for a seat, and return the seconds that the answer may take (None for no bound).
 
-        What it was lent is given back when `taken` is left, the place of a stream or a list when `opened` is.
+        Leaving `taken` gives back the seats and the room. Leaving `opened` gives back the place of a stream or a list.
         Raises `ApiError` (400, 408, 413, 429).
         """
         request, flow, user = exchange.request, self._flow, exchange.user
@@ -110,7 +114,7 @@ class Application:
             seconds: float | None = REQUEST_SECONDS
             flow.open_stream(user)
             opened.callback(flow.close_stream, user)
-        else:  # a GET waits for nothing but its turn
+        else:  # a GET waits for its seat alone, and that wait has a bound of its own
             seconds = None if method == "GET" and "timeout" not in query else timeout(query, REQUEST_SECONDS)
         if size:
             await _take(flow.room, user, room_for(size), caller, taken)
@@ -125,17 +129,20 @@ class Application:
         return seconds
 
     async def _read_ahead(self, content: bytes, exchange: Exchange, caller: Caller) -> bytes:
-        """Read in a thread what takes long: the loop goes on. One at a time, users in turn. Raises `ApiError` (429)."""
+        """Decode a big body in a thread, so that the loop goes on.
+
+        The readers are lent to users in turn, one by default. Raises `ApiError` (429).
+        """
         with ExitStack() as taken:
             await _take(self._flow.readers, exchange.user, 1, caller, taken)
             return await asyncio.to_thread(ReadAhead.of, content, exchange.request.content_type)
 
 
 async def _take(shares: Shares, user: str, count: int, caller: Caller, taken: ExitStack) -> None:
-    """Borrow so many. Raises `ApiError` (429)."""
+    """Borrow `count` of the shares until `taken` is left. Raises `ApiError` (429)."""
     lent = shares.take_at_once(user, count)
     if not lent:
-        caller.streaming = asyncio.current_task()  # who hangs up need not wait
+        caller.streaming = asyncio.current_task()  # a client that hangs up cancels the wait
         try:
             lent = await shares.take(user, count)
         finally:
@@ -144,7 +151,7 @@ async def _take(shares: Shares, user: str, count: int, caller: Caller, taken: Ex
 
 
 def _request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Request:
-    """What is asked for, but for the body. Raises `ApiError` (400)."""
+    """Return the request without its body. Raises `ApiError` (400)."""
     path, query = as_list(scope["path"], query_of(scope["query_string"]))
     request = Request(
         scope["method"],
@@ -157,32 +164,33 @@ def _request(scope: Scope, headers: Mapping[bytes, bytes], caller: Caller) -> Re
         headers=_on_behalf(scope["headers"]),
         audit_id=text(headers, AUDIT_ID),
     )
-    # A client repeats a refused handshake without one, to read why: the server refuses it for the same reason.
+    # A client whose handshake was refused repeats the request without an upgrade, to read the reason.
+    # The server needs the same parameters to refuse that request for the same reason.
     needs_lists = caller.is_upgrade or path.endswith(_TUNNELS)
     return replace(request, lists=_lists(scope["query_string"])) if needs_lists else request
 
 
 def _refused(error: ApiError) -> Response:
-    """The answer to a request of which is not known who asks, or what."""
+    """Return the answer to a request whose user or target is unknown."""
     answer = refusal(error)
     return replace(answer, headers={**answer.headers, "www-authenticate": "Bearer"}) if error.code == 401 else answer
 
 
 def _on_behalf(headers: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
-    """The headers that ask to be taken for another user."""
+    """Return the headers that ask for impersonation of another user."""
     return tuple(
         [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers if name[:12] == b"impersonate-"]
     )
 
 
 def _timeout(message: str) -> ApiError:
-    # No client is told to try again by itself: what was to be written may have been written.
+    # The answer has no Retry-After: the write may have happened, and a client must not repeat it blindly.
     return ApiError(Status(status="Failure", code=504, reason="Timeout", message=f"Timeout: {message}"))
 
 
 def _lists(raw: bytes) -> Mapping[str, tuple[str, ...]]:
-    """All values of every parameter of a query that can be read."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Return all values of each parameter. The query is known to be valid."""
+    values: dict[str, tuple[str, ...]] = {}
     for name, value in parse_qsl(raw.decode("ascii"), keep_blank_values=True):
-        found[name] = (*found.get(name, ()), value)
-    return found
+        values[name] = (*values.get(name, ()), value)
+    return values

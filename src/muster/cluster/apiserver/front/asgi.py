@@ -1,7 +1,7 @@
-"""What a codec and the application say to each other: ASGI, and who sent a request.
+"""The contract between a codec and the application: ASGI, and the `Caller` who sent a request.
 
-HTTP/1.1 (`http1`) and HTTP/2 (`http2`) are codecs: each makes the same scope of a request, calls the same application,
-and writes the same messages as its protocol has it.
+HTTP/1.1 (`http1`) and HTTP/2 (`http2`) are codecs. Each makes the same scope from a request and calls the same
+application. Each writes the application's messages in the form of its protocol.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-EXTENSION = "muster.caller"  # where a request's scope has its `Caller`
+EXTENSION = "muster.caller"  # the key of the `Caller` in the extensions of a scope
 AUDIT_ID = b"audit-id"
 MAX_QUERY_BYTES = 32 * 1024
 MAX_QUERY_FIELDS = 100
 
 
 class Caller(Protocol):
-    """Who sent a request, and the way back: a connection of HTTP/1.1, a stream of HTTP/2.
+    """The sender of a request and the way back to it: an exchange of HTTP/1.1, or a stream of HTTP/2.
 
-    user: whom the client certificate names.
-    guest: what its connection is to the crowd.
-    is_upgrade: the request asks for another protocol than HTTP.
-    is_alone: it has the connection for itself, so that what is left of its body has to go before another request comes.
-    streaming: what is to be cancelled when the client goes.
-    is_endless: the answer under way ends when the client or the server wants.
+    user: the user that the client certificate names.
+    guest: the connection, as the crowd counts it.
+    is_upgrade: whether the request asks for a protocol other than HTTP.
+    is_alone: whether the rest of the body must be read before the connection takes another request (HTTP/1.1).
+    streaming: the task to cancel when the client disconnects.
+    is_endless: whether the answer under way ends only when the client or the server ends it.
     """
 
     user: User | None
@@ -47,28 +47,28 @@ class Caller(Protocol):
 
     @property
     def is_gone(self) -> bool:
-        """Whether no answer can reach it any more."""
+        """Whether no answer can reach the client any more."""
         ...
 
     def break_off(self) -> None:
-        """Send what there is, and let the client see that the answer is not whole."""
+        """Send what is written so far, and let the client see that the answer is incomplete."""
         ...
 
     async def drained(self) -> None:
-        """Wait until not much is kept for sending."""
+        """Wait until little is left to send."""
         ...
 
     def holds(self, size: int) -> None:
-        """So much of the answer waits outside until the client has taken what is before it."""
+        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
         ...
 
     def leave_http(self, headers: list[tuple[bytes, bytes]]) -> RawWire:
-        """Agree to another protocol; what comes from now on is for the wire. Raises `ApiError` where there is none."""
+        """Accept another protocol, and return the wire that all later bytes go to. Raises `ApiError` on HTTP/2."""
         ...
 
 
 def text(headers: Mapping[bytes, bytes], name: bytes) -> str:
-    """A header, empty without it."""
+    """Return the text of a header, or "" where it is missing."""
     value = headers.get(name)
     return value.decode("latin-1") if value else ""
 

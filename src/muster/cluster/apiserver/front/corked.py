@@ -1,47 +1,47 @@
-"""What is written to a connection in one turn of the loop goes out together."""
+"""A transport that sends together what is written to a connection in one turn of the loop."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
 
-CORKED_BYTES = 64 * 1024  # what is more than this is not held back, and written in pieces of this size
+CORKED_BYTES = 64 * 1024  # more than this is written at once, in pieces of this size
 
 
 class _Gone(asyncio.Transport):
-    """The transport of a client that has gone: there is nothing more to do with it."""
+    """The transport of a disconnected client: it ignores every call."""
 
     def is_closing(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> None:
-        """It is not read."""
+        """Drop the data."""
 
     def close(self) -> None:
-        """It is closed."""
+        """Do nothing: the transport is closed."""
 
     def abort(self) -> None:
-        """It is closed."""
+        """Do nothing: the transport is closed."""
 
     def resume_reading(self) -> None:
-        """There is nothing to read."""
+        """Do nothing: no data arrives."""
 
     def pause_reading(self) -> None:
-        """There is nothing to read."""
+        """Do nothing: no data arrives."""
 
 
 GONE = _Gone()
 
 
 class Corked:
-    """A transport that joins what is written in one turn of the loop.
+    """A transport that joins the writes of one turn of the loop.
 
-    The headers and the body of an answer are written separately; with TLS each write is a record and a system call,
-    which together cost more than all the rest of a small answer.
+    The headers and the body of an answer are separate writes. With TLS each write is a record and a system call, which
+    together cost more than all the rest of a small answer.
     """
 
     def __init__(self, transport: asyncio.Transport, written: Callable[[int], None]) -> None:
-        """`written` is told of how much was handed on."""
+        """Wrap a transport. `written` is called with the number of bytes of each flush."""
         self._transport = transport
         self._written = written
         self._loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ class Corked:
         self._size = 0
 
     def write(self, data: bytes) -> None:
-        """Write now if it is much, else with what else there is to write in this turn."""
+        """Write at the end of this turn of the loop, or now if more than `CORKED_BYTES` wait."""
         if not self._pieces:
             self._loop.call_soon(self.flush)
         self._pieces.append(data)
@@ -58,23 +58,25 @@ class Corked:
             self.flush()
 
     def flush(self) -> None:
-        """Write what there is."""
+        """Write what waits."""
         if self._pieces:
             pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
             if not self._transport.is_closing():
-                # No more at once: TLS keeps a buffer as big as the biggest write for as long as the connection lasts.
+                # TLS keeps a buffer as big as the biggest write until the connection closes: so the writes are small.
                 whole = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
                 for first in range(0, size, CORKED_BYTES):
                     self._transport.write(whole[first : first + CORKED_BYTES])
                 self._written(size)
 
     def close(self) -> None:
-        """Write what there is, and close."""
+        """Write what waits, and close the transport."""
         self.flush()
         self._transport.close()
 
     def release(self) -> None:
-        """Let go of the transport: its TLS buffers are as big as the biggest answer, and what belongs to the
-        connection is in a circle that is collected much later.
+        """Drop the reference to the transport, so that its memory is freed now.
+
+        The TLS buffers are as big as the biggest write. The connection is part of a reference cycle, which the garbage
+        collector finds much later.
         """
         self._transport = GONE

@@ -1,4 +1,4 @@
-"""Who is connected, and who has to go when there are as many as are let in."""
+"""The bound on connections: the crowd counts clients, and chooses which one to disconnect when the server is full."""
 
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from heapq import nlargest
 
 MAX_CONNECTIONS = 4096
-LEAVING_AT_ONCE = 16  # to look for them costs as much as to let some in
-# When so many came at once that there is no room, most of them are soon gone. For so long no connection has to
-# go that was idle for less than this, or is busy.
+LEAVING_AT_ONCE = 16  # disconnected together: finding them costs as much as admitting several clients
+# Most clients of a burst disconnect soon. Until the crowd was full for this long, it disconnects only connections that
+# were idle for this long.
 PATIENCE_SECONDS = 1.0
-MANY = 256  # once so many were connected, memory goes back to the machine when most of them are gone
+MANY = 256  # from this peak on, memory goes back to the machine once most connections are closed
 
 
 @dataclass(slots=True, eq=False)
 class Guest:
-    """A connection, from before its TLS handshake on.
+    """A connection, counted from before its TLS handshake.
 
-    leave: ends it at once.
-    idle_since: when its last request was answered, or it came; None while there is a request, or a watch.
-    owner: whose it is; empty until a request has said it.
-    address: the host that it comes from.
+    leave: closes the connection at once.
+    idle_since: when the connection opened or its last request was answered; None while a request or watch is under way.
+    owner: the user of the last request; "" before the first one.
+    address: the host of the client.
     """
 
     leave: Callable[[], object]
@@ -30,24 +30,24 @@ class Guest:
 
 
 class Crowd:
-    """All who are connected, not more than so many.
+    """All connections of a server, at most `most` of them.
 
-    `relieved` is called when three in four of many connections are gone.
+    The crowd calls `relieved` when three in four of many connections are closed.
     """
 
     def __init__(self, most: int, relieved: Callable[[], object] = lambda: None) -> None:
         self._most = most
         self._relieved = relieved
-        self._peak = 0  # since the last relief
+        self._peak = 0  # the most connections since `relieved` was last called
         self._guests: dict[Guest, None] = {}
-        self._full_since: float | None = None  # and no connection has ended by itself since
+        self._full_since: float | None = None  # None once a connection has ended by itself
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of connections."""
         return len(self._guests)
 
     def make_room(self, now: float) -> bool:
-        """Whether one more may come, for whom others may have to go."""
+        """Return whether one more connection may enter, after disconnecting others if the crowd is full."""
         if len(self._guests) < self._most:
             self._full_since = None
             return True
@@ -61,12 +61,12 @@ class Crowd:
         return len(self._guests) < self._most
 
     def enter(self, guest: Guest) -> None:
-        """One more has come, for whom there was room."""
+        """Count one more connection. Call `make_room` first."""
         self._guests[guest] = None
         self._peak = max(self._peak, len(self._guests))
 
     def left(self, guest: Guest) -> None:
-        """It is gone, or as good as gone."""
+        """Count a connection no more: it is closed, or about to close."""
         self._guests.pop(guest, None)
         if self._peak >= MANY and len(self._guests) * 4 <= self._peak:
             self._peak = len(self._guests)
@@ -74,9 +74,10 @@ class Crowd:
 
 
 def leaving(guests: Collection[Guest], count: int) -> list[Guest]:
-    """Up to so many who may go: of those whose owner has the most, the ones that were idle for longest.
+    """Return up to `count` connections to close: idle ones, those of the biggest owner first, longest idle first.
 
-    If none is idle, one with a request goes, of an owner who has more than an eighth of all; else none.
+    If no connection is idle, the newest connection of the biggest owner is returned, provided that this owner has more
+    than an eighth of all connections.
     """
     have = Counter(guest.owner for guest in guests)
     waiting = [(have[guest.owner], -guest.idle_since, guest) for guest in guests if guest.idle_since is not None]

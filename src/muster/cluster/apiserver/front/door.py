@@ -1,8 +1,8 @@
-"""Lets clients in: accepts connections, and begins TLS, where it is spoken, with those whose client says something.
+"""The door of one listening socket: it accepts connections, and begins TLS once a client has sent its first bytes.
 
-A TLS handshake costs the event loop a millisecond or two, also with a client that is then refused. So one is begun in
-each turn of the loop, and clients that are connected already do not wait for two thousand who come at once. While there
-is no room, no more are accepted: they wait in the kernel's line.
+A TLS handshake costs the event loop a millisecond or two, even if the client is refused afterwards. So the door begins
+one handshake in each turn of the loop, and connected clients do not wait while two thousand others arrive. While the
+crowd is full, the door accepts no more: clients wait in the kernel's backlog.
 """
 
 import asyncio
@@ -19,23 +19,23 @@ from pathlib import Path
 from muster.cluster.apiserver.front.crowd import Crowd, Guest
 
 BACKLOG = 4096  # connections that wait to be accepted; the kernel bounds it by net.core.somaxconn
-# From the connection to the end of the first request's headers, TLS included; kube-apiserver's. Where thousands come at
-# once to a slow machine, their handshakes alone take longer than 10 s; silent ones give way to others in any case.
+# From accept to the end of the first request's headers, TLS included; the value is kube-apiserver's. When thousands of
+# clients connect to a slow machine, their handshakes take longer than 10 s. The crowd may evict silent clients sooner.
 ENTER_SECONDS = 32.0
-CLOSE_SECONDS = 10.0  # for what is left to send, and the client's goodbye
+CLOSE_SECONDS = 10.0  # for the rest of the output, and for the client's TLS close
 ACCEPTED_AT_ONCE = 64
-PAUSE_SECONDS = 1.0  # when the process may open no more files
-FULL_SECONDS = 0.05  # when there is no room
+PAUSE_SECONDS = 1.0  # after the process ran out of files
+FULL_SECONDS = 0.05  # while the crowd is full
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 
 log = logging.getLogger(__name__)
 
-# Makes the protocol for a guest, whose first headers must be there at a time of the loop's clock.
+# Makes the protocol of a guest. The float is the deadline of the first headers, on the loop's clock.
 Welcome = Callable[[Guest, float], asyncio.Protocol]
 
 
 class Door:
-    """Listens on one socket."""
+    """The acceptor of one listening socket, owned by a `Listener`."""
 
     def __init__(self, listener: socket.socket, context: ssl.SSLContext | None, crowd: Crowd, welcome: Welcome) -> None:
         self._listener = listener
@@ -43,21 +43,21 @@ class Door:
         self._crowd = crowd
         self._welcome = welcome
         self._loop = asyncio.get_running_loop()
-        self._outside: socket.socket | None = None  # it is accepted, and there is no room
-        self._silent: dict[socket.socket, asyncio.TimerHandle] = {}  # whose clients have said nothing yet
-        self._speaking: deque[tuple[socket.socket, Guest, float]] = deque()  # with whom TLS is to begin
+        self._outside: socket.socket | None = None  # accepted while the crowd was full
+        self._silent: dict[socket.socket, asyncio.TimerHandle] = {}  # clients that have sent nothing yet
+        self._speaking: deque[tuple[socket.socket, Guest, float]] = deque()  # clients that wait for their handshake
         self._greeting: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     def open(self) -> None:
-        """Begin to accept. Raises `OSError`."""
+        """Begin to accept clients. Raises `OSError`."""
         _warn_of_short_backlog()
         self._listener.setblocking(False)
         self._listener.listen(BACKLOG)
         self._loop.add_reader(self._listener, self._accept)
 
     def close(self) -> None:
-        """Accept no more, and let go of those who are not in."""
+        """Accept no more clients, and disconnect those whose handshake is not over."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -85,7 +85,7 @@ class Door:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     self._run_short(error)
                     return
-                continue  # the client has gone
+                continue  # the client hung up before it was accepted
             if not self._crowd.make_room(self._loop.time()):
                 self._outside = client
                 self._pause(FULL_SECONDS)
@@ -117,7 +117,7 @@ class Door:
         self._loop.add_reader(client, self._speaks, client, guest, deadline)
 
     def _drop(self, client: socket.socket, guest: Guest) -> None:
-        """It has to go, or has said nothing for too long."""
+        """Close the connection of a client that the crowd evicts, or that has sent nothing for too long."""
         self._crowd.left(guest)
         if client in self._silent:
             self._forget(client)
@@ -136,8 +136,8 @@ class Door:
     def _next(self) -> None:
         if not self._speaking:
             return
-        client, guest, seconds_left = self._speaking.popleft()  # for the time in the line the client is not to blame
-        if client.fileno() >= 0:  # it may have had to go meanwhile
+        client, guest, seconds_left = self._speaking.popleft()  # the time spent in this queue does not count
+        if client.fileno() >= 0:  # the crowd may have evicted it meanwhile
             task = self._loop.create_task(self._greet(client, guest, max(seconds_left, 0.1)))
             guest.leave = task.cancel
             self._greeting.add(task)
@@ -146,8 +146,8 @@ class Door:
             self._loop.call_soon(self._next)
 
     async def _greet(self, client: socket.socket, guest: Guest, seconds: float) -> None:
-        """The TLS handshake; then the protocol has the connection."""
-        # Who speaks no TLS, knows another authority, is too slow or hangs up hears of it by the end of the connection.
+        """Do the TLS handshake, and hand the connection to its protocol."""
+        # A failed handshake (no TLS, an unknown authority, a timeout) closes the connection; that is all the answer.
         with suppress(OSError):
             try:
                 await self._loop.connect_accepted_socket(

@@ -1,14 +1,19 @@
-"""How much may be under way at once: requests wait for seats, users take turns, and who asks for too much gets 429.
+"""The bounds on work under way: requests wait for seats, users take turns, and a user with too many requests gets 429.
 
-In the spirit of upstream's API priority and fairness, with one level and a flow for each user. A request takes room
-while its body comes and is kept, and, once that is there, seats while it is worked on: one, or several if it is big. Of
-both, no user has more than half of what the others leave: the first one gets much, the more there come the less, and
-another user always finds some. A seat is given back once the answer is there; a list keeps as many places among lists
-until its client has read it, so that slow readers of lists hold up no other requests. When there is none, a request
-waits in its user's line, for which the same holds, and what is free goes to the lines in turn. Streams take no seats,
-they are counted. The engine in this process asks without a wire and has no limit.
+The model is API priority and fairness of Kubernetes, with one priority level and one flow for each user:
 
-Invariant: a request that waits could not be served when it came, nor at any change since.
+- A request takes room from the moment its body begins to arrive until the answer is there.
+- A request takes seats once its body is complete, and gives them back once the answer is there. A big request takes
+  several.
+- A list also takes places among the lists, and keeps them until its client has read the answer. So slow readers of
+  lists hold up no other requests.
+- A stream takes no seat; it is counted against a limit of its own.
+- A user has at most half of what the other users leave. So the first user gets much, and another one always finds some.
+- A request that finds no seat waits in its user's queue. Free seats go to the queues in turn.
+
+The engine in this process calls the pipeline directly, without these bounds.
+
+Invariant: a waiting request could not be served when it came, nor at any change since.
 """
 
 import asyncio
@@ -20,11 +25,11 @@ from typing import NamedTuple
 from muster.api.status import ApiError, too_many_requests
 from muster.runtime.metrics import Gauges, Registry
 
-BYTES_PER_SEAT = 64 * 1024  # of a request's body, and of room for one
+BYTES_PER_SEAT = 64 * 1024  # of a request's body: the size of one seat, and of one block of room
 OBJECTS_PER_SEAT = 100  # of a list, as upstream
-LIST_SEATS = 8  # for a list without a limit, and at most
+LIST_SEATS = 8  # for a list without a limit; no list takes more
 RETRY_AFTER_SECONDS = 1
-# To wake a watch costs as much as some ten changes in it: each rests so long for every stream there is.
+# Waking a watch costs as much as sending some ten changes. So each watch rests this long for every open stream.
 REST_SECONDS = 0.0004
 MAX_REST_SECONDS = 0.05
 FEW_STREAMS = 10
@@ -32,14 +37,14 @@ FEW_STREAMS = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much may be under way.
+    """The limits of one server. Of seats, room and streams, a user has at most half of what the others leave.
 
-    seats: of all users together; one has at most half of what the others leave.
-    room: for the bodies of all requests, in blocks of `BYTES_PER_SEAT`; of that, too.
-    streams: watches, logs and the like; of those, too.
-    readers: bodies that take long to read, at once.
-    waiting: requests that wait for seats, and that wait for room: a connection of HTTP/2 brings hundreds.
-    wait_seconds: how long one may wait for either.
+    seats: seats of all users together.
+    room: room for the bodies of all requests, in blocks of `BYTES_PER_SEAT`.
+    streams: watches, logs and other streams that are open at once.
+    readers: big bodies that are decoded at once.
+    waiting: requests that wait for the same limit; one connection of HTTP/2 brings hundreds.
+    wait_seconds: how long a request waits before it gets 429.
     """
 
     seats: int = 256
@@ -51,7 +56,7 @@ class Limits:
 
 
 def seats_for(method: str, path: str, limit: str, body_bytes: int) -> int:
-    """The seats that a request takes: 0 if it is cheap; `limit` is a list's, as in its query."""
+    """Return the seats that a request takes: 0 if it is cheap. `limit` is that parameter of the query, as text."""
     if path.startswith("/openapi/"):
         return LIST_SEATS
     if not path.startswith(("/api/", "/apis/")):
@@ -63,12 +68,12 @@ def seats_for(method: str, path: str, limit: str, body_bytes: int) -> int:
 
 
 def room_for(body_bytes: int) -> int:
-    """How much room a body takes."""
+    """Return the blocks of room that a body takes."""
     return 1 + body_bytes // BYTES_PER_SEAT
 
 
 def _is_collection(path: str) -> bool:
-    """Whether the path ends with a plural, by its depth: a guess that costs next to nothing."""
+    """Return whether the path ends with a plural, guessed from its depth because that costs next to nothing."""
     depth = path.count("/") - path.startswith("/apis/")  # /api/v1/pods, /api/v1/namespaces/default/pods
     return depth == 3 or (depth == 5 and "/namespaces/" in path)
 
@@ -80,7 +85,7 @@ class _Waiter(NamedTuple):
 
 @dataclass(slots=True)
 class _User:
-    """What one user has, and waits for."""
+    """The share of one user, and the user's waiting requests."""
 
     has: int = 0
     line: deque[_Waiter] = field(default_factory=deque)
@@ -91,23 +96,26 @@ class _User:
 
 
 class Shares:
-    """So many of something, lent to users. `refusal` says no, for a reason."""
+    """A fixed number of shares that are lent to users. `refusal` makes the error for a reason, and counts it."""
 
     def __init__(self, total: int, limits: Limits, refusal: Callable[[str], ApiError]) -> None:
         self._total = total
         self._limits = limits
         self._refusal = refusal
         self._users: dict[str, _User] = {}
-        self._turns: deque[_User] = deque()  # those who have a request in line, next one first
+        self._turns: deque[_User] = deque()  # users with a waiting request; the next to be served comes first
         self.lent = 0
 
     @property
     def waiting(self) -> int:
-        """How many requests wait."""
+        """The number of waiting requests."""
         return sum(len(user.line) for user in self._turns)
 
     def take_at_once(self, name: str, count: int) -> int:
-        """Take so many, or all of the user's share, if that is free; returns how many to give back, 0 for none."""
+        """Take `count` shares if they are free, and return how many to give back (0: none was taken).
+
+        A user who has no shares gets no more than the user's bound, even if the request asks for more.
+        """
         user = self._users.get(name)
         if user is None:
             user = self._users[name] = _User()
@@ -116,7 +124,7 @@ class Shares:
         return taken
 
     async def take(self, name: str, count: int) -> int:
-        """The same, waiting if they are not free. Raises `ApiError` (429)."""
+        """Take shares as `take_at_once` does, and wait until they are free. Raises `ApiError` (429)."""
         if taken := self.take_at_once(name, count):
             return taken
         user = self._users.setdefault(name, _User())
@@ -126,7 +134,7 @@ class Shares:
         return await self._wait(name, user, count)
 
     def give_back(self, name: str, count: int) -> None:
-        """Give back what was taken."""
+        """Give back shares, and serve waiting requests with them."""
         user = self._users[name]
         user.has -= count
         self.lent -= count
@@ -145,28 +153,28 @@ class Shares:
             if waiter.served.cancelled():
                 self._give_up(user, waiter)
                 self._forget(name, user)
-            else:  # it was called in the same moment
+            else:  # the shares were lent in the same turn of the loop
                 self.give_back(name, waiter.served.result())
             if isinstance(error, TimeoutError):
                 raise self._refusal("time-out") from None
             raise
 
     def _give_up(self, user: _User, waiter: _Waiter) -> None:
-        if waiter in user.line:  # unless it was its turn already
+        if waiter in user.line:  # `_call` has removed a cancelled waiter already if its turn came
             user.line.remove(waiter)
             if not user.line:
                 self._turns.remove(user)
             self._call()
 
     def _call(self) -> None:
-        """Serve those who can be, one of each user in turn."""
-        passed = 0  # users in a row whose next one has to wait on
+        """Lend shares to the waiting requests that fit, one of each user in turn."""
+        passed = 0  # users in a row whose first request still does not fit
         while passed < len(self._turns):
             user = self._turns[0]
             waiter = user.line[0]
-            gone = waiter.served.cancelled()
-            taken = 0 if gone else self._lend(user, waiter.wanted)
-            if not gone and not taken:
+            is_cancelled = waiter.served.cancelled()
+            lent = 0 if is_cancelled else self._lend(user, waiter.wanted)
+            if not is_cancelled and not lent:
                 self._turns.rotate(-1)
                 passed += 1
                 continue
@@ -175,11 +183,14 @@ class Shares:
             self._turns.popleft()
             if user.line:
                 self._turns.append(user)
-            if taken:
-                waiter.served.set_result(taken)
+            if lent:
+                waiter.served.set_result(lent)
 
     def _lend(self, user: _User, count: int) -> int:
-        """Lend so many, all or none; returns how many: to who has none a share is enough, however much it is for."""
+        """Lend `count` shares or none, and return how many were lent.
+
+        A user who has no shares gets at most the user's bound, so that a request bigger than the bound is served, too.
+        """
         others = self.lent - user.has
         share = max((self._total - others) // 2, 1)
         if not user.has:
@@ -196,16 +207,16 @@ class Shares:
 
 
 def rest_seconds(streams: int) -> float:
-    """How long a watch, one of so many streams, rests between two pieces; one of few does not."""
+    """Return how long a watch rests between two pieces while `streams` are open: 0 while there are few."""
     return 0.0 if streams < FEW_STREAMS else min(streams * REST_SECONDS, MAX_REST_SECONDS)
 
 
 class Flow:
-    """What is lent to requests, and the numbers about it."""
+    """All that a server lends to requests, with its metrics."""
 
     def __init__(self, metrics: Registry, limits: Limits) -> None:
         self.seats = Shares(limits.seats, limits, self._refusal)
-        self.lists = Shares(max(limits.seats // 2, 1), limits, self._refusal)  # until their clients have read them
+        self.lists = Shares(max(limits.seats // 2, 1), limits, self._refusal)  # lent until the client has read the list
         self.room = Shares(limits.room, limits, self._refusal)
         self.readers = Shares(limits.readers, limits, self._refusal)
         self._streams = Shares(limits.streams, limits, self._refusal)
@@ -217,17 +228,17 @@ class Flow:
         metrics.scraped(self._gauges)
 
     def open_stream(self, name: str) -> None:
-        """Count a stream of this user. Raises `ApiError` (429)."""
+        """Count one more stream of a user. Raises `ApiError` (429)."""
         if not self._streams.take_at_once(name, 1):
             raise self._refusal("concurrency-limit")
 
     @property
     def rest_seconds(self) -> float:
-        """How long a watch rests between two pieces: the more streams there are, the more goes out together."""
+        """The rest of a watch between two pieces: the more streams are open, the more events go out together."""
         return rest_seconds(self._streams.lent)
 
     def close_stream(self, name: str) -> None:
-        """It has ended."""
+        """Count a stream of a user no more."""
         self._streams.give_back(name, 1)
 
     def _refusal(self, reason: str) -> ApiError:

@@ -1,4 +1,4 @@
-"""The HTTPS front of the API server: its application on a listener."""
+"""The HTTPS front of the API server: its application on a listener, with the limits and the allocator tuned for it."""
 
 import ctypes
 import socket
@@ -15,20 +15,20 @@ LIMITS = Limits()
 
 
 class HttpsFront(Listener):
-    """The API server to clients of HTTPS. It ends all watches before it shuts connections down."""
+    """The listener that serves the API over HTTPS. It ends all watches before it shuts connections down."""
 
     def __init__(self, server: ApiServer, authenticator: Authenticator, context: ssl.SSLContext) -> None:
         self.flow = Flow(server.metrics, LIMITS)
         super().__init__(Application(server, authenticator, self.flow), context, server.stop)
 
     async def listen(self, address: socket.socket) -> int:
-        """Listen on an address that was taken before; returns the port. Raises `OSError`."""
+        """Listen on a bound socket, and return its port. Raises `OSError`."""
         tune_allocator()
         return await super().listen(address)
 
 
 def tune_allocator() -> None:
-    """Let glibc keep big blocks instead of giving every list's memory back: that makes big lists three times faster."""
+    """Let glibc keep big blocks of memory after each list, which makes big lists three times faster."""
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "mallopt"):
         m_trim_threshold, m_mmap_threshold = -1, -3
         libc.mallopt(m_mmap_threshold, 32 << 20)

@@ -1,4 +1,4 @@
-"""The body of a request while it comes over a connection: read to its end, or passed over."""
+"""The body of a request while it arrives: the application reads it to its end, or skips it."""
 
 import asyncio
 import sys
@@ -9,34 +9,39 @@ from muster.cluster.apiserver.decode import MAX_BODY_BYTES
 from muster.cluster.apiserver.front.asgi import Receive
 
 BODY_SECONDS = 30.0  # for a body to arrive
-SKIP_SECONDS = 2.0  # for the rest of one whose request is refused
-SKIP_BYTES = 16 << 20  # of it
-SHORT_BYTES = 256 * 1024  # for a longer one of a refused request a connection is not kept, as kube-apiserver
+SKIP_SECONDS = 2.0  # for the rest of a refused request's body
+SKIP_BYTES = 16 << 20  # of the rest of a refused request's body
+# A connection is not kept for the rest of a longer body whose request is refused, as in kube-apiserver.
+SHORT_BYTES = 256 * 1024
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
 class Body:
-    """What comes after the headers: with some methods it belongs to the request, with others it is only passed over."""
+    """The bytes that follow the headers of one request.
+
+    The body of a POST, PUT, PATCH or DELETE belongs to the request. The body of any other method is only skipped.
+    """
 
     def __init__(self, method: str, headers: Mapping[bytes, bytes], receive: Receive) -> None:
         self._receive = receive
         self._is_chunked = b"transfer-encoding" in headers
         self._length = _length(headers.get(b"content-length", b"0"))
-        self._is_held_back = headers.get(b"expect", b"").lower() == b"100-continue"  # until it is asked for
+        # Whether the client sends the body only after the server asks for it.
+        self._is_held_back = headers.get(b"expect", b"").lower() == b"100-continue"
         self._is_wanted = method in _WITH_BODY
         self.is_over = not (self._is_chunked or self._length)
 
     @property
     def length(self) -> int | None:
-        """How long it is, as far as its headers say."""
+        """The length that the headers give: 0 for a body that is not read, None if the headers do not say."""
         if not self._is_awaited:
             return 0
         return None if self._is_chunked else self._length
 
     @property
     def most(self) -> int:
-        """How long it can be. Raises `ApiError` (413) if it says itself that that is too long."""
+        """The greatest length that the body can have. Raises `ApiError` (413) if its headers give a longer one."""
         if not self._is_awaited:
             return 0
         if self._length > MAX_BODY_BYTES:
@@ -44,7 +49,11 @@ class Body:
         return MAX_BODY_BYTES if self._is_chunked else self._length
 
     async def read(self, most: int = MAX_BODY_BYTES, seconds: float | None = None) -> bytes:
-        """All of it. Raises `ApiError`: 413 if it is longer than `most`, 408 if it takes longer than `seconds`."""
+        """Return the whole body.
+
+        Raises `ApiError`: 413 if it is longer than `most`, 408 if it takes longer than `seconds`, 400 if the client
+        disconnects.
+        """
         seconds = BODY_SECONDS if seconds is None else seconds
         if self._length > most:
             raise _over_limit(most)
@@ -64,18 +73,18 @@ class Body:
 
     @property
     def is_short(self) -> bool:
-        """Whether what is left is worth waiting for, so that the connection can go on."""
+        """Whether the rest is short enough to read it, so that the connection can be kept."""
         return self.is_over or not (self._is_held_back or self._is_chunked or self._length > SHORT_BYTES)
 
     async def skip(self) -> None:
-        """Let the client send on for a while: who is not done with sending has not read the answer yet."""
+        """Read and drop the rest of the body, for a bounded time: a client reads no answer before it has sent all."""
         size = 0
         try:
             async with asyncio.timeout(SKIP_SECONDS):
                 while not self.is_over and size <= SKIP_BYTES:
                     size += len(await self._next())
         except (TimeoutError, ApiError):
-            return  # `is_over` says it
+            return  # `is_over` tells the caller whether the body has ended
 
     @property
     def _is_awaited(self) -> bool:

@@ -1,7 +1,7 @@
-"""Listens on addresses, makes a connection of every client, and lets go gracefully.
+"""A listener: it listens on addresses, gives each client a connection of its protocol, and stops gracefully.
 
-What serves HTTP here stands on this: the API server, and webhooks, probes, metrics and logs beside another one. The
-application says what is answered; clients, and what is kept for them, are bounded alike for all.
+Every HTTP server of Muster is a listener: the API server, and the webhooks, probes, metrics and logs that run beside a
+real API server. The listener bounds clients and the memory kept for them. The application decides what is answered.
 """
 
 import asyncio
@@ -21,26 +21,29 @@ from muster.cluster.apiserver.front.unsent import MAX_UNSENT_BYTES, Unsent
 from muster.cluster.apiserver.identity.credentials import HTTP2
 from muster.cluster.memory import give_back
 
-# Who answers none of so many probes has gone; as with Go's servers.
+# A client that answers none of these probes is gone. The values are those of Go's servers.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 9}
-SETTLED_SECONDS = 1.0  # who got the last answer so long ago has taken all of it
+SETTLED_SECONDS = 1.0  # a client has taken all of an answer that was sent this long ago
 
 
-class AddressUnusable(OSError):  # noqa: N818  (it says what is)
-    """The server cannot listen there; the text says where, and why."""
+class AddressUnusable(OSError):  # noqa: N818  (the name states the fact)
+    """An address that the server cannot listen on; the text says which, and why."""
 
 
 class AddressTaken(AddressUnusable):
-    """Another process listens there; the text says where and what to do."""
+    """An address that another process listens on; the text says which, and what to do."""
 
 
 class Listener:
-    """A server of HTTP/1.1, and of HTTP/2 where a client asks for that in its TLS handshake."""
+    """A server of HTTP/1.1, and of HTTP/2 for clients that choose it in the TLS handshake."""
 
     def __init__(
         self, application: App, context: ssl.SSLContext | None, stopping: Callable[[], None] = lambda: None
     ) -> None:
-        """context: None serves without TLS. stopping: called before connections are shut down."""
+        """Make a listener that listens nowhere yet.
+
+        context: the TLS context; None serves without TLS. stopping: called before connections are shut down.
+        """
         self._application = application
         self._context = context
         self._stopping = stopping
@@ -50,11 +53,11 @@ class Listener:
         self._doors: list[Door] = []
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; returns the port, which is a free one if 0 was asked for. Raises `AddressUnusable`, `OSError`."""
+        """Listen on an address, and return the port; port 0 takes a free one. Raises `AddressUnusable`, `OSError`."""
         return await self.listen(bound(host, port))
 
     async def listen(self, address: socket.socket) -> int:
-        """Listen on an address that was taken before; returns the port. Raises `OSError`."""
+        """Listen on a bound socket, and return its port. Raises `OSError`."""
         door = Door(address, self._context, self._crowd, self._welcome)
         door.open()
         self._doors.append(door)
@@ -64,32 +67,32 @@ class Listener:
         return Arrival(self._application, self._shared, guest, deadline)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
-        """Take no more requests, end all streams, and wait so long for clients to take the answers under way."""
+        """Take no more requests, end all streams, and wait up to `grace_seconds` until clients have their answers."""
         for door in self._doors:
             door.close()
         self._stopping()
         connections = list(self._shared.connections)
-        # A client that only keeps its connection may not be there to say good-bye.
+        # An idle client may never close its side of the connection, so nothing waits for it.
         busy = set(filter(self._is_busy, connections))
         endless = {connection for connection in busy if connection.is_endless}
         for connection in connections:
             connection.shutdown()
         await self._wait_until_closed(busy, min(grace_seconds, 0.5))
         for connection in connections:
-            connection.cut_streams()  # a log that is followed
+            connection.cut_streams()  # such as a log that a client follows
         await self._wait_until_closed(busy - endless, grace_seconds)
         for connection in connections:
             connection.abort()
         await asyncio.sleep(0)
 
     def _is_busy(self, connection: Served) -> bool:
-        """Whether an answer is on its way, or has just arrived."""
+        """Return whether an answer is on its way, or has been sent just now."""
         idle_since = connection.guest.idle_since
         settled = asyncio.get_running_loop().time() - SETTLED_SECONDS
         return idle_since is None or idle_since > settled or owes(connection.transport)
 
     async def _wait_until_closed(self, connections: set[Served], seconds: float) -> None:
-        """Wait until all of these have ended, but no longer."""
+        """Wait until all of these connections are closed, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not connections.isdisjoint(self._shared.connections):
@@ -98,14 +101,14 @@ class Listener:
 
 
 class Arrival(asyncio.Protocol):
-    """A client whose TLS handshake is over: it gets the protocol that was agreed on in it."""
+    """The first protocol of a client after its TLS handshake; it hands over to the HTTP version agreed on there."""
 
     def __init__(self, application: App, shared: Shared, guest: Guest, deadline: float) -> None:
         self._begun_with = application, shared, guest, deadline
         self._guest = guest
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Hand the transport to the connection, for good."""
+        """Hand the transport over to a connection of the agreed HTTP version."""
         peer = transport.get_extra_info("peername")
         self._guest.address = str(peer[0]) if peer else ""
         tls = transport.get_extra_info("ssl_object")
@@ -116,18 +119,21 @@ class Arrival(asyncio.Protocol):
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Take an address, or that of a host name, without listening yet; "" is all of them. Raises `AddressUnusable`."""
+    """Return a socket bound to a host and a port, without listening yet. Raises `AddressUnusable`.
+
+    host: an address, a host name, or "" for all addresses of the machine.
+    """
     is_dual = not host and socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if ":" in host or is_dual else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # What it accepts is as it is itself: a client that has gone without a word is noticed.
+        # Accepted sockets inherit these options, so that the kernel finds clients that vanished.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _TCP_KEEPALIVE.items():
             if hasattr(socket, option):
                 listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-        if family == socket.AF_INET6:  # `::` leaves 0.0.0.0 to others
+        if family == socket.AF_INET6:  # the address `::` alone leaves 0.0.0.0 to other processes
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not is_dual)
         listener.bind((host, port))
     except OSError as error:
@@ -140,6 +146,6 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def _give_back_soon() -> None:
-    """Give memory back to the machine, once the connections that had it are closed."""
+    """Give memory back to the machine a second from now, when the connections that used it are closed."""
     loop = asyncio.get_running_loop()
     loop.call_later(1.0, loop.run_in_executor, None, give_back)

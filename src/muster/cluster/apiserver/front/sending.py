@@ -1,4 +1,7 @@
-"""Answers on their way to the client: whole, in pieces, or as a stream that goes on."""
+"""Sending of answers: `respond` takes the pipeline's answer and sends it whole, in pieces, or as a stream.
+
+`respond` also compresses long answers, answers 304 for an unchanged ETag, and skips the rest of an unread body.
+"""
 
 import asyncio
 import zlib
@@ -13,9 +16,9 @@ from muster.cluster.apiserver.front.incoming import Body
 from muster.cluster.apiserver.pods.tunnels.takeover import hold
 from muster.runtime.transport import Response
 
-GZIP_FROM_BYTES = 128 * 1024  # as kube-apiserver; below it costs more than it saves
-SHORT_BYTES = 16 * 1024  # of a piece of a stream
-PIECE_BYTES = 64 * 1024  # of an answer, given to the connection at a time: a slow client's keeps it, encrypted
+GZIP_FROM_BYTES = 128 * 1024  # as in kube-apiserver: compressing a shorter answer costs more than it saves
+SHORT_BYTES = 16 * 1024  # a watch rests after a piece shorter than this
+PIECE_BYTES = 64 * 1024  # given to the connection at a time, which keeps it, encrypted, while the client is slow
 
 Rest = Callable[[], Awaitable[None]]
 
@@ -23,7 +26,7 @@ Rest = Callable[[], Awaitable[None]]
 async def respond(
     answer: Answer, scope: Scope, headers: Mapping[bytes, bytes], body: Body, caller: Caller, send: Send, rest: Rest
 ) -> None:
-    """Send an answer to its end. A watch rests after a short piece."""
+    """Send an answer to its end. `rest` pauses a watch after a short piece."""
     if isinstance(answer, Tunnel):
         try:
             await hold(answer, scope["headers"], caller)
@@ -42,14 +45,17 @@ async def respond(
 async def _respond_early(
     answer: Response, headers: Mapping[bytes, bytes], body: Body, caller: Caller, send: Send
 ) -> None:
-    """Answer a client that is still sending."""
+    """Answer a client that is still sending its body."""
     if body.is_short:
         await body.skip()
         await _whole(answer if body.is_over else _last(answer), headers, caller, send)
         return
 
     async def send_and_wait(message: Message) -> None:
-        """Closed at once, the connection would take the answer with it: the client has not read it."""
+        """Send a message, and skip the rest of the body before the last one.
+
+        If the connection closed at once, the client would lose the answer that it has not read.
+        """
         if message["type"] == "http.response.body" and not message.get("more_body"):
             await send({**message, "more_body": True})
             await body.skip()
@@ -60,7 +66,7 @@ async def _respond_early(
 
 
 def _last(answer: Response) -> Response:
-    """Return the answer with the word that the connection ends with it."""
+    """Return the answer with the header that closes the connection after it."""
     return replace(answer, headers={**answer.headers, "connection": "close"})
 
 
@@ -72,7 +78,7 @@ async def _whole(answer: Response, headers: Mapping[bytes, bytes], caller: Calle
     if etag and text(headers, b"if-none-match") == etag:
         body, status = b"", 304
     if len(body) >= GZIP_FROM_BYTES and _takes_gzip(headers.get(b"accept-encoding", b"")):
-        # Compressing lets go of the interpreter: the loop goes on meanwhile.
+        # zlib releases the interpreter's lock, so the loop goes on meanwhile.
         body = await asyncio.to_thread(_compress, body)
         fields += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
     if "cache-control" not in answer.headers:
@@ -83,7 +89,7 @@ async def _whole(answer: Response, headers: Mapping[bytes, bytes], caller: Calle
 
 
 def _common(content_type: str, headers: Mapping[bytes, bytes]) -> list[tuple[bytes, bytes]]:
-    """Return the headers of every answer: the API server gives each request an id, others do not."""
+    """Return the headers of every answer: the content type, and the audit ID if the request has one."""
     fields = [(b"content-type", content_type.encode("latin-1"))]
     if AUDIT_ID in headers:
         fields.append((AUDIT_ID, headers[AUDIT_ID]))
@@ -91,9 +97,10 @@ def _common(content_type: str, headers: Mapping[bytes, bytes]) -> list[tuple[byt
 
 
 async def _in_pieces(body: bytes, caller: Caller, send: Send, *, has_more: bool) -> None:
-    """Send a body. has_more: whether more of the answer comes after it.
+    """Send a body in pieces, each once the client has taken most of the one before.
 
-    The rest waits here, where it is not copied and encrypted before its time, and is counted all the same.
+    The rest of the body stays here, uncopied and unencrypted, and is counted as unsent.
+    has_more: whether more of the answer follows this body.
     """
     if len(body) <= PIECE_BYTES:
         await send({"type": "http.response.body", "body": body, "more_body": has_more})
@@ -130,7 +137,7 @@ async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller
             if chunk:
                 size = len(chunk)
                 await _in_pieces(chunk, caller, send, has_more=True)
-                # Nothing is kept while a slow client is waited for but what the connection has, which is counted.
+                # While a slow client reads, only the connection keeps the data, and the connection counts it.
                 del chunk
                 await caller.drained()
                 if stream.rests and size < SHORT_BYTES:
@@ -140,7 +147,7 @@ async def _stream(stream: Stream, headers: Mapping[bytes, bytes], caller: Caller
         if not caller.is_gone:
             raise
     except ApiError:
-        caller.break_off()  # the headers are gone: all that is left to say is that it does not go on
+        caller.break_off()  # the headers are sent, so only the cut connection can tell of the error
     finally:
         caller.streaming, caller.is_endless = None, False
         await stream.close()

@@ -1,4 +1,4 @@
-"""What all connections of a server share, and how each is closed when the server stops."""
+"""The state that all connections of a server share, and the protocol by which the listener closes each of them."""
 
 import asyncio
 import select
@@ -10,13 +10,13 @@ from muster.cluster.apiserver.front.unsent import Unsent
 from muster.cluster.apiserver.identity.certificates import user_of_der
 from muster.cluster.apiserver.identity.users import User
 
-KEEP_ALIVE_SECONDS = 180  # clients let go of idle connections after 90 s and less
+KEEP_ALIVE_SECONDS = 180  # clients close idle connections themselves, after 90 s or less
 MAX_HEADER_BYTES = 64 * 1024  # of a request
 HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
 
 
 class Served(Protocol):
-    """A connection."""
+    """A connection, as the listener sees it."""
 
     guest: Guest
 
@@ -27,25 +27,28 @@ class Served(Protocol):
 
     @property
     def transport(self) -> asyncio.Transport:
-        """Where it is written to."""
+        """The transport that the connection writes to."""
         ...
 
     def shutdown(self) -> None:
-        """Take no more requests, and close once those that are there are answered."""
+        """Take no more requests, and close once the accepted ones are answered."""
         ...
 
     def cut_streams(self) -> None:
-        """Cut off what would go on without an end."""
+        """Cut off the answers that have no end of their own."""
         ...
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """`tasks` are requests that are worked on; `departed` is set when a connection has ended."""
+    """The state shared by the connections of one listener.
+
+    tasks: the requests under way. departed: set when a connection has ended.
+    """
 
     crowd: Crowd
     unsent: Unsent
@@ -54,7 +57,10 @@ class Shared:
     departed: asyncio.Event
 
     def left(self, connection: Served) -> None:
-        """A connection has ended: the collector, which comes late, must not be the one to free its TLS buffers."""
+        """Remove a closed connection, and every reference to it.
+
+        The last reference frees the TLS buffers at once. The garbage collector would free them much later.
+        """
         self.crowd.left(connection.guest)
         connection.guest.leave = _nothing
         self.connections.discard(connection)
@@ -62,23 +68,23 @@ class Shared:
 
 
 def _nothing() -> None:
-    """Do nothing: a connection that has closed has left already."""
+    """Do nothing: a closed connection cannot be closed again."""
 
 
 def known_by(transport: asyncio.BaseTransport) -> User | None:
-    """Whom the client certificate names."""
+    """Return the user that the client certificate names, or None without a certificate."""
     tls = transport.get_extra_info("ssl_object")
     certificate = tls.getpeercert(binary_form=True) if tls is not None else None
     return user_of_der(certificate) if certificate else None
 
 
 def owes(transport: asyncio.Transport) -> bool:
-    """Whether there is something written that has not left yet."""
+    """Return whether the transport holds written bytes that the kernel has not taken."""
     if transport.get_write_buffer_size():
         return True
-    # TLS has a buffer of its own, which is not counted there: it fills when the kernel takes no more.
+    # The write buffer leaves out the buffer of TLS, which fills only when the kernel takes no more.
     socket = transport.get_extra_info("socket")
-    if socket is None:  # the client has gone
+    if socket is None:  # the client has disconnected
         return False
     line = select.poll()
     line.register(socket, select.POLLOUT)

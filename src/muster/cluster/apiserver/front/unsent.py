@@ -1,29 +1,29 @@
-"""What slow clients have not taken, of all together, and who is cut off when that is too much."""
+"""The bound on unsent bytes: it counts what slow clients have not taken, and cuts one off when that is too much."""
 
 from collections.abc import Callable
 from typing import Protocol
 
-BEHIND_BYTES = 64 * 1024  # with more than this unsent a client is behind, and what it has not taken is counted
-TLS_BYTES = 256 * 1024  # that the loop and TLS keep beside it for a connection whose client is behind (measured)
-MAX_UNSENT_BYTES = 256 << 20  # of all clients that do not take their answers as fast as they come
-STALLED_SECONDS = 60.0  # a client that takes nothing of its answer for so long is cut off
-GIVE_BACK_BYTES = 64 << 20  # once so much was unsent, memory goes back to the machine when all of it is gone
+BEHIND_BYTES = 64 * 1024  # a client with more unsent bytes than this is behind, and its unsent bytes are counted
+TLS_BYTES = 256 * 1024  # kept by the loop and TLS, in addition, for a connection whose client is behind (measured)
+MAX_UNSENT_BYTES = 256 << 20  # of all clients that are behind
+STALLED_SECONDS = 60.0  # a client that takes nothing of its answer for this long is cut off
+GIVE_BACK_BYTES = 64 << 20  # after this much was unsent, memory goes back to the machine once nothing is
 
 
 class Abortable(Protocol):
-    """A transport, as far as it is counted."""
+    """A transport or stream whose unsent bytes are counted."""
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close at once."""
         ...
 
 
 class Unsent:
-    """What all connections together were given to send and have not sent, as far as it is much.
+    """The unsent bytes of all connections of a server whose clients are behind.
 
-    A connection counts from when its client falls behind until it has caught up. When all together are over the limit,
-    the user who owes most loses the connection that has been behind for longest: the others go on. `relieved` is called
-    when much was unsent and nothing is any more.
+    A connection counts from the moment its client falls behind until the client has caught up. While the sum is over
+    the limit, the user with the most unsent bytes loses the connection that has been behind for longest. The others go
+    on. `relieved` is called when nothing is unsent any more after `GIVE_BACK_BYTES` or more were.
     """
 
     def __init__(self, limit: int, relieved: Callable[[], object] = lambda: None) -> None:
@@ -31,11 +31,11 @@ class Unsent:
         self._relieved = relieved
         self._sizes: dict[str, dict[Abortable, int]] = {}  # by user; connections in the order in which they fell behind
         self._owners: dict[Abortable, str] = {}
-        self._most = 0  # since the last relief
+        self._most = 0  # the highest total since `relieved` was last called
         self.total = 0
 
     def owes(self, connection: Abortable, size: int, owner: str = "") -> None:
-        """So many bytes wait for this client of a user, of those before and new ones together."""
+        """Set the unsent bytes of a connection, old and new ones together, and cut connections off over the limit."""
         if not size:
             self.forget(connection)
             return
@@ -51,7 +51,7 @@ class Unsent:
             longest.abort()
 
     def forget(self, connection: Abortable) -> None:
-        """Its client has caught up, or is gone."""
+        """Count a connection no more: its client has caught up or disconnected."""
         owner = self._owners.pop(connection, None)
         if owner is None:
             return

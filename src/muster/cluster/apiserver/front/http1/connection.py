@@ -1,7 +1,10 @@
-"""A connection of HTTP/1.1: reads requests with llhttp, has them answered one after the other, and bounds its client.
+"""A connection of HTTP/1.1: it reads requests with llhttp, and runs the application on one after the other.
 
-Limits hold for slow and greedy clients: time for the headers and between requests, bytes of headers, of a body that is
-not read and of an answer that is not taken.
+A connection bounds a slow or greedy client by:
+
+- the time for the headers, and the time between two requests,
+- the bytes of the headers,
+- the bytes of a body that the application has not read, and of an answer that the client has not taken.
 """
 
 import asyncio
@@ -26,20 +29,20 @@ from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS,
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.wire import HELD_BYTES, RawWire
 
-MAX_PIPELINED = 100  # requests that wait behind the one that is answered; one read can bring thousands
+MAX_PIPELINED = 100  # requests that wait behind the one under way; one read can bring thousands
 
 _MALFORMED = b"Invalid HTTP request received."
 _TOO_LARGE = b"Request header fields too large."
 
 
 class Connection(asyncio.Protocol):
-    """One client.
+    """The connection of one client.
 
-    By `deadline`, on the loop's clock, the headers of the first request must be there.
+    deadline: when the headers of the first request must be complete, on the loop's clock.
     """
 
     transport: asyncio.Transport
-    user: User | None = None  # whom the client certificate names
+    user: User | None = None  # the user that the client certificate names
 
     def __init__(self, app: App, shared: Shared, guest: Guest, deadline: float) -> None:
         self.guest = guest
@@ -50,28 +53,28 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._url = b""
         self._headers: list[Field] = []
-        self._header_bytes = 0  # of a request: its target, headers and trailers
-        self._pending_bytes = 0  # that llhttp has read since it last reported something
+        self._header_bytes = 0  # of the request: its target, headers and trailers
+        self._pending_bytes = 0  # read by llhttp since its last event
         self._in_headers = False
-        self._incoming: Exchange | None = None  # whose body is on its way
+        self._incoming: Exchange | None = None  # the request whose body arrives
         self._answering: Exchange | None = None
-        self._waiting: deque[Exchange] = deque()  # behind the one that is answered
-        self._is_last = False  # no request is taken any more
+        self._waiting: deque[Exchange] = deque()  # the requests behind the one under way
+        self._is_last = False  # the connection takes no further request
         self._is_reading = True
-        self._is_writable = asyncio.Event()  # the client takes what it is sent
+        self._is_writable = asyncio.Event()  # the client keeps up with the output
         self._is_writable.set()
-        self._behind = 0  # bytes that were written since it does not
-        self._held = 0  # bytes of the answer that wait outside
-        self._wire: RawWire | None = None  # once the connection has left HTTP
-        self._early = b""  # what came between an upgrade that is asked for and the answer
+        self._behind = 0  # bytes written since the client fell behind
+        self._held = 0  # bytes of the answer that the application still holds
+        self._wire: RawWire | None = None  # set once the connection has left HTTP
+        self._early = b""  # bytes that arrived between an upgrade request and its answer
         self._header_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._stall_timer: asyncio.TimerHandle | None = None
 
-    # -- what comes in
+    # -- input
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin with a client, after the TLS handshake."""
+        """Begin to serve a client, after the TLS handshake."""
         transport.set_write_buffer_limits(BEHIND_BYTES)
         self.transport = transport
         self._corked = Corked(transport, self._count_written)
@@ -81,7 +84,7 @@ class Connection(asyncio.Protocol):
         self._header_timer = self._loop.call_at(self._deadline, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (whatever the reason)
-        """End all that the client asked for."""
+        """End every request of the client."""
         self._shared.left(self)
         for timer in (self._header_timer, self._idle_timer):
             if timer is not None:
@@ -92,13 +95,13 @@ class Connection(asyncio.Protocol):
                 exchange.lose()
         if self._wire is not None:
             self._wire.end()
-        # Its TLS buffers are as big as the biggest answer, and this is in a circle that is collected much later.
+        # The transport's TLS buffers are big, and the garbage collector would free this connection much later.
         self.transport = GONE
         self._corked.release()
         del self._parser
 
     def data_received(self, data: bytes) -> None:
-        """Read what has come."""
+        """Pass bytes from the client to the wire or to llhttp."""
         if self._wire is not None:
             self._wire.feed(data)
             return
@@ -121,16 +124,17 @@ class Connection(asyncio.Protocol):
         if self._is_deaf():
             return
         if self._header_bytes + self._pending_bytes > MAX_HEADER_BYTES:
-            # A header, a trailer or the extension of a chunk does not end, and the parser keeps what has come of it.
+            # A header, a trailer or a chunk extension does not end, and llhttp keeps all of its bytes.
             self._refuse(_TOO_LARGE)
         elif self._in_headers or (self._answering is None and (was_between or not self._is_between)):
-            # The bound holds also for bytes before a request, and for the rest of a body whose answer is over.
+            # The timer also bounds bytes before a request, and the rest of a body whose answer is over.
             self._start_header_timer()
 
     def eof_received(self) -> bool:
-        """Return whether the connection stays for answers: a client may close its side once it has sent its requests.
+        """Return whether the connection stays open for answers after the client has closed its side.
 
-        TLS has no such state, and a client that leaves a stream says so in no other way.
+        Without TLS a client may close its side once its requests are complete. With TLS, or while a stream is answered,
+        the close means that the client disconnects.
         """
         last = self._waiting[-1] if self._waiting else self._answering
         if last is None or not last.is_read or last.streaming is not None or self._wire is not None:
@@ -144,33 +148,33 @@ class Connection(asyncio.Protocol):
 
     @property
     def _is_between(self) -> bool:
-        """Whether what comes next belongs to a new request."""
+        """Whether the next byte belongs to a new request."""
         return self._incoming is None or self._incoming.is_read
 
     def _is_deaf(self) -> bool:
-        """Whether nothing that comes from now on belongs to a request."""
+        """Return whether no further byte belongs to a request."""
         return self._is_last and self._is_between
 
     def on_message_begin(self) -> None:
-        """Begin a request; llhttp calls this and the next five."""
+        """Begin a request; llhttp calls this method and the next five."""
         self._url = b""
         self._headers = []
         self._header_bytes = self._pending_bytes = 0
         self._in_headers = True
 
     def on_url(self, url: bytes) -> None:
-        """Take more of the target."""
+        """Append a part of the request's target."""
         self._count(len(url))
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header. Count trailers and ignore them: no proxy before this server has looked at them."""
+        """Keep a header, or count and drop a trailer. No proxy in front of this server has checked the trailers."""
         self._count(len(name) + len(value) + 4)  # with the colon and the line end
         if self._in_headers:
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Have the request answered, or let it wait for its turn; its body is to come."""
+        """Run the application on the request, or queue it behind the one under way. Its body follows."""
         self._in_headers = False
         self._stop_header_timer()
         self._incoming = None
@@ -190,7 +194,7 @@ class Connection(asyncio.Protocol):
             "query_string": query,
             "headers": self._headers,
         }
-        is_upgrade = parser.should_upgrade()  # then it is not known which protocol the client speaks from now on
+        is_upgrade = parser.should_upgrade()  # no request can follow: the protocol of later bytes is unknown
         has_room = len(self._waiting) + 1 < MAX_PIPELINED
         keeps_alive = version != "1.0" and not is_upgrade and has_room and parser.should_keep_alive()
         self._is_last = not keeps_alive
@@ -203,7 +207,7 @@ class Connection(asyncio.Protocol):
             self.pace()
 
     def on_body(self, body: bytes) -> None:
-        """Pass on more of the body."""
+        """Pass a part of the body to its exchange."""
         self._pending_bytes = 0
         if self._incoming is not None and not self._incoming.has_ended:
             self._incoming.take_in(body)
@@ -211,7 +215,7 @@ class Connection(asyncio.Protocol):
                 self.pace()
 
     def on_message_complete(self) -> None:
-        """Note that all of the request has come."""
+        """Mark the request as complete."""
         if self._incoming is not None:
             self._incoming.end_request()
         self._stop_header_timer()
@@ -221,17 +225,18 @@ class Connection(asyncio.Protocol):
         self._header_bytes += size
         self._pending_bytes = 0
         if self._header_bytes > MAX_HEADER_BYTES:
-            raise ValueError("the headers are too big")  # which llhttp reports as a malformed request
+            raise ValueError("the headers are too big")  # llhttp turns it into an `HttpParserError`
 
     def _keep_early(self, data: bytes) -> None:
         self._early += data
         if len(self._early) > HELD_BYTES:
-            self.abort()  # it may not go on before it has an answer
+            self.abort()  # the client must wait for the answer to its upgrade
 
     def _refuse(self, text: bytes) -> None:
-        """Answer 400, where that is sure to be taken for the answer to this request, and close.
+        """Answer 400 and close the connection.
 
-        A request before this one that is whole gets its answer first.
+        If a complete request is under way, it gets its answer first, and the connection closes without the 400. If the
+        answer to this request has begun, the connection closes at once. So no client takes the 400 for another answer.
         """
         answered, self._incoming = self._answering, None
         if answered is not None and answered.is_read:
@@ -254,7 +259,7 @@ class Connection(asyncio.Protocol):
             self._header_timer = None
 
     def pace(self) -> None:
-        """Read from the client, or let it wait: while requests wait, or a long body is not read."""
+        """Pause reading while requests wait or much of a body is unread, and resume it otherwise."""
         unread = self._incoming.unread if self._incoming is not None else 0
         is_reading = not self._waiting and unread <= UNREAD_BYTES
         if is_reading != self._is_reading:
@@ -264,7 +269,7 @@ class Connection(asyncio.Protocol):
             else:
                 self.transport.pause_reading()
 
-    # -- the answers
+    # -- answers
 
     def _start(self, exchange: Exchange) -> None:
         self._answering = exchange
@@ -273,7 +278,7 @@ class Connection(asyncio.Protocol):
         task.add_done_callback(self._shared.tasks.discard)
 
     def finish(self) -> None:
-        """Go on after a whole answer: with the next request, or waiting for one."""
+        """Go on after a complete answer: close, start the next request, or wait for one."""
         exchange = self._answering
         assert exchange is not None, "an answer belongs to a request"
         self._corked.flush()
@@ -299,23 +304,23 @@ class Connection(asyncio.Protocol):
             self._idle_timer = self._loop.call_at(end, self._look_whether_idle)
 
     def write(self, data: bytes) -> None:
-        """Send, together with what else there is to send in this turn of the loop."""
+        """Send data, together with all other output of this turn of the loop."""
         self._corked.write(data)
 
     async def drained(self) -> None:
-        """Wait until not much is kept for sending."""
+        """Wait until little is left to send."""
         while not self._is_writable.is_set():
             await self._is_writable.wait()
 
     def pause_writing(self) -> None:
-        """Count what the client does not take, and give it a while to go on."""
+        """Begin to count unsent bytes, and cut the client off unless it catches up in time."""
         self._is_writable.clear()
-        # A user who pages through what a command shows may take his time.
+        # After an upgrade there is no bound: a user may page slowly through the output of a command.
         if self._stall_timer is None and self._wire is None:
             self._stall_timer = self._loop.call_later(STALLED_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on: the client has taken most of what it was sent."""
+        """Go on sending: the client has caught up."""
         self._is_writable.set()
         self._behind = 0
         self._shared.unsent.forget(self.transport)
@@ -329,7 +334,7 @@ class Connection(asyncio.Protocol):
             self._tell_unsent()
 
     def holds(self, size: int) -> None:
-        """Count bytes of the answer that wait outside until the client has taken what is before them."""
+        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
         self._held = size
         if not self._is_writable.is_set():
             self._tell_unsent()
@@ -340,7 +345,7 @@ class Connection(asyncio.Protocol):
     # -- another protocol
 
     def leave_http(self) -> RawWire:
-        """Hand over the bytes that come from now on."""
+        """Return a wire that gets all later bytes of the connection."""
         self._wire = wire = RawWire(self)
         if self._early:
             wire.feed(self._early)
@@ -348,43 +353,43 @@ class Connection(asyncio.Protocol):
         return wire
 
     def pause(self) -> None:
-        """Let the client wait, for the wire."""
+        """Pause reading from the client, for the wire."""
         self.transport.pause_reading()
 
     def resume(self) -> None:
-        """Read from the client again, for the wire."""
+        """Resume reading from the client, for the wire."""
         self.transport.resume_reading()
 
-    # -- how it ends
+    # -- the end
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing can be written any more."""
+        """Whether the transport takes no more output."""
         return self.transport.is_closing()
 
     @property
     def is_endless(self) -> bool:
-        """Whether the answer under way has no end."""
+        """Whether the answer under way has no end of its own."""
         return self._answering is not None and self._answering.is_endless
 
     def close(self) -> None:
-        """Send what is kept, and close."""
+        """Send what waits, and close."""
         self._corked.close()
 
     def shutdown(self) -> None:
-        """Take no more requests, and close once the one that is answered now has its answer."""
+        """Take no more requests, and close once the request under way has its answer."""
         self._is_last = True
         if self._answering is None:
             self.close()
         else:
             self._answering.keeps_alive = False
-            self._stop_header_timer()  # which would cut it off for headers that nobody reads
+            self._stop_header_timer()  # its headers are not read any more, so they must not cut the answer off
 
     def cut_streams(self) -> None:
-        """Cut off an answer that would go on without an end."""
+        """Cut off the answer under way if it has no end of its own."""
         if self.is_endless:
             self.abort()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
         self.transport.abort()

@@ -1,4 +1,4 @@
-"""One request on a connection of HTTP/1.1 and its answer: its `Caller`, and where the application's messages go."""
+"""One request on a connection of HTTP/1.1 and its answer: the `Caller`, with the application's `receive` and `send`."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from muster.cluster.apiserver.front.crowd import Guest
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
-UNREAD_BYTES = 64 * 1024  # of a body that the application has not asked for; then the client has to wait
+UNREAD_BYTES = 64 * 1024  # of a body that the application has not read; beyond it the client must wait
 
 Field = tuple[bytes, bytes]
 
@@ -21,52 +21,52 @@ _STATUS_LINES = {status.value: b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.en
 
 
 class Carrier(Protocol):
-    """The connection of an exchange."""
+    """A connection, as its exchanges see it."""
 
     user: User | None
     guest: Guest
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing can be written any more."""
+        """Whether the transport takes no more output."""
         ...
 
     def write(self, data: bytes) -> None:
-        """Send, or keep for sending."""
+        """Send data, or keep it for sending."""
         ...
 
     async def drained(self) -> None:
-        """Wait until not much is kept for sending."""
+        """Wait until little is left to send."""
         ...
 
     def holds(self, size: int) -> None:
-        """Count bytes of the answer that wait outside the connection."""
+        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
         ...
 
     def pace(self) -> None:
-        """Read from the client, or let it wait, by what is kept of it now."""
+        """Pause or resume reading, by how much of the client's input is unread."""
         ...
 
     def finish(self) -> None:
-        """Go on after a whole answer."""
+        """Go on after a complete answer."""
         ...
 
     def close(self) -> None:
-        """Send what is kept, and close."""
+        """Send what waits, and close."""
         ...
 
     def leave_http(self) -> RawWire:
-        """Hand over the bytes that come from now on."""
+        """Return a wire that gets all later bytes of the connection."""
         ...
 
 
 class Exchange:
     """One request and its answer.
 
-    keeps_alive: whether the connection takes another request after it.
-    unread: how many bytes of the body have come and are not read.
-    is_read: whether all of the request has come.
-    has_begun, has_ended: the answer.
+    keeps_alive: whether the connection takes another request afterwards.
+    unread: bytes of the body that have arrived and that the application has not read.
+    is_read: whether the whole request has arrived.
+    has_begun, has_ended: whether the answer has begun, and ended.
     """
 
     is_alone = True
@@ -84,16 +84,16 @@ class Exchange:
         self.has_begun = False
         self.has_ended = False
         self._carrier = carrier
-        self._is_awaited = False  # the application has asked for the body
+        self._is_awaited = False  # the application has begun to read the body
         self._pieces: list[bytes] = []
         self._is_lost = False
         self._is_chunked = True
-        self._bytes_left = 0  # of an answer whose length is said
-        self._news: asyncio.Future[None] | None = None  # for the application, while it waits for the body
+        self._bytes_left = 0  # of an answer with a length; -1 for one that ends with the connection
+        self._news: asyncio.Future[None] | None = None  # set while the application waits for the body
         scope["extensions"] = {EXTENSION: self}
 
     async def run(self, app: App) -> None:
-        """Have the request answered."""
+        """Run the application on the request, and answer 500 if it fails."""
         try:
             await app(self.scope, self.receive, self.send)
             if not self.has_ended and not self.is_gone:
@@ -115,7 +115,7 @@ class Exchange:
     # -- for the application
 
     async def receive(self) -> Message:
-        """Return more of the body."""
+        """Return the next part of the body."""
         if not self._is_awaited:
             self._is_awaited = True
             if self._expects_continue():
@@ -135,13 +135,13 @@ class Exchange:
         return {"type": "http.request", "body": body, "more_body": not self.is_read}
 
     def _expects_continue(self) -> bool:
-        """Whether the client waits with the body until the server asks for it."""
+        """Return whether the client sends the body only after the server asks for it."""
         if self.is_read or self._pieces or self.has_begun or self.is_gone or self.scope["http_version"] == "1.0":
             return False
         return any(name == b"expect" and value.lower() == b"100-continue" for name, value in self.scope["headers"])
 
     async def send(self, message: Message) -> None:
-        """Send more of the answer, once the client has taken most of what is before it."""
+        """Send the next part of the answer, once the client has taken most of the parts before."""
         await self._carrier.drained()
         if self.is_gone:
             return
@@ -192,7 +192,7 @@ class Exchange:
                 self._carrier.write(body)
         if is_last:
             self.has_ended = True
-            self._pieces.clear()  # nobody reads the rest of the body any more
+            self._pieces.clear()  # the application does not read the rest of the body
             self.unread = 0
             self._tell()
             self._carrier.finish()
@@ -203,19 +203,19 @@ class Exchange:
         return self._is_lost or self._carrier.is_closing
 
     async def drained(self) -> None:
-        """Wait until not much is kept for sending."""
+        """Wait until little is left to send."""
         await self._carrier.drained()
 
     def holds(self, size: int) -> None:
-        """Count bytes of the answer that wait outside until the client has taken what is before them."""
+        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
         self._carrier.holds(size)
 
     def break_off(self) -> None:
-        """Send what there is, and close: the client sees that the answer is not whole."""
+        """Send what waits, and close: the client sees that the answer is incomplete."""
         self._carrier.close()
 
     def leave_http(self, headers: list[Field]) -> RawWire:
-        """Agree to another protocol; what comes from now on is for the wire. The caller breaks it off."""
+        """Answer 101, and return the wire that gets all later bytes. The caller calls `break_off` at its end."""
         lines = [b"HTTP/1.1 101 Switching Protocols", *(name + b": " + value for name, value in headers), b"", b""]
         self.has_begun = True
         self._carrier.write(b"\r\n".join(lines))
@@ -224,18 +224,18 @@ class Exchange:
     # -- for the connection
 
     def take_in(self, data: bytes) -> None:
-        """Keep more of the body for the application."""
+        """Keep a part of the body for the application."""
         self._pieces.append(data)
         self.unread += len(data)
         self._tell()
 
     def end_request(self) -> None:
-        """Note that all of the request has come."""
+        """Mark the request as complete."""
         self.is_read = True
         self._tell()
 
     def lose(self) -> None:
-        """End the request: its client is gone."""
+        """End the request of a disconnected client."""
         self._is_lost = True
         self._tell()
         if self.streaming is not None:

@@ -1,4 +1,4 @@
-"""Decides whether the head of a request is one that can be served, beyond what llhttp checks, and splits its target."""
+"""Pure checks on the head of a request, beyond those of llhttp, and the split of its target into path and query."""
 
 import httptools
 
@@ -6,7 +6,7 @@ from muster.cluster.apiserver.front.http1.exchange import Field
 
 
 def check_framing(headers: list[Field], version: str) -> None:
-    """Raise `HttpParserError` for headers after which it is not sure where the request ends or where it belongs."""
+    """Raise `HttpParserError` if the headers leave open where the request ends, or which host it is for."""
     names = [name for name, _ in headers]
     if names.count(b"host") != 1 and (version == "1.1" or b"host" in names):
         raise httptools.HttpParserError("no host, or more than one")
@@ -17,7 +17,7 @@ def check_framing(headers: list[Field], version: str) -> None:
 
 
 def split_target(target: bytes) -> tuple[bytes, bytes]:
-    """Return the path and the query of a request's target. Raises `HttpParserError` for a target that has no path."""
+    """Return the path and the query of a request's target. Raises `HttpParserError` for a target without a path."""
     if target.startswith(b"/"):
         path, _, query = target.partition(b"#")[0].partition(b"?")
         return path, query

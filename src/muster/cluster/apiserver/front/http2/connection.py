@@ -1,4 +1,9 @@
-"""A connection of HTTP/2: each stream becomes a task of the application; what the tasks send goes out together."""
+"""A connection of HTTP/2: the shell between a transport and the pure `Session`.
+
+The connection gives received bytes to the session, runs the application in a task for each request, and writes what the
+session has to send once in each turn of the loop. It bounds the client in time and memory. The session knows the
+protocol.
+"""
 
 import asyncio
 from collections.abc import Iterable
@@ -13,32 +18,35 @@ from muster.cluster.apiserver.front.shared import HEADER_SECONDS, KEEP_ALIVE_SEC
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS, TLS_BYTES
 from muster.cluster.apiserver.identity.users import User
 
-TURN_BYTES = 4 * 1024  # looked at in one turn of the loop
-PIECE_BYTES = 64 * 1024  # written at a time: TLS keeps a buffer as big as the biggest write
-MAX_BEHIND_BYTES = 1 << 20  # of heads and acknowledgements, with a client that reads nothing
+TURN_BYTES = 4 * 1024  # of input processed in one turn of the loop
+PIECE_BYTES = 64 * 1024  # of output written at a time: TLS keeps a buffer as big as the biggest write
+MAX_BEHIND_BYTES = 1 << 20  # of unsent heads and acknowledgements, after which a client that reads nothing is cut off
 
 
 class Connection(asyncio.Protocol):
-    """One client."""
+    """The connection of one client."""
 
     transport: asyncio.Transport
-    user: User | None = None  # whom the client certificate names
+    user: User | None = None  # the user that the client certificate names
 
     def __init__(self, app: App, shared: Shared, guest: Guest, deadline: float) -> None:
-        """By `deadline`, on the loop's clock, the headers of the first request must be there."""
+        """Make a connection.
+
+        deadline: when the headers of the first request must be complete, on the loop's clock.
+        """
         self.guest = guest
-        self.is_paused = False  # the client does not take what it is sent
+        self.is_paused = False  # the client is behind with reading
         self._app = app
         self._shared = shared
         self._deadline = deadline
         self._loop = asyncio.get_running_loop()
         self.session = Session(self._loop.time())
         self._streams: dict[int, Stream] = {}
-        self._touched: dict[int, None] = {}  # streams that have been given more to send
-        self._unread = b""  # what has come in the same moment as what is looked at
-        self._is_due = False  # what there is to write will be written in this turn
+        self._touched: dict[int, None] = {}  # streams with new output, or whose application has ended
+        self._unread = b""  # received bytes for later turns of the loop
+        self._is_due = False  # whether a write is scheduled in this turn
         self._has_asked = False
-        self._awaited: int | None = 0  # the stream whose headers are to come; 0 for the first, whichever it is
+        self._awaited: int | None = 0  # the stream whose headers the timer bounds; 0 for the first request
         self._is_leaving = False
         self._header_timer: asyncio.TimerHandle | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -46,7 +54,7 @@ class Connection(asyncio.Protocol):
         self._pause_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A client has come, and the TLS handshake is over."""
+        """Begin to serve a client, after the TLS handshake."""
         transport.set_write_buffer_limits(BEHIND_BYTES)
         self.transport = transport
         self.guest.leave = transport.abort
@@ -56,7 +64,7 @@ class Connection(asyncio.Protocol):
         self.write_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (whatever the reason)
-        """The client has gone."""
+        """End every request of the client."""
         self._shared.left(self)
         for timer in (self._header_timer, self._idle_timer, self._stall_timer, self._pause_timer):
             if timer is not None:
@@ -66,10 +74,11 @@ class Connection(asyncio.Protocol):
             self._shared.unsent.forget(stream)
             stream.go()
         self._streams.clear()
-        self.transport = GONE  # its TLS buffers are large, and this is in a circle that is collected much later
+        # The transport's TLS buffers are big, and the garbage collector would free this connection much later.
+        self.transport = GONE
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come: a few are looked at in each turn of the loop, as they may ask for thousands of things."""
+        """Process bytes from the client, a few in each turn of the loop: they may hold thousands of requests."""
         if self._unread:
             self._unread += data
             return
@@ -84,7 +93,7 @@ class Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def _take_in(self, data: bytes) -> bool:
-        """Look at some of it; returns whether there is more."""
+        """Process the first `TURN_BYTES`, keep the rest for the next turn, and return whether there is a rest."""
         for event in self.session.receive(data[:TURN_BYTES], self._loop.time()):
             self._heed(event)
         self._unread = data[TURN_BYTES:]
@@ -95,7 +104,7 @@ class Connection(asyncio.Protocol):
         return bool(self._unread)
 
     def _expect_headers(self) -> None:
-        """They have a while to come: the first ones from the beginning, others from when they have begun."""
+        """Bound the time of a header list that has begun; `connection_made` has bounded the first one."""
         begun = self.session.in_headers
         if not self._has_asked or begun == self._awaited:
             return
@@ -129,16 +138,16 @@ class Connection(asyncio.Protocol):
         self._settle((stream.number,))
 
     def done(self, stream: Stream) -> None:
-        """The application has ended with a request."""
+        """Release a stream whose application has ended."""
         if stream.is_gone:
             self.session.given_up -= 1
         self._touched[stream.number] = None
         self.write_soon()
 
-    # -- what goes out
+    # -- output
 
     def write_soon(self, *numbers: int) -> None:
-        """Write what there is, with what else comes in this turn of the loop; there is more of these streams."""
+        """Write at the end of this turn of the loop. `numbers` are streams with new output."""
         for number in numbers:
             self._touched[number] = None
         if not self._is_due:
@@ -146,7 +155,7 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self.write)
 
     def write(self) -> None:
-        """Write what the windows and the client's side of the connection take."""
+        """Write what the windows and the transport take."""
         self._is_due = False
         moved = dict(self._touched)
         self._touched.clear()
@@ -164,7 +173,7 @@ class Connection(asyncio.Protocol):
         self._look_round()
 
     def _settle(self, numbers: Iterable[int]) -> None:
-        """What was sent of these streams is known to all who count it."""
+        """Report the unsent bytes of streams to the streams and to `Unsent`, and drop streams that have ended."""
         for number in numbers:
             stream = self._streams.get(number)
             if stream is None:
@@ -173,7 +182,7 @@ class Connection(asyncio.Protocol):
             stream.settle(unsent)
             self._shared.unsent.owes(stream, unsent and unsent + stream.held, self.guest.owner)
             if stream.is_done and not self.session.has(number):
-                self._streams.pop(number, None)  # it may have been cut off just now, to make room
+                self._streams.pop(number, None)  # `Unsent` may have cut the stream off just now
             elif unsent and self._stall_timer is None:
                 self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._look_for_stalled)
 
@@ -210,20 +219,20 @@ class Connection(asyncio.Protocol):
             self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._look_for_stalled)
 
     def pause_writing(self) -> None:
-        """The client does not take what it is sent."""
+        """Stop sending to a client that is behind, and cut it off unless it catches up in time."""
         self.is_paused = True
         self._pause_timer = self._loop.call_later(STALLED_SECONDS, self.transport.abort)
         self._shared.unsent.owes(self.transport, TLS_BYTES, self.guest.owner)
 
     def resume_writing(self) -> None:
-        """It goes on."""
+        """Go on sending: the client has caught up."""
         self.is_paused = False
         self._shared.unsent.forget(self.transport)
         if self._pause_timer is not None:
             self._pause_timer.cancel()
         self.write_soon()
 
-    # -- how it ends
+    # -- the end
 
     def break_off(self, stream: Stream, code: Code) -> None:
         """Cut off the answer of one request."""
@@ -232,7 +241,7 @@ class Connection(asyncio.Protocol):
         self.write_soon()
 
     def shutdown(self) -> None:
-        """Take no more requests, and close once those that are there are answered."""
+        """Take no more requests, and close once the accepted ones are answered."""
         self._is_leaving = True
         self.session.leave()
         self.write_soon()
@@ -243,11 +252,11 @@ class Connection(asyncio.Protocol):
         return bool(self._streams) and all(stream.is_endless for stream in self._streams.values())
 
     def cut_streams(self) -> None:
-        """Cut off what would go on without an end."""
+        """Cut off the answers that have no end of their own."""
         for stream in list(self._streams.values()):
             if stream.is_endless:
                 stream.abort()
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
         self.transport.abort()

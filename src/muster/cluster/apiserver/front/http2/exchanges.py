@@ -1,4 +1,4 @@
-"""The requests that are under way on one connection, and their answers."""
+"""The requests under way on one connection of HTTP/2, and the state of their answers."""
 
 from dataclasses import dataclass, field
 
@@ -7,8 +7,13 @@ from dataclasses import dataclass, field
 class Exchange:
     """One request and its answer.
 
-    may_send: what the client takes. unsent: what waits for that; `ends`: and then it is the end.
-    may_come: what we take. length: what the body is to have, as far as that is known.
+    may_send: bytes of the answer that the client's window still takes; below 0 after the client has shrunk it.
+    may_come: bytes of the body that the server's window still takes.
+    length: length of the body by its headers, or None.
+    came: bytes of the body that have arrived.
+    is_asked: whether the whole request has arrived.
+    ends: whether the answer ends after `unsent`.
+    unsent: the part of the answer that waits for the window.
     """
 
     may_send: int
@@ -16,24 +21,24 @@ class Exchange:
     headers_bytes: int
     length: int | None = None
     came: int = 0
-    is_asked: bool = False  # all of the request has come
+    is_asked: bool = False
     ends: bool = False
     unsent: list[memoryview] = field(default_factory=list)
     unsent_bytes: int = 0
 
 
 class Exchanges(dict[int, Exchange]):
-    """By the number of their streams."""
+    """The exchanges of one connection, by the numbers of their streams."""
 
-    headers_bytes = 0  # of all
+    headers_bytes = 0  # of all exchanges
 
     def begin(self, number: int, exchange: Exchange) -> None:
-        """One more."""
+        """Add an exchange."""
         self[number] = exchange
         self.headers_bytes += exchange.headers_bytes
 
     def end(self, number: int) -> None:
-        """It is over, if it was not before."""
+        """Remove an exchange if it is still there."""
         exchange = self.pop(number, None)
         if exchange is not None:
             self.headers_bytes -= exchange.headers_bytes

@@ -1,11 +1,11 @@
-"""Frames: what travels on a connection (RFC 9113, sections 4 and 6)."""
+"""Frames, the units of a connection of HTTP/2: their numbers, reading and writing (RFC 9113, sections 4 and 6)."""
 
 import struct
 from enum import IntEnum
 from typing import NamedTuple
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-MAX_FRAME_BYTES = 16_384  # of a payload, either way: the protocol's default
+MAX_FRAME_BYTES = 16_384  # of a payload in both directions: the protocol's default
 MAX_WINDOW = (1 << 31) - 1
 DEFAULT_WINDOW = 65_535
 
@@ -33,7 +33,7 @@ PRIORITY_BYTES = 5
 
 
 class Code(IntEnum):
-    """Why a stream or a connection ends."""
+    """The reason why a stream or a connection ends."""
 
     NO_ERROR = 0
     PROTOCOL_ERROR = 1
@@ -50,7 +50,7 @@ class Code(IntEnum):
 
 
 class Frame(NamedTuple):
-    """One that has come."""
+    """A received frame."""
 
     type: int
     flags: int
@@ -58,8 +58,8 @@ class Frame(NamedTuple):
     payload: bytes
 
 
-class BadConnection(Exception):  # noqa: N818  (it says what is)
-    """The other side breaks the rules in a way after which nothing can be believed."""
+class BadConnection(Exception):  # noqa: N818  (the name states the fact)
+    """A breach of the protocol that ends the connection."""
 
     def __init__(self, code: Code, text: str) -> None:
         super().__init__(text)
@@ -67,7 +67,7 @@ class BadConnection(Exception):  # noqa: N818  (it says what is)
 
 
 def next_frame(buffer: bytes, at: int) -> tuple[Frame | None, int]:
-    """The frame that begins there, if all of it has come, and where the next one begins. Raises `BadConnection`."""
+    """Return the frame at an offset (None if it is incomplete), and the offset after it. Raises `BadConnection`."""
     if len(buffer) - at < HEAD_BYTES:
         return None, at
     high, low, type_, flags, stream = _HEAD.unpack_from(buffer, at)
@@ -82,12 +82,12 @@ def next_frame(buffer: bytes, at: int) -> tuple[Frame | None, int]:
 
 
 def head(length: int, type_: int, flags: int, stream: int) -> bytes:
-    """What goes before so many bytes."""
+    """Return the head of a frame whose payload has `length` bytes."""
     return _HEAD.pack(length >> 8, length & 0xFF, type_, flags, stream)
 
 
 def headers(stream: int, block: bytes, *, ends: bool) -> bytes:
-    """A header list, in as many frames as it needs."""
+    """Return the frames of an encoded header list: HEADERS, and CONTINUATION as needed."""
     flags = END_STREAM if ends else 0
     if len(block) <= MAX_FRAME_BYTES:
         return head(len(block), HEADERS, flags | END_HEADERS, stream) + block
@@ -99,36 +99,36 @@ def headers(stream: int, block: bytes, *, ends: bool) -> bytes:
 
 
 def settings(values: dict[int, int]) -> bytes:
-    """What we ask the other side to keep to."""
+    """Return a SETTINGS frame."""
     payload = b"".join(_SETTING.pack(*item) for item in values.items())
     return head(len(payload), SETTINGS, 0, 0) + payload
 
 
 def settings_of(payload: bytes) -> list[tuple[int, int]]:
-    """What the other side asks. Raises `BadConnection`."""
+    """Return the settings in a payload, in their order. Raises `BadConnection`."""
     if len(payload) % _SETTING.size:
         raise BadConnection(Code.FRAME_SIZE_ERROR, "settings of a wrong size")
     return [*_SETTING.iter_unpack(payload)]
 
 
 def window_update(stream: int, size: int) -> bytes:
-    """So much more may be sent."""
+    """Return the frame that opens a window by `size` bytes; stream 0 is the connection."""
     return head(4, WINDOW_UPDATE, 0, stream) + _NUMBER.pack(size)
 
 
 def reset(stream: int, code: Code) -> bytes:
-    """A stream ends at once."""
+    """Return the frame that ends a stream at once."""
     return head(4, RST_STREAM, 0, stream) + _NUMBER.pack(code)
 
 
 def go_away(last: int, code: Code, text: str = "") -> bytes:
-    """No stream after the last one is looked at."""
-    said = text.encode()
-    return head(8 + len(said), GOAWAY, 0, 0) + _TWO_NUMBERS.pack(last, code) + said
+    """Return the frame that says that the server ignores every stream after `last`."""
+    debug_data = text.encode()
+    return head(8 + len(debug_data), GOAWAY, 0, 0) + _TWO_NUMBERS.pack(last, code) + debug_data
 
 
 def number_of(payload: bytes) -> int:
-    """The number that a frame consists of. Raises `BadConnection`."""
+    """Return the number that is the whole payload of a frame. Raises `BadConnection`."""
     if len(payload) != _NUMBER.size:
         raise BadConnection(Code.FRAME_SIZE_ERROR, "a frame of a wrong size")
     (number,) = _NUMBER.unpack(payload)
@@ -136,7 +136,7 @@ def number_of(payload: bytes) -> int:
 
 
 def unpadded(frame: Frame) -> bytes:
-    """The payload without padding. Raises `BadConnection`."""
+    """Return the payload without padding. Raises `BadConnection`."""
     payload = frame.payload
     if not frame.flags & PADDED:
         return payload

@@ -1,6 +1,7 @@
-"""Header lists as they travel (HPACK, RFC 7541).
+"""Encoding and decoding of header lists (HPACK, RFC 7541).
 
-What is read may refer to a table that both sides keep; what is written never does: a few bytes more, and no state.
+A received list may refer to a table that both sides keep. A written list never does: that costs a few bytes and saves
+the state.
 """
 
 from collections import deque
@@ -10,11 +11,11 @@ from muster.cluster.apiserver.front.http2 import huffman
 
 Field = tuple[bytes, bytes]
 
-TABLE_BYTES = 4096  # of the table of fields that the other side may have us keep: the protocol's default
-_FIELD_BYTES = 32  # what a field counts beside its text
-_MAX_INTEGER_BYTES = 5  # no length and no index of ours is longer
+TABLE_BYTES = 4096  # of the table of fields that the client lets this server keep: the protocol's default
+_FIELD_BYTES = 32  # the size of a field beside its text, by the protocol
+_MAX_INTEGER_BYTES = 5  # enough for every length and index in our bounds
 
-# Fields that have a number from the start (appendix A).
+# The static table (RFC 7541, appendix A).
 _STATIC: tuple[Field, ...] = (
     (b":authority", b""), (b":method", b"GET"), (b":method", b"POST"), (b":path", b"/"), (b":path", b"/index.html"),
     (b":scheme", b"http"), (b":scheme", b"https"), (b":status", b"200"), (b":status", b"204"), (b":status", b"206"),
@@ -37,26 +38,26 @@ _NAMES = {name: number for number, (name, _) in reversed([*enumerate(_STATIC, 1)
 
 
 class HeaderError(Exception):
-    """A header block that cannot be read: what both sides know is lost."""
+    """A header block that cannot be decoded: the tables of the two sides differ from here on."""
 
 
 class TooLongError(HeaderError):
-    """A header list longer than is taken."""
+    """A header list longer than the bound."""
 
 
 class Decoder:
-    """Reads the header blocks of one connection, one after the other."""
+    """The decoder of one connection, which must get every header block in order."""
 
     def __init__(self, most: int) -> None:
-        """`most` is how long a list may be, each field counted with 32 bytes more."""
+        """Make a decoder for lists of at most `most` bytes, where each field counts 32 bytes more than its text."""
         self._most = most
         self._table: deque[Field] = deque()  # newest first
         self._size = 0
         self._room = TABLE_BYTES
-        self.size = 0  # of the last list, as it is counted
+        self.size = 0  # of the last list, by the same count as `most`
 
     def decode(self, block: bytes) -> list[Field]:
-        """The list of a block. Raises `HeaderError`."""
+        """Return the header list of a block. Raises `HeaderError`."""
         try:
             return self._decode(block)
         except IndexError:
@@ -119,7 +120,7 @@ class Decoder:
 
 
 def _integer(block: bytes, at: int, mask: int) -> tuple[int, int]:
-    """A number that begins in some bits of a byte, and where what follows begins."""
+    """Return the number that begins in the masked bits of a byte, and the offset after it. Raises `HeaderError`."""
     number = block[at] & mask
     at += 1
     if number < mask:
@@ -144,7 +145,7 @@ def _string(block: bytes, at: int) -> tuple[bytes, int]:
 
 
 def encode(fields: Iterable[Field]) -> bytes:
-    """A header block, for a peer that has not kept anything."""
+    """Return a header block that does not depend on the peer's table."""
     block = bytearray()
     for field in fields:
         number = _NUMBERS.get(field)

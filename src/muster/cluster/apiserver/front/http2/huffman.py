@@ -2,7 +2,7 @@
 
 from functools import cache
 
-# How many bits the code of each byte has, and of the end at last. The code is canonical: the lengths say all of it.
+# The bits in the code of each byte, and last those of the end. The code is canonical, so the lengths define it.
 _LENGTHS = bytes.fromhex(
     "0d171c1c1c1c1c1c1c181e1c1c1e1c1c1c1c1c1c1c1c1e1c1c1c1c1c1c1c1c1c060a0a0c0d06080b0a0a080b080606060505050606060606"
     "060607080f060c0a0d06070707070707070707070707070707070707070707070807080d130d0e060f050605060506060605070706060605"
@@ -14,21 +14,21 @@ _END = 256
 
 
 class HuffmanError(Exception):
-    """Bytes that are no text in this code."""
+    """An input that is no text in this code."""
 
 
 class _Node:
-    """A place in the tree of codes: what follows on a 0 and on a 1, a node or a byte."""
+    """A node in the tree of codes, with its two successors by the next bit: each is a node or a decoded byte."""
 
     __slots__ = ("accepts", "next")
 
     def __init__(self) -> None:
         self.next: list[_Node | int] = [_END, _END]
-        self.accepts = False  # a text may end here: what led here since the last byte is padding
+        self.accepts = False  # whether a text may end here: the bits since the last byte are padding
 
 
 def decode(data: bytes) -> bytes:
-    """The text. Raises `HuffmanError`."""
+    """Return the decoded text. Raises `HuffmanError`."""
     node, text = _root(), []
     for byte in data:
         node, piece = _step(node, byte)
@@ -40,17 +40,17 @@ def decode(data: bytes) -> bytes:
 
 @cache  # of 256 nodes and 256 bytes
 def _step(node: _Node, byte: int) -> tuple[_Node, bytes]:
-    """What eight bits lead to, and the bytes that they complete. Raises `HuffmanError`."""
-    found = bytearray()
+    """Return the node that eight bits lead to, and the bytes that they complete. Raises `HuffmanError`."""
+    decoded = bytearray()
     for shift in range(7, -1, -1):
         following = node.next[byte >> shift & 1]
         if isinstance(following, int):
             if following == _END:
                 raise HuffmanError("the end is no part of a text")
-            found.append(following)
+            decoded.append(following)
             following = _root()
         node = following
-    return node, bytes(found)
+    return node, bytes(decoded)
 
 
 @cache
@@ -63,7 +63,7 @@ def _root() -> _Node:
         _plant(root, code, bits, symbol)
         code += 1
     node = root
-    for _ in range(8):  # up to seven ones, the first bits of the end, fill the last byte
+    for _ in range(8):  # the padding of the last byte is up to seven ones, the first bits of the end
         node.accepts = True
         following = node.next[1]
         assert isinstance(following, _Node)

@@ -1,4 +1,4 @@
-"""What is to be sent: frames as they are, and answers as the client's windows let them out."""
+"""The output of one connection: frames go out as they are, and answers as far as the client's windows allow."""
 
 from collections.abc import Iterator
 
@@ -9,24 +9,24 @@ from muster.cluster.apiserver.front.http2.frames import DEFAULT_WINDOW, MAX_WIND
 
 
 class Outgoing:
-    """Of one connection. What is to be written is taken with `take`."""
+    """The output of one connection. The caller fetches with `take` what it has to write."""
 
     def __init__(self, exchanges: Exchanges, patience: Patience) -> None:
         self._exchanges = exchanges
         self._patience = patience
         self._written: list[bytes | memoryview] = []
-        self._ready: dict[int, None] = {}  # streams with something unsent that their window lets out, next one first
+        self._ready: dict[int, None] = {}  # streams that can send within their windows; the next to send comes first
         self._may_send = DEFAULT_WINDOW
-        self.first_window = DEFAULT_WINDOW  # of a stream
-        self._answered_by = 0  # windows that it may open, one for the connection and one for the stream of each frame
-        self._was_small = False  # the last piece of an answer
+        self.first_window = DEFAULT_WINDOW  # of a new stream
+        self._answered_by = 0  # free window updates: each frame of data earns one for its stream and one in common
+        self._was_small = False  # whether the window cut the last piece of an answer to less than `SMALL_BYTES`
 
     def frame(self, *pieces: bytes) -> None:
-        """Send a frame."""
+        """Queue a frame for writing."""
         self._written += pieces
 
     def take(self) -> bytes:
-        """What is to be written now."""
+        """Return the bytes to write now, and forget them."""
         if not self._written:
             return b""
         written, self._written = self._written, []
@@ -35,7 +35,7 @@ class Outgoing:
     # -- answers
 
     def send(self, number: int, data: bytes, *, ends: bool) -> int:
-        """More of an answer; returns how much of it waits. What a client that has gone was to get is forgotten."""
+        """Add a part of an answer, and return the bytes of the answer that wait. An ended stream drops the part."""
         exchange = self._exchanges.get(number)
         if exchange is None:
             return 0
@@ -49,13 +49,13 @@ class Outgoing:
 
     @property
     def waiting(self) -> Iterator[int]:
-        """The streams with something unsent."""
+        """The streams with unsent bytes."""
         return (number for number, exchange in self._exchanges.items() if exchange.unsent_bytes)
 
     def pump(self, most: int, now: float) -> Iterator[int]:
-        """Let out what the windows allow, not much more than so much at once; of which streams it was.
+        """Queue frames of answers within the windows, some `most` bytes, and yield the stream of each frame.
 
-        Raises `BadConnection`.
+        Raises `BadConnection` if the client's windows cut answers into small pieces again and again.
         """
         while self._ready and most > 0:
             number = next(iter(self._ready))
@@ -67,7 +67,7 @@ class Outgoing:
             yield number
 
     def _let_out(self, number: int, exchange: Exchange, now: float) -> int:
-        """One frame."""
+        """Queue one frame of an answer, and return its bytes."""
         # The client may have made the window smaller than what was sent already.
         size = max(min(exchange.unsent_bytes, exchange.may_send, self._may_send, frames.MAX_FRAME_BYTES), 0)
         data = _first(exchange.unsent, size)
@@ -79,7 +79,7 @@ class Outgoing:
         if size or is_last:
             self._written += [frames.head(size, frames.DATA, frames.END_STREAM if is_last else 0, number), *data]
         if is_last:
-            if not exchange.is_asked:  # what it still sends is of no use
+            if not exchange.is_asked:  # the reset stops the client from sending the rest of the body
                 self.frame(frames.reset(number, Code.NO_ERROR))
             self._exchanges.end(number)
         else:
@@ -89,33 +89,36 @@ class Outgoing:
         return size + frames.HEAD_BYTES
 
     def _small(self, size: int, now: float, *, is_cut: bool) -> None:
-        """What is left of a window may be little, once; but not again and again."""
+        """Charge the client's patience for two small cut pieces in a row: one alone may be the rest of a window."""
         was_small, self._was_small = self._was_small, is_cut and size < SMALL_BYTES
         if was_small and self._was_small:
             self._patience.spend(now)
 
     def forget(self, number: int) -> None:
-        """Of this stream nothing more is sent."""
+        """Send nothing more of a stream."""
         self._exchanges.end(number)
         self._ready.pop(number, None)
 
     # -- windows
 
     def opened(self, size: int) -> None:
-        """The client takes so much more, on all streams together. Raises `BadConnection`."""
+        """Widen the window of the connection by `size` bytes. Raises `BadConnection`."""
         self._may_send += size
         if not size or self._may_send > MAX_WINDOW:
             raise BadConnection(Code.FLOW_CONTROL_ERROR if size else Code.PROTOCOL_ERROR, "a window out of range")
 
     def may_open(self, now: float) -> None:
-        """The client opens a window, as it should: what was sent makes room by being taken. Raises `BadConnection`."""
+        """Count a window update: free if a sent frame has earned it, else at the cost of patience.
+
+        Raises `BadConnection`.
+        """
         if self._answered_by:
             self._answered_by -= 1
         else:
             self._patience.spend(now)
 
     def open(self, number: int, size: int) -> None:
-        """The client takes so much more of a stream, or less. Raises `BadConnection`."""
+        """Widen the window of a stream by `size` bytes, or narrow it by a negative size. Raises `BadConnection`."""
         exchange = self._exchanges[number]
         exchange.may_send += size
         if exchange.may_send > MAX_WINDOW:
@@ -124,17 +127,20 @@ class Outgoing:
             self._ready.setdefault(number)
 
     def set_first_window(self, size: int, now: float) -> None:
-        """So large is the window of every stream to be. Raises `BadConnection`."""
+        """Set the first window of new streams, and change the window of open ones accordingly.
+
+        Raises `BadConnection`.
+        """
         if size > MAX_WINDOW:
             raise BadConnection(Code.FLOW_CONTROL_ERROR, "a window that is too large")
         difference, self.first_window = size - self.first_window, size
-        self._patience.spend(now, len(self._exchanges) // 50)  # each of them has to be told
+        self._patience.spend(now, len(self._exchanges) // 50)  # the loop below visits each of them
         for number in self._exchanges:
             self.open(number, difference)
 
 
 def _first(pieces: list[memoryview], size: int) -> list[bytes | memoryview]:
-    """Take so much from the front."""
+    """Remove `size` bytes from the front of the pieces, and return them."""
     taken: list[bytes | memoryview] = []
     used = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Makes frames of bytes that come in pieces of any size."""
+"""The reader of one connection: it joins pieces of bytes of any size and gives the complete frames."""
 
 from collections.abc import Iterator
 
@@ -6,14 +6,14 @@ from muster.cluster.apiserver.front.http2.frames import PREFACE, BadConnection, 
 
 
 class Reader:
-    """What has come of one connection and is not a whole frame yet."""
+    """The bytes of one connection that are not a complete frame yet."""
 
     def __init__(self) -> None:
         self._buffer = b""
         self._is_greeted = False  # the client has sent its preface
 
     def frames(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are whole now. Raises `BadConnection`."""
+        """Add bytes, and yield the frames that are complete now. Raises `BadConnection`."""
         buffer = self._buffer + data if self._buffer else data
         at = 0
         if not self._is_greeted:

@@ -1,4 +1,4 @@
-"""What a header list asks for."""
+"""The step from a decoded header list to the head of a request; it refuses lists that RFC 9113 forbids."""
 
 import re
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from muster.cluster.apiserver.front.http2.headers import Field
 
 _PSEUDO = frozenset({b":method", b":scheme", b":authority", b":path"})
-# What belongs to one connection of HTTP/1.1, and has no meaning here.
+# Headers of one connection of HTTP/1.1; HTTP/2 forbids them.
 _FORBIDDEN = frozenset({b"connection", b"proxy-connection", b"keep-alive", b"transfer-encoding", b"upgrade"})
 _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+")
 _METHOD = re.compile(rb"[A-Z]+")
@@ -16,12 +16,12 @@ _NO_TEXT = re.compile(rb"[\0\r\n]")
 _MAX_LENGTH_DIGITS = 18
 
 
-class Malformed(Exception):  # noqa: N818  (it says what is)
-    """A list that is no request: its stream is of no use, and the connection goes on."""
+class Malformed(Exception):  # noqa: N818  (the name states the fact)
+    """A header list that is no request: the server resets its stream, and the connection goes on."""
 
 
 class Head(NamedTuple):
-    """A request, but for its body: `length` is what it says of that, None for nothing."""
+    """A request without its body. `length` is the body's length by the headers, or None."""
 
     method: str
     path: str  # not percent-encoded
@@ -32,7 +32,7 @@ class Head(NamedTuple):
 
 
 def head_of(fields: list[Field]) -> Head:
-    """The request that a list stands for. Raises `Malformed`."""
+    """Return the head of the request that a header list describes. Raises `Malformed`."""
     count = next((number for number, (name, _) in enumerate(fields) if name[:1] != b":"), len(fields))
     pseudo, headers = dict(fields[:count]), fields[count:]
     if len(pseudo) < count or not pseudo.keys() <= _PSEUDO:
@@ -55,10 +55,10 @@ def head_of(fields: list[Field]) -> Head:
 
 
 def _length(headers: list[Field]) -> int | None:
-    found = {value for name, value in headers if name == b"content-length"}
-    if not found:
+    lengths = {value for name, value in headers if name == b"content-length"}
+    if not lengths:
         return None
-    (text, *more) = found
+    (text, *more) = lengths
     if more or not text.isdigit() or len(text) > _MAX_LENGTH_DIGITS:
         raise Malformed("a length that is none")
     return int(text)

@@ -1,4 +1,4 @@
-"""How much of bodies a client may send: the windows that are opened to it."""
+"""The room for bodies: the windows that the server opens to a client, for the connection and for each stream."""
 
 from muster.cluster.apiserver.front.http2 import frames
 from muster.cluster.apiserver.front.http2.bounds import BODY_WINDOW, READ_WINDOW, WINDOW
@@ -8,34 +8,34 @@ from muster.cluster.apiserver.front.http2.outgoing import Outgoing
 
 
 class Room:
-    """The windows of one connection, and of its streams."""
+    """The receive windows of one connection and of its streams."""
 
     def __init__(self, exchanges: Exchanges, out: Outgoing) -> None:
         self._exchanges = exchanges
         self._out = out
         self._may_come = WINDOW
-        self._owed = 0  # of that, what the client does not know yet
-        self.of_body = DEFAULT_WINDOW  # at its beginning; until the client has seen our settings
+        self._owed = 0  # the part of `_may_come` that the client has not been granted yet
+        self.of_body = DEFAULT_WINDOW  # of a new stream; the protocol's until the client has acknowledged our settings
 
     @property
     def is_known(self) -> bool:
-        """Whether the client has seen our settings."""
+        """Whether the client has acknowledged our settings."""
         return self.of_body == BODY_WINDOW
 
     def learned(self) -> None:
-        """The client has seen our settings."""
+        """Adopt our own window for all streams: the client has acknowledged our settings."""
         for exchange in self._exchanges.values():
             exchange.may_come += BODY_WINDOW - self.of_body
         self.of_body = BODY_WINDOW
 
     def take(self, size: int) -> None:
-        """So much has come. Raises `BadConnection`."""
+        """Count `size` bytes that have arrived. Raises `BadConnection` past the window of the connection."""
         self._may_come -= size
         if self._may_come < 0:
             raise BadConnection(Code.FLOW_CONTROL_ERROR, "more than the window lets in")
 
     def give_back(self, size: int) -> None:
-        """So much of what has come is not kept any more."""
+        """Count `size` bytes as freed, and open the window of the connection once that is worth a frame."""
         self._may_come += size
         self._owed += size
         if self._owed >= WINDOW // 8:
@@ -43,7 +43,7 @@ class Room:
             self._owed = 0
 
     def read(self, number: int) -> None:
-        """The body of this request is read from now on: let more of it come at a time."""
+        """Open a bigger window for the body of a stream that the application begins to read."""
         exchange = self._exchanges.get(number)
         if (
             exchange is not None
@@ -53,7 +53,7 @@ class Room:
             self._let_in(number, exchange)
 
     def taken(self, number: int, size: int) -> None:
-        """So much of this body was read."""
+        """Count `size` bytes of a body as read, and open its window again once half of it is used."""
         self.give_back(size)
         exchange = self._exchanges.get(number)
         if exchange is not None and not exchange.is_asked and exchange.may_come <= READ_WINDOW // 2:

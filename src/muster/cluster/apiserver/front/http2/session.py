@@ -1,4 +1,8 @@
-"""The state of one connection: what has come is told as events, what is to be sent waits for windows. Pure."""
+"""The state of one connection of HTTP/2, pure: received bytes become events, and answers become frames to write.
+
+A session checks the protocol, keeps windows and settings, and answers pings. It runs no request and does no I/O; both
+are left to `connection`.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
@@ -31,15 +35,15 @@ _GREETING = frames.settings(_SETTINGS) + frames.window_update(0, WINDOW - DEFAUL
 
 
 class Asked(NamedTuple):
-    """A request has come, but for its body."""
+    """The event of a new request, whose body may follow."""
 
     stream: int
     head: Head
-    is_over: bool  # there is no body
+    is_over: bool  # the request has no body
 
 
 class Came(NamedTuple):
-    """More of a body."""
+    """The event of a part of a body."""
 
     stream: int
     data: bytes
@@ -47,7 +51,7 @@ class Came(NamedTuple):
 
 
 class GaveUp(NamedTuple):
-    """The client wants no answer any more."""
+    """The event of a request that gets no answer any more: the client or the session has reset its stream."""
 
     stream: int
 
@@ -56,7 +60,10 @@ Event: TypeAlias = Asked | Came | GaveUp
 
 
 class Session:
-    """One connection. What is to be written is taken with `take`; once it `is_over`, nothing comes after that."""
+    """The state of one connection.
+
+    The caller fetches with `take` what it has to write. Once `is_over` is set, the caller writes that and closes.
+    """
 
     def __init__(self, now: float) -> None:
         self._decoder = Decoder(MAX_HEADER_BYTES)
@@ -65,20 +72,20 @@ class Session:
         self._exchanges = Exchanges()
         self._outgoing = Outgoing(self._exchanges, self._patience)
         self._room = Room(self._exchanges, self._outgoing)
-        self._block: tuple[int, int, bytearray] | None = None  # of headers that go on: stream, flags
-        self._last = 0  # the newest stream of the client's
-        self._looked_at = 0  # the newest that was not too late
+        self._block: tuple[int, int, bytearray] | None = None  # stream, flags and bytes of an incomplete header list
+        self._last = 0  # the newest stream of the client
+        self._looked_at = 0  # the newest stream that the session did not ignore
         self._is_set = False  # the client has sent its settings
         self._leaves = False
-        # Requests that the client has given up and that are still worked on: who works on them says how many.
+        # Requests that the application still works on after their streams were reset. The connection keeps the count.
         self.given_up = 0
         self.is_over = False
         self._outgoing.frame(_GREETING)
 
-    # -- what comes
+    # -- input
 
     def receive(self, data: bytes, now: float) -> list[Event]:
-        """What bytes from the client mean."""
+        """Process bytes from the client, and return the events in them."""
         events: list[Event] = []
         if self.is_over:
             return events
@@ -91,7 +98,7 @@ class Session:
 
     @property
     def in_headers(self) -> int | None:
-        """The stream whose header list has begun, and not ended."""
+        """The stream whose header list has begun and not ended."""
         return self._block[0] if self._block else None
 
     def _heed(self, frame: Frame, events: list[Event], now: float) -> None:
@@ -118,7 +125,7 @@ class Session:
                 self._on_other(frame, now)
 
     def _on_other(self, frame: Frame, now: float) -> None:
-        """None is preferred; who says good-bye waits for answers; what others have invented is passed over."""
+        """Check a frame that needs no action (PRIORITY, GOAWAY, an extension) at the cost of patience."""
         match frame.type:
             case frames.PUSH_PROMISE:
                 raise BadConnection(Code.PROTOCOL_ERROR, "a client does not push")
@@ -202,7 +209,7 @@ class Session:
         self._request(number, fields, ends, events, now)
 
     def _too_big(self, number: int, text: str) -> BadConnection:
-        """It was looked at: a request that came too late for that would be sent again."""
+        """Return the error of a header list that is too long, and mark its stream so that the client does not retry."""
         self._looked_at = max(self._looked_at, number)
         return BadConnection(Code.ENHANCE_YOUR_CALM, text)
 
@@ -213,8 +220,8 @@ class Session:
             or self.given_up >= MAX_GIVEN_UP
             or self._exchanges.headers_bytes + size > MAX_HEADERS_BYTES
         ):
-            self._patience.spend(now)  # it knows the bound
-            self._reset(number, Code.REFUSED_STREAM)  # nothing was done, and it may be sent again
+            self._patience.spend(now)  # the client has got the bound in the settings
+            self._reset(number, Code.REFUSED_STREAM)  # this code lets the client retry: nothing was done
             return
         try:
             head = head_of(fields)
@@ -229,12 +236,12 @@ class Session:
         events.append(Asked(number, head, ends))
 
     def _trailers(self, number: int, ends: bool, events: list[Event], now: float) -> None:
-        """Headers behind a body: nothing is made of what they say."""
+        """End a body with trailers, whose content is ignored."""
         stream = self._exchanges.get(number)
         if stream is None:
             self._no_stream(number)
             self._patience.spend(now)
-            self._outgoing.frame(frames.reset(number, Code.STREAM_CLOSED))  # or it would wait for an answer
+            self._outgoing.frame(frames.reset(number, Code.STREAM_CLOSED))  # else the client waits for an answer
         elif not ends or stream.is_asked or (stream.length or stream.came) != stream.came:
             self._drop(number, Code.STREAM_CLOSED if stream.is_asked else Code.PROTOCOL_ERROR, events)
         else:
@@ -260,14 +267,14 @@ class Session:
             return
         self._patience.spend(now)
         self._is_set = True
-        for name, value in dict(frames.settings_of(frame.payload)).items():  # of several of a name, the last
+        for name, value in dict(frames.settings_of(frame.payload)).items():  # the last of a repeated setting counts
             self._set(name, value, now)
         self._outgoing.frame(frames.head(0, frames.SETTINGS, frames.ACK, 0))
 
     def _our_settings_came(self, now: float) -> None:
         if not self._is_set:
             raise BadConnection(Code.PROTOCOL_ERROR, "the first frame has no settings")
-        if self._room.is_known:  # it has said so before
+        if self._room.is_known:  # the client has acknowledged them before
             self._patience.spend(now)
         else:
             self._room.learned()
@@ -303,28 +310,28 @@ class Session:
         else:
             self._outgoing.open(frame.stream, size)
 
-    # -- what we do
+    # -- output
 
     def answer(self, number: int, status: int, headers: list[Field]) -> None:
-        """The head of an answer."""
+        """Queue the head of an answer."""
         block = encode([(b":status", b"%d" % status), *headers])
         self._outgoing.frame(frames.headers(number, block, ends=False))
 
     def send(self, number: int, data: bytes, *, ends: bool) -> int:
-        """More of an answer; returns how much of it waits. What a client that has gone was to get is forgotten."""
+        """Add a part of an answer, and return the bytes of the answer that wait. An ended stream drops the part."""
         return self._outgoing.send(number, data, ends=ends)
 
     def unsent(self, number: int) -> int:
-        """How much of an answer waits."""
+        """Return the bytes of an answer that wait."""
         stream = self._exchanges.get(number)
         return stream.unsent_bytes if stream else 0
 
     def has(self, number: int) -> bool:
-        """Whether something may still be sent or come on this stream."""
+        """Return whether a stream is open in either direction."""
         return number in self._exchanges
 
     def pump(self, most: int, now: float) -> list[int]:
-        """Let out what the windows allow, not much more than so much at once; returns of which streams it was."""
+        """Queue frames of answers within the windows, some `most` bytes, and return the streams that they are of."""
         moved: dict[int, None] = {}
         try:
             for number in self._outgoing.pump(most, now):
@@ -334,20 +341,20 @@ class Session:
         return list(moved)
 
     def read(self, number: int) -> None:
-        """The body of this request is read from now on: let more of it come at a time."""
+        """Open a bigger window for the body of a stream that the application begins to read."""
         self._room.read(number)
 
     def taken(self, number: int, size: int) -> None:
-        """So much of a body was read."""
+        """Count `size` bytes of a body as read."""
         self._room.taken(number, size)
 
     def break_off(self, number: int, code: Code) -> None:
-        """End an answer that cannot be ended well."""
+        """Reset a stream whose answer cannot be completed."""
         if number in self._exchanges:
             self._reset(number, code)
 
     def leave(self) -> None:
-        """Take no more requests; those that are there are answered."""
+        """Take no more requests; the accepted ones are answered."""
         if not self._leaves:
             self._leaves = True
             self._outgoing.frame(frames.go_away(self._looked_at, Code.NO_ERROR))
@@ -359,17 +366,17 @@ class Session:
 
     @property
     def waiting(self) -> Iterator[int]:
-        """The streams with something unsent."""
+        """The streams with unsent bytes."""
         return self._outgoing.waiting
 
     def take(self) -> bytes:
-        """What is to be written now."""
+        """Return the bytes to write now, and forget them."""
         return self._outgoing.take()
 
-    # -- how it ends
+    # -- the end
 
     def _no_stream(self, number: int) -> None:
-        """A frame of a stream that has ended means nothing; of one that never began, everything."""
+        """Raise `BadConnection` for a frame of a stream that never began; one of an ended stream is harmless."""
         if not number or number > self._last or number % 2 == 0:
             raise BadConnection(Code.PROTOCOL_ERROR, "a frame of a stream that has not begun")
 

@@ -1,4 +1,4 @@
-"""One request on a connection of HTTP/2, as the application sees it: its `Caller`, and where its messages go."""
+"""One request on a connection of HTTP/2 and its answer: the `Caller`, with the application's `receive` and `send`."""
 
 import asyncio
 import logging
@@ -16,37 +16,37 @@ from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
-HELD_BYTES = 64 * 1024  # of an answer: while more than this waits, the application waits too
+HELD_BYTES = 64 * 1024  # of an answer: while more than this is unsent, the application waits
 
 log = logging.getLogger(__name__)
 
 
 class Carrier(Protocol):
-    """The connection of a stream."""
+    """A connection, as its streams see it."""
 
     user: User | None
     guest: Guest
     session: Session
 
     def write_soon(self, *numbers: int) -> None:
-        """There is something to write, of these streams."""
+        """Write at the end of this turn of the loop. `numbers` are streams with new output."""
         ...
 
     def write(self) -> None:
-        """Write what can be written."""
+        """Write what the windows and the transport take."""
         ...
 
     def done(self, stream: "Stream") -> None:
-        """The application has ended with it."""
+        """Release a stream whose application has ended."""
         ...
 
     def break_off(self, stream: "Stream", code: Code) -> None:
-        """Cut it off."""
+        """Cut off the answer of a stream."""
         ...
 
 
 class Stream:
-    """A request."""
+    """A request on its connection, from its head until the application has ended."""
 
     is_upgrade = False
     is_alone = False
@@ -60,21 +60,21 @@ class Stream:
         self.guest = carrier.guest
         self.is_gone = False
         self.is_done = False
-        self.moved_at = 0.0  # when the client last took something
+        self.moved_at = 0.0  # when the client last took a part of the answer
         self._carrier = carrier
         self._head = asked.head
         self._has_body = not asked.is_over
-        self._is_over = asked.is_over  # all of the body has come
+        self._is_over = asked.is_over  # whether the whole body has arrived
         self._came: deque[bytes] = deque()
         self._is_read = False
-        self._has_begun = False  # the answer
+        self._has_begun = False  # whether the answer has begun
         self._has_ended = False
         self._unsent = 0
-        self.held = 0  # bytes of the answer that wait outside
-        self._news: asyncio.Future[None] | None = None  # for who waits, for the body or for what is sent
+        self.held = 0  # bytes of the answer that the application still holds
+        self._news: asyncio.Future[None] | None = None  # set while the application waits for the body or the client
 
     async def run(self, app: App) -> None:
-        """Have the request answered."""
+        """Run the application on the request, and answer 500 if it fails."""
         try:
             await app(scope_of(self._head, self, has_body=self._has_body), self.receive, self.send)
             if not self._has_ended and not self.is_gone:
@@ -97,7 +97,7 @@ class Stream:
     # -- for the application
 
     async def receive(self) -> Message:
-        """More of the body."""
+        """Return the next part of the body."""
         session = self._carrier.session
         if not self._is_read:
             self._is_read = True
@@ -117,7 +117,7 @@ class Stream:
         return {"type": "http.request", "body": data, "more_body": not self._is_over}
 
     async def send(self, message: Message) -> None:
-        """More of the answer."""
+        """Send the next part of the answer, once the client has taken most of the parts before."""
         await self.drained()
         if self.is_gone:
             return
@@ -130,17 +130,17 @@ class Stream:
             self._has_ended = not message.get("more_body", False)
             body = b"" if self._head.method == "HEAD" else message["body"]
             if not session.unsent(self.number):
-                self.moved_at = asyncio.get_running_loop().time()  # it has taken all there was
+                self.moved_at = asyncio.get_running_loop().time()  # the client has taken all before
             self._unsent = session.send(self.number, body, ends=self._has_ended)
             self._carrier.write_soon(self.number)
 
     async def drained(self) -> None:
-        """Wait until not much is kept for sending."""
+        """Wait until little is left to send."""
         while self._unsent > HELD_BYTES and not self.is_gone:
             await self._wait()
 
     def holds(self, size: int) -> None:
-        """So much of the answer waits outside until the client has taken what is before it."""
+        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
         self.held = size
 
     async def _wait(self) -> None:
@@ -151,18 +151,18 @@ class Stream:
             self._news = None
 
     def break_off(self) -> None:
-        """Send what there is, and let the client see that the answer is not whole."""
+        """Send what waits, and reset the stream: the client sees that the answer is incomplete."""
         self._carrier.write()
         self._carrier.break_off(self, Code.INTERNAL_ERROR)
 
     def leave_http(self, headers: list[Field]) -> RawWire:  # noqa: ARG002
-        """There is no other protocol on a stream: who wants one comes over HTTP/1.1."""
+        """Raise `ApiError` (400): a client that wants another protocol must use HTTP/1.1."""
         raise bad_request(UPGRADE_REQUIRED)
 
     # -- for the connection
 
     def came(self, data: bytes, *, is_over: bool) -> None:
-        """More of the body is there."""
+        """Keep a part of the body for the application. `is_over`: it is the last part."""
         self._is_over = is_over
         if self.is_done:
             self._carrier.session.taken(self.number, len(data))
@@ -171,13 +171,13 @@ class Stream:
         self._tell()
 
     def settle(self, unsent: int) -> None:
-        """So much waits to be sent."""
+        """Set the unsent bytes of the answer, and let the application go on once few are left."""
         self._unsent = unsent
         if unsent <= HELD_BYTES:
             self._tell()
 
     def go(self) -> None:
-        """The client wants no answer any more, or is gone."""
+        """End the request: the client has reset the stream or disconnected."""
         self.is_gone = True
         self._drop_body()
         self._tell()
@@ -185,7 +185,7 @@ class Stream:
             self.streaming.cancel()
 
     def abort(self) -> None:
-        """Cut it off: its client takes nothing of it."""
+        """Cut the answer off: the server stops, or the client takes too little of it."""
         self._carrier.break_off(self, Code.CANCEL)
 
     def _drop_body(self) -> None:
@@ -198,7 +198,7 @@ class Stream:
 
 
 def scope_of(head: Head, stream: Stream, *, has_body: bool) -> dict[str, Any]:
-    """The request in the words of ASGI; a body of unknown length is announced as HTTP/1.1 does."""
+    """Return the ASGI scope of a request. A body of unknown length gets the header that HTTP/1.1 has for it."""
     is_chunked = has_body and head.length is None
     return {
         "type": "http",
@@ -213,5 +213,5 @@ def scope_of(head: Head, stream: Stream, *, has_body: bool) -> dict[str, Any]:
 
 
 def fields_of(headers: list[Field]) -> list[Field]:
-    """What an answer says of itself; nothing is said of the connection."""
+    """Return the headers of an answer without `connection`, which HTTP/2 forbids."""
     return [field for field in headers if field[0] != b"connection"]
