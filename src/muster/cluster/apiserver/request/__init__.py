@@ -1,1 +1,1 @@
-"""What a request asks for: its path, its query, its body, and the form of its answer."""
+"""The reading of a request: its path, query and body, and the form of its answer."""

@@ -1,4 +1,8 @@
-"""What a request is about to do: the verb, the access that it takes, and the resource that it means."""
+"""The verb, the access and the resource of a request.
+
+Pure: a request and its parsed `Target` give the API verb, the `Access` that authorization checks, and the served
+`Resource`. Whether the user has the access is left to authorization.
+"""
 
 from muster.api.status import method_not_allowed, path_not_found
 from muster.api.values.selectors import SelectorError, parse_field_selector
@@ -9,14 +13,14 @@ from muster.runtime.transport import Request
 
 _WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _METHODS = frozenset({"GET", *_WRITE_VERBS})
-# Verbs that work on a collection of namespaces at once.
+# Verbs that work on the objects of all namespaces at once.
 _ACROSS_NAMESPACES = frozenset({"list", "watch"})
 _SELECTING = frozenset({"list", "watch", "deletecollection"})
 _ON_COLLECTIONS = _SELECTING | {"create"}
 
 
 def found(registry: Registry, target: Target, verb: str) -> Resource:
-    """The resource, if the target makes sense for it. Raises `ApiError` (404, 405)."""
+    """Return the resource that a target names. Raises `ApiError` (404, 405) if the target or verb does not fit it."""
     resource = registry.find(target.group, target.version, target.plural)
     if resource is None:
         raise path_not_found()
@@ -34,30 +38,30 @@ def found(registry: Registry, target: Target, verb: str) -> Resource:
 
 
 def access_of(request: Request, user: User, target: Target | None, verb: str) -> Access:
-    """What the user is about to do."""
+    """Return the access that a request needs."""
     if target is None:
         return Access(user, verb, path=request.path)
     resource = f"{target.plural}/{target.subresource}" if target.subresource else target.plural
     name = target.name
     if verb in _SELECTING:
         name = _selected_name(request.query.get("fieldSelector", ""))
-    # A namespace is taken to be in itself: rights in it are rights to it.
+    # A Namespace counts as an object in itself, so rights in a namespace cover its own object.
     namespace = target.namespace or (target.name if target.plural == "namespaces" else "")
     return Access(user, verb, target.group, resource, namespace, name)
 
 
 def _selected_name(fields: str) -> str:
-    """The one object that a field selector leaves of a collection: who may read that one may list it so."""
+    """Return the only name that a field selector allows, or "": rights to that object suffice for such a list."""
     if "metadata.name" not in fields:
         return ""
     try:
         return parse_field_selector(fields).exact("metadata.name") or ""
     except SelectorError:
-        return ""  # it is refused where it is read
+        return ""  # the list itself refuses a bad selector
 
 
 def verb_of(request: Request, target: Target | None) -> str:
-    """What a request does: an API verb on a resource, the method in small letters on any other path."""
+    """Return the API verb of a request on a resource, or the method in lower case for any other path."""
     if target is None:
         return request.method.lower() if request.method in _METHODS else "other"
     if request.method == "GET":

@@ -1,7 +1,8 @@
-"""The object in a request's body: of the right kind, of the right form, with the unknown said.
+"""The object in the body of a write: decoded, of the right kind, and checked against its schema.
 
-How strict that is, the request says (`fieldValidation`): unknown and repeated fields are dropped always, and refused,
-warned of or passed over.
+Unknown fields are always dropped, and the last value of a repeated field counts. The request's `fieldValidation` says
+what else happens to them: a refusal (Strict), a warning (Warn) or nothing (Ignore). Rules beyond the schema are left to
+validation.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ _SHOWN_PATCH = 500  # characters of a patched object in a refusal
 
 
 def read_object(request: Request, view: View, options: WriteOptions, warnings: list[str]) -> Document:
-    """The object that is to be written. Raises `ApiError`: 400, 413, 415."""
+    """Return the object in the body of a create or update. Raises `ApiError` (400, 413, 415, 422)."""
     kind = view.kind
     decoded = decode(request.body, request.content_type, kind.kind, strict=options.field_validation != "Ignore")
     document = decoded.document
@@ -31,15 +32,15 @@ def read_object(request: Request, view: View, options: WriteOptions, warnings: l
         checked = view.checker(document)
     except DecodeError as error:
         raise bad_request(_cannot(document, kind, str(error))) from None
-    # Of kinds that have a type, decoding comes upon all of it in the order of the document.
+    # For kinds with a type, the checker finds unknown fields in the order of the document, as upstream reports them.
     unknown = _unknown(tuple(sorted(checked.unknown)) if kind.type is dict else checked.unknown)
-    found = [*decoded.duplicates[:MAX_WARNINGS], *unknown]
+    faults = [*decoded.duplicates[:MAX_WARNINGS], *unknown]
     if decoded.duplicates and unknown and kind.type is not dict:
-        found = in_order(request.body, found)
-    if found and options.field_validation == "Strict":
-        raise bad_request(_cannot(document, kind, f"strict decoding error: {_together(found)}"))
+        faults = in_order(request.body, faults)
+    if faults and options.field_validation == "Strict":
+        raise bad_request(_cannot(document, kind, f"strict decoding error: {_together(faults)}"))
     if options.field_validation == "Warn":
-        warnings += found
+        warnings += faults
     _require_sound(document, checked, kind)
     return _typed(checked.value, kind)
 
@@ -52,9 +53,10 @@ def check_patched(
     faults: Sequence[str] = (),
     stored: Document | None = None,
 ) -> Document:
-    """An object that a patch has made, with what it may not have taken out. Raises `ApiError` (400, 422).
+    """Return the object that a patch has made, without unknown fields. Raises `ApiError` (400, 422).
 
-    faults: those of the patch itself. stored: what was patched; parts that are its very own have been checked before.
+    faults: the unknown and repeated fields of the patch itself.
+    stored: the object before the patch. Parts that the patched object shares with it are not checked again.
     """
     kind = view.kind
     require_kind(document, kind)
@@ -62,18 +64,20 @@ def check_patched(
         checked = view.checker(document, sound_parts(stored) if stored is not None else frozenset())
     except DecodeError as error:
         raise _bad_patch(document, str(error)) from None
-    found = [*faults, *_unknown(checked.unknown)]
-    if found and options.field_validation == "Strict":
-        raise _bad_patch(document, f"strict decoding error: {_together(found)}")
+    all_faults = [*faults, *_unknown(checked.unknown)]
+    if all_faults and options.field_validation == "Strict":
+        raise _bad_patch(document, f"strict decoding error: {_together(all_faults)}")
     if options.field_validation == "Warn":
-        warnings += found
+        warnings += all_faults
     _require_sound(document, checked, kind)
     return _typed(checked.value, kind)
 
 
 def faults_of_patch(patch: Any, repeated: tuple[str, ...], *, operations: bool) -> list[str]:
-    """What strict decoding finds in a patch: members that are there twice (`repeated` says so), and of operations
-    unknown ones.
+    """Return the sentences of strict decoding about a patch.
+
+    repeated: the sentences about repeated members, which are returned first.
+    operations: whether the patch is a JSON patch, whose operations are searched for unknown members.
     """
     found = list(repeated[:MAX_WARNINGS])
     if not operations:
@@ -103,7 +107,7 @@ def _bad_patch(document: Document, why: str) -> ApiError:
 
 
 def require_kind(document: Document, kind: Kind[object]) -> None:
-    """Raise `ApiError` (400) unless the object says that it is of this kind; of one with a type, it may say nothing."""
+    """Raise `ApiError` (400) unless the document is of this kind. Only a custom resource must name its kind."""
     custom = kind.type is dict
     if custom and not document.get("kind"):
         message = f"the object provided is unrecognized (must be of type {kind.kind}): Object 'Kind' is missing"
@@ -139,7 +143,7 @@ def _unknown(paths: tuple[str, ...]) -> list[str]:
 
 
 def _together(faults: Sequence[str]) -> str:
-    """The sentences as one; those that name lines are what the YAML parser says, all together."""
+    """Join the sentences to one. Those of the YAML parser, which name lines, come first as one block."""
     lines = [f"  {fault}" for fault in faults if fault.startswith("line ")]
     others = [fault for fault in faults if not fault.startswith("line ")]
     return ", ".join(["\n".join(["yaml: unmarshal errors:", *lines]), *others] if lines else others)

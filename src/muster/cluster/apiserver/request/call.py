@@ -1,4 +1,4 @@
-"""One request, understood: who wants what of which resource. What every verb gets."""
+"""The parsed request on a resource, which every verb takes: its user, verb, resource, name and options of admission."""
 
 from msgspec import Struct, field
 
@@ -14,7 +14,11 @@ _PLAIN = WriteOptions()
 
 
 class Call(Struct, frozen=True):
-    """A request on a resource, with the warnings that its answer is to carry, and what the audit log says of it."""
+    """A request on a resource.
+
+    warnings: sentences for the `Warning` header of the answer; verbs and admission append to them.
+    annotations: annotations of the request's audit event; admission adds to them.
+    """
 
     request: Request
     user: User
@@ -26,16 +30,16 @@ class Call(Struct, frozen=True):
     subresource: str = ""
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)
-    is_own: bool = False  # it comes from a part of the cluster itself
+    is_own: bool = False  # a part of the cluster itself sends the request
 
     @property
     def action(self) -> str:
-        """`pods/log`: what it asks for, if that is neither reading nor writing."""
+        """The resource with its subresource, such as `pods/log`."""
         return f"{self.resource.name}/{self.subresource}" if self.subresource else self.resource.name
 
     @property
     def key(self) -> Key:
-        """Where the object is stored."""
+        """The key of the object in the store."""
         return Key(self.resource.key, self.namespace, self.name)
 
     def attempt(
@@ -47,7 +51,7 @@ class Call(Struct, frozen=True):
         *,
         name: str = "",
     ) -> Attempt:
-        """What admission is asked about; `name` is that of a new object."""
+        """Return the write as admission sees it. `name` is given for a new object, whose name may be generated."""
         return Attempt(
             self.resource,
             operation,

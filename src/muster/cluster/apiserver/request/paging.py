@@ -1,8 +1,8 @@
-"""Lists at one revision: which state a list shows, and how it goes on page by page.
+"""Paging of lists: continue tokens, and the state of a resource at the revision that a list shows.
 
-A page's token names the revision that the list shows and the last object of the page. The state at that revision is
-kept while there is room; if it is no longer, it is put together from the retained changes; past those it is
-410 Expired, with a token that goes on at the newest revision instead.
+The token of a page names the revision of the list and the last object of the page. `Snapshots` keeps the state at that
+revision while there is room. After that it rebuilds the state from the store's retained changes. Once those are gone,
+the client gets 410 Expired, with a token that goes on at the newest revision instead.
 """
 
 import base64
@@ -17,11 +17,11 @@ from muster.api.meta import ListMeta, Struct
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails, bad_request
 from muster.cluster.store import Compacted, Entry, Key, Snapshot, Store
 
-# A pinned state is a tuple of references: of 5,000 objects 40 KB, and the bodies that were changed since.
+# A pinned state is a tuple of references: 40 KB for 5,000 objects. It keeps the old bodies of objects changed since.
 PINNED_SNAPSHOTS = 64
-PINNED_ENTRIES = 1_000_000  # in all of them together
-PINNED_FOR = timedelta(minutes=5)  # as long as etcd keeps what was compacted
-NEWEST = -1  # the revision in a token that goes on with whatever there is
+PINNED_ENTRIES = 1_000_000  # in all pinned states together
+PINNED_FOR = timedelta(minutes=5)  # kube-apiserver compacts etcd after the same time
+NEWEST = -1  # the revision in a token that goes on with the newest state
 
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -32,11 +32,11 @@ _EXPIRED = (
 
 
 class Token(Struct):
-    """What a continue token says; upstream's form.
+    """The content of a continue token, in upstream's form.
 
     v: version of the form.
-    rv: the revision that the list shows.
-    start: the key of the last object before this page, as <namespace>/<name>.
+    rv: revision that the list shows.
+    start: key of the last object before this page, as <namespace>/<name>.
     """
 
     v: str = ""
@@ -45,7 +45,7 @@ class Token(Struct):
 
 
 def encode_token(revision: int, last: Key) -> str:
-    """The token of the page after this object."""
+    """Return the token of the page that begins after an object."""
     return _encoded(revision, f"{last.namespace}/{last.name}")
 
 
@@ -55,7 +55,7 @@ def _encoded(revision: int, start: str) -> str:
 
 
 def decode_token(text: str) -> Token:
-    """What a token says. Raises `ApiError` (400)."""
+    """Return the content of a token. Raises `ApiError` (400)."""
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Token)
     except (binascii.Error, ValueError, msgspec.DecodeError, RecursionError) as error:
@@ -72,20 +72,20 @@ def decode_token(text: str) -> Token:
 
 
 def invalid_token(why: str) -> ApiError:
-    """400 for a continue token that makes no sense."""
+    """Return the error (400) for a continue token that cannot be read."""
     return bad_request(f"invalid continue token: continue key is not valid: {why}")
 
 
 class Snapshots:
-    """States of resources at revisions, for as long as a client pages through them."""
+    """The pinned states of resources at the revisions that clients page through."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._pinned: OrderedDict[tuple[str, str, int], tuple[Snapshot, datetime]] = OrderedDict()
-        self._entries = 0  # in all that are pinned
+        self._entries = 0  # in all pinned states together
 
     def pin(self, resource: str, namespace: str, snapshot: Snapshot, now: datetime) -> None:
-        """Keep a state for the pages after the first."""
+        """Keep a state for later pages, and drop the oldest states past the bounds."""
         key = (resource, namespace, snapshot.revision)
         if key not in self._pinned:
             self._entries += len(snapshot.entries)
@@ -96,19 +96,19 @@ class Snapshots:
             self._entries -= len(dropped.entries)
 
     def _is_full(self, now: datetime) -> bool:
-        """Whether the oldest state has to go."""
+        """Return whether the oldest state must be dropped: by number, by size or by age."""
         oldest_until = next(iter(self._pinned.values()))[1]
         return len(self._pinned) > PINNED_SNAPSHOTS or self._entries > PINNED_ENTRIES or oldest_until < now
 
     def at(self, resource: str, namespace: str, revision: int, now: datetime) -> Snapshot | None:
-        """The state at a revision, None if it is no longer known. The revision is not after the newest."""
-        found = self._pinned.get((resource, namespace, revision))
-        if found is not None and found[1] >= now:
-            return found[0]
+        """Return the state at a revision, or None once it is lost. The revision must not be newer than the store's."""
+        pinned = self._pinned.get((resource, namespace, revision))
+        if pinned is not None and pinned[1] >= now:
+            return pinned[0]
         return self._rolled_back(resource, namespace, revision)
 
     def _rolled_back(self, resource: str, namespace: str, revision: int) -> Snapshot | None:
-        """The newest state without the changes since."""
+        """Return the newest state with all changes since a revision undone, or None if some are not retained."""
         try:
             watch = self._store.watch(resource, revision, namespace)
         except Compacted:
@@ -126,13 +126,13 @@ class Snapshots:
 
 
 def expired(last: str) -> ApiError:
-    """410 for a token whose revision is gone, with one that goes on from there at the newest."""
+    """Return the error (410) for a token whose revision is lost, with a token that goes on at the newest revision."""
     meta = ListMeta(continue_=_encoded(NEWEST, last))
     return ApiError(Status(metadata=meta, status="Failure", code=410, reason="Expired", message=_EXPIRED))
 
 
 def too_large_revision(asked: int, current: int) -> ApiError:
-    """504 for a revision that is still to come."""
+    """Return the error (504) for a revision that the store has not reached."""
     cause = StatusCause(reason="ResourceVersionTooLarge", message="Too large resource version")
     details = StatusDetails(causes=(cause,), retry_after_seconds=1)
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
@@ -140,6 +140,6 @@ def too_large_revision(asked: int, current: int) -> ApiError:
 
 
 def after(entries: tuple[Entry, ...], start: str) -> int:
-    """The index of the first entry after a token's last object."""
+    """Return the index of the first entry after the last object of a token."""
     namespace, _, name = start.partition("/")
     return bisect_right(entries, (namespace, name), key=lambda entry: (entry.key.namespace, entry.key.name))

@@ -1,7 +1,8 @@
-"""What a client accepts, and objects in that form: as they are, as rows of a table, or as their metadata alone.
+"""The form of an answer: `form_of` reads it from the `Accept` header, and a `Presentation` encodes objects in it.
 
-All forms are JSON. A form is chosen by the `Accept` header (`application/json;as=Table;v=v1;g=meta.k8s.io`); clients
-that would rather have protobuf say that they take JSON too.
+The forms are the object itself, a row of a table, and the metadata alone. All are JSON, chosen by a header like
+`application/json;as=Table;v=v1;g=meta.k8s.io`. Clients that prefer protobuf accept JSON, too. The columns of tables are
+left to `tables`.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.apiserver.static import accepted
 
 Form = Literal["object", "table", "metadata"]
-# A list as it is answered: whole, or in pieces if it is long.
+# An encoded list: whole, or in pieces if it is long.
 Listed: TypeAlias = bytes | AsyncIterator[bytes]
 
 _JSON_RANGES = ("application/json", "application/*", "*/*")
@@ -30,9 +31,9 @@ _FORMS: dict[str | None, Form] = {
     "PartialObjectMetadata": "metadata",
     "PartialObjectMetadataList": "metadata",
 }
-# Lists of more bytes than this are never whole in memory, or twenty at once were twenty times all that there is.
+# A longer list is never whole in memory: twenty of them at once would need twenty times the size of the store.
 LONG_BYTES = 16 << 20
-# Big answers are made in pieces of so many objects or bytes, so that others get a turn in between.
+# A big answer is made in pieces of this many objects or bytes, so that other requests get a turn in between.
 _PIECE = 100
 _PIECE_BYTES = 1 << 20
 _TAIL = b"]}"
@@ -43,7 +44,7 @@ _decoder = msgspec.json.Decoder()
 
 @lru_cache(maxsize=256)
 def form_of(accept: str) -> Form:
-    """The form that an Accept header asks for. Raises `ApiError` (406) if it names none that we have."""
+    """Return the form that an Accept header asks for. Raises `ApiError` (406) if the server has none of the types."""
     for media_type, parameters in accepted(accept):
         form = _FORMS.get(parameters.get("as"))
         if media_type not in _JSON_RANGES or form is None:
@@ -54,27 +55,31 @@ def form_of(accept: str) -> Form:
 
 
 class Presentation:
-    """Objects of one resource in one form."""
+    """The encoder of one resource's objects in one form, at one time."""
 
     def __init__(self, resource: Resource, view: View, form: Form, include: str, now: datetime) -> None:
-        """`include` is what a table's rows carry of their objects. Raises `ApiError` (400) if it is no known word."""
+        """Make an encoder. Raises `ApiError` (400) for an unknown `include`.
+
+        include: what each row of a table carries of its object (the query's `includeObject`).
+        now: the time from which tables count ages.
+        """
         if form == "table":
             tables.require_include(include)
         self.resource = resource
-        self.plain = form == "object" and view.show is None  # just the stored bytes
+        self.plain = form == "object" and view.show is None  # the form is the stored bytes
         self._view = view
         self._form = form
         self._include = include
         self._now = now
 
     def at(self, now: datetime) -> "Presentation":
-        """The same at another time: the ages in tables go on."""
+        """Return the same encoder at another time, for the ages in tables."""
         later = copy.copy(self)
-        later._now = now  # noqa: SLF001  (its own)
+        later._now = now  # noqa: SLF001  (a copy of this object)
         return later
 
     def one(self, body: bytes, *, columns: bool = True) -> bytes:
-        """An object by itself; in a table, with what its columns are."""
+        """Return one encoded object; a table has its column definitions if `columns`."""
         if self.plain:
             return body
         item = self._item(body)
@@ -84,7 +89,7 @@ class Presentation:
         return self._table(item, ListMeta(resource_version=version), columns=columns)
 
     async def list(self, bodies: Sequence[bytes], meta: ListMeta) -> Listed:
-        """Objects as a list; in pieces if it is long: each is made when the one before has been sent."""
+        """Return an encoded list. A long one comes in pieces, and each is made once the one before has been sent."""
         if sum(map(len, bodies)) > LONG_BYTES:
             return self._pieces(bodies, meta)
         if self.plain:
@@ -92,7 +97,7 @@ class Presentation:
         return b"".join([piece async for piece in self._pieces(bodies, meta)])
 
     def joined(self, items: bytes, meta: ListMeta) -> bytes:
-        """A list of items that are in this form and joined already."""
+        """Return a list of items that are encoded in this form and joined already."""
         return b"".join((self._head(meta), items, _TAIL))
 
     async def _pieces(self, bodies: Sequence[bytes], meta: ListMeta) -> AsyncIterator[bytes]:
@@ -105,7 +110,7 @@ class Presentation:
         yield _TAIL
 
     def _head(self, meta: ListMeta) -> bytes:
-        """What comes before the items."""
+        """Return the bytes of a list before its items."""
         if self._form == "table":
             return self._table_head(meta, columns=True)
         kind = self.resource.kind
@@ -124,7 +129,7 @@ class Presentation:
         return head % (_encode(meta), tables.columns(self._view.kind, self._view.printer) if columns else b"null")
 
     def empty(self, meta: dict[str, Any]) -> bytes:
-        """No object, only metadata, as it stands in a bookmark: of the kind that the client has been told of."""
+        """Return an object with nothing but metadata, for a bookmark, in the kind that the form's objects have."""
         if self._form != "object":
             partial = _encode({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": meta})
             if self._form == "metadata":

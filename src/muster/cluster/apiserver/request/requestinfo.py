@@ -1,7 +1,7 @@
-"""What a request asks for, read from its path and query: who is to be read or written, and how.
+"""The parts of a request's path and query: the target, and the options of a list, watch or write.
 
-Nothing here knows what is served; a path that has the form of a resource's names one, whether it exists or not.
-The rules of the paths are those of the API server (k8s.io/apiserver, request info and query parameter codec).
+Pure. The rules are those of k8s.io/apiserver (request info, query parameter codec). Whether a target is served is left
+to the registry: a path in the form of a resource's path names a target, even if no such resource exists.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from muster.api.status import FORBIDDEN, NOT_SUPPORTED, FieldError, bad_request,
 from muster.api.values import durations
 from muster.cluster.apiserver.fields import manager_errors
 
-# The two things below a namespace that are the namespace's own, not names of resources in it.
+# Below a namespace, these are subresources of the Namespace itself, not resources in it.
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 class Target(Struct, frozen=True):
-    """A resource, a collection of them, or a subresource, as named by a path."""
+    """An object, a collection or a subresource, as a path names it."""
 
     group: str
     version: str
@@ -29,7 +29,7 @@ class Target(Struct, frozen=True):
 
 
 def parse_path(path: str) -> Target | None:
-    """What the path names, or None for one that has not the form of a resource's. Raises `ApiError` (404)."""
+    """Return the target of a path, or None for a path of another form. Raises `ApiError` (404)."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         group, version, rest = "", parts[1], parts[2:]
@@ -49,7 +49,10 @@ def parse_path(path: str) -> Target | None:
 
 
 def as_list(path: str, query: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
-    """A deprecated watch path (`/api/v1/watch/pods`, also of one object) as what replaced it: a list with `watch`."""
+    """Return a deprecated watch path (`/api/v1/watch/pods`) as its replacement: a list with `watch` in the query.
+
+    The watch path of one object gets a field selector for its name. Any other path is returned as it is.
+    """
     if "/watch/" not in path:
         return path, query
     parts = path.strip("/").split("/")
@@ -64,12 +67,12 @@ def as_list(path: str, query: Mapping[str, str]) -> tuple[str, Mapping[str, str]
     return listed, {**query, **selected, "watch": "true"}
 
 
-# Subresources of pods that go on for as long as the client listens.
+# Subresources of pods whose answers last as long as the client listens.
 _STREAMS = ("log", "exec", "attach", "portforward", "proxy")
 
 
 def is_long_running(method: str, path: str, query: Mapping[str, str]) -> bool:
-    """Whether a request has no end of its own, as far as can be seen from outside: watches, logs, and the like."""
+    """Return whether the answer to a request has no end of its own, judged by method, path and query alone."""
     if method == "GET" and "watch" in query:
         return boolean(query, "watch") or False
     return path.rpartition("/")[2] in _STREAMS and path.count("/") >= _DEPTH_OF_SUBRESOURCES
@@ -79,10 +82,10 @@ _DEPTH_OF_SUBRESOURCES = 7  # /api/v1/namespaces/default/pods/p/log
 
 
 class ListOptions(Struct, frozen=True):
-    """How to list or watch; None where the query says nothing.
+    """The options of a list or watch; None for a parameter that the query leaves out.
 
-    send_initial_events: of a watch: begin with what is there. Upstream's default (SetListOptionsDefaults) is filled in:
-        a watch from no version, or from 0, does, any other does not.
+    send_initial_events: whether a watch begins with the present objects. The default is upstream's
+        (SetListOptionsDefaults): true for a watch from no version or from 0.
     """
 
     label_selector: str = ""
@@ -98,7 +101,7 @@ class ListOptions(Struct, frozen=True):
 
 
 class WriteOptions(Struct, frozen=True):
-    """How to write."""
+    """The options of a write."""
 
     dry_run: bool = False
     field_validation: str = "Warn"  # Strict, Warn or Ignore
@@ -107,7 +110,10 @@ class WriteOptions(Struct, frozen=True):
 
 
 def list_options(query: Mapping[str, str]) -> ListOptions:
-    """The query of a list or watch. Raises `ApiError`: 400 for what cannot be read, 422 for what may not be joined."""
+    """Return the options in the query of a list or watch.
+
+    Raises `ApiError`: 400 for a value that cannot be read, 422 for values that exclude each other.
+    """
     if not query:
         return _PLAIN_LIST
     options = ListOptions(
@@ -130,7 +136,7 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
 
 
 def _from_the_beginning(options: ListOptions) -> ListOptions:
-    """The same watch, said in full if it is one that begins with what is there without saying so."""
+    """Return the options with upstream's default filled in for a watch from no version or from 0."""
     if options.send_initial_events is not None or options.resource_version_match:
         return options
     if options.resource_version not in ("", "0"):
@@ -174,9 +180,10 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
 
 
 def write_options(query: Mapping[str, str], kind: str, *, applies: bool = False) -> WriteOptions:
-    """The query of a write; `kind` is CreateOptions, UpdateOptions or PatchOptions. Raises `ApiError` (422).
+    """Return the options in the query of a write. Raises `ApiError` (422).
 
-    applies: it is a server-side apply, which must say who applies.
+    kind: CreateOptions, UpdateOptions or PatchOptions, for the error.
+    applies: whether the write is a server-side apply, which must name its field manager.
     """
     if not query and not applies:
         return _PLAIN_WRITE
@@ -199,7 +206,7 @@ _PLAIN_WRITE = WriteOptions()
 
 
 def integer(query: Mapping[str, str], name: str) -> int | None:
-    """A whole number of 64 bits from a query. Raises `ApiError` (400)."""
+    """Return a signed 64-bit integer from a query, or None. Raises `ApiError` (400)."""
     text = query.get(name)
     if text is None or text == "":
         return None
@@ -212,26 +219,26 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
 
 
 def boolean(query: Mapping[str, str], name: str) -> bool | None:
-    """A truth value from a query: everything but `false` and `0` is true, as upstream reads it."""
+    """Return a boolean from a query, or None: every value but `false` and `0` is true, as upstream reads it."""
     text = query.get(name)
     return None if text is None else text.lower() not in ("false", "0")
 
 
 def revision(text: str, resource: str) -> int:
-    """The resource version that a watch begins at; empty is 0. Raises `ApiError` (422)."""
-    found = _revision(text)
-    if isinstance(found, FieldError):
+    """Return the resource version that a watch begins at; "" is 0. Raises `ApiError` (422)."""
+    parsed = _revision(text)
+    if isinstance(parsed, FieldError):
         plural, _, group = resource.partition(".")
-        raise invalid(plural, group, "", [found])
-    return found
+        raise invalid(plural, group, "", [parsed])
+    return parsed
 
 
 def revision_of_list(text: str) -> int:
-    """The same of a get or a list, for which upstream has other words. Raises `ApiError` (400)."""
-    found = _revision(text)
-    if isinstance(found, FieldError):
-        raise bad_request(f"invalid resource version: {found}")
-    return found
+    """Return the resource version of a get or list; "" is 0. Raises `ApiError` (400), as upstream does."""
+    parsed = _revision(text)
+    if isinstance(parsed, FieldError):
+        raise bad_request(f"invalid resource version: {parsed}")
+    return parsed
 
 
 def _revision(text: str) -> int | FieldError:
@@ -261,12 +268,12 @@ def _unsupported(field: str, value: str, *supported: str) -> FieldError:
 
 
 def timeout(query: Mapping[str, str], most: float) -> float:
-    """How many seconds a request may take, by its `timeout` parameter and at most so many. Raises `ApiError` (400)."""
+    """Return the seconds that a request may take: its `timeout` parameter, at most `most`. Raises `ApiError` (400)."""
     text = query.get("timeout", "")
     if not text:
         return most
     try:
-        asked = durations.seconds(text)
+        seconds = durations.seconds(text)
     except durations.DurationError as error:
         raise bad_request(f"invalid timeout specified in the request URL - {error}") from None
-    return min(asked, most) if asked > 0 else most
+    return min(seconds, most) if seconds > 0 else most

@@ -1,4 +1,7 @@
-"""Which of the stored objects a request means: its label and field selectors, against headers."""
+"""The selection of stored objects: the label and field selectors of a request, matched against headers in the store.
+
+A selection filters lists, and translates a change of an object into the event that a selective watch gets.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -23,9 +26,9 @@ _ANY = FieldMatcher()
 class FieldLabels(Struct, frozen=True):
     """The fields by which objects of a kind can be selected, besides name and namespace.
 
-    fields: what a client may write, and the field of the header that it means.
-    refusal: the sentence about any other, with `{label}` in it.
-    read: finds the fields in a body, if headers do not have them.
+    fields: maps each field of a selector to the header field that it means.
+    refusal: the message about any other field, with `{label}` in it.
+    read: returns the fields of a body, for kinds whose headers do not have them.
     """
 
     fields: Mapping[str, str]
@@ -37,23 +40,23 @@ NO_FIELDS = FieldLabels({}, '"{label}" is not a known field selector: only "meta
 
 
 class Selection(Struct, frozen=True):
-    """What a list or watch asks for. `name` and `namespace` are taken out of the field selector: they are keys."""
+    """The selectors of a list or watch. The fields for name and namespace are matched against keys."""
 
     labels: LabelMatcher = EVERYTHING
     fields: FieldMatcher = _ANY
-    read: Callable[[bytes], Mapping[str, str]] | None = None  # what headers do not have
+    read: Callable[[bytes], Mapping[str, str]] | None = None  # as in `FieldLabels`
 
     def __bool__(self) -> bool:
-        """Whether it leaves anything out."""
+        """Return whether the selection may leave objects out."""
         return bool(self.labels) or bool(self.fields)
 
     @property
     def name(self) -> str | None:
-        """The one name that can match, if there is only one."""
+        """The only name that can match, or None if several can."""
         return self.fields.exact(_NAME)
 
     def matches(self, entry: Entry) -> bool:
-        """Whether the object is meant."""
+        """Return whether an object is selected."""
         if self.labels.requirements and not self.labels.matches(entry.header.labels):
             return False
         return all((self._field(entry, r.key) == r.value) is r.equal for r in self.fields.requirements)
@@ -66,11 +69,14 @@ class Selection(Struct, frozen=True):
         return (entry.header.fields if self.read is None else self.read(entry.body)).get(name, "")
 
     def of(self, entries: Iterable[Entry]) -> list[Entry]:
-        """The objects that are meant."""
+        """Return the selected objects."""
         return [entry for entry in entries if self.matches(entry)]
 
     def change(self, change: Change) -> str | None:
-        """What the change is to who sees only what is meant: ADDED, MODIFIED, DELETED, or nothing."""
+        """Return the type of a change for a client that sees only selected objects, or None if it sees no change.
+
+        An object that becomes selected is ADDED to that client, and one that no longer is is DELETED.
+        """
         before = change.previous is not None and self.matches(change.previous)
         after = change.type != "DELETED" and self.matches(change.entry)
         if after:
@@ -82,7 +88,7 @@ EVERY = Selection()
 
 
 def selection(label_selector: str, field_selector: str, labels: FieldLabels) -> Selection:
-    """The selectors of a request. Raises `ApiError` (400) for what cannot be read or is not known."""
+    """Return the selection of a request. Raises `ApiError` (400) for a bad selector or an unknown field."""
     if not label_selector and not field_selector:
         return EVERY
     try:
@@ -92,11 +98,11 @@ def selection(label_selector: str, field_selector: str, labels: FieldLabels) -> 
         raise bad_request(str(error)) from None
     if not fields:
         return Selection(chosen)
-    requirements = [FieldRequirement(_known(r.key, labels), r.value, r.equal) for r in fields.requirements]
+    requirements = [FieldRequirement(_header_field(r.key, labels), r.value, r.equal) for r in fields.requirements]
     return Selection(chosen, FieldMatcher(tuple(requirements)), labels.read)
 
 
-def _known(label: str, labels: FieldLabels) -> str:
+def _header_field(label: str, labels: FieldLabels) -> str:
     if label in (_NAME, _NAMESPACE):
         return label
     field = labels.fields.get(label)
