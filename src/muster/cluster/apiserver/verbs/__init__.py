@@ -1,1 +1,1 @@
-"""What is done with a request: read, watch, write, delete."""
+"""The verbs of the API: they read, watch, write and delete objects of the store."""

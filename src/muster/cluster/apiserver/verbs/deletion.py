@@ -1,8 +1,8 @@
-"""What a request for deletion makes of an object: removed, marked, or left as it is. Pure.
+"""The decision about a deletion: an object is removed, marked for deletion, or left as it is. Pure.
 
-The rules are those of k8s.io/apiserver (registry.Store.Delete, rest.BeforeDelete) and of pods and namespaces.
-A marked object is removed when the last of its holds is gone: finalizers, the grace period (which the pod's node
-ends), and for a namespace what is in it.
+The rules are those of k8s.io/apiserver (registry.Store.Delete, rest.BeforeDelete), of pods and of namespaces. A marked
+object is removed once its last hold is gone. Holds are finalizers, the grace period (which the pod's node ends), and
+the content of a namespace. Reading and writing the store is left to `remove`.
 """
 
 from datetime import datetime, timedelta
@@ -19,25 +19,25 @@ from muster.cluster.apiserver.registry.resources import Rules
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 _FINISHED = ("Succeeded", "Failed")
-# Upstream adds this to now without a limit; datetime has one.
+# Upstream adds any grace period to the current time. A Python datetime has a maximum, so the period needs one, too.
 MAX_GRACE_SECONDS = 100 * 365 * 24 * 3600
 
 
 class Removed(Struct, frozen=True):
-    """The object goes now; its last state."""
+    """The decision to remove the object now. `document` is its last state."""
 
     document: Document
 
 
 class Marked(Struct, frozen=True):
-    """The object stays for now, changed; the same object if nothing is to be written."""
+    """The decision to keep the object for now. `changed`: whether `document` must be written."""
 
     document: Document
     changed: bool
 
 
 def check_options(options: DeleteOptions) -> None:
-    """Raise `ApiError` (422) for options that make no sense."""
+    """Raise `ApiError` (422) for invalid options."""
     errors = []
     policy = options.propagation_policy
     if policy is not None and options.orphan_dependents is not None:
@@ -53,12 +53,12 @@ def check_options(options: DeleteOptions) -> None:
 
 
 def check_preconditions(document: Document, options: DeleteOptions, kind: Kind[Any]) -> None:
-    """Raise `ApiError` (409) unless the object is the one that is meant."""
+    """Raise `ApiError` (409) unless the object has the UID and resource version of the preconditions."""
     wanted = options.preconditions
     if wanted is None:
         return
     meta = meta_of(document)
-    what = f"{kind.kind}.{kind.group}" if kind.group else kind.kind  # as upstream: here it is not the resource
+    what = f"{kind.kind}.{kind.group}" if kind.group else kind.kind  # upstream names the kind here, not the resource
     if wanted.uid is not None and wanted.uid != meta["uid"]:
         raise _failed(
             what,
@@ -80,7 +80,7 @@ def _failed(what: str, meta: dict[str, Any], message: str) -> ApiError:
 
 
 def delete(document: Document, options: DeleteOptions, rules: Rules, now: datetime) -> Removed | Marked:
-    """Carry out a request for deletion on a document, which is changed in place."""
+    """Mark the document for deletion, in place, and return whether the object goes now or stays."""
     meta = meta_of(document)
     if meta.get("deletionTimestamp") and meta.get("deletionGracePeriodSeconds"):
         return _shorten(document, options.grace_period_seconds)
@@ -101,7 +101,7 @@ def delete(document: Document, options: DeleteOptions, rules: Rules, now: dateti
 
 
 def is_over(document: Document) -> bool:
-    """Whether an object that is being deleted has lost its last hold, so that a change of it removes it."""
+    """Return whether an object under deletion has lost its last hold, so that its next write removes it."""
     meta = meta_of(document)
     return bool(meta.get("deletionTimestamp")) and not meta.get("deletionGracePeriodSeconds") and not _held(document)
 
@@ -111,25 +111,25 @@ def _held(document: Document) -> bool:
 
 
 def _holds_content(document: Document) -> bool:
-    """Whether it is a namespace that is to be emptied before it goes."""
+    """Return whether the document is a Namespace with finalizers in its spec: its content must go first."""
     return document.get("kind") == "Namespace" and bool(document.get("spec", {}).get("finalizers"))
 
 
 def _grace(document: Document, options: DeleteOptions) -> int:
-    """The seconds that a pod has to end; none unless it is on a node and has not ended."""
+    """Return the grace period of a pod in seconds: 0 unless the pod is on a node and has not ended."""
     spec = document.get("spec", {})
     if not spec.get("nodeName") or document.get("status", {}).get("phase") in _FINISHED:
         return 0
-    asked = options.grace_period_seconds
-    seconds = spec.get("terminationGracePeriodSeconds", 0) if asked is None else asked
+    requested = options.grace_period_seconds
+    seconds = spec.get("terminationGracePeriodSeconds", 0) if requested is None else requested
     return 1 if seconds < 0 else min(seconds, MAX_GRACE_SECONDS)
 
 
-def _shorten(document: Document, asked: int | None) -> Removed | Marked:
-    """A pod that is ending may only be told to end sooner."""
+def _shorten(document: Document, requested: int | None) -> Removed | Marked:
+    """Shorten the grace period of a pod under deletion; a longer one is ignored."""
     meta = meta_of(document)
     current: int = meta["deletionGracePeriodSeconds"]
-    grace = current if asked is None else 1 if asked < 0 else asked
+    grace = current if requested is None else 1 if requested < 0 else requested
     if grace >= current:
         return Marked(document, changed=False)
     end = datetime.fromisoformat(meta["deletionTimestamp"]) - timedelta(seconds=current - grace)
@@ -148,7 +148,7 @@ def _mark(meta: dict[str, Any], now: datetime, grace: int) -> None:
 
 
 def _set_finalizers(meta: dict[str, Any], options: DeleteOptions, rules: Rules) -> bool:
-    """Write on the object how its dependents are to go; returns whether that changed it."""
+    """Set the finalizer that says how dependents are deleted, and return whether that changed the object."""
     before = meta.get("finalizers", [])
     after = [finalizer for finalizer in before if finalizer not in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)]
     policy = _policy(before, options, rules)

@@ -1,6 +1,7 @@
-"""Get and list: stored bytes go out as they are, nothing is decoded.
+"""The verbs get and list.
 
-Everything read is committed. A list shows one revision: the newest, unless an exact one is asked for.
+Stored bytes go out as they are, undecoded, where the client wants objects in the stored form. Every object read is
+committed. A list shows one revision: the newest one, or the exact one that the client asks for.
 """
 
 from collections import OrderedDict
@@ -17,14 +18,14 @@ from muster.cluster.apiserver.request.selection import Selection, selection
 from muster.cluster.store import Entry, Key, Snapshot, Store
 from muster.runtime.clock import Clock
 
-# Joined lists of whole collections: the ones that many ask for, while nothing changes.
-_WORTH_CACHING = 100  # objects
+# Bounds on the cache of joined lists. It helps when many clients list a whole collection that does not change.
+_WORTH_CACHING = 100  # objects in a list
 _CACHED_LISTS = 16
 _CACHED_BYTES = 64 << 20
 
 
 class Reader:
-    """Answers get and list from the store."""
+    """The reader of the store for get and list."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -33,7 +34,7 @@ class Reader:
         self._joined = _JoinedLists()
 
     def get(self, key: Key, resource: Resource, query: Mapping[str, str]) -> Entry:
-        """The object. Raises `ApiError` (400, 404, 504 for a revision that is still to come)."""
+        """Return an object. Raises `ApiError`: 400, 404, or 504 for a revision that the store has not reached."""
         if query:
             self._check_reached(revision_of_list(query.get("resourceVersion", "")))
         entry = self._store.get(key)
@@ -44,7 +45,7 @@ class Reader:
     async def list(
         self, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
     ) -> Listed:
-        """The list, or the page of it, that is asked for; a long one in pieces. Raises `ApiError`."""
+        """Return an encoded list or a page of it, in pieces if it is long. Raises `ApiError`."""
         presentation = Presentation(resource, view, form, include, self._clock.now())
         if not (options.label_selector or options.field_selector or options.limit or options.continue_):
             snapshot, _ = self._state(resource, namespace, options)
@@ -54,10 +55,7 @@ class Reader:
         return await presentation.list([entry.body for entry in entries], meta)
 
     def page(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Sequence[Entry], ListMeta]:
-        """The objects that are asked for, as they are stored, and what a list of them says of itself.
-
-        Raises `ApiError`.
-        """
+        """Return the selected objects of a list or page, as stored, and the list's metadata. Raises `ApiError`."""
         chosen = selection(options.label_selector, options.field_selector, resource.fields)
         snapshot, start = self._state(resource, namespace, options)
         if chosen.name and namespace and not start and snapshot.revision == self._store.revision:
@@ -65,21 +63,21 @@ class Reader:
         return self._cut(snapshot, start, chosen, options.limit, (resource.key, namespace))
 
     def _only(self, snapshot: Snapshot, key: Key) -> Snapshot:
-        """The newest state, of which only this object is of interest."""
+        """Return the newest state reduced to one object."""
         entry = self._store.get(key)
         return Snapshot(snapshot.revision, (entry,) if entry is not None else ())
 
     def _state(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
-        """What to show, and the last object that was shown before."""
+        """Return the state to show, and the key after which the page begins ("" for the first page)."""
         if options.continue_:
             return self._continued(resource, namespace, options)
-        asked = revision_of_list(options.resource_version)
-        self._check_reached(asked)
+        revision = revision_of_list(options.resource_version)
+        self._check_reached(revision)
         match = options.resource_version_match
-        if not match and asked and options.limit:
-            match = "Exact"  # as it was before there was resourceVersionMatch
+        if not match and revision and options.limit:
+            match = "Exact"  # upstream's rule for clients older than resourceVersionMatch
         if match == "Exact":
-            return self._exact(resource, namespace, asked), ""
+            return self._exact(resource, namespace, revision), ""
         return self._store.list(resource.key, namespace), ""
 
     def _continued(self, resource: Resource, namespace: str, options: ListOptions) -> tuple[Snapshot, str]:
@@ -90,37 +88,37 @@ class Reader:
             return self._store.list(resource.key, namespace), token.start
         if token.rv > self._store.revision:
             raise paging.invalid_token("it was not made by this server")
-        found = self._snapshots.at(resource.key, namespace, token.rv, self._clock.now())
-        if found is None:
+        snapshot = self._snapshots.at(resource.key, namespace, token.rv, self._clock.now())
+        if snapshot is None:
             raise paging.expired(token.start)
-        return found, token.start
+        return snapshot, token.start
 
-    def _exact(self, resource: Resource, namespace: str, asked: int) -> Snapshot:
-        found = self._snapshots.at(resource.key, namespace, asked, self._clock.now())
-        if found is None:
+    def _exact(self, resource: Resource, namespace: str, revision: int) -> Snapshot:
+        snapshot = self._snapshots.at(resource.key, namespace, revision, self._clock.now())
+        if snapshot is None:
             raise expired("The resourceVersion for the provided list is too old.")
-        return found
+        return snapshot
 
-    def _check_reached(self, asked: int) -> None:
-        if asked > self._store.revision:
-            raise paging.too_large_revision(asked, self._store.revision)
+    def _check_reached(self, revision: int) -> None:
+        if revision > self._store.revision:
+            raise paging.too_large_revision(revision, self._store.revision)
 
     def _cut(
         self, snapshot: Snapshot, start: str, chosen: Selection, limit: int, where: tuple[str, str]
     ) -> tuple[Sequence[Entry], ListMeta]:
         entries: Sequence[Entry] = snapshot.entries
         first = paging.after(snapshot.entries, start) if start else 0
-        found, end = _take(entries, first, chosen, limit)
+        page, end = _take(entries, first, chosen, limit)
         meta = ListMeta(resource_version=str(snapshot.revision))
         if end < len(entries):
             self._snapshots.pin(*where, snapshot, self._clock.now())
             meta = ListMeta(
                 resource_version=meta.resource_version,
-                continue_=paging.encode_token(snapshot.revision, found[-1].key),
-                # With a selector, counting means looking at all the rest: upstream leaves it out too.
+                continue_=paging.encode_token(snapshot.revision, page[-1].key),
+                # With a selector, the count would cost a pass over all the rest. Upstream leaves it out, too.
                 remaining_item_count=None if chosen else len(entries) - end,
             )
-        return found, meta
+        return page, meta
 
     async def _whole(self, snapshot: Snapshot, namespace: str, presentation: Presentation) -> Listed:
         meta = ListMeta(resource_version=str(snapshot.revision))
@@ -133,32 +131,32 @@ class Reader:
 
 
 def _take(entries: Sequence[Entry], first: int, chosen: Selection, limit: int) -> tuple[Sequence[Entry], int]:
-    """The chosen entries from an index on, and the index after the last one looked at.
+    """Return the selected entries from an index on, and the index at which the next page begins.
 
-    With a `limit` at most so many, and no more bytes than there is to be in memory at once: a page may be shorter.
+    With a `limit`, the page has at most that many entries, and fewer if they would be more than `LONG_BYTES` together.
     """
     if not limit:
         return chosen.of(entries[first:]) if chosen else entries[first:], len(entries)
-    found: list[Entry] = []
+    page: list[Entry] = []
     size = 0
     for index in range(first, len(entries)):
         entry = entries[index]
         if not chosen or chosen.matches(entry):
             size += len(entry.body)
-            if len(found) == limit or (found and size > LONG_BYTES):
-                return found, index
-            found.append(entry)
-    return found, len(entries)
+            if len(page) == limit or (page and size > LONG_BYTES):
+                return page, index
+            page.append(entry)
+    return page, len(entries)
 
 
 class _JoinedLists:
-    """The joined bodies of whole collections, remembered from the second time that the same one is asked for."""
+    """A cache of the joined bodies of whole collections, filled from the second request for the same state on."""
 
     def __init__(self) -> None:
         self._lists: OrderedDict[tuple[str, str], tuple[tuple[Entry, ...], bytes | None]] = OrderedDict()
 
     def get(self, where: tuple[str, str], entries: tuple[Entry, ...]) -> bytes:
-        """The bodies of the entries, joined."""
+        """Return the joined bodies of a collection's entries."""
         known = self._lists.get(where)
         again = known is not None and _same(known[0], entries)
         if again and known is not None and known[1] is not None:
@@ -176,5 +174,5 @@ class _JoinedLists:
 
 
 def _same(left: tuple[Entry, ...], right: tuple[Entry, ...]) -> bool:
-    """Whether both hold the same entries: entries compare by identity, and are never changed."""
+    """Return whether both hold the same entries. Entries compare by identity and never change."""
     return left is right or left == right

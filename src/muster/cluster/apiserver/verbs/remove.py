@@ -1,4 +1,4 @@
-"""Delete and deletecollection: what `deletion` decides about each object is written."""
+"""The verbs delete and deletecollection: the shell that reads objects, asks `deletion`, and writes its decisions."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -31,21 +31,21 @@ _ORPHANED = (
     "child pods are preserved by default when jobs are deleted; "
     "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
-# A big collection is deleted in pieces, so that others get a turn in between.
+# A big collection is deleted in pieces, so that other requests get a turn in between.
 _PIECE = 100
 
 
-# Leaves its mark on an object that is to be deleted, in place; what it returns is written with it.
+# Changes an object before its deletion, in place. The writes that it returns are committed together with the deletion.
 Note: TypeAlias = Callable[[Document], Sequence[Put]]
 
 
 def _nothing(document: Document) -> Sequence[Put]:  # noqa: ARG001  (one of many of this shape)
-    """Leave no mark."""
+    """Change nothing."""
     return ()
 
 
 class Remover:
-    """Deletes objects."""
+    """The writer of deletions."""
 
     def __init__(self, documents: Documents, reader: Reader, clock: Clock, admission: Admission) -> None:
         self._documents = documents
@@ -54,22 +54,22 @@ class Remover:
         self._admission = admission
 
     async def delete(self, call: Call) -> bytes | StatusDetails:
-        """Delete one object; returns it if it is still there (or its kind shows it anyway), else what was deleted.
+        """Delete one object. Raises `ApiError`.
 
-        Raises `ApiError`.
+        Returns the object if it stays for now or if its kind returns deleted objects, else the details for a Status.
         """
         options = _read_options(call.request)
         return await self.delete_with(call, options)
 
     async def delete_with(self, call: Call, options: DeleteOptions, note: Note = _nothing) -> bytes | StatusDetails:
-        """The same with options that are already there; `note` leaves its mark first."""
+        """Delete one object as `delete` does, with options from the caller. `note` may change the object first."""
         says = options.propagation_policy is not None or options.orphan_dependents is not None
         if call.resource.key == JOB.resource and not says:
             call.warnings.append(_ORPHANED)
         return await self._delete(call, options, note)
 
     async def delete_collection(self, call: Call) -> tuple[list[bytes], ListMeta]:
-        """Delete what a list would show, with a `limit` no more; returns that as it was listed. Raises `ApiError`."""
+        """Delete the objects of a list or page, and return them as they were listed. Raises `ApiError`."""
         chosen = list_options(call.request.query)
         options = _read_options(call.request)
         entries, meta = self._reader.page(call.resource, call.namespace, chosen)
@@ -79,7 +79,7 @@ class Remover:
                 *(self._delete_listed(call, entry.key, options) for entry in piece), return_exceptions=True
             )
             for result in results:
-                # What is gone already needs no deleting.
+                # Another client may have deleted the object already.
                 if isinstance(result, BaseException) and not is_refusal(result, "NotFound"):
                     raise result
         return [entry.body for entry in entries], meta
@@ -114,7 +114,7 @@ class Remover:
             outcome = delete(document, options, rules, now)
             saved = await saved_document(call.resource, outcome.document)
             if self._documents.latest(call.key) is entry:
-                break  # else it was changed while webhooks had their say
+                break  # another writer may have changed the object while webhooks answered: then begin again
         self._admission.settle(attempt, self._documents.store)
         if not isinstance(outcome, Removed) and not outcome.changed:
             await self._documents.settled(call.key)
@@ -148,7 +148,7 @@ def _checker() -> Checker:
 
 
 def _read_options(request: Request) -> DeleteOptions:
-    """The options in the body, or else in the query. Raises `ApiError` (400, 422)."""
+    """Return the options in the body, or in the query if there is no body. Raises `ApiError` (400, 422)."""
     if not request.body:
         options = _options_of_query(request.query)
     else:
@@ -163,7 +163,7 @@ def _read_options(request: Request) -> DeleteOptions:
 
 
 def parse_options(document: dict[str, object]) -> DeleteOptions:
-    """Options from their JSON form. Raises `ApiError` (400)."""
+    """Return the options in a JSON document. Raises `ApiError` (400)."""
     try:
         return msgspec.convert(_checker()(document).value, DeleteOptions)
     except (DecodeError, msgspec.ValidationError) as error:

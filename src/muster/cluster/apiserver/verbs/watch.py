@@ -1,7 +1,7 @@
-"""Watches: what was there, then every change, then bookmarks, as lines of JSON in pieces of bounded size.
+"""The verb watch: initial objects, changes and bookmarks, as lines of JSON in pieces of bounded size.
 
-A watcher that is slow gets the next piece when it has taken the last; if the store's history does not reach back to
-where it is by then, it is told 410 Expired and its watch ends. Nothing is queued for it here.
+A slow client gets the next piece once it has taken the last one. Nothing is queued for it here. If the store's history
+no longer reaches back to the client's revision, the watch ends with 410 Expired.
 """
 
 import asyncio
@@ -27,21 +27,21 @@ from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
 
 BOOKMARK_SECONDS = 60.0
-# Watches that set no end get one between these (upstream: min-request-timeout to twice that).
+# A watch without a timeout gets a random one from here to twice as long, as upstream's min-request-timeout has it.
 TIMEOUT_SECONDS = 1800.0
 MAX_TIMEOUT_SECONDS = 7 * 24 * 3600
-PIECE_BYTES = 64 * 1024  # at most so much is handed on at a time: the connection of a slow client keeps it
-CHANGES_AT_ONCE = 1000  # that a watch takes out of the store's history
+PIECE_BYTES = 64 * 1024  # of a piece at most: the connection of a slow client keeps one
+CHANGES_AT_ONCE = 1000  # taken from the store's history at a time
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 _NOTHING: Sequence[Entry] = ()
-_REMEMBERED_BYTES = 64 * 1024  # bigger objects are encoded for each watcher
+_REMEMBERED_BYTES = 64 * 1024  # a bigger object is encoded anew for each watch
 
 _encode = msgspec.json.encode
 
 
 class Watcher:
-    """Opens watches on the store, and ends them all when the server stops."""
+    """The opener of watches on the store, which also ends them all when the server stops."""
 
     def __init__(self, store: Store, clock: Clock, random: Random, turns: Turns) -> None:
         self._store = store
@@ -52,26 +52,29 @@ class Watcher:
         self._stopped = False
 
     def stop(self) -> None:
-        """End all watches, and those that are still to be opened."""
+        """End all watches, and every later one after its initial objects."""
         self._stopped = True
         for watch in list(self._open):
             watch.close()
 
     def end(self, resources: Collection[Resource]) -> None:
-        """End the watches of resources that are served no more, or otherwise: clients look anew, as upstream has it."""
+        """End the watches of resources that are no longer served or are served differently, as upstream does.
+
+        Clients then read the resource again.
+        """
         for watch in [watch for watch, resource in self._open.items() if resource in resources]:
             watch.close()
 
     def watch(
         self, line: Line, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
     ) -> AsyncIterator[bytes]:
-        """The lines of a watch, whose pieces wait for their turns in `line`.
+        """Return the stream of a watch, whose pieces wait for their turns in `line`.
 
-        Raises `ApiError` for what makes no sense; the rest is said in the stream.
+        Raises `ApiError` for a bad selector or version. The stream itself reports all later errors.
         """
         chosen = selection(options.label_selector, options.field_selector, resource.fields)
-        asked = revision(options.resource_version, resource.name)
-        since = asked or self._store.revision
+        requested = revision(options.resource_version, resource.name)
+        since = requested or self._store.revision
         lines = _Lines(Presentation(resource, view, form, include, self._clock.now()), chosen)
         return self._stream(line, resource, namespace, options, since, lines)
 
@@ -79,7 +82,7 @@ class Watcher:
         self, line: Line, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
     ) -> AsyncIterator[bytes]:
         if since > self._store.revision:
-            # A version that this store has not made is one of a store that is gone: the client's state is too.
+            # The client got its version from a store that is lost, so its state is wrong, too.
             yield error_line(too_large_revision(since, self._store.revision))
             return
         initial, entries = bool(options.send_initial_events), _NOTHING
@@ -103,7 +106,7 @@ class Watcher:
                 async for piece in self._changes(line, resource, watch, options, lines):
                     yield piece
         except ApiError as error:
-            yield error_line(error)  # of a webhook that fails to convert
+            yield error_line(error)  # a conversion webhook failed
         finally:
             del self._open[watch]
             watch.close()
@@ -114,12 +117,12 @@ class Watcher:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._timeout(options)
         bookmark = loop.time() + BOOKMARK_SECONDS if options.bookmarks else end
-        # One timer, not one for each change: that would cost more than to send it.
+        # One timer serves the whole watch: a timer for each change would cost more than sending the change.
         timer = loop.call_at(min(end, bookmark), watch.nudge)
         try:
             while True:
-                found = await watch.next(CHANGES_AT_ONCE)
-                if not found:
+                stored_changes = await watch.next(CHANGES_AT_ONCE)
+                if not stored_changes:
                     if options.bookmarks:
                         yield lines.bookmark(watch.revision, {})
                     if loop.time() >= end:
@@ -127,7 +130,7 @@ class Watcher:
                     bookmark = loop.time() + BOOKMARK_SECONDS
                     timer = loop.call_at(min(end, bookmark), watch.nudge)
                     continue
-                changes = await loaded_changes(resource, found)
+                changes = await loaded_changes(resource, stored_changes)
                 pieces = _Pieces(lines.changes(changes, self._clock.now()))
                 while pieces.are_left():
                     await self._turns.take(line)
@@ -140,13 +143,13 @@ class Watcher:
             timer.cancel()
 
     def _timeout(self, options: ListOptions) -> float:
-        if options.timeout_seconds:  # a time that has passed already ends the watch at once, as upstream
+        if options.timeout_seconds:  # a negative timeout ends the watch at once, as upstream does
             return min(max(options.timeout_seconds, 0), MAX_TIMEOUT_SECONDS)
         return self._random.jitter(TIMEOUT_SECONDS)
 
 
 class _Lines:
-    """The lines that one watch sends, in fragments. In tables, only the first says what the columns are."""
+    """The lines of one watch, in fragments. Only the first line of a table has column definitions."""
 
     def __init__(self, presentation: Presentation, chosen: Selection) -> None:
         self.chosen = chosen
@@ -154,12 +157,12 @@ class _Lines:
         self._is_first = True
 
     def initial(self, entries: Iterable[Entry]) -> Iterator[bytes]:
-        """What is there, as if it had been added just now."""
+        """Yield the present objects as ADDED events."""
         for entry in entries:
             yield from self._line("ADDED", entry.body)
 
     def changes(self, changes: Iterable[Change], now: datetime) -> Iterator[bytes]:
-        """What has changed, as far as it is chosen."""
+        """Yield the events of changes that the selection shows."""
         if self._presentation.plain and not self.chosen:
             for change in changes:
                 yield from change.line
@@ -172,14 +175,14 @@ class _Lines:
             if type_ == change.type and self._presentation.plain:
                 yield from change.line
             elif type_ == "DELETED" and change.type != "DELETED":
-                # It is as it was when it was last chosen, at the version at which it no longer is.
+                # The event has the last selected state, with the version at which the object left the selection.
                 assert change.previous is not None
                 yield from self._line(type_, _at_version(change.previous.body, change.revision))
             else:
                 yield from self._line(type_, change.entry.body)
 
     def bookmark(self, revision: int, annotations: dict[str, str]) -> bytes:
-        """How far the watch has come, with no object."""
+        """Return the BOOKMARK event for a revision."""
         meta: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
         if annotations:
             meta["annotations"] = annotations
@@ -192,15 +195,15 @@ class _Lines:
 
 
 def error_line(error: ApiError) -> bytes:
-    """The last line of a watch that cannot go on."""
+    """Return the ERROR event, the last line of a watch that cannot go on."""
     return b"".join(watch_line("ERROR", encode_status(error.status)))
 
 
 class _Pieces:
     """Fragments of lines, cut and joined to pieces of bounded size.
 
-    A piece is made when it is asked for, and kept nowhere here: while a slow client takes it, all that is kept for the
-    client is the connection's, and fragments that are the store's own bodies.
+    A piece is made on request and not kept here. While a slow client takes it, the server keeps only the connection's
+    copy, and fragments that the store holds in any case.
     """
 
     def __init__(self, fragments: Iterator[bytes]) -> None:
@@ -208,7 +211,7 @@ class _Pieces:
         self._rest: bytes | memoryview = b""  # of a fragment
 
     def are_left(self) -> bool:
-        """Whether there is another piece."""
+        """Return whether there is another piece."""
         while not self._rest:
             if (fragment := next(self._fragments, None)) is None:
                 return False
@@ -230,7 +233,7 @@ class _Pieces:
 
 
 def _at_version(body: bytes, revision: int) -> bytes:
-    """The object with another resource version; many watchers ask for the same one."""
+    """Return the object with another resource version, from a cache if it is small: many watches send the same one."""
     return (_with_version if len(body) > _REMEMBERED_BYTES else _remembered)(body, revision)
 
 

@@ -1,7 +1,7 @@
-"""Create, update and patch.
+"""The verbs create, update, patch and apply.
 
-What becomes of an object is decided by pure functions on documents (metadata, views, defaults, preparation,
-validation, deletion); here they are called in order, on the newest state, and the result is written.
+The pure functions of `metadata`, views, defaults, preparation, validation and `deletion` decide what becomes of an
+object. The `Writer` calls them in order on the newest state, runs admission between them, and writes the result.
 """
 
 import asyncio
@@ -51,12 +51,12 @@ from muster.runtime.clock import Clock
 from muster.runtime.ids import Ids
 from muster.runtime.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 
-NAME_ATTEMPTS = 8  # how often a generated name may be taken
-CHANGE_ATTEMPTS = 5  # how often others may write first, while webhooks have their say (as kube-apiserver)
+NAME_ATTEMPTS = 8  # generated names that are tried until one is free
+CHANGE_ATTEMPTS = 5  # as in kube-apiserver; another writer may come first while webhooks answer
 
 
 class Writer:
-    """Creates and changes objects."""
+    """The writer of new and changed objects."""
 
     def __init__(
         self, documents: Documents, clock: Clock, ids: Ids, admission: Admission, authorize: Authorizer
@@ -69,7 +69,7 @@ class Writer:
         self._thread = ThreadPoolExecutor(1, "validation")
 
     async def create(self, call: Call) -> bytes:
-        """Store the new object in the body. Raises `ApiError`."""
+        """Create the object in the body, and return it as stored. Raises `ApiError`."""
         options = write_options(call.request.query, "CreateOptions")
         document = read_object(call.request, call.view, options, call.warnings)
         metadata.set_namespace(metadata.meta_of(document), call.namespace)
@@ -77,13 +77,13 @@ class Writer:
         return await self._create(call, _taken({}, document, call.view, new=True), options)
 
     async def update(self, call: Call) -> tuple[bytes, bool]:
-        """Replace an object by the one in the body; also whether it was created. Raises `ApiError`."""
+        """Replace an object by the one in the body; return it, and whether it was created. Raises `ApiError`."""
         options = write_options(call.request.query, "UpdateOptions")
         document = _read_replacement(call, options)
         unused = [document]
 
         def replaced(old: Document) -> Document:
-            # A second time only after webhooks had their hands on it: then it is read anew.
+            # Webhooks may have changed the first document in place. So another attempt reads the body again.
             return _replaced(call, old, unused.pop() if unused else _read_replacement(call, options))
 
         if self._documents.latest(call.key) is not None:
@@ -98,7 +98,7 @@ class Writer:
         return await self._create(call, _taken({}, document, call.view, new=True), options), True
 
     async def patch(self, call: Call) -> bytes:
-        """Change an object as the body says. Raises `ApiError`."""
+        """Apply the patch in the body to an object, and return it as stored. Raises `ApiError`."""
         options = write_options(call.request.query, "PatchOptions")
         patch, faults = _read_patch(call, options)
 
@@ -113,9 +113,10 @@ class Writer:
         return await self._change(call, options, patched)
 
     async def apply(self, call: Call) -> tuple[bytes, bool]:
-        """Server-side apply: the fields in the body are its manager's, and no others; also whether it was created.
+        """Apply the configuration in the body (server-side apply); return the object, and whether it was created.
 
-        Raises `ApiError` (409 for fields that others want otherwise).
+        Afterwards the field manager owns the fields of the configuration, and no others. Raises `ApiError`: 409 for
+        fields that other managers have set to other values.
         """
         options = write_options(call.request.query, "PatchOptions", applies=True)
         config, faults = _read_configuration(call)
@@ -132,7 +133,7 @@ class Writer:
     def _applied(
         self, call: Call, old: Document, config: Document, faults: list[str], options: WriteOptions
     ) -> Document:
-        """The object to store, with its managers, from the stored one (or {}) and a configuration with its faults."""
+        """Return the object to store, with its field managers, from the stored object (or {}) and a configuration."""
         view, resource = call.view, call.resource
         if old:
             metadata.check_uid(config, old, resource.kind)
@@ -155,7 +156,7 @@ class Writer:
         return document
 
     def _who(self, call: Call, options: WriteOptions) -> fields.Writer:
-        """Who is noted as the manager of what is written."""
+        """Return the field manager of a write."""
         manager = options.field_manager or fields.default_manager(call.request.user_agent)
         return fields.Writer(manager, call.resource.written_version, call.subresource)
 
@@ -169,9 +170,12 @@ class Writer:
         *,
         applied: bool,
     ) -> None:
-        """Set in the document who manages what of it: as the apply has found, else as this change makes it."""
+        """Set the document's `managedFields`, in place.
+
+        An apply has computed them already (`managers`). For any other write, they follow from the change.
+        """
         if applied:
-            document["metadata"].pop("managedFields", None)  # who gives up all has none
+            document["metadata"].pop("managedFields", None)  # stays away if no manager owns any field
             document["metadata"] |= {"managedFields": managers} if managers else {}
             return
         now = metadata.timestamp(self._clock.now())
@@ -206,7 +210,7 @@ class Writer:
         return written_body(document, saved, body)
 
     def _generated_name(self, call: Call, prefix: str) -> str:
-        """A free name, or "" if there is nothing to make one from."""
+        """Return a free name with a prefix, or "" without a prefix. Raises `ApiError` (409) if no name is free."""
         if not prefix:
             return ""
         name = ""
@@ -219,9 +223,9 @@ class Writer:
     async def _change(
         self, call: Call, options: WriteOptions, change: Callable[[Document], Document], *, applied: bool = False
     ) -> bytes:
-        """Store what `change` makes of the stored object, as it is when it is written. Raises `ApiError`.
+        """Store the result of `change` on the newest state of the object, and return it. Raises `ApiError`.
 
-        Apply has noted the managers already.
+        applied: whether `change` is an apply, which has set the field managers.
         """
         for _ in range(CHANGE_ATTEMPTS):
             entry = self._documents.latest(call.key)
@@ -230,7 +234,8 @@ class Writer:
                 raise not_found(call.resource.name, call.name)
             loaded = await loaded_entry(call.resource, entry)
             old = decode_entry(loaded)
-            # A patch of the whole leaves much of it as it was, and what is left is completed in place.
+            # A patched document shares parts with the one it was made from, and defaults change it in place. So `old`
+            # needs a copy of its own.
             is_patched = not call.subresource and call.verb == "patch"
             document = change(decode_entry(loaded) if is_patched else old)
             body = await self._replace(call, entry, old, document, options, as_stored=loaded is entry, applied=applied)
@@ -249,10 +254,13 @@ class Writer:
         as_stored: bool,
         applied: bool,
     ) -> bytes | None:
-        """Write the changed object; None if another writer has changed it meanwhile.
+        """Write the changed object and return it, or None if another writer has changed it meanwhile.
 
-        `entry` is what is stored, `old` the same as the resource has it; `as_stored` says that this is no difference.
-        `document` may share with `old` what a write of its kind never changes.
+        entry: the stored object.
+        old: the stored object in the resource's own version.
+        document: the changed object. It may share parts with `old` that a write of its kind never changes.
+        as_stored: whether the object is stored in the resource's own version.
+        applied: whether the write is an apply.
         """
         resource, rules, store = call.resource, call.resource.rules, self._documents.store
         managers = metadata.meta_of(document).get("managedFields")
@@ -275,12 +283,12 @@ class Writer:
         await self._admission.judge(attempt, store, call.warnings)
         saved = await saved_document(resource, document)
         if self._documents.latest(call.key) is not entry:
-            return None  # while webhooks had their say
+            return None  # another writer came first while webhooks answered
         self._admission.settle(attempt, store)
         if is_over(document):
             body = await self._documents.remove(call.key, saved, dry_run=options.dry_run)
         else:
-            # Who makes a bigger object no bigger may write it: else nobody could take away its finalizers.
+            # An object over the limit may be written if it does not grow: else no client could remove its finalizers.
             own = MAX_OBJECT_BYTES + (ROOM_FOR_STATUS if call.subresource == "status" else 0)
             limit = max(own, len(entry.body))
             body = await self._documents.put(call.key, saved, dry_run=options.dry_run, limit=limit)
@@ -289,7 +297,7 @@ class Writer:
     async def _require_valid(
         self, call: Call, name: str, validate: Callable[..., Sequence[FieldError]], *objects: Any
     ) -> None:
-        """Raise `ApiError` (422, 403) if an object breaks the rules of its kind: of a big one, seen to in a thread."""
+        """Raise `ApiError` (422, 403) if an object breaks the rules of its kind. A thread checks a big object."""
         if isinstance(call.request.body, ReadAhead):
             errors = await asyncio.get_running_loop().run_in_executor(self._thread, validate, *objects)
         else:
@@ -301,7 +309,7 @@ class Writer:
 
 
 def _creation(call: Call) -> Access:
-    """What a write that finds nothing to change does instead."""
+    """Return the access that a write needs when it creates the object because there is none to change."""
     kind = call.resource.kind
     return Access(call.user, "create", kind.group, kind.plural, call.namespace, call.name)
 
@@ -311,14 +319,14 @@ _SPEC: fields.FieldSet = {"f:spec": {}}
 
 
 def _untouched(call: Call) -> fields.FieldSet:
-    """The fields that are not managed through the view of the call, whatever was sent."""
+    """Return the fields that a write through the call's view never manages, whatever the client sends."""
     if call.subresource:
         return _SPEC if call.subresource == "status" else {}
     return _STATUS if call.resource.subresource("status") is not None else {}
 
 
 def _require_no_identity(call: Call, config: Document) -> None:
-    """Raise `ApiError` (400, 409) if a configuration means an object that is there already, and there is none."""
+    """Raise `ApiError` (400, 409) if a configuration for a missing object has a UID or a resource version."""
     if uid := metadata.meta_of(config).get("uid"):
         message = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         raise conflict(call.resource.name, call.name, message)
@@ -326,7 +334,7 @@ def _require_no_identity(call: Call, config: Document) -> None:
 
 
 def _configuration(call: Call, old: Document, config: Document) -> Document:
-    """What is applied, in the form in which it is stored, without what a write through the view does not change."""
+    """Return a configuration in the stored form, without fields that a write through the view does not change."""
     if call.view.applied is not None:
         return call.view.applied(old, config)
     taken = call.view.take({"metadata": {}}, config)
@@ -335,7 +343,7 @@ def _configuration(call: Call, old: Document, config: Document) -> Document:
 
 
 def _read_configuration(call: Call) -> tuple[Document, list[str]]:
-    """The configuration in the body of an apply: YAML, which JSON is too; and what strict decoding finds wrong with it.
+    """Return the configuration in the body of an apply (JSON or YAML), and the faults that strict decoding finds.
 
     Raises `ApiError` (400, 413).
     """
@@ -363,20 +371,23 @@ def _read_replacement(call: Call, options: WriteOptions) -> Document:
 
 
 def _taken(stored: Document, shown: Document, view: View, *, new: bool = False) -> Document:
-    """The object to store, from one as the view shows it."""
+    """Return the object to store for an object as the view shows it."""
     return shown if new and view.show is None else view.take(stored, shown)
 
 
 def _replaced(call: Call, old: Document, written: Document) -> Document:
-    """The object to store, from the stored one and a whole one in its place. Raises `ApiError` (409, 422)."""
+    """Return the object to store for a full replacement of the stored one. Raises `ApiError` (409, 422)."""
     resource = call.resource
-    unconditional = resource.rules.unconditional_update or call.subresource == "scale"  # a number replaces any other
+    unconditional = resource.rules.unconditional_update or call.subresource == "scale"  # a scale needs no version
     metadata.check_version(written, old, resource.name, unconditional=unconditional)
     return _taken(old, written, call.view)
 
 
 def _complete_again(call: Call, document: Document, old: Document, meta: Document) -> None:
-    """A webhook has changed the document, in place: it keeps to the form and to its identity as any writer does."""
+    """Check and complete a document, in place, after a webhook has changed it.
+
+    The document must keep to the schema and to its identity (`meta`), as the document of any writer must.
+    """
     shown = document if call.view.show is None else call.view.show(document)
     checked = check_patched(shown, call.view, WriteOptions(field_validation="Ignore"), call.warnings)
     taken = _taken(old, checked, call.view, new=not old)
@@ -388,7 +399,7 @@ def _complete_again(call: Call, document: Document, old: Document, meta: Documen
 
 
 def _typed(call: Call, document: Document) -> Any:
-    """The object for validation."""
+    """Return the typed object for validation: stored or shown, as the view has it. Raises `ApiError` (400)."""
     view, kind = call.view, call.resource.stored
     if view.validates_shown and view.show is not None:
         document, kind = view.show(document), view.kind
@@ -400,11 +411,11 @@ def _typed(call: Call, document: Document) -> Any:
 
 
 _PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
-_CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH)  # nothing says how to merge the lists of custom resources
+_CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH)  # no schema says how to merge the lists of custom resources
 
 
 def _read_patch(call: Call, options: WriteOptions) -> tuple[Any, list[str]]:
-    """The patch in the body, and what strict decoding finds in it. Raises `ApiError` (400, 413, 415)."""
+    """Return the patch in the body, and the faults that strict decoding finds. Raises `ApiError` (400, 413, 415)."""
     type_ = media_type(call.request.content_type)
     patches = _PATCHES if call.resource.storage is None else _CUSTOM_PATCHES
     if type_ not in patches:
