@@ -1,1 +1,1 @@
-"""What is served: every resource with its names, rules and subresources."""
+"""The registry of served resources, each with its names, rules and subresources."""

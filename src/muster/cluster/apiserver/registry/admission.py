@@ -1,4 +1,4 @@
-"""Quotas, limits, webhook configurations and admission policies, as they are served."""
+"""The served resources of quotas, limit ranges, webhook configurations and admission policies."""
 
 from dataclasses import replace
 from functools import partial
@@ -27,7 +27,7 @@ _OF_WEBHOOKS = (
 )
 
 _SPEC = Rules(has_generation=True, unconditional_update=False)
-_WEBHOOKS = replace(_SPEC, prepare_update=preparation.changed_counted)  # they have no spec
+_WEBHOOKS = replace(_SPEC, prepare_update=preparation.changed_counted)  # webhook configurations have no spec
 _EXTENSIONS = ("api-extensions",)
 
 ADMISSION: tuple[Resource, ...] = (

@@ -1,6 +1,7 @@
-"""CustomResourceDefinitions as they are served, and what the server sets in them.
+"""The served resources of CustomResourceDefinitions, and the fields that the server sets in them.
 
-Whether a definition is established is decided in the write itself, so that its kind is served with the answer.
+The write of a definition also decides whether it is established. So its kind is served as soon as the client has the
+answer. The resources that a definition adds are made in `custom`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,7 +38,7 @@ from muster.runtime.clock import Clock
 
 
 def _compile(kind: Kind[Any]) -> Checker:
-    """The checker of definitions, which also reads their schemas."""
+    """Return the checker of definitions, which also reads the schemas in them."""
     check = compile_builtin(kind)
 
     def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
@@ -66,13 +67,13 @@ def _with_schema(version: Document, path: str, unknown: list[str]) -> Document:
 
 
 def _new(definition: Document) -> None:
-    """A new definition has no state but the version that objects will be stored in."""
+    """Set the status of a new definition: empty but for the version that objects will be stored in."""
     definition["status"] = {"conditions": [], "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": []}
     _note_storage(definition, definition)
 
 
 def _changed(definition: Document, stored: Document) -> None:
-    """Versions that objects were ever stored in are remembered."""
+    """Add the storage version of a changed definition to its stored versions."""
     _note_storage(definition, stored)
 
 
@@ -91,7 +92,7 @@ def _storage_names(definition: Document) -> Iterator[str]:
 
 
 def _begin_deletion(definition: Document, now: str) -> None:
-    """It goes when the last object of its kind has gone."""
+    """Set the finalizer and the condition that keep a definition until the last object of its kind is deleted."""
     finalizers = meta_of(definition).setdefault("finalizers", [])
     if CLEANUP_FINALIZER not in finalizers:
         finalizers.append(CLEANUP_FINALIZER)
@@ -146,13 +147,13 @@ _V1BETA1 = Kind(
 
 
 def _compile_v1beta1(_kind: Kind[Any]) -> Checker:
-    """The checker of v1beta1 definitions: it knows the fields of v1, and nothing is taken out yet."""
+    """Return the checker of v1beta1 definitions: it checks their v1 form, and removes no unknown field yet."""
     check = CUSTOM_RESOURCE_DEFINITIONS.view.checker
 
     def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
-        del sound  # it is made anew
-        found = check(v1beta1.to_v1(v1beta1.require_shape(document)))
-        return Checked(document, found.unknown, found.errors)
+        del sound  # the v1 form is a new document, so it shares no part with the stored one
+        checked = check(v1beta1.to_v1(v1beta1.require_shape(document)))
+        return Checked(document, checked.unknown, checked.errors)
 
     return checker
 
@@ -162,7 +163,7 @@ def _take_v1beta1(take: Callable[[Document, Document], Document], stored: Docume
 
 
 def _of_old(errors: Sequence[FieldError]) -> list[FieldError]:
-    """What is wrong with an old definition, which may keep fields that no schema names, and needs no approval."""
+    """Return the errors that also hold in v1beta1, which may preserve unknown fields and needs no approval."""
     return [
         error for error in errors if error.path != "spec.preserveUnknownFields" and "annotations[" not in error.path
     ]
@@ -208,20 +209,20 @@ class _Named(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-# All that others need to know of a definition, which may be big.
+# A definition may be big. Other definitions need its accepted names alone.
 _named = msgspec.json.Decoder(_Named)
 
 APIEXTENSIONS: tuple[Resource, ...] = (CUSTOM_RESOURCE_DEFINITIONS, CUSTOM_RESOURCE_DEFINITIONS_V1BETA1)
 
 
 class NameSettlement:
-    """The last word before a definition is written: which of its names it gets (an admission plugin)."""
+    """The last admission plugin before the write of a definition, which decides the names that it gets."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
-        """Set the conditions and accepted names in the document, in place."""
+        """Set the accepted names and their conditions in a definition, in place."""
         key = CUSTOM_RESOURCE_DEFINITION.resource
         if attempt.resource.key != key or attempt.operation not in ("CREATE", "UPDATE"):
             return

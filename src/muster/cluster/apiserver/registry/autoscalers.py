@@ -1,6 +1,7 @@
-"""HorizontalPodAutoscalers of `autoscaling/v1`: those of v2, seen only as far as the use of CPU goes. Pure.
+"""The `autoscaling/v1` view of HorizontalPodAutoscalers, which are stored as v2. Pure.
 
-What v1 has no words for (other metrics, behavior, conditions) stays as it is when an object is written through it.
+v1 shows the CPU target alone. Fields without a v1 form (other metrics, behavior, conditions) keep their stored values
+when a client writes through v1.
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ _TARGET, _CURRENT = "targetCPUUtilizationPercentage", "currentCPUUtilizationPerc
 
 
 def show(stored: Document) -> Document:
-    """An autoscaler as v1 has it."""
+    """Return a stored autoscaler in v1."""
     shown = stored | {"apiVersion": V1.api_version}
     if "spec" in stored:
         target = _cpu(stored["spec"].get("metrics", ()), "target")
@@ -33,17 +34,17 @@ def show(stored: Document) -> Document:
 
 
 def take(stored: Document, shown: Document) -> Document:
-    """A whole autoscaler, but for its status."""
+    """Return the autoscaler to store for one written in v1, with the stored status."""
     return views.take_main(stored, _converted(stored, shown))
 
 
 def take_status(stored: Document, shown: Document) -> Document:
-    """What was observed of an autoscaler."""
+    """Return the autoscaler to store for a status written in v1."""
     return views.take_status(stored, _converted(stored, shown))
 
 
 def _converted(stored: Document, shown: Document) -> Document:
-    """An autoscaler of v1 as one of v2, with what v1 cannot say as it is stored."""
+    """Return an autoscaler of v1 in v2, with the stored values of fields that v1 does not have."""
     converted = shown | {"apiVersion": HORIZONTAL_POD_AUTOSCALER.api_version}
     if spec := shown.get("spec"):
         old = stored.get("spec", {})
@@ -71,7 +72,7 @@ def _cpu(metrics: Any, member: str) -> int | None:
 
 
 def _percent(metric: Document, member: str) -> int | None:
-    """The use of CPU that a metric is about; None if it is about something else."""
+    """Return the CPU utilization of a metric, or None for a metric of another kind."""
     resource = metric.get("resource", {})
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None

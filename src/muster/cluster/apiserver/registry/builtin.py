@@ -1,7 +1,8 @@
-"""The table of what is served. Per-kind behaviour is in `preparation`, `views` and `muster.api`; here it is joined.
+"""The table of built-in resources.
 
-Which kinds may be created by PUT, may be updated without a version, answer deletion with the object, and so on, is
-as in k8s.io/kubernetes (pkg/registry, one strategy per kind).
+The table joins the behaviour of each kind, which is in `preparation`, `views` and `muster.api`. Its rules (which kinds
+a PUT creates, which need a version, which a deletion returns) are those of k8s.io/kubernetes (pkg/registry, with one
+strategy per kind).
 """
 
 from collections.abc import Mapping
@@ -118,7 +119,7 @@ PODS = served(
 
 
 def _jobs(elastic: job.Elastic) -> Resource:
-    """Jobs, with one of the two rules for a change of an Indexed Job's completions."""
+    """Return the resource of Jobs, with a rule for changes of an Indexed Job's completions (kubernetes KEP-3715)."""
     validate_update = partial(job.validate_update, elastic=elastic)
     return served(
         JOB,
@@ -228,15 +229,16 @@ PRIORITY_CLASSES = served(
     short_names=("pc",),
 )
 
-# The old way of binding: the pod is named in the body.
+# The old form of a binding, which names the pod in its body.
 BINDINGS = Resource(BINDING, POD, View(BINDING), verbs=("create",))
 
 
 @cache
 def builtin(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource, ...]:
-    """All that is served; `elastic` says which changes of an Indexed Job's completions are.
+    """Return all built-in resources.
 
-    alpha: versions of which is served, too, what is served on request only.
+    elastic: the rule for changes of an Indexed Job's completions (kubernetes KEP-3715).
+    alpha: the API versions whose alpha resources are served, too.
     """
     return (
         CONFIG_MAPS,

@@ -1,4 +1,7 @@
-"""Devices, their classes and claims on them, as they are served. The expressions of selectors have to be sound."""
+"""The served resources of `resource.k8s.io`: devices, device classes and claims.
+
+Validation compiles the CEL expressions of device selectors, so that only correct ones are stored.
+"""
 
 from dataclasses import replace
 from functools import partial

@@ -1,4 +1,4 @@
-"""How the entries of the table of what is served are made."""
+"""The makers of registry entries: each takes a kind with its rules and returns a `Resource` or `Subresource`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,12 +16,12 @@ from muster.cluster.apiserver.schema import compile_structural
 
 _Update = Callable[[Any, Any], Sequence[FieldError]]
 
-# The rules of a kind, for new objects and for changes.
+# The validation of a kind: for new objects, and for changes.
 Validation = tuple[Callable[[Any], Sequence[FieldError]], _Update]
 
 
 def same(*names: str) -> dict[str, str]:
-    """Fields that clients may select by, where headers have them by the same names."""
+    """Return the fields of a selector that have the same names in headers."""
     return {name: name for name in names}
 
 
@@ -36,7 +36,7 @@ def served(
     categories: tuple[str, ...] = (),
     verbs: tuple[str, ...] = VERBS,
 ) -> Resource:
-    """A resource that is stored as it is seen; `take` is what a write of it may change."""
+    """Return a resource whose objects are stored as clients see them. `take` is that of its view."""
     default = DEFAULTS.get(kind.resource, rules.default)
     return Resource(
         kind=kind,
@@ -54,7 +54,7 @@ def served(
 def status(
     kind: Kind[Any], validate: _Update = no_errors, take: Callable[[Document, Document], Document] = views.take_status
 ) -> Subresource:
-    """The subresource that changes nothing but what was observed."""
+    """Return the subresource `status`, whose writes change the status alone."""
     view = View(kind, take=take, validate_update=validate)
     return Subresource("status", kind, VIEW_VERBS, view)
 
@@ -66,7 +66,7 @@ def served_as_custom(
     *short_names: str,
     prepare_create: Callable[[Document], None] = preparation.new,
 ) -> Resource:
-    """A kind that is a CRD upstream, with a status subresource, and behaves so here."""
+    """Return a resource that behaves as a CRD with a status subresource, because its kind is a CRD upstream."""
     view = View(
         kind,
         take=views.take_status,

@@ -1,4 +1,4 @@
-"""JobSets, as they are served: upstream's CRD with its webhook, natively."""
+"""The served resource of JobSets, built in, with the rules of upstream's CRD and webhook."""
 
 from dataclasses import replace
 

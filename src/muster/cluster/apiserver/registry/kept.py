@@ -1,7 +1,8 @@
-"""Kinds that are kept and shown as upstream does, and that nothing here acts on: charts and operators bring them along.
+"""The served resources of kept kinds: the server stores and shows their objects, and no controller acts on them.
 
-`kept.json` says what they are. This module joins it with the types and rules of those that have any. Where a user may
-count on something happening, the answer to a creation warns that it will not.
+Charts and operators bring such objects along. This module takes the kinds from `kept.json`, joins them with types and
+rules where there are any, and gives resources. The answer to a creation warns the user about effects that the kind has
+on a full cluster and not here.
 """
 
 from dataclasses import replace
@@ -30,7 +31,7 @@ from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Resource, Ru
 from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels
 from muster.cluster.apiserver.tables import kept as tables
 
-# Kinds with rules of their own. Of all others only the metadata are looked at.
+# The kinds with rules of their own. For all others, validation checks the metadata alone.
 _RULED: dict[str, tuple[Kind[Any], Standard]] = {
     kind.resource: (kind, standard)
     for kind, standard in (
@@ -110,7 +111,7 @@ def _make_scale(standard: Standard) -> Subresource:
 
 
 def _add_approval(requests: Resource) -> Resource:
-    """Return CertificateSigningRequests, whose spec never changes, with the subresource that approves them."""
+    """Return CertificateSigningRequests with an unchangeable spec and the subresource `approval`."""
     [observed] = requests.subresources
     return replace(
         requests,
@@ -120,7 +121,7 @@ def _add_approval(requests: Resource) -> Resource:
 
 
 def _show_as_v1(scalers: Resource) -> Resource:
-    """Return HorizontalPodAutoscalers as `autoscaling/v1` shows them."""
+    """Return HorizontalPodAutoscalers with the view of `autoscaling/v1`."""
     kind, standard = autoscalers.V1, scaling.AUTOSCALER
     printer = tables.printer_of("horizontalpodautoscalers.autoscaling/v1")
     main = View(kind, autoscalers.show, autoscalers.take, standard.create, standard.update, printer=printer)
@@ -135,7 +136,7 @@ _SERVED |= {
     )
 }
 
-# Served on request only.
+# Served only if the caller of `builtin` names their version.
 ALPHA: tuple[Resource, ...] = tuple(each for each in _SERVED.values() if each.kind.version.startswith("v1alpha"))
 KEPT: tuple[Resource, ...] = (
     *(each for each in _SERVED.values() if each not in ALPHA),

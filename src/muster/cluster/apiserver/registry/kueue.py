@@ -1,7 +1,10 @@
-"""The Kueue kinds, as they are served: v1beta2 is stored, v1beta1 is another view of it.
+"""The served resources of Kueue: v1beta2 is stored, and v1beta1 is another view of the same objects.
 
-Upstream they are CRDs with webhooks, and they behave so here: their form is checked by a structural schema, a body for
-the status changes nothing else, a ClusterQueue or ResourceFlavor is held by a finalizer that its controller takes away.
+Upstream they are CRDs with webhooks, and they behave so here:
+
+- A structural schema checks the form of a body.
+- A write of the status changes the status alone.
+- A finalizer holds a ClusterQueue or ResourceFlavor until its controller removes the finalizer.
 """
 
 from collections.abc import Callable
@@ -48,12 +51,12 @@ def _served(
     fields: FieldLabels = _NO_FIELDS,
     deprecated: bool = True,
 ) -> tuple[Resource, Resource]:
-    """A kind in both versions, the stored one first.
+    """Return the resources of a kind in both versions, the stored one first.
 
-    short_names: what kubectl also calls it.
+    short_names: the short names for kubectl.
     has_status: whether the status is a subresource.
-    fields: what it can be selected by, in the stored version.
-    deprecated: whether the old version warns of its age.
+    fields: the fields of selectors in the stored version.
+    deprecated: whether answers in the old version warn that it is deprecated.
     """
     validation = VALIDATIONS[kind.resource]
     rules = Rules(
@@ -91,7 +94,7 @@ def _view(
     *,
     status: bool = False,
 ) -> View:
-    """A view of stored objects in one of the versions; rules always see the stored one."""
+    """Return a view of stored objects in one version. Validation always gets the stored version."""
     show = None
     if shown is not stored:
         show = partial(to_v1beta1, stored.resource)
@@ -104,7 +107,7 @@ def _take_converted(resource: str, take: _Take, stored: Document, shown: Documen
 
 
 def _prepare_held(document: Document) -> None:
-    """It stays until the controller that knows that nothing uses it any more lets it go."""
+    """Prepare a new object with the finalizer that its controller removes once nothing uses the object."""
     preparation.new(document)
     hold_while_used(document)
 
@@ -125,7 +128,7 @@ KUEUE: tuple[Resource, ...] = (
 
 
 def _visible(version: str) -> tuple[Resource, ...]:
-    """The group that shows who waits, in one of its versions: nothing there is stored, or listed."""
+    """Return the resources of Kueue's visibility group in one version: they show pending workloads, stored nowhere."""
     pending = Subresource("pendingworkloads", summaries(version), ("get",))
     shown: tuple[tuple[Kind[Any], Kind[Any]], ...] = (
         (cluster_queues(version), CLUSTER_QUEUE),

@@ -1,4 +1,4 @@
-"""`metrics.k8s.io`, as it is served: it is measured when it is asked for, and neither stored nor watched."""
+"""The served resources of `metrics.k8s.io`: the server measures on request, and nothing is stored or watched."""
 
 from muster.api.server.metrics import NODE_METRICS, POD_METRICS
 from muster.cluster.apiserver.registry.resources import Resource, View

@@ -1,7 +1,7 @@
-"""Definitions of the kinds that the server has by itself: they are listed as any other, and stay as they are.
+"""CustomResourceDefinitions of the built-in kinds: clients list them as any other, and their specs never change.
 
-Whatever is written to one of them, its spec is the server's. A writer who brings another (the manifests of Kueue or
-JobSet) sets its metadata and is told the rest by a warning. So what is installed on a cluster is applied here, too.
+A client that writes such a definition (the manifests of Kueue or JobSet) sets its metadata. The server keeps its own
+spec and answers with a warning. So the same manifests apply here and on a real cluster.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,23 +16,23 @@ from muster.cluster.apiserver.registry.apiextensions import CUSTOM_RESOURCE_DEFI
 from muster.cluster.apiserver.registry.resources import Resource, View
 
 Definitions = Mapping[str, Document]
-"""Definitions by their names."""
+"""The definitions by their names."""
 
 
 def as_stored(definitions: Iterable[Document]) -> Definitions:
-    """Return the definitions as they are stored: in their form, with all defaults."""
+    """Return the definitions in their stored form, with all defaults, by name."""
     resource = CUSTOM_RESOURCE_DEFINITIONS
-    found = {}
+    stored_definitions = {}
     for definition in definitions:
         plain = msgspec.json.decode(msgspec.json.encode(definition))
         document = resource.view.checker(plain).value
         resource.rules.default(document)
-        found[document["metadata"]["name"]] = document
-    return found
+        stored_definitions[document["metadata"]["name"]] = document
+    return stored_definitions
 
 
 def with_own_definitions(resources: Sequence[Resource], own: Definitions) -> Sequence[Resource]:
-    """Return the resources, with CustomResourceDefinitions of which these keep their specs."""
+    """Return the resources with CustomResourceDefinitions replaced by ones that keep the specs of `own`."""
     key = CUSTOM_RESOURCE_DEFINITION.resource
     return [_pinned(resource, own) if own and resource.key == key else resource for resource in resources]
 
@@ -55,19 +55,19 @@ def _pin(document: Document, own: Definitions) -> None:
     if definition is None:
         return
     document["spec"] = spec = definition["spec"]
-    if status := document.get("status"):  # a user's may have named other versions: nothing was ever stored in them
+    if status := document.get("status"):  # the writer's spec may have added versions that no object was stored in
         stored = [version["name"] for version in spec["versions"] if version["storage"]]
         document["status"] = status | {"storedVersions": stored}
 
 
 @dataclass(frozen=True, slots=True)
 class _Applied:
-    """A configuration that is applied. It has our spec, so that its manager is at odds with nobody."""
+    """The `applied` of a view that puts the server's own spec into configurations, so that no manager conflicts."""
 
     view: View
     own: Definitions
 
-    def __call__(self, old: Document, config: Document) -> Document:  # noqa: ARG002  (it is the view's)
+    def __call__(self, old: Document, config: Document) -> Document:  # noqa: ARG002  (the signature is that of `View.applied`)
         taken: dict[str, Any] = {
             **self.view.take({"metadata": {}}, config),
             "apiVersion": CUSTOM_RESOURCE_DEFINITION.api_version,

@@ -1,6 +1,7 @@
-"""The PodGroups of KEP-34, kube-batch, Volcano and the coscheduling plugin, as they are served.
+"""The served resources of PodGroups: scheduler KEP-34 (kube-batch), kube-batch, Volcano and the coscheduling plugin.
 
-Upstream they are CRDs, and they behave so here. Volcano's has no status subresource: its status is written with it.
+Upstream they are CRDs, and they behave so here. Volcano's PodGroup has no status subresource: a write of the object
+also writes its status.
 """
 
 from functools import partial
@@ -22,7 +23,7 @@ def _served(kind: Kind[Any], *short_names: str) -> Resource:
 
 
 def _served_whole(kind: Kind[Any], *short_names: str) -> Resource:
-    """A kind whose status is a part of it as others are."""
+    """Return the resource of a kind without a status subresource: a write of the object also writes its status."""
     rules = VALIDATIONS[kind.resource]
     return Resource(
         kind=kind,

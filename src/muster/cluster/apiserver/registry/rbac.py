@@ -1,4 +1,4 @@
-"""Roles, bindings, reviews and token requests, as they are served."""
+"""The served resources of roles, role bindings, access and token reviews, and token requests."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from muster.cluster.apiserver.registry.resources import Resource, Rules, Subreso
 
 
 def _asked(kind: Kind[Any]) -> Resource:
-    """A kind that is posted, answered and not stored."""
+    """Return the resource of a kind whose objects are posted and answered, and never stored."""
     return Resource(kind, kind, View(kind), verbs=("create",))
 
 
@@ -38,5 +38,5 @@ RBAC: tuple[Resource, ...] = (
     _asked(SELF_SUBJECT_REVIEW),
 )
 
-# Of service accounts.
+# The subresource of service accounts.
 TOKEN = Subresource("token", TOKEN_REQUEST, ("create",))

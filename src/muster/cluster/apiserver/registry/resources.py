@@ -1,7 +1,7 @@
-"""What the server serves, as data: every resource with its names, rules and subresources.
+"""The types of the registry: a `Resource` describes what the server serves, as data, and a `Registry` finds it.
 
-A resource is looked up by the group, version and plural of a path. Two of them may share a storage: core Events and
-`events.k8s.io` Events are one set of objects, seen through two views.
+A lookup takes the group, version and plural of a path. Two resources may share their stored objects: core Events and
+`events.k8s.io` Events are one set of objects with two views. The tables of built-in resources are in `builtin`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -19,9 +19,9 @@ from muster.cluster.apiserver.schema import Checker, Schema, compile_builtin
 from muster.cluster.apiserver.tables.printer import Printer
 from muster.cluster.store import Entry
 
-# In the order of discovery documents, which is the alphabet's.
+# In the alphabetical order of discovery documents.
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-VIEW_VERBS = ("get", "patch", "update")  # of a subresource that is a view
+VIEW_VERBS = ("get", "patch", "update")  # of a subresource that is a view of its object
 
 
 def _keep(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (one of many of this shape)
@@ -29,7 +29,7 @@ def _keep(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (one 
 
 
 def no_errors(new: Any, old: Any = None) -> Sequence[FieldError]:  # noqa: ARG001  (one of many of this shape)
-    """Everything is right."""
+    """Return no errors."""
     return ()
 
 
@@ -43,19 +43,19 @@ def _nothing_either(new: Document, old: Document) -> None:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """How a stored object looks through a resource or subresource, and what a write through it may change.
+    """The form in which a resource or subresource shows stored objects, and the part that a write through it changes.
 
-    kind: what the object is seen as.
-    show: the object as it is seen; None if just as it is stored.
-    take: the object to store, from the stored one and the one that was written; changes neither. A new object is
-        stored whole; where it is seen otherwise than it is stored, `take` makes it, from {}.
-    validate_create: the rules for a new object.
-    validate_update: the rules for a change: the new object, then the old one.
-    validates_shown: these rules see objects as the view shows them; else as they are stored. Both times typed.
-    compile: makes the checker of the form of bodies.
-    printer: how it is printed, if its kind does not say.
-    applied: a configuration that is applied (server-side) through the view, in the form in which it is stored: from the
-        stored object and the configuration. None: what `take` takes of it.
+    kind: the kind of the shown objects.
+    show: returns the shown object for a stored one; None if both are the same.
+    take: returns the object to store for the stored object and a written one; changes neither. A new object is stored
+        as it was written, unless the view has a `show`: then `take` makes the stored object from {}.
+    validate_create: returns the errors in a new object.
+    validate_update: returns the errors in a change, from the new object and the old one.
+    validates_shown: whether these two get objects as the view shows them, or as they are stored; typed in both cases.
+    compile: makes the checker of bodies against the schema of the kind.
+    printer: the columns of tables, where they are not those of the kind.
+    applied: returns the stored form of a configuration (server-side apply), from the stored object and the
+        configuration; None if `take` does that.
     """
 
     kind: Kind[Any]
@@ -70,18 +70,18 @@ class View:
 
     @cached_property
     def checker(self) -> Checker:
-        """Checks the form of a body that is written through the view."""
+        """The checker of bodies that are written through the view."""
         return self.compile(self.kind)
 
     @cached_property
     def patch_schema(self) -> dict[str, Any]:
-        """What a strategic merge patch goes by."""
+        """The schema that guides strategic merge patches."""
         return inlined(self.kind)
 
 
 @dataclass(frozen=True, eq=False)
 class Subresource:
-    """Something below an object: a view of it, or an action on it (then the pipeline knows it by name)."""
+    """A subresource: a view of its object, or an action, which the pipeline knows by its name (`view` is None)."""
 
     name: str
     kind: Kind[Any]
@@ -90,25 +90,25 @@ class Subresource:
 
     @cached_property
     def bodies(self) -> View:
-        """What is sent to it: the view, or of an action, objects of its kind."""
+        """The view of the bodies that clients send to the subresource."""
         return self.view or View(self.kind)
 
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """What the server does about the objects of one kind, beyond what it does about all.
+    """The rules of one kind, beyond those that hold for all objects.
 
-    default: fills in what the writer left out, in place.
-    prepare_create: sets what is the server's to set in a new object, in place; its metadata is complete.
-    prepare_update: the same for a change: the new object, in place, and the stored one.
-    begin_deletion: marks an object whose deletion is asked for the first time, in place: from the object and the time.
-    has_generation: metadata.generation counts the changes of the spec.
-    create_on_update: a PUT of an object that is not there creates it.
-    unconditional_update: a PUT may leave out the resource version.
-    graceful: deletion first says when and leaves removing to the object's node (pods).
-    propagation: what happens to dependents if a deletion does not say; None: they are never looked at.
-    returns_deleted: the answer to a deletion is the object, not a Status.
-    warning: goes with the answer to a creation: what will not happen to the object here.
+    default: sets the defaults of an object, in place.
+    prepare_create: sets the server's own fields of a new object, in place; its metadata is complete.
+    prepare_update: sets the server's own fields of a changed object, in place, from that object and the stored one.
+    begin_deletion: changes an object at its first deletion request, in place, from the object and the time.
+    has_generation: whether metadata.generation counts the changes of the spec.
+    create_on_update: whether a PUT of a missing object creates it.
+    unconditional_update: whether a PUT may leave out the resource version.
+    graceful: whether a deletion sets a deadline and leaves the removal to the object's node (pods).
+    propagation: the policy for dependents if a deletion request names none; None: deletions ignore dependents.
+    returns_deleted: whether the answer to a deletion is the object, not a Status.
+    warning: the warning with the answer to a creation, about what this cluster does not do with the object.
     """
 
     default: Callable[[Document], None] = _nothing
@@ -125,34 +125,34 @@ class Rules:
 
 
 class Storage(Protocol):
-    """How objects are stored that a resource has in another form: in another version, or under an older schema.
+    """The conversion between a custom resource's objects and their stored form, of another version or older schema.
 
-    Either may take its time, in which others write.
+    A conversion may call a webhook, and other writers may write meanwhile.
     """
 
     async def load(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """The entries with bodies as the resource has them; the very same entries where nothing is to be done."""
+        """Return the entries in the resource's own form; an entry that has this form is returned itself."""
         ...
 
     async def save(self, document: Document) -> Document:
-        """The object to store; the very same if it is stored as it is."""
+        """Return the object in the form to store, or the object itself if it has that form."""
         ...
 
     async def convert(self, document: Document) -> Document:
-        """The object as the resource has it, from one as another version of it does. Raises `ApiError`."""
+        """Return an object of another version in the resource's own version. Raises `ApiError`."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Resource:
-    """One served resource.
+    """A served resource in one version.
 
-    kind: what its objects are, as this resource shows them.
-    stored: what they are in the store; the same for all but second spellings.
-    deprecation: a warning that goes with every answer.
-    schema: of the stored objects, if their kind has no type that says it.
-    storage: how they are stored, if not as the resource has them; of custom resources only.
-    singular_name, list_kind: names, if they do not follow from the kind's.
+    kind: the kind of the objects that the resource shows.
+    stored: the kind of the stored objects; another one only for a second version or group of the same objects.
+    deprecation: the warning with every answer, or "".
+    schema: the schema of the stored objects, for kinds without a type.
+    storage: the conversion to and from the stored form; None where objects need none. Only custom resources have one.
+    singular_name, list_kind: names that do not follow from the kind, or "".
     """
 
     kind: Kind[Any]
@@ -172,32 +172,32 @@ class Resource:
 
     @cached_property
     def field_schema(self) -> FieldSchema:
-        """What the fields of stored objects are, for their management: which lists are sets or maps."""
+        """The schema for field management, which says which lists of stored objects are sets or maps."""
         return FieldSchema.of_kind(self.stored) if self.schema is None else FieldSchema.of(dict(self.schema))
 
     @property
     def written_version(self) -> str:
-        """The version in which fields are managed: that of the documents that writes deal with."""
+        """The version of the documents that writes handle, in which fields are managed."""
         return (self.stored if self.storage is None else self.kind).api_version
 
     @property
     def singular(self) -> str:
-        """`pod`: how kubectl also calls it."""
+        """The singular name, such as `pod`, which kubectl accepts, too."""
         return self.singular_name or self.kind.kind.lower()
 
     @property
     def kind_of_lists(self) -> str:
-        """`PodList`."""
+        """The kind of the resource's lists, such as `PodList`."""
         return self.list_kind or f"{self.kind.kind}List"
 
     @cached_property
     def name(self) -> str:
-        """`pods`, `jobs.batch`: what messages call it."""
+        """The name in messages, such as `pods` or `jobs.batch`."""
         return self.kind.resource
 
     @cached_property
     def key(self) -> str:
-        """The resource of its objects' keys in the store."""
+        """The `resource` part of the objects' keys in the store."""
         return self.stored.resource
 
     @cached_property
@@ -205,14 +205,14 @@ class Resource:
         return {subresource.name: subresource for subresource in self.subresources}
 
     def subresource(self, name: str) -> Subresource | None:
-        """The subresource of that name, if there is one."""
+        """Return the subresource of a name, or None."""
         return self._subresources.get(name)
 
 
 class Registry:
-    """All served resources: those that are built in, and what CustomResourceDefinitions add and take away.
+    """All served resources: the built-in ones, and those that CustomResourceDefinitions add.
 
-    generation: counts the changes, so that what is made from all resources is made again when it must be.
+    generation: counts the changes, so that caches over all resources know when they are stale.
     """
 
     def __init__(self, resources: Iterable[Resource]) -> None:
@@ -226,22 +226,22 @@ class Registry:
         return iter(self._served.values())
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
-        """The resource of a kind, None if that is not served."""
+        """Return the resource of a kind, or None if the kind is not served."""
         served = (resource for resource in self if resource.kind.kind == kind)
         return next((resource for resource in served if resource.kind.api_version == api_version), None)
 
     def find(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource that a path names."""
+        """Return the resource that a path names, or None."""
         return self._served.get((group, version, plural))
 
     def is_builtin(self, group: str, plural: str) -> bool:
-        """Whether some version of a resource is built in: no definition of it changes how it is served."""
+        """Return whether some version of a resource is built in: no definition changes how that resource is served."""
         return any((group, plural) == (of, name) for of, _, name in self._builtin)
 
     def set_custom(self, owner: str, resources: Sequence[Resource]) -> None:
-        """Serve these, instead of what the same definition served before; none: it serves nothing any more.
+        """Serve these resources in place of those that the same owner (a definition) served before.
 
-        What is built in stays as it is.
+        An empty sequence withdraws the owner's resources. Built-in resources stay as they are.
         """
         replaced = self._custom.get(owner, ())
         if not resources and owner not in self._custom:
@@ -257,7 +257,7 @@ class Registry:
             listener(replaced)
 
     def on_replaced(self, listener: Callable[[Collection[Resource]], None]) -> None:
-        """Call `listener` with resources that are no longer served, or not as they were: others took their place."""
+        """Call `listener` with the old resources whenever an owner's resources are replaced or withdrawn."""
         self._listeners.append(listener)
 
 

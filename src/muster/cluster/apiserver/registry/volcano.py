@@ -1,4 +1,4 @@
-"""Volcano's Jobs, as they are served: upstream's CRD with its webhook, natively."""
+"""The served resource of Volcano's Jobs, built in, with the rules of upstream's CRD and webhook."""
 
 from muster.api.validation import volcano
 from muster.api.volcano import VOLCANO_JOB
