@@ -1,8 +1,8 @@
-"""Rows of `Table` answers: the columns and cells of `kubectl get`, made by the server, as upstream prints them.
+"""The rows of `Table` answers: the server makes the columns and cells of `kubectl get`, as upstream prints them. Pure.
 
-A kind's `Printer` is data: columns, and a function from a typed object and the time to its cells. Kinds without one
-get name and creation time. Objects come in as bytes, and what of them goes into a row is taken from those bytes as it
-is.
+A kind's `Printer` is data: its columns, and a function that takes a decoded object and the time, and returns the cells.
+A kind without a printer gets name and creation time. Objects come in as bytes, and a row includes its object's bytes
+unchanged.
 """
 
 from muster.cluster.apiserver.tables.printers import printer_of

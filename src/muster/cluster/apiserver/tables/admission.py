@@ -1,4 +1,4 @@
-"""Columns and cells of quotas, limits, webhook configurations and admission policies."""
+"""The columns and cells of quotas, webhook configurations and admission policies."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -45,7 +45,7 @@ def _binding(binding: ValidatingAdmissionPolicyBinding, now: datetime) -> Cells:
 
 _WEBHOOKS = Printer((NAME, Column(name="Webhooks", type="integer", description="Number of webhooks."), AGE), _webhooks)
 
-# By `Kind.resource`.
+# The printers by `Kind.resource`.
 ADMISSION = {
     "resourcequotas": Printer(
         (

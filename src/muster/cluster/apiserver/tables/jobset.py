@@ -1,4 +1,4 @@
-"""Columns and cells of JobSets: those that their CRD asks for."""
+"""The columns and cells of JobSets, as their CRD defines them."""
 
 from datetime import datetime
 

@@ -1,7 +1,7 @@
-"""Printers of the kinds that are only kept, and of those beside them that have no more to show.
+"""The printers of kept kinds, and of other kinds whose columns are plain data.
 
-Their objects are read as plain JSON. `kept.json` has the columns of each kind. A cell is what stands at a path, shown
-in one of a few ways, or what a function here makes of the object.
+`kept.json` has the columns of each kind. A printer reads objects as plain JSON. A cell shows the value at a path in one
+of a few ways, or the result of a function of this module.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -32,14 +32,14 @@ from muster.cluster.apiserver.tables.printer import (
 _Value: TypeAlias = str | int | bool | None
 _Cell: TypeAlias = Callable[[Document, datetime], _Value]
 
-_SHOWN = 3  # of addresses and ports in one cell
-_SHOWN_METRICS = 2  # of the targets of an autoscaler
+_SHOWN = 3  # addresses or ports in one cell
+_SHOWN_METRICS = 2  # targets of an autoscaler in one cell
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 
 def printer_of(resource: str) -> Printer | None:
-    """Return the printer of a resource (`deployments.apps`), None for one without columns in the data."""
+    """Return the printer of a resource (`deployments.apps`), or None if `kept.json` has no columns for it."""
     kept = read_kept().get(resource)
     return _make_printer(kept.columns) if kept is not None and kept.columns else None
 
@@ -85,7 +85,7 @@ def _compile_cell(shown: KeptColumn) -> _Cell:
 
 
 def _join(values: Iterable[Any], most: int | None = _SHOWN) -> str:
-    """Join what there is; of more than `most`, the first ones and how many more there are."""
+    """Join values with commas. Of more than `most`, show the first ones and the number of the rest."""
     texts = [str(value) for value in values if value != ""]
     more = 0 if most is None else len(texts) - most
     return f"{','.join(texts[:most])} + {more} more..." if more > 0 else ",".join(texts)
@@ -99,7 +99,7 @@ def _show_selector(selector: Any) -> str:
     return selector_cell(None if selector is None else msgspec.convert(selector, LabelSelector))
 
 
-# Ways of showing the value at a path, where there is one, and where there may be none.
+# The ways of showing the value at a path: `_VALUES` needs a value, `_SHOWN_AS` also takes a missing one.
 _VALUES: dict[str, Callable[[Any, datetime], _Value]] = {
     "value": lambda value, _: value,
     "text": lambda value, _: str(value),
@@ -112,7 +112,7 @@ _SHOWN_AS: dict[str, Callable[[Any], _Value]] = {
 }
 
 
-# Cells of one kind.
+# The cells of single kinds.
 
 
 def _show_owner(revision: Document) -> str:
@@ -127,7 +127,7 @@ def _resource_of(kind: str, api_version: str) -> str:
 
 
 def _show_targets(autoscaler: Document) -> str:
-    """Show what each metric is and should be, as `cpu: 20%/80%`; the first few of them."""
+    """Show the current and the target value of the first few metrics, as `cpu: 20%/80%`."""
     metrics = autoscaler.get("spec", {}).get("metrics") or ()
     measured = autoscaler.get("status", {}).get("currentMetrics") or ()
     if not metrics:

@@ -1,4 +1,4 @@
-"""Columns and cells of the Kueue kinds: those that their CRDs ask for, in both versions."""
+"""The columns and cells of the Kueue kinds, as their CRDs define them in both versions."""
 
 from datetime import datetime
 from typing import Any
@@ -36,7 +36,7 @@ def _integer(name: str, description: str, priority: int = 0) -> Column:
 
 
 def _status(conditions: tuple[Condition, ...], type_: str) -> str | None:
-    """The status of a condition; nothing, as a cell, if there is none of that type."""
+    """Return the status of the condition of a type, or None (an empty cell) without one."""
     return next((condition.status for condition in conditions if condition.type == type_), None)
 
 
@@ -90,11 +90,11 @@ def _plain(obj: Any, now: datetime) -> Cells:
     return [obj.metadata.name, age(obj.metadata.creation_timestamp, now)]
 
 
-# What a CRD without columns of its own gets.
+# The columns of a CRD that defines none.
 _PLAIN = Printer((NAME, _age("Time since the object was created.")), _plain)
 _CREATED = _age("Time this workload was created")
 
-# By `Kind.resource`: the old version's objects have the same columns.
+# The printers by `Kind.resource`. The old version has the same columns.
 KUEUE: dict[str, Printer] = {
     kind.resource: _PLAIN
     for kind in (ADMISSION_CHECK, COHORT, MULTI_KUEUE_CONFIG, PROVISIONING_REQUEST_CONFIG, RESOURCE_FLAVOR, TOPOLOGY)

@@ -1,4 +1,4 @@
-"""Columns and cells of PodGroups: those that their CRDs ask for; KEP-34's shows its counters."""
+"""The columns and cells of PodGroups, as their CRDs define them; scheduler KEP-34 (kube-batch) shows its counters."""
 
 from datetime import datetime
 
@@ -61,7 +61,7 @@ _FAILED = "The number of pods which reached phase Failed."
 _AGE = _age("Age", "Age is the time PodGroup was created.")
 _KUBE_BATCH = Printer((NAME, _age("Age", "Time since the object was created.")), _kube_batch)
 
-# By `Kind.resource`.
+# The printers by `Kind.resource`.
 POD_GROUPS: dict[str, Printer] = {
     kep.POD_GROUP.resource: Printer(
         (

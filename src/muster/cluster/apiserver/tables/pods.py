@@ -1,7 +1,13 @@
-"""The pod's row, and in it the one word for what a pod is doing.
+"""The columns and cells of pods. Pure.
 
-The word is the phase, unless something says more: a reason of the status, scheduling gates, the first init container
-that is not through, the containers from the last to the first, and a deletion, each overruling the one before.
+The column Status has one word. It is the phase, unless one of these gives another word; a later one overrules those
+before it:
+
+1. the reason in the status,
+2. scheduling gates,
+3. the first init container that has not completed,
+4. the containers, from the last to the first, once the pod is initialized,
+5. a deletion.
 """
 
 from datetime import datetime
@@ -19,9 +25,10 @@ _COMPLETED = {
 
 
 class _Containers(Struct, frozen=True):
-    """What a group of containers adds up to.
+    """The sums over a group of containers.
 
-    word: what the pod is doing, as far as they say; empty if they say nothing.
+    word: the word for the column Status that the containers give, or "".
+    restarted: when one of the containers last restarted.
     """
 
     word: str = ""
@@ -40,7 +47,7 @@ class _Containers(Struct, frozen=True):
 
 
 def cells(pod: Pod, now: datetime) -> Cells:
-    """The pod's cells."""
+    """Return the cells of a pod."""
     sidecars = {container.name for container in pod.spec.init_containers if container.restart_policy == "Always"}
     init, running_sidecars = _init_containers(pod, sidecars)
     if init.word and not is_true(pod.status.conditions, "Initialized"):
@@ -79,7 +86,10 @@ def _word(pod: Pod, seen: str) -> str:
 
 
 def _init_containers(pod: Pod, sidecars: set[str]) -> tuple[_Containers, _Containers]:
-    """All up to the first that is not through, whose word is theirs; and the sidecars among them."""
+    """Return the sums over the init containers up to the first incomplete one, and those over their sidecars alone.
+
+    The incomplete init container gives the word of the first sums.
+    """
     everything, started = _Containers(), _Containers()
     for index, container in enumerate(pod.status.init_container_statuses):
         sidecar = container.name in sidecars

@@ -1,4 +1,4 @@
-"""What a table's column is, and the words and ages that many cells share.
+"""The types `Printer` and `Column`, and the words, ages and cells that many kinds share. Pure.
 
 Words and rules are those of upstream's printers (k8s.io/kubernetes, pkg/printers/internalversion) and of
 k8s.io/apimachinery/pkg/util/duration.
@@ -21,7 +21,7 @@ Cells = list[str | int | bool | None]
 
 
 class Column(Struct):
-    """A column. Those with priority 0 are always shown, others only in the wide form."""
+    """A column of a table. A column with a priority above 0 is shown in the wide form alone."""
 
     name: str
     type: str = "string"
@@ -32,7 +32,7 @@ class Column(Struct):
 
 @dataclass(frozen=True, slots=True)
 class RowCondition:
-    """Something that sets a row apart: clients may leave out rows that are `Completed`."""
+    """The condition `Completed` of a row, which lets clients leave the row out."""
 
     reason: str
     message: str
@@ -40,12 +40,11 @@ class RowCondition:
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """How the objects of a kind are printed.
+    """The columns of a kind's tables, with the function that makes the cells of a row.
 
-    columns: what is printed.
-    cells: one value for each column, of an object at a time.
-    completed: says that, and how, an object has run its course.
-    reads: the type as which objects are decoded, if not their kind's.
+    cells: returns one value for each column, from an object and the time.
+    completed: returns the condition of an object that has ended, or None.
+    reads: the type that objects are decoded to, where it is not the kind's.
     """
 
     columns: tuple[Column, ...]
@@ -59,29 +58,29 @@ AGE = Column(name="Age", description="Time since the object was created.")
 
 
 def wide(name: str, description: str = "", type: str = "string") -> Column:
-    """A column of the wide form."""
+    """Return a column of the wide form."""
     return Column(name=name, type=type, description=description, priority=1)
 
 
 def text(name: str, description: str) -> Column:
-    """A column of texts."""
+    """Return a column of text."""
     return Column(name=name, description=description)
 
 
 def created(meta: ObjectMeta, now: datetime) -> str:
-    """How old an object is, for people."""
+    """Return the age of an object in readable form."""
     return age(meta.creation_timestamp, now)
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """How long ago, for people."""
+    """Return the time since a moment in readable form, or `<unknown>` without one."""
     return human_duration(now - since) if since else UNKNOWN
 
 
 def human_duration(duration: timedelta) -> str:
-    """Two or three significant figures of a duration: `45s`, `2m30s`, `3h`, `2d4h`, `1y30d`.
+    """Return a duration in one or two units: `45s`, `2m30s`, `3h`, `2d4h`, `1y30d`.
 
-    A little less than nothing is nothing (clocks differ); more than that is `<invalid>`.
+    A duration down to -1 s counts as 0, because clocks differ. A smaller one is `<invalid>`.
     """
     seconds = int(duration.total_seconds())
     if seconds < -1:
@@ -107,18 +106,18 @@ def human_duration(duration: timedelta) -> str:
 
 
 def container_cells(containers: Iterable[Container]) -> tuple[str, str]:
-    """Names and images."""
+    """Return the names and the images of containers, each joined by commas."""
     pairs = [(container.name, container.image) for container in containers]
     return ",".join(name for name, _ in pairs), ",".join(image for _, image in pairs)
 
 
 def labels_cell(labels: Mapping[str, str]) -> str:
-    """Labels as `a=b,c=d`."""
+    """Return labels as `a=b,c=d`, or `<none>`."""
     return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or NONE
 
 
 def selector_cell(selector: LabelSelector | None) -> str:
-    """A selector in its text form."""
+    """Return a label selector in its text form, or `<none>`."""
     if selector is None:
         return NONE
     try:

@@ -1,4 +1,4 @@
-"""Columns and cells of every kind but the pod, and which printer is whose."""
+"""The table of printers by kind, with the columns and cells of the kinds that have no module of their own."""
 
 from datetime import datetime
 from typing import Any
@@ -49,7 +49,7 @@ _OLD_ROLE = "kubernetes.io/role"
 
 
 def printer_of(kind: Kind[Any]) -> Printer:
-    """How the kind's objects are printed."""
+    """Return the printer of a kind; a kind without one gets name and creation time."""
     return _PRINTERS.get(kind.resource) or kept.printer_of(kind.resource) or _ANY
 
 

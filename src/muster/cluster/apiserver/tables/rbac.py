@@ -1,4 +1,4 @@
-"""Columns and cells of role bindings. Roles have those of any kind."""
+"""The columns and cells of role bindings. Roles have the default columns."""
 
 from datetime import datetime
 
@@ -8,11 +8,11 @@ from muster.cluster.apiserver.tables.printer import AGE, NAME, Cells, Column, Pr
 
 def _binding(binding: RoleBinding | ClusterRoleBinding, now: datetime) -> Cells:
     meta, ref = binding.metadata, binding.role_ref
-    found: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
+    subjects: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
     for subject in binding.subjects:
         name = f"{subject.namespace}/{subject.name}" if subject.kind == "ServiceAccount" else subject.name
-        found.setdefault(subject.kind, []).append(name)
-    who = [", ".join(found[kind]) for kind in ("User", "Group", "ServiceAccount")]
+        subjects.setdefault(subject.kind, []).append(name)
+    who = [", ".join(subjects[kind]) for kind in ("User", "Group", "ServiceAccount")]
     return [meta.name, f"{ref.kind}/{ref.name}", age(meta.creation_timestamp, now), *who]
 
 

@@ -1,4 +1,4 @@
-"""The parts of tables as JSON: column definitions, rows, bare metadata."""
+"""The parts of tables, encoded as JSON: column definitions, rows and metadata. The cells come from printers."""
 
 from datetime import datetime
 from functools import lru_cache
@@ -38,7 +38,7 @@ _head = msgspec.json.Decoder(_Head)
 
 
 def require_include(include: str) -> None:
-    """Raise `ApiError` (400) unless it is a value of the query parameter `includeObject`."""
+    """Raise `ApiError` (400) unless `include` is a value of the query parameter `includeObject`."""
     if include not in _INCLUDES:
         raise bad_request(
             f"Unable to convert to Table as requested: includeObject: Invalid value: "
@@ -47,13 +47,13 @@ def require_include(include: str) -> None:
 
 
 def columns(kind: Kind[Any], printer: Printer | None = None) -> bytes:
-    """The `columnDefinitions` of the kind's tables; `printer` is the view's own, if it has one."""
+    """Return the `columnDefinitions` of a kind's tables. `printer` is the view's own, if it has one."""
     return _columns(printer or printer_of(kind))
 
 
 @lru_cache(maxsize=512)
 def _columns(printer: Printer) -> bytes:
-    # Written out in full, as upstream does: an absent priority means something else to old clients.
+    # Every member is written, as upstream does: old clients read an absent priority as something else.
     return _encoder.encode([
         {
             "name": column.name,
@@ -67,7 +67,7 @@ def _columns(printer: Printer) -> bytes:
 
 
 def row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", printer: Printer | None = None) -> bytes:
-    """An object's row. `include` is what goes with it: None, Metadata (also if empty) or Object."""
+    """Return the row of an object. `include` is the part that goes with it: None, Metadata (also for "") or Object."""
     printer = printer or printer_of(kind)
     obj = kind.decode(body) if printer.reads is None else kind.seen_as(printer.reads).decode(body)
     done = printer.completed(obj)
@@ -78,7 +78,7 @@ def row(kind: Kind[Any], body: bytes, now: datetime, include: str = "", printer:
 
 
 def partial(body: bytes) -> bytes:
-    """The object's metadata, as a PartialObjectMetadata."""
+    """Return the metadata of an object as a PartialObjectMetadata."""
     metadata = bytes(_head.decode(body).metadata)
     return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":%b}' % metadata
 

@@ -1,4 +1,4 @@
-"""Columns and cells of Volcano's Jobs: those that their CRD asks for."""
+"""The columns and cells of Volcano's Jobs, as their CRD defines them."""
 
 from datetime import datetime
 
