@@ -4,8 +4,11 @@
 - `compile_condition`, `all_hold`: conditions over requests.
 - `device_matches`: selectors of devices.
 
-`front` has expressions parsed and checked by the CEL library; `evaluate` makes closures of them, which run on JSON
-values as they are, within a cost limit; `library` are the functions that they may call.
+An expression passes through three steps:
+
+1. `front` lets the CEL library parse and check the text.
+2. `evaluate` compiles the checked expression to closures, which call the functions of `library`.
+3. The closures run on unconverted JSON values, within a cost limit.
 """
 
 from muster.cluster.apiserver.cel.conditions import Condition, ConditionError, all_hold, compile_condition, problem_of

@@ -1,6 +1,8 @@
-"""What nodes become: closures over a frame. `evaluate` puts them together.
+"""The closures to which `evaluate` compiles the nodes of an expression.
 
-A frame is a list: first the cost that is left, then a slot for each variable.
+Each function takes the closures of the operands and gives the closure of the node. A closure takes a frame and gives
+the value of the node. A frame is a list: the first item is the remaining cost, then comes a slot for each variable.
+Which closure a node needs is the decision of `evaluate`.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -25,18 +27,22 @@ Frame: TypeAlias = list[Any]
 Run: TypeAlias = Callable[[Frame], Any]
 
 _SIZED = frozenset((str, bytes, list, dict))
-_PER_UNIT = 10  # characters or elements that cost as much as a node
+_PER_UNIT = 10  # characters or elements that together cost one unit, as much as a node
 
 
 def charge(frame: Frame, units: int) -> None:
-    """Takes cost from the frame. Raises `CostLimitError`."""
+    """Subtract the units from the remaining cost of the frame.
+
+    Raises:
+        CostLimitError: the cost limit is exceeded.
+    """
     frame[0] -= units
     if frame[0] < 0:
         raise CostLimitError
 
 
 def selection(operand: Run, name: str) -> Run:
-    """`operand.name`."""
+    """Return the closure of `operand.name`."""
 
     def run(frame: Frame) -> Any:
         value = operand(frame)
@@ -49,7 +55,7 @@ def selection(operand: Run, name: str) -> Run:
 
 
 def member_of(slot: int, name: str) -> Run:
-    """`variable.name`: what most expressions consist of."""
+    """Return the closure of `variable.name`, the most frequent node, which saves a call compared with `selection`."""
 
     def run(frame: Frame) -> Any:
         value = frame[slot]
@@ -62,7 +68,7 @@ def member_of(slot: int, name: str) -> Run:
 
 
 def presence(operand: Run, name: str) -> Run:
-    """`has(operand.name)`."""
+    """Return the closure of `has(operand.name)`."""
 
     def run(frame: Frame) -> bool:
         value = operand(frame)
@@ -76,12 +82,12 @@ def presence(operand: Run, name: str) -> Run:
 
 
 def optional_selection(operand: Run, name: str) -> Run:
-    """`operand.?name`."""
+    """Return the closure of `operand.?name`."""
     return lambda frame: operators.optional_select(operand(frame), name)
 
 
 def adapted(operand: Run, adapt: Callable[[Any], Any] | None) -> Run:
-    """The operand's JSON value as a CEL value."""
+    """Return the closure that converts the JSON value of the operand to a CEL value."""
     if adapt is None:
         return operand
 
@@ -95,7 +101,10 @@ def adapted(operand: Run, adapt: Callable[[Any], Any] | None) -> Run:
 
 
 def junction(left: Run, right: Run, *, decided: bool, name: str) -> Run:
-    """`&&` (decided by false) or `||` (decided by true); an error counts only if the other side does not decide."""
+    """Return the closure of `&&` (decided by false) or `||` (decided by true).
+
+    The closure raises the error of one side only if the other side does not decide.
+    """
 
     def run(frame: Frame) -> bool:
         try:
@@ -116,7 +125,7 @@ def junction(left: Run, right: Run, *, decided: bool, name: str) -> Run:
 
 
 def conditional(test: Run, then: Run, otherwise: Run) -> Run:
-    """`test ? then : otherwise`."""
+    """Return the closure of `test ? then : otherwise`."""
 
     def run(frame: Frame) -> Any:
         value = test(frame)
@@ -130,7 +139,7 @@ def conditional(test: Run, then: Run, otherwise: Run) -> Run:
 
 
 def not_strictly_false(operand: Run) -> Run:
-    """Whether a loop goes on: not if it has come to false, but in spite of an error."""
+    """Return the closure that says whether a loop continues: until the operand is false, and despite errors."""
 
     def run(frame: Frame) -> bool:
         try:
@@ -142,17 +151,17 @@ def not_strictly_false(operand: Run) -> Run:
 
 
 def unary(operator: Callable[[Any], Any], operand: Run) -> Run:
-    """An operator with one operand."""
+    """Return the closure of an operator with one operand."""
     return lambda frame: operator(operand(frame))
 
 
 def binary(operator: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
-    """An operator with two operands."""
+    """Return the closure of an operator with two operands."""
     return lambda frame: operator(left(frame), right(frame))
 
 
 def sized(operator: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
-    """An operator whose cost and result grow with its operands."""
+    """Return the closure of an operator whose cost and result grow with its operands."""
 
     def run(frame: Frame) -> Any:
         a, b = left(frame), right(frame)
@@ -164,7 +173,10 @@ def sized(operator: Callable[[Any, Any], Any], left: Run, right: Run) -> Run:
 
 
 def comparison(left: Run, right: Run, same: Callable[[Any, Any], bool], *, equal: bool, repeated: bool) -> Run:
-    """`==` and `!=`. One that is `repeated` pays for all that it compares."""
+    """Return the closure of `==` or `!=`.
+
+    repeated: whether a loop contains the comparison. Then the comparison also costs by the extent of its left operand.
+    """
 
     def run(frame: Frame) -> bool:
         a, b = left(frame), right(frame)
@@ -180,7 +192,7 @@ def comparison(left: Run, right: Run, same: Callable[[Any, Any], bool], *, equal
 
 
 def membership(left: Run, right: Run) -> Run:
-    """`item in container`."""
+    """Return the closure of `item in container`."""
 
     def run(frame: Frame) -> bool:
         item, container = left(frame), right(frame)
@@ -195,7 +207,7 @@ def membership(left: Run, right: Run) -> Run:
 
 
 def function(name: str, overloads: Sequence[Overload], args: Sequence[Run]) -> Run:
-    """A function of the library; which overload it is, the arguments tell."""
+    """Return the closure of a library function, which picks the overload by the types of the arguments."""
     exact = {types: each.run for each in overloads if object not in (types := each.types)}
     loose = [each for each in overloads if object in each.types]
 
@@ -217,7 +229,7 @@ def function(name: str, overloads: Sequence[Overload], args: Sequence[Run]) -> R
 
 
 def new_list(elements: Sequence[Run], optional: frozenset[int]) -> Run:
-    """`[a, ?b]`."""
+    """Return the closure of `[a, ?b]`."""
     if not optional:
         return lambda frame: [element(frame) for element in elements]
 
@@ -235,7 +247,7 @@ def new_list(elements: Sequence[Run], optional: frozenset[int]) -> Run:
 
 
 def new_map(entries: Sequence[tuple[Run, Run, bool]]) -> Run:
-    """`{key: value, ?key: value}`."""
+    """Return the closure of `{key: value, ?key: value}`."""
 
     def run(frame: Frame) -> dict[Any, Any]:
         result: dict[Any, Any] = {}
@@ -259,7 +271,7 @@ def _insert(mapping: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def appending(added: Run, slot: int) -> Run:
-    """A step of a loop that appends to its list, which has no other holder."""
+    """Return the loop step that appends to the accumulator list in place. Nothing else refers to this list."""
 
     def run(frame: Frame) -> list[Any]:
         result: list[Any] = frame[slot]
@@ -270,7 +282,7 @@ def appending(added: Run, slot: int) -> Run:
 
 
 def insertion(mapping: Run, key: Run, value: Run) -> Run:
-    """A step of a loop that adds to its map, which has no other holder."""
+    """Return the loop step that adds an entry to the accumulator map in place. Nothing else refers to this map."""
 
     def run(frame: Frame) -> dict[Any, Any]:
         result: dict[Any, Any] = mapping(frame)
@@ -281,7 +293,7 @@ def insertion(mapping: Run, key: Run, value: Run) -> Run:
 
 
 def binding(slot: int, value: Run, result: Run) -> Run:
-    """`cel.bind(variable, value, result)`."""
+    """Return the closure of `cel.bind(variable, value, result)`."""
 
     def run(frame: Frame) -> Any:
         frame[slot] = value(frame)
@@ -291,12 +303,13 @@ def binding(slot: int, value: Run, result: Run) -> Run:
 
 
 class Loop(Struct, frozen=True):
-    """What a macro goes over.
+    """The iteration of a macro over a list or map.
 
-    items: the list or map.
-    adapt: makes the CEL value of an element.
-    first, second: slots of the variables: the element (or key), or the index (or key) and the element.
-    weight: the cost of a turn.
+    items: the closure that gives the list or map.
+    adapt: converts an element to its CEL value.
+    first: the slot of the first variable: the element of a list, the key of a map, or with `second` the index or key.
+    second: the slot of the second variable, the element; None if the macro has one variable.
+    weight: the cost of an iteration.
     """
 
     items: Run
@@ -306,7 +319,7 @@ class Loop(Struct, frozen=True):
     weight: int
 
     def turns(self, frame: Frame) -> list[Any]:
-        """Sets the loop up: what is to be put into the slots, turn by turn."""
+        """Return the values that the slots take, one item for each iteration."""
         items = self.items(frame)
         if type(items) is list:
             elements = [self.adapt(item) for item in items] if self.adapt else items
@@ -318,7 +331,11 @@ class Loop(Struct, frozen=True):
         raise CelError(f"no such overload: a {type_name(items)} cannot be gone over")
 
     def enter(self, frame: Frame, turn: Any) -> None:
-        """Begins a turn."""
+        """Begin an iteration: charge its cost to the frame and set the slots.
+
+        Raises:
+            CostLimitError: the cost limit is exceeded.
+        """
         frame[0] -= self.weight
         if frame[0] < 0:
             raise CostLimitError
@@ -329,7 +346,10 @@ class Loop(Struct, frozen=True):
 
 
 def quantification(loop: Loop, predicate: Run, *, decided: bool) -> Run:
-    """`all` (decided by a false) or `exists` (decided by a true); errors count only if nothing decides."""
+    """Return the closure of `all` (decided by a false) or `exists` (decided by a true).
+
+    The closure raises the error of an iteration only if no other iteration decides.
+    """
 
     def run(frame: Frame) -> bool:
         failure: CelError | None = None
@@ -352,7 +372,10 @@ def quantification(loop: Loop, predicate: Run, *, decided: bool) -> Run:
 
 
 def folding(loop: Loop, start: Run, condition: Run | None, step: Run, result: Run, slot: int) -> Run:
-    """A loop that folds what it goes over into an accumulator, for as long as the condition holds."""
+    """Return the closure of a loop that folds its items into an accumulator while the condition holds.
+
+    slot: the slot of the accumulator.
+    """
 
     def run(frame: Frame) -> Any:
         turns = loop.turns(frame)
@@ -368,11 +391,11 @@ def folding(loop: Loop, start: Run, condition: Run | None, step: Run, result: Ru
 
 
 def sameness(shape: Shape) -> Callable[[Any, Any], bool]:
-    """Equality of values of a shape: without regard to order in sets and list-maps."""
+    """Return the equality of values of a shape. The equality ignores the order of sets and list-maps."""
     if shape.unordered:
         return lambda a, b: _same(a, b, shape)
     if shape.typed:
-        # Each place has one type, so what is equal to Python is so to CEL.
+        # Each place has one type, so Python's equality is CEL's.
         return lambda a, b: bool(a == b)
     return equals
 
@@ -396,6 +419,9 @@ def _same(a: Any, b: Any, shape: Shape) -> bool:
 
 
 def key_of(item: Any, keys: Sequence[str]) -> tuple[Any, ...]:
-    """What tells an item of a list-map from the others. An object of before may have been stored under no such rule."""
+    """Return the key that identifies an item of a list-map.
+
+    Objects from before the schema declared the list-map may have items of any type, so the key works for every value.
+    """
     values = (item.get(key) for key in keys) if isinstance(item, dict) else (item,)
     return tuple(value if isinstance(value, Hashable) else repr(value) for value in values)

@@ -1,4 +1,8 @@
-"""Expressions over requests: the `matchConditions` of webhooks and policies, and what else policies say."""
+"""Conditions over a set of named variables: `matchConditions` of webhooks, and the expressions of policies.
+
+The functions compile an expression and evaluate it on values that the caller gives. The callers decide what a false
+condition or an error means.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -9,15 +13,18 @@ from muster.cluster.apiserver.cel.front import CompileError, check
 from muster.cluster.apiserver.cel.shapes import ANYTHING
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError
 
-# The values of the variables, by name -> the value of the expression.
+# Takes the values of the variables by name, and returns the value of the expression.
 Condition: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
 
 def compile_condition(expression: str, variables: Sequence[str], limit: int = CALL_LIMIT) -> Condition:
-    """The expression as a function of its variables; those that are not given are null. limit: what a run may cost.
+    """Compile an expression to a function of its variables, and cache the function for later requests.
 
-    Raises `CompileError`. The function raises `CelError`, and `CostLimitError` if it takes too long. It is remembered:
-    every request asks for it again.
+    The function takes null for a variable without a value. The function raises `CelError`, or `CostLimitError` if a
+    run costs more than `limit`.
+
+    Raises:
+        CompileError: the text is not a valid expression.
     """
     return _compiled(expression, tuple(variables), limit)
 
@@ -34,7 +41,7 @@ def _compiled(expression: str, variables: tuple[str, ...], limit: int) -> Condit
 
 
 def problem_of(expression: str, variables: Sequence[str]) -> str:
-    """Why an expression cannot be one over these variables; "" if it can."""
+    """Return why an expression does not compile over these variables, or "" if it compiles."""
     try:
         compile_condition(expression, variables)
     except CompileError as error:
@@ -43,11 +50,15 @@ def problem_of(expression: str, variables: Sequence[str]) -> str:
 
 
 class ConditionError(Exception):
-    """It cannot be said whether conditions hold."""
+    """The error of conditions that could not be evaluated, while no other condition was false."""
 
 
 def all_hold(conditions: Iterable[str], variables: Sequence[str], values: Mapping[str, Any]) -> bool:
-    """Whether all conditions hold; one that does not settles it. Raises `ConditionError`."""
+    """Return whether all conditions hold. A false condition outweighs the errors of the others.
+
+    Raises:
+        ConditionError: a condition failed or is not a bool, and none is false.
+    """
     problem = ""
     for expression in conditions:
         try:

@@ -1,7 +1,7 @@
-"""Expressions over devices: the selectors of DeviceClasses and ResourceClaims.
+"""The selectors of DeviceClasses and ResourceClaims: expressions over one device.
 
-The variable is `device`, with `driver`, `attributes` and `capacity` by domain, and `allowMultipleAllocations`. An
-attribute without a domain is in that of its driver.
+The only variable is `device`, with the fields `driver`, `attributes` and `capacity` (both by domain), and
+`allowMultipleAllocations`. An attribute that names no domain belongs to the domain of the driver.
 """
 
 from collections import defaultdict
@@ -16,8 +16,9 @@ from muster.cluster.apiserver.cel.values import CelError, CostLimitError
 
 DEVICE_VARIABLES: Final = ("device",)
 
-# The limit of what an expression costs for one device: a hundredth of upstream's limit, and above what the longest one
-# costs without loops. The scheduler evaluates it for every device and does nothing else meanwhile: 0.4 ms each at most.
+# The most that an expression may cost for one device. The scheduler evaluates the expression for every device and does
+# nothing else meanwhile, so the limit is a hundredth of upstream's: at most 0.4 ms for each device. The longest
+# expression without loops stays below the limit.
 COST_LIMIT: Final = 10_000
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ T = TypeVar("T")
 def device_matches(expression: str, driver: str, device: Device) -> bool:
     """Return whether a device matches an expression.
 
-    A device does not match an expression that has no value for it, or whose evaluation costs more than `COST_LIMIT`.
+    A device does not match if the evaluation fails or costs more than `COST_LIMIT`.
     """
     try:
         value = compile_condition(expression, DEVICE_VARIABLES, COST_LIMIT)({"device": _value(driver, device)})
@@ -56,8 +57,8 @@ def _attribute(attribute: DeviceAttribute) -> Any:
 
 
 def _by_domain(driver: str, values: dict[str, T]) -> dict[str, dict[str, T]]:
-    found: defaultdict[str, dict[str, T]] = defaultdict(dict)
+    by_domain: defaultdict[str, dict[str, T]] = defaultdict(dict)
     for name, value in values.items():
         domain, slash, identifier = name.partition("/")
-        found[domain if slash else driver][identifier if slash else name] = value
-    return dict(found)
+        by_domain[domain if slash else driver][identifier if slash else name] = value
+    return dict(by_domain)

@@ -1,8 +1,12 @@
-"""Runs checked expressions: each node becomes a closure, once; a run calls the outermost.
+"""The compiler of checked expressions.
 
-A run has a frame: the cost that is left, then the variables. Cost is upstream's in spirit: one unit for each node that
-is run, a tenth for each character or element that a function goes over or makes. Outside of loops that is bounded by
-the text of the expression, so it is taken from the frame at once, and by every turn of a loop for what is in it.
+`compile_expression` takes a checked expression with the shapes of its variables, and gives a `Program`. The compiler
+turns each node into a closure once; a run calls the outermost closure with a frame. `front` checks the types that the
+text tells; this module also checks the types that only the shapes tell.
+
+Cost follows upstream's idea. A node costs one unit, and a character or element that a function reads or makes costs a
+tenth. The nodes outside of loops are known from the text, so a run pays for them at its start. Each iteration of a
+loop pays for the nodes in the loop.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,13 +36,13 @@ from muster.cluster.apiserver.cel.syntax import (
 )
 from muster.cluster.apiserver.cel.values import TYPES, CelError, CostLimitError
 
-# What one expression may cost, and all that are run for one object together: upstream's limits.
+# Upstream's limits of the cost of one expression, and of all expressions that run for one object.
 CALL_LIMIT: Final = 1_000_000
 BUDGET: Final = 10_000_000
 
 
 class Budget:
-    """What is left of the cost that all the expressions for one object may have together."""
+    """The remaining cost that all expressions for one object share."""
 
     __slots__ = ("left",)
 
@@ -47,12 +51,12 @@ class Budget:
 
 
 class Program(Struct, frozen=True):
-    """An expression that can be run.
+    """A compiled expression. A call with the values of its variables evaluates it.
 
-    weight: what a run costs, loops aside.
-    slots: the variables of a frame.
-    shape: what is known of its value.
-    turns: of all loops, as many as there can be.
+    weight: the cost of a run without the iterations of its loops.
+    slots: the number of variables in a frame.
+    shape: the known shape of the value.
+    turns: the most iterations that all loops of a run can have together.
     """
 
     run: Run
@@ -62,7 +66,12 @@ class Program(Struct, frozen=True):
     turns: int
 
     def __call__(self, *variables: Any, budget: Budget) -> Any:
-        """The expression's value. Raises `CelError`, `CostLimitError`."""
+        """Evaluate the expression and return its value.
+
+        Raises:
+            CelError: the expression has no value for these variables.
+            CostLimitError: the cost exceeds the limit of an expression or the budget.
+        """
         allowed = min(CALL_LIMIT, budget.left)
         frame = [allowed - self.weight, *variables, *(None,) * (self.slots - len(variables))]
         try:
@@ -76,7 +85,11 @@ class Program(Struct, frozen=True):
 
 
 def compile_expression(expression: Expression, variables: Mapping[str, Shape]) -> Program:
-    """The expression as a program that takes the variables in this order. Raises `CompileError`."""
+    """Compile an expression to a program that takes the variables in the order of the mapping.
+
+    Raises:
+        CompileError: an operator or field does not fit the shapes.
+    """
     compiler = _Compiler(expression)
     scope = {name: _Variable(slot, shape) for slot, (name, shape) in enumerate(variables.items(), start=1)}
     compiler.slots = len(scope)
@@ -90,7 +103,7 @@ class _Variable(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A node that was compiled, and what is known of its value."""
+    """The closure of a compiled node, and the known shape of its value."""
 
     run: Run
     shape: Shape = ANYTHING
@@ -100,21 +113,21 @@ _Scope: TypeAlias = Mapping[str, _Variable]
 
 
 def _weight(node: Node) -> int:
-    """What it costs to run the node once; what a loop repeats is counted by the loop."""
+    """Return the cost of one run of a node. The loop itself charges the nodes that it repeats."""
     if isinstance(node, Comprehension):
         return 1 + _weight(node.range) + _weight(node.start) + _weight(node.result)
     return 1 + sum(_weight(child) for child in children(node))
 
 
 class _Compiler:
-    """Compiles the nodes of one expression; every variable of a loop gets a slot of its own."""
+    """A compiler of the nodes of one expression. Every variable of a loop gets a slot of its own."""
 
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
         self.slots = 0
-        self.loops = 0  # that are around what is being compiled
-        self.turns = 1  # that these take together
-        self.cost = 0
+        self.loops = 0  # how many loops surround the current node
+        self.turns = 1  # the most iterations that the surrounding loops have together
+        self.cost = 0  # the most iterations of all loops compiled so far
 
     def compile(self, node: Node, scope: _Scope) -> _Part:
         match node:
@@ -153,10 +166,10 @@ class _Compiler:
         return _Part(closures.adapted(run, member.adapt), _within(shape, member))
 
     def _field(self, node: Node, shape: Shape, spelled: str) -> tuple[str, Shape]:
-        """The JSON name of a field, and its shape."""
+        """Return the JSON name of a field, and the field's shape."""
         if shape.element is not None:
             return spelled, shape.element
-        # Upstream takes reserved words (`metadata.namespace`) as they are, too.
+        # Upstream also accepts unescaped reserved words (`metadata.namespace`).
         name = shape.names.get(spelled, spelled)
         if name in shape.fields:
             return name, shape.fields[name]
@@ -195,7 +208,7 @@ class _Compiler:
                 return _Part(closures.function(name, OVERLOADS[name], runs))
 
     def _access(self, node: Call, container: _Part, key: Node, key_run: Run) -> _Part:
-        """`container[key]`, `container[?key]`, `container.?key`."""
+        """Compile `container[key]`, `container[?key]` or `container.?key`."""
         if node.function == "_?._" and isinstance(key, Const):
             name, member = self._field(node, container.shape, key.value)
             run = closures.optional_selection(container.run, name)
@@ -217,7 +230,7 @@ class _Compiler:
         element = parts[0].shape if parts else ANYTHING
         for part in parts[1:]:
             element = _common(element, part.shape)
-        # What comes from a field is adapted already.
+        # The closure of a field access has already adapted the element.
         shape = Shape(element=_plain(element)) if parts else ANYTHING
         return _Part(closures.new_list([part.run for part in parts], node.optional), shape)
 
@@ -235,7 +248,7 @@ class _Compiler:
     def _comprehension(self, node: Comprehension, scope: _Scope) -> _Part:
         start = self.compile(node.start, scope)
         if isinstance(node.range, ListLiteral) and not node.range.elements:
-            # `cel.bind(name, value, result)` is a loop without turns.
+            # `cel.bind(name, value, result)` expands to a loop without iterations.
             slot = self._slot()
             result = self.compile(node.result, {**scope, node.accumulator: _Variable(slot, start.shape)})
             return _Part(closures.binding(slot, start.run, result.run), result.shape)
@@ -269,7 +282,7 @@ class _Compiler:
         return _Part(closures.folding(loop, start, condition, step, result.run, slot), result.shape)
 
     def _step(self, node: Node, accumulator: str, scope: _Scope, slot: int) -> _Part:
-        """The step of a loop; one that appends to a list does so in place, for the list has no other holder."""
+        """Compile the step of a loop. A step that appends to a list does it in place: nothing else uses the list."""
         match node:
             case Call(function="_?_:_", args=(test, then, Ident(name=name))) if name == accumulator:
                 run, shape = self._step(then, accumulator, scope, slot)
@@ -280,7 +293,7 @@ class _Compiler:
         return self.compile(node, scope)
 
 
-# Calls that are more than functions of their values.
+# Calls that need closures of their own: they absorb errors, charge cost or change the accumulator in place.
 _SPECIAL: Mapping[str, Callable[..., Run]] = {
     "_&&_": partial(closures.junction, decided=False, name="_&&_"),
     "_||_": partial(closures.junction, decided=True, name="_||_"),
@@ -291,36 +304,36 @@ _SPECIAL: Mapping[str, Callable[..., Run]] = {
 
 
 def _common(a: Shape, b: Shape) -> Shape:
-    """What is known of a value that is either."""
+    """Return the known shape of a value that has one of two shapes."""
     if a is b or b is ANYTHING:
         return a
     return b if a is ANYTHING else (a if a == b else ANYTHING)
 
 
 def _optional(shape: Shape) -> Shape:
-    """The shape of an optional: the fields of what may be in it, but not the type."""
+    """Return the shape of an optional, which keeps the fields of the value in it but not the value's type."""
     return replace(shape, type="optional", typed=False)
 
 
 def _within(container: Shape, member: Shape) -> Shape:
-    """The shape of what is taken out of a container; of an optional one it is optional too."""
+    """Return the shape of a member of a container. A member of an optional container is optional too."""
     return _optional(member) if container.type == "optional" else member
 
 
 def _equality(left: Shape, right: Shape) -> Shape:
-    """By which shape values are compared: it is the left one that may be a set."""
+    """Return the shape by which two values are compared. Only the left one decides whether the order matters."""
     if left.unordered:
         return left
     return ANYTHING if left is ANYTHING or right is ANYTHING else _common(left, right)
 
 
 def _plain(shape: Shape) -> Shape:
-    """The shape of a value that has been adapted."""
+    """Return the shape of a value that is already converted from JSON."""
     return replace(shape, adapt=None) if shape.adapt else shape
 
 
 def _quantifier(node: Comprehension) -> tuple[Node, bool] | None:
-    """The predicate of an `all` or `exists`, and what decides it."""
+    """Return the predicate of an `all` or `exists` and the value that decides it, or None for any other loop."""
     match node.step, node.result:
         case (Call(function="_&&_" | "_||_" as name, args=(Ident(name=folded), predicate)), Ident(name=result)) if (
             folded == result == node.accumulator

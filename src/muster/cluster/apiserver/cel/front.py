@@ -1,10 +1,13 @@
-"""The CEL library: texts become checked expressions.
+"""The parser and type checker of CEL: `check` takes a text and gives a checked expression.
 
-The library (cel-expr-python, Google's cel-cpp) parses, expands macros and checks types. Its own evaluator is not used:
-values go in by a copy of the whole object, functions cannot give back types of their own (quantities, addresses), and
-nothing bounds the memory that an expression takes. `evaluate` runs what comes out of here.
+The CEL library (cel-expr-python, which wraps Google's cel-cpp) parses, expands macros and checks types. The module
+`evaluate` runs the expressions, because the evaluator of the library has three limits:
 
-The library is 50 MB; it is loaded when the first expression is compiled.
+- It copies the whole object to evaluate an expression on it.
+- Functions cannot return types of their own (quantities, addresses).
+- The memory that an expression takes is unbounded.
+
+The library has 50 MB, so this module imports it when the first expression is compiled.
 """
 
 import json
@@ -16,19 +19,22 @@ from typing import Any
 from muster.cluster.apiserver.cel.library import OURS, OVERLOADS, Overload
 from muster.cluster.apiserver.cel.syntax import Expression, Node, UnsupportedError, read
 
-# Deeper expressions (32 levels) and longer ones (100,000 characters) are refused by the library itself.
+# The library itself refuses expressions of more than 32 levels or 100,000 characters.
 _EXTENSIONS = ("optional", "two-var-comprehensions", "bindings")
 _FRAME = re.compile(r"^[A-Z_]+: (.*?)(?: \[[A-Z_]+\])?$", re.DOTALL)
 
 
 class CompileError(ValueError):
-    """The text is no sound expression; the message says where and why, as upstream's compiler does."""
+    """The error of a text that is not a valid expression. Position and reason read as in upstream's compiler."""
 
 
 def check(text: str, variables: Mapping[str, str]) -> tuple[Expression, str]:
-    """The checked expression and the type of its value. `variables` are types (`list<string>`) by name.
+    """Return the checked expression and the type of its value.
 
-    Raises `CompileError`.
+    variables: the type (such as `list<string>`) of each variable, by its name.
+
+    Raises:
+        CompileError: the text is not a valid expression.
     """
     environment = _environment(tuple(variables.items()))
     try:
@@ -41,7 +47,7 @@ def check(text: str, variables: Mapping[str, str]) -> tuple[Expression, str]:
 
 
 def complaint(expression: Expression, node: Node, message: str) -> CompileError:
-    """An error at a node of an expression, in the library's form."""
+    """Return the error that points at a node of an expression, formatted as the library formats its errors."""
     offset = expression.positions.get(node.id, 0)
     before = expression.text[:offset]
     line, column = before.count("\n") + 1, offset - (before.rfind("\n") + 1)
@@ -56,7 +62,7 @@ def _sentence(error: str) -> str:
     return match.group(1) if match else error
 
 
-# Users choose the types of variables, so not all are kept.
+# Users choose the types of variables, so the cache is bounded.
 @lru_cache(maxsize=64)
 def _environment(variables: tuple[tuple[str, str], ...]) -> Any:
     from cel_expr_python import cel
@@ -64,7 +70,7 @@ def _environment(variables: tuple[tuple[str, str], ...]) -> Any:
     config = {
         "name": "kubernetes",
         "extensions": [{"name": name} for name in _EXTENSIONS],
-        # The library takes no further overloads of its own functions.
+        # The library does not accept more overloads of its own functions, so Muster declares these functions in full.
         "stdlib": {"exclude_functions": [{"name": name} for name in OURS]},
         "functions": _FUNCTIONS,
         "variables": [{"name": name, **_type(type_)} for name, type_ in variables],
@@ -73,7 +79,7 @@ def _environment(variables: tuple[tuple[str, str], ...]) -> Any:
 
 
 def _declared(functions: Mapping[str, Sequence[Overload]]) -> list[Mapping[str, Any]]:
-    """Declarations of the functions that the library does not know itself."""
+    """Return the declarations of the functions that the library does not declare itself."""
     ours = {name: [each for each in overloads if not each.standard] for name, overloads in functions.items()}
     return [
         {"name": name, "overloads": [_overload(name, each) for each in overloads]}
@@ -90,11 +96,11 @@ def _overload(name: str, overload: Overload) -> Mapping[str, Any]:
 
 
 def _type(name: str) -> Mapping[str, Any]:
-    """A type as the library's configuration spells it, from `map<string, list<int>>`."""
+    """Convert a type such as `map<string, list<int>>` to the form of the library's configuration."""
     head, _, rest = name.partition("<")
     if not rest:
         parameters = _DEFAULTS.get(head, ())
-    else:  # the keys of maps are strings
+    else:  # every declared map has string keys
         parameters = ("string", rest.removeprefix("string, ")[:-1]) if head == "map" else (rest[:-1],)
     return {"type_name": _NAMES.get(head, head), "params": [_type(each) for each in parameters]}
 

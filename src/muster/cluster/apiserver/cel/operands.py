@@ -1,6 +1,8 @@
-"""Types of operands that only the schema tells. The CEL library takes the fields of an object for anything.
+"""The type check of operands whose types only the schema tells.
 
-Whether an operator takes operands of some types is found out by giving it examples.
+The CEL library gives the fields of an object the type `dyn`, so it accepts them in every operator. `applies` takes the
+name of a function and the types of its arguments, and says whether they fit. The function finds out by calling the
+operator with an example value of each type.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,7 @@ from muster.cluster.apiserver.cel.operators import BINARY, UNARY
 from muster.cluster.apiserver.cel.shapes import Shape
 from muster.cluster.apiserver.cel.values import CelError, Duration, Timestamp, UInt
 
-# A value of each type that is known well enough to be checked.
+# An example value of each type that the check covers.
 EXAMPLES: Mapping[str, Any] = {
     "bool": True,
     "int": 1,
@@ -22,7 +24,7 @@ EXAMPLES: Mapping[str, Any] = {
     "timestamp": Timestamp(0),
     "duration": Duration(0),
 }
-# What is known of literals.
+# The shapes of literals, by their Python type.
 CONSTANTS: Mapping[type, Shape] = {
     type(value): Shape(type=name, open=False, typed=True) for name, value in EXAMPLES.items()
 }
@@ -31,7 +33,7 @@ _LOGIC = ("_&&_", "_||_")
 
 
 def applies(function: str, types: Sequence[str]) -> bool:
-    """Whether the function may take arguments of the types; where one is not known, it may."""
+    """Return whether a function may take arguments of these types. An unknown type fits everywhere."""
     if function in _LOGIC:
         return all(type_ == "bool" or type_ not in EXAMPLES for type_ in types)
     if not all(type_ in EXAMPLES for type_ in types):

@@ -1,4 +1,9 @@
-"""CEL's operators on values. Integers keep to 64 bits; what has no value is a `CelError`."""
+"""The operators of CEL as functions of values.
+
+An operator takes the values of its operands and gives the result. The operator raises `CelError` if there is no result,
+for example for operands of the wrong type or an integer that exceeds 64 bits. The operators charge no cost: `closures`
+does.
+"""
 
 import math
 from collections.abc import Callable
@@ -21,28 +26,36 @@ from muster.cluster.apiserver.cel.values import (
     uint_of,
 )
 
-# What may be the key of a map.
+# The types that a key of a map may have.
 KEYS = frozenset((str, int, UInt, bool))
-# As the specification bounds them: the years 1 to 9999, and what an int64 of nanoseconds holds.
+# The range of timestamps by the CEL specification: the years 1 to 9999.
 _FIRST, _LAST = -62135596800 * 10**9, 253402300800 * 10**9 - 1
 
 
 def timestamp_of(nanos: int) -> Timestamp:
-    """The point in time, if there is such a one."""
+    """Return the point in time.
+
+    Raises:
+        CelError: it is outside of the years 1 to 9999.
+    """
     if _FIRST <= nanos <= _LAST:
         return Timestamp(nanos)
     raise CelError("timestamp overflow")
 
 
 def duration_of(nanos: int) -> Duration:
-    """The length of time, if it is in range."""
+    """Return the length of time.
+
+    Raises:
+        CelError: the nanoseconds exceed 64 bits.
+    """
     if INT_MIN <= nanos <= INT_MAX:
         return Duration(nanos)
     raise CelError("duration overflow")
 
 
 def add(a: Any, b: Any) -> Any:
-    """`a + b`."""
+    """Return `a + b`."""
     match a, b:
         case (bool(), _) | (_, bool()):
             pass
@@ -60,7 +73,7 @@ def add(a: Any, b: Any) -> Any:
 
 
 def subtract(a: Any, b: Any) -> Any:
-    """`a - b`."""
+    """Return `a - b`."""
     match a, b:
         case (bool(), _) | (_, bool()):
             pass
@@ -95,7 +108,7 @@ def _arithmetic(
 
 
 def _quotient(a: int, b: int) -> int:
-    """Division towards zero, as CEL has it."""
+    """Return `a / b`, rounded towards zero."""
     if b == 0:
         raise CelError("division by zero")
     return a // b if (a >= 0) == (b >= 0) else -(-a // b)
@@ -116,7 +129,7 @@ def _double_quotient(a: float, b: float) -> float:
 
 
 def negate(a: Any) -> Any:
-    """`-a`."""
+    """Return `-a`."""
     if type(a) is int:
         return int_of(-a)
     if type(a) is float:
@@ -125,14 +138,14 @@ def negate(a: Any) -> Any:
 
 
 def invert(a: Any) -> bool:
-    """`!a`."""
+    """Return `!a`."""
     if type(a) is bool:
         return not a
     raise no_such_overload("!_", a)
 
 
 def contains(item: Any, container: Any) -> bool:
-    """`item in container`: an element of a list, a key of a map."""
+    """Return `item in container`: whether the item is an element of the list or a key of the map."""
     if type(container) is dict:
         return type(item) is str and item in container if not is_number(item) else key_of(container, item) is not None
     if type(container) is list:
@@ -141,12 +154,12 @@ def contains(item: Any, container: Any) -> bool:
 
 
 def key_of(mapping: dict[Any, Any], key: Any) -> Any:
-    """The key of the map that is the number, however that is written (`1`, `1u`, `1.0`)."""
+    """Return the key of the map that equals a number of any type (`1`, `1u`, `1.0`), or None."""
     return next((each for each in mapping if is_number(each) and each == key), None)
 
 
 def index(container: Any, key: Any) -> Any:
-    """`container[key]`."""
+    """Return `container[key]`."""
     if type(container) is dict:
         if type(key) is not str and is_number(key):
             key = key_of(container, key)
@@ -164,7 +177,11 @@ def index(container: Any, key: Any) -> Any:
 
 
 def position(items: list[Any], key: Any) -> int:
-    """The index as a place of the list. Raises `CelError` if there is none."""
+    """Return a CEL index as an index of the list.
+
+    Raises:
+        CelError: the key is no whole number, or it is out of bounds.
+    """
     if not is_number(key) or key != int(key):
         raise no_such_overload("_[_]", items, key)
     if 0 <= key < len(items):
@@ -173,7 +190,7 @@ def position(items: list[Any], key: Any) -> int:
 
 
 def optional_index(container: Any, key: Any) -> Optional:
-    """`container[?key]`, also of an optional container."""
+    """Return `container[?key]`. The container may be an optional."""
     if type(container) is Optional:
         return optional_index(container.value, key) if container.present else container
     if type(container) not in (dict, list):
@@ -185,7 +202,7 @@ def optional_index(container: Any, key: Any) -> Optional:
 
 
 def optional_select(container: Any, name: str) -> Optional:
-    """`container.?name`, also of an optional container."""
+    """Return `container.?name`. The container may be an optional."""
     if type(container) is Optional:
         return optional_select(container.value, name) if container.present else container
     if type(container) is not dict:
@@ -194,7 +211,13 @@ def optional_select(container: Any, name: str) -> Optional:
 
 
 def select(container: Any, name: str) -> Any:
-    """`container.name`, where it is not simply there: a missing key, an optional, or no map at all."""
+    """Return `container.name` of an optional.
+
+    Callers look the name up in a map themselves, and call this function if the lookup fails.
+
+    Raises:
+        CelError: the map has no such key, or the container is neither a map nor an optional.
+    """
     if type(container) is Optional:
         return optional_select(container, name)
     if type(container) is dict:
@@ -203,7 +226,7 @@ def select(container: Any, name: str) -> Any:
 
 
 def size(value: Any) -> int:
-    """`size(value)`."""
+    """Return `size(value)`."""
     if type(value) in (str, bytes, list, dict):
         return len(value)
     raise no_such_overload("size", value)

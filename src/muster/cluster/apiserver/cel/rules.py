@@ -1,8 +1,12 @@
-"""Validation rules of custom resources: `x-kubernetes-validations`.
+"""The validation rules of custom resources: `x-kubernetes-validations` (kubernetes KEP-2876).
 
-Compiled once for a schema, run for every write whose document keeps to the schema otherwise. As upstream: a rule that
-uses `oldSelf` holds for changes only; a rule that a part broke before does not keep anyone from writing the rest
-("ratcheting"); what all rules of an object may cost together is limited.
+`compile_rules` takes a structural schema and gives a validator, once for each schema. The server calls the validator
+for every write whose document is otherwise valid by the schema. The schema checks themselves are in the package
+`schema`. The semantics are upstream's:
+
+- A rule that uses `oldSelf` applies to updates only.
+- A rule that an unchanged value already broke does not fail the update ("ratcheting").
+- The rules of one object share a cost budget.
 """
 
 import re
@@ -28,17 +32,18 @@ _REASONS = {
     "FieldValueDuplicate": DUPLICATE,
 }
 _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_-]*)|\['((?:[^'\\]|\\.)*)'\]")
-# Turns of loops that a rule may take for one object, if every list is as long as it may be. Upstream limits the cost to
-# as much, of which a turn is several units: rules that upstream takes are not refused here.
+# The most loop iterations that a rule may need for one object whose lists all have their maximum length. Upstream
+# applies the same number to the cost, and an iteration costs several units. So Muster accepts every rule that upstream
+# accepts.
 _MAX_TURNS = 10_000_000
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
-# The new value and the one that it replaces (None: there is none) -> what is wrong.
+# Takes the new value and the replaced value (None if there is none), and returns the errors.
 Validator: TypeAlias = Callable[[Any, Any], list[FieldError]]
 
 
 class RuleError(ValueError):
-    """Rules that are unsound. The paths of the errors begin at the schema: `properties[spec].x-kubernetes-...`."""
+    """The errors in the rules of a schema. Their paths begin at the schema: `properties[spec].x-kubernetes-...`."""
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
         super().__init__("; ".join(map(str, errors)))
@@ -46,7 +51,11 @@ class RuleError(ValueError):
 
 
 def compile_rules(schema: Schema) -> Validator | None:
-    """The check of a custom resource by the rules of its structural schema; None if it has none. Raises `RuleError`."""
+    """Return the validator for the rules of a structural schema, or None if the schema has no rules.
+
+    Raises:
+        RuleError: at least one rule is invalid.
+    """
     if not _has_rules(schema):
         return None
     errors: list[FieldError] = []
@@ -58,7 +67,7 @@ def compile_rules(schema: Schema) -> Validator | None:
 
     def validate(new: Any, old: Any) -> list[FieldError]:
         walk = _Walk([], Budget())
-        with suppress(_StoppedError):  # the reason is among the errors
+        with suppress(_StoppedError):  # the rule added the reason to the errors before it stopped the walk
             node(new, old, None, walk)
         return walk.errors
 
@@ -66,7 +75,7 @@ def compile_rules(schema: Schema) -> Validator | None:
 
 
 class _StoppedError(Exception):
-    """No further rules are run."""
+    """The signal that the cost limit ends the validation: no further rule runs."""
 
 
 class _Walk(Struct, frozen=True):
@@ -74,7 +83,7 @@ class _Walk(Struct, frozen=True):
     budget: Budget
 
 
-_Path: TypeAlias = "tuple[_Path, str] | None"  # with the steps as messages have them
+_Path: TypeAlias = "tuple[_Path, str] | None"  # a linked list whose steps are spelled as in messages: `.spec`, `[0]`
 _Check: TypeAlias = Callable[[Any, Any, _Path, _Walk], None]
 
 
@@ -88,16 +97,17 @@ def _render(path: _Path) -> str:
     while path is not None:
         path, step = path
         steps.append(step)
-    # What upstream's library prints for a path without steps.
+    # Upstream's library prints `<nil>` for a path without steps.
     return "".join(reversed(steps)).removeprefix(".") or "<nil>"
 
 
 class _Rule(Struct, frozen=True):
-    """One rule.
+    """A compiled rule of a schema.
 
     text: the expression, for messages.
-    uses_old: it is about a change. optional_old: and it is run if there was nothing before.
-    field_path: the steps from the value to what the error names.
+    uses_old: whether the rule uses `oldSelf`, so that it applies to updates only.
+    optional_old: whether `oldSelf` is an optional, so that the rule also runs without an old value.
+    field_path: the steps from the value to the field that the error names.
     """
 
     program: Program
@@ -111,7 +121,13 @@ class _Rule(Struct, frozen=True):
     error_type: str
 
     def run(self, new: Any, old: Any, path: _Path, walk: _Walk) -> None:
-        """Adds to the errors if the rule is broken. `old` is None if there was nothing, or nothing known of it."""
+        """Add an error to the walk if the value breaks the rule.
+
+        old: the replaced value. None if there is none, or if it cannot be correlated with the new value.
+
+        Raises:
+            _StoppedError: the cost limit is reached.
+        """
         if self.uses_old and old is None and not self.optional_old:
             return
         try:
@@ -142,7 +158,7 @@ class _Rule(Struct, frozen=True):
 
     def _message(self, variables: tuple[Any, Any], walk: _Walk) -> str:
         if self.message_program is not None:
-            # Else the message below says what rule it was.
+            # If the message expression fails, the error falls back to the fixed message or the text of the rule.
             with suppress(CelError):
                 if text := sentence(self.message_program(*variables, budget=walk.budget)):
                     return text
@@ -151,8 +167,8 @@ class _Rule(Struct, frozen=True):
     def _failed(self, failure: str) -> str:
         rule = self.message or self.text
         if failure.startswith("no such overload"):
-            called = "call arguments did not match a supported operator, function or macro signature"
-            return f"'{failure}': {called} for rule: {rule}"
+            reason = "call arguments did not match a supported operator, function or macro signature"
+            return f"'{failure}': {reason} for rule: {rule}"
         return f"{failure} evaluating rule: {rule}"
 
     def _too_costly(self, path: _Path, failure: CostLimitError, walk: _Walk) -> FieldError:
@@ -164,12 +180,12 @@ class _Rule(Struct, frozen=True):
 
 
 class _Place(Struct, frozen=True):
-    """A part of the schema.
+    """A position in the schema during compilation.
 
-    where: the steps to it, as messages have them.
-    correlated: whether it is known what a value was before.
-    count: how many values of it there may be in an object, as far as that is limited.
-    errors: what is wrong with rules, here or elsewhere.
+    where: the steps from the root of the schema, spelled as in messages.
+    correlated: whether a new value here can be matched with the value that it replaces.
+    count: the most values that an object may have here. Lists and maps without a limit count as one value.
+    errors: the errors of the whole schema, shared by all places.
     """
 
     where: tuple[str, ...]
@@ -185,7 +201,7 @@ class _Place(Struct, frozen=True):
 
 
 def _compile(schema: Schema, shape: Shape, place: _Place) -> _Check | None:
-    """The check of a value by the rules of its schema and of what is in it; None if there are none."""
+    """Return the check of a value by the rules of its schema and of all schemas below; None if there are no rules."""
     rules = tuple(_rules(schema, shape, place))
     inner = _contents(schema, shape, place)
     if not rules and inner is None:
@@ -193,7 +209,7 @@ def _compile(schema: Schema, shape: Shape, place: _Place) -> _Check | None:
 
     def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
         if new is None:
-            return  # whether there may be nothing is for the rules around it
+            return  # the schema around the value decides whether null is allowed
         for rule in rules:
             rule.run(new, old, path, walk)
         if inner is not None:
@@ -257,7 +273,7 @@ def _keyed_items(check_item: _Check, keys: Sequence[str]) -> _Check:
 
 
 def _items(check_item: _Check) -> _Check:
-    """Of lists whose items cannot be told apart: what an item was before is not known."""
+    """Return the check of a list whose items have no keys, so that no item can be matched with its old value."""
 
     def run(new: Any, old: Any, path: _Path, walk: _Walk) -> None:
         if not isinstance(new, list):
@@ -275,7 +291,7 @@ def _rules(schema: Schema, shape: Shape, place: _Place) -> Iterator[_Rule]:
     for index, text in enumerate(schema.get(RULES) or ()):
         here = place.below(f"{RULES}[{index}]")
         if not str(text.get("rule", "")).strip():
-            continue  # it is no rule: the check of the schema's form says so
+            continue  # the validation of the schema reports the empty rule
         try:
             rule = _rule(text, shape, correlated=place.correlated)
         except _UnsoundError as error:
@@ -342,7 +358,11 @@ def _program(field: str, text: str, shapes: Mapping[str, Shape], result: str) ->
 
 
 def _steps(path: str, shape: Shape) -> str:
-    """A `fieldPath` (`.spec['my-field']`) as messages have it."""
+    """Convert a `fieldPath` (`.spec['my-field']`) to the spelling of messages.
+
+    Raises:
+        _UnsoundError: the path does not lead to a field of the shape.
+    """
     rendered, at = "", 0
     while at < len(path):
         step = _STEP.match(path, at)

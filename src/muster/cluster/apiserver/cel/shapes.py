@@ -1,7 +1,8 @@
-"""What is known of a value from its structural schema: which fields it has, and what type JSON hides.
+"""The shape of values: the fields and CEL types that a structural schema declares.
 
-Objects enter expressions as they are; nothing is copied or converted beforehand. Where an expression reads a field
-that the schema has as a time, a duration, bytes or a double, the shape says how to make that of the JSON value.
+`shape_of` takes a schema and gives a `Shape`. Expressions read the original JSON object; nothing copies or converts it
+beforehand. If the schema declares a field as a time, a duration, bytes or a double, the shape has the function that
+converts the JSON value. The compiler applies that function where an expression reads the field.
 """
 
 import base64
@@ -20,10 +21,11 @@ from muster.cluster.apiserver.schema.walk import Schema, type_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Elements that a list or map without a limit may have, if they are not tiny: what fits into a request of 3 MiB.
+# How many elements the estimate of cost assumes for a list or map without a limit: a request of 3 MiB holds about as
+# many elements of 30 bytes.
 _MOST = 100_000
 
-# Names that CEL could not read as fields, and what stands for them: KEP-2876, "escaping".
+# Field names that are no CEL identifiers, and how expressions escape them (kubernetes KEP-2876, "escaping").
 _RESERVED = frozenset((
     "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
     "loop", "package", "namespace", "return", "var", "void", "while",
@@ -34,20 +36,20 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Shape(Struct, frozen=True):
-    """A value's shape.
+    """The shape of a value: the fields and types that its schema declares.
 
-    type: its CEL type, as declarations spell it; `dyn` where expressions may not rely on one.
-    schema_type: its OpenAPI type, for messages.
+    type: the CEL type, as declarations spell it; `dyn` if the schema does not fix one.
+    schema_type: the OpenAPI type, for messages.
     names: for an object, the JSON names of its fields by the names that expressions use.
     fields: for an object, the shapes of its fields by JSON name.
-    element: what is in a list or a map.
-    open: whether an object may have fields that are not named.
-    adapt: makes the CEL value of the JSON value, where they are not the same.
-    keys: for a list-map, the fields by which its items are told apart.
-    is_set: the list's order means nothing.
-    most: how many elements a list or map may have; 0 if that is not known.
-    typed: each place in it has one type.
-    unordered: there is a set or a list-map in it.
+    element: the shape of the elements of a list or the values of a map.
+    open: whether an object may have undeclared fields.
+    adapt: converts the JSON value to the CEL value; None if they are the same.
+    keys: for a list-map, the fields that identify an item.
+    is_set: whether the list is a set, so that its order has no meaning.
+    most: the most elements that a list or map may have; 0 if unknown.
+    typed: whether every place in the value has exactly one type.
+    unordered: whether the value is or contains a set or a list-map.
     """
 
     type: str = "dyn"
@@ -64,12 +66,12 @@ class Shape(Struct, frozen=True):
     unordered: bool = False
 
     def member(self, name: str) -> "Shape":
-        """The shape of a field of an object, or of a value of a map."""
+        """Return the shape of a field of an object, or of a value of a map."""
         return self.fields.get(name) or self.element or ANYTHING
 
     @property
     def is_object(self) -> bool:
-        """Whether it is an object with fields, as against a map."""
+        """Whether the value is an object with declared fields rather than a map."""
         return self.schema_type == "object" and self.element is None
 
 
@@ -77,7 +79,10 @@ ANYTHING = Shape()
 
 
 def shape_of(schema: Schema, *, root: bool = False) -> Shape:
-    """The shape of a structural schema's values; at the `root`, of whole objects."""
+    """Return the shape of the values of a structural schema.
+
+    root: whether the values are whole objects, with `apiVersion`, `kind` and `metadata`.
+    """
     if schema.get(INT_OR_STRING):
         return Shape(typed=True)
     type_ = type_of(schema)
@@ -95,7 +100,7 @@ def shape_of(schema: Schema, *, root: bool = False) -> Shape:
 
 
 def escaped(name: str) -> str | None:
-    """The name as expressions spell it; None if they cannot."""
+    """Return the name of a field as expressions spell it, or None if no escape makes it an identifier."""
     if name in _RESERVED:
         return f"__{name}__"
     result = _ESCAPED.sub(lambda match: _ESCAPES[match.group()], name)
@@ -185,7 +190,11 @@ def _bytes(text: str) -> bytes:
 
 
 def timestamp(text: str) -> Timestamp:
-    """The time that an RFC 3339 text means, or the beginning of a date."""
+    """Parse an RFC 3339 time, or a date as its first instant.
+
+    Raises:
+        CelError: the text is neither.
+    """
     whole, dot, rest = text.partition(".")
     digits = re.match(r"\d*", rest)
     fraction = digits.group() if dot and digits else ""
@@ -198,7 +207,11 @@ def timestamp(text: str) -> Timestamp:
 
 
 def duration(text: str) -> Duration:
-    """The length of time that a text in Go's form means."""
+    """Parse a duration in Go's notation.
+
+    Raises:
+        CelError: the text is no duration.
+    """
     try:
         return Duration(durations.parse(text))
     except durations.DurationError as error:
@@ -213,5 +226,5 @@ _METADATA = Shape(
     open=False,
     typed=True,
 )
-# What rules may read of the metadata, whatever the schema says.
+# The fields of the root that rules may read even if the schema does not declare them.
 _TYPE_META: Mapping[str, Shape] = {"apiVersion": _STRING, "kind": _STRING, "metadata": _METADATA}

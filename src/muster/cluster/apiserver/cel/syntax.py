@@ -1,7 +1,8 @@
-"""Checked expressions: what the CEL library makes of a text, read from its serialized form.
+"""The syntax tree of a checked expression, and its decoder.
 
-The form is `cel.expr.CheckedExpr` of the CEL specification in protobuf; only what evaluation needs is read. It comes
-from the library alone, so it is trusted to be what it says.
+`read` takes the `cel.expr.CheckedExpr` message (CEL specification, protobuf) that the CEL library serializes, and gives
+an `Expression`. The decoder reads only the fields that evaluation needs. The decoder does not validate the message,
+because only the library produces it.
 """
 
 import struct
@@ -16,7 +17,7 @@ from muster.cluster.apiserver.protobuf.wireformat import signed
 
 
 class UnsupportedError(ValueError):
-    """The expression is sound, but makes something that does not exist here."""
+    """The error of a valid expression that constructs a message type, which Muster does not implement."""
 
 
 class Const(Struct, frozen=True):
@@ -27,14 +28,14 @@ class Const(Struct, frozen=True):
 
 
 class Ident(Struct, frozen=True):
-    """A variable, or a type by its name."""
+    """A reference to a variable or to a type."""
 
     id: int
     name: str
 
 
 class Select(Struct, frozen=True):
-    """`operand.field`, or `has(operand.field)`."""
+    """A field access: `operand.field`, or `has(operand.field)` if `test_only` is set."""
 
     id: int
     operand: "Node"
@@ -43,7 +44,7 @@ class Select(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A function or operator (`_+_`); the receiver, if it has one, is the first of the arguments."""
+    """A call of a function or an operator (`_+_`). The receiver of a method is the first argument."""
 
     id: int
     function: str
@@ -51,7 +52,10 @@ class Call(Struct, frozen=True):
 
 
 class ListLiteral(Struct, frozen=True):
-    """`[a, ?b]`; `optional` are the positions of the elements that come only if they have a value."""
+    """A list literal: `[a, ?b]`.
+
+    optional: the positions of the elements that the list omits if they have no value.
+    """
 
     id: int
     elements: tuple["Node", ...]
@@ -59,14 +63,17 @@ class ListLiteral(Struct, frozen=True):
 
 
 class MapLiteral(Struct, frozen=True):
-    """`{key: value, ?key: value}`; the third of an entry says whether it comes only if it has a value."""
+    """A map literal: `{key: value, ?key: value}`.
+
+    entries: key, value, and whether the map omits the entry if the value is missing.
+    """
 
     id: int
     entries: tuple[tuple["Node", "Node", bool], ...]
 
 
 class Comprehension(Struct, frozen=True):
-    """What the macros become: a loop over a list or map that folds it into the accumulator."""
+    """A loop over a list or map that folds the elements into the accumulator. Macros expand to it."""
 
     id: int
     variable: str
@@ -83,7 +90,10 @@ Node: TypeAlias = Const | Ident | Select | Call | ListLiteral | MapLiteral | Com
 
 
 class Expression(Struct, frozen=True):
-    """A text that was parsed and checked; `positions` are the offsets of its nodes in it."""
+    """A parsed and checked expression.
+
+    positions: the offset of each node in the text, by the node's id.
+    """
 
     text: str
     root: Node
@@ -91,7 +101,7 @@ class Expression(Struct, frozen=True):
 
 
 def children(node: Node) -> Iterator[Node]:
-    """The nodes right below a node."""
+    """Yield the direct children of a node."""
     match node:
         case Select():
             yield node.operand
@@ -108,14 +118,15 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def mentions(node: Node, name: str) -> bool:
-    """Whether a variable occurs in an expression."""
+    """Return whether a variable occurs in an expression."""
     return (isinstance(node, Ident) and node.name == name) or any(mentions(child, name) for child in children(node))
 
 
 def read(text: str, serialized: bytes) -> Expression:
-    """The expression that the library has checked and serialized (as a `google.protobuf.Any`).
+    """Decode the expression that the library checked and serialized (as a `google.protobuf.Any`).
 
-    Raises `UnsupportedError`.
+    Raises:
+        UnsupportedError: the expression constructs a message.
     """
     checked = _message(_message(serialized)[2][-1])
     source = _message(checked[5][-1]) if 5 in checked else {}
@@ -127,10 +138,10 @@ _Fields: TypeAlias = dict[int, list[Any]]
 
 
 def _message(data: bytes) -> _Fields:
-    found: _Fields = {}
+    values_by_number: _Fields = {}
     for number, _, value in wireformat.fields(data):
-        found.setdefault(number, []).append(value)
-    return found
+        values_by_number.setdefault(number, []).append(value)
+    return values_by_number
 
 
 def _int(fields: _Fields, number: int) -> int:

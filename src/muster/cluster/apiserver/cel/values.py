@@ -1,7 +1,8 @@
-"""What CEL expressions compute with, as Python values.
+"""The values of CEL expressions as Python values, their errors, and their comparison.
 
-JSON stands for itself: `dict` is a map, `list` a list, `int` (never over 64 bits) an int, `float` a double, `None`
-null. What JSON lacks has a small type here. Python holds `True == 1`; CEL does not: compare with `equals`.
+JSON values represent themselves: `dict` is a map, `list` a list, `int` (at most 64 bits) an int, `float` a double and
+`None` null. This module has a small type for each CEL type that JSON lacks. Values are compared with `equals`, because
+`True == 1` holds in Python and not in CEL.
 """
 
 import math
@@ -15,18 +16,18 @@ UINT_MAX: Final = (1 << 64) - 1
 
 
 class CelError(Exception):
-    """An expression has no value for what it was given. `&&` and `||` may absorb it."""
+    """The error of an expression that has no value for its variables. `&&` and `||` may absorb it."""
 
 
 class CostLimitError(Exception):
-    """An expression would take too long, or too much memory. Nothing absorbs it."""
+    """The error of an expression that would take too much time or memory. No operator absorbs it."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
 class UInt(int):
-    """CEL's uint."""
+    """An unsigned integer of 64 bits, CEL's uint."""
 
 
 class Timestamp(Struct, frozen=True, order=True):
@@ -42,7 +43,7 @@ class Duration(Struct, frozen=True, order=True):
 
 
 class TypeValue(Struct, frozen=True):
-    """What `type(x)` is, and `int`, `string`, ... as values."""
+    """A type as a value: the result of `type(x)`, and the value of names such as `int` and `string`."""
 
     name: str
 
@@ -76,37 +77,42 @@ _NUMBERS = frozenset((int, UInt, float))
 
 
 def type_name(value: Any) -> str:
-    """The value's type as CEL spells it."""
+    """Return the CEL name of the type of a value."""
     return _TYPE_NAMES.get(type(value)) or str(type(value).cel_name)
 
 
 _SIZED = frozenset((str, bytes, list, dict))
-_MOST_EXTENT = 1_572_864  # no stored document has more bytes
+_MOST_EXTENT = 1_572_864  # the most bytes that a stored document has
 TYPES: Final = {name: TypeValue(name) for name in _TYPE_NAMES.values()}
 
 
 def sentence(value: Any) -> str:
-    """The text of a message that an expression has made; "" if it is none that can be shown, as upstream has it."""
+    """Return the message that a message expression gave, or "" if it is no text of one line and at most 5 KiB.
+
+    The rule is upstream's.
+    """
     usable = isinstance(value, str) and "\n" not in value and len(value) <= _MAX_MESSAGE
     return str(value).strip() if usable else ""
 
 
 def no_such_overload(function: str, *args: Any) -> CelError:
-    """The function does not take values of these types."""
+    """Return the error of a function that does not take values of these types."""
     shown = ", ".join(type_name(arg) for arg in args)
     return CelError(f"no such overload: {function}({shown})" if args else "no such overload")
 
 
 def is_number(value: Any) -> bool:
-    """Whether the value is an int, a uint or a double (a bool is not)."""
+    """Return whether the value is an int, a uint or a double. A bool is no number."""
     return type(value) in _NUMBERS
 
 
 def extent(value: Any) -> int:
-    """How many characters and elements there are in a value, at any depth.
+    """Return how many characters and elements a value has, at any depth.
 
-    Raises `CostLimitError` for more than any document has: one list can be in others again and again, so that a short
-    expression makes what is too large to go over.
+    A short expression can nest one list in others many times, and so make a value that is too large to walk.
+
+    Raises:
+        CostLimitError: the value is larger than any stored document.
     """
     total, pending = 0, [value]
     while pending:
@@ -123,12 +129,15 @@ def extent(value: Any) -> int:
 
 
 def equals(a: Any, b: Any) -> bool:
-    """CEL's `==`: values of different types differ, but for numbers, which are compared by value."""
+    """Return CEL's `a == b`. Values of different types differ, except numbers, which are compared by value."""
     return bool(a == b) and alike(a, b)
 
 
 def alike(a: Any, b: Any) -> bool:
-    """Whether values that are equal to Python are so to CEL too: a bool is no number, at any depth."""
+    """Return whether two values that are equal in Python are equal in CEL too: a bool equals no number, at any depth.
+
+    a, b: values for which Python's `a == b` holds.
+    """
     kind, other = type(a), type(b)
     if kind is dict:
         return all(alike(value, b[key]) for key, value in a.items())
@@ -138,7 +147,11 @@ def alike(a: Any, b: Any) -> bool:
 
 
 def less(a: Any, b: Any) -> bool:
-    """CEL's `<`. Raises `CelError` for values without an order."""
+    """Return CEL's `a < b`.
+
+    Raises:
+        CelError: the values have no order.
+    """
     kind, other = type(a), type(b)
     if kind is not other and not (kind in _NUMBERS and other in _NUMBERS):
         raise no_such_overload("_<_", a, b)
@@ -149,21 +162,33 @@ def less(a: Any, b: Any) -> bool:
 
 
 def int_of(value: int) -> int:
-    """The number, if an int can hold it."""
+    """Return the number.
+
+    Raises:
+        CelError: an int of 64 bits cannot hold it.
+    """
     if INT_MIN <= value <= INT_MAX:
         return value
     raise CelError("integer overflow")
 
 
 def uint_of(value: int) -> UInt:
-    """The number, if a uint can hold it."""
+    """Return the number as a uint.
+
+    Raises:
+        CelError: a uint of 64 bits cannot hold it.
+    """
     if 0 <= value <= UINT_MAX:
         return UInt(value)
     raise CelError("unsigned integer overflow")
 
 
 def whole(value: float) -> int:
-    """The double without its fraction. Raises `CelError` if there is no such number."""
+    """Return the double without its fraction.
+
+    Raises:
+        CelError: the double is infinite or not a number.
+    """
     if math.isnan(value) or math.isinf(value):
         raise CelError("range error")
     return int(value)

@@ -1,7 +1,7 @@
-"""The functions that expressions may call: CEL's own, the string extension, and what Kubernetes adds.
+"""The functions that expressions may call: CEL's own functions, the string extension, and the additions of Kubernetes.
 
-Each module has a table `FUNCTIONS`. The notation of a signature is `(string, int) -> list` for a function and
-`string.(int) -> string` for a method; the types are those of `overloads.KINDS`.
+Each module has a table `FUNCTIONS`. A signature reads `(string, int) -> list` for a function and
+`string.(int) -> string` for a method. `overloads.KINDS` has the names of the types.
 """
 
 from muster.cluster.apiserver.cel.library import (
@@ -33,7 +33,7 @@ OVERLOADS = by_name(
     named_formats.FUNCTIONS,
 )
 
-# Functions that the CEL library has too, but that take more here.
+# Functions that the CEL library declares too, but with fewer overloads than Muster has.
 OURS = ("string", *comparisons.ORDERS)
 
 __all__ = ["OURS", "OVERLOADS", "Overload"]

@@ -1,4 +1,7 @@
-"""IP addresses and ranges of them. As upstream, IPv4 within IPv6, zones and leading zeroes are refused."""
+"""The functions of IP addresses and their ranges.
+
+As in upstream, an address may not be an IPv4-mapped IPv6 address and may have neither a zone nor leading zeroes.
+"""
 
 import ipaddress
 from ipaddress import IPv6Address

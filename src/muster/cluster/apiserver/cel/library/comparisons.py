@@ -1,4 +1,7 @@
-"""Order, also between numbers of different types, which the CEL library knows only for values of unknown type."""
+"""The order operators, also between numbers of different types.
+
+The CEL library orders numbers of different types only if their types are unknown.
+"""
 
 from muster.cluster.apiserver.cel.library.overloads import Function, Functions
 from muster.cluster.apiserver.cel.operators import BINARY

@@ -1,4 +1,4 @@
-"""Sizes and conversions between types."""
+"""The conversions between types."""
 
 import math
 from typing import Any
@@ -19,11 +19,11 @@ from muster.cluster.apiserver.cel.values import (
     whole,
 )
 
-_LONGEST_NUMBER = 40  # characters of an integer that still may be one of 64 bits
+_LONGEST_NUMBER = 40  # characters; longer texts are refused without parsing, and messages cut them here
 
 
 def show_double(value: float) -> str:
-    """The double as Go's `%g` writes it."""
+    """Format a double as Go's `%g` does."""
     if math.isinf(value) or math.isnan(value):
         return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
     if value == int(value) and abs(value) < 1e21:
@@ -83,7 +83,7 @@ def _same(value: Any) -> Any:
 
 
 FUNCTIONS = Functions(
-    # The CEL library has `string` too, but takes no more overloads of it.
+    # The CEL library declares `string` too, but does not accept more overloads of it.
     table=(
         ("string", "(string) -> string", _same),
         ("string", "(int) -> string", str),

@@ -1,4 +1,4 @@
-"""`'%s has %d'.format([a, b])`."""
+"""The function `format` of strings: `'%s has %d'.format([a, b])`."""
 
 import re
 from collections.abc import Callable
@@ -13,8 +13,13 @@ _DEFAULT_DIGITS = 6
 
 
 def formatted(text: str, args: list[Any]) -> str:
-    """The text with each clause replaced by what is in the list. Raises `CelError`, `CostLimitError`."""
-    extent(args)  # what is in lists again and again is written again and again
+    """Replace each clause of the text by the next item of the list.
+
+    Raises:
+        CelError: a clause is invalid, or an item is missing or has the wrong type.
+        CostLimitError: the items are too large to write.
+    """
+    extent(args)  # raises if nested lists repeat so often that the result would be too large
     rest = iter(args)
 
     def clause(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Lists as Kubernetes has them, sets, and the common list extension."""
+"""The functions of lists: those that Kubernetes adds, the sets extension, and the list extension."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -18,7 +18,7 @@ from muster.cluster.apiserver.cel.values import (
     no_such_overload,
 )
 
-_MOST_PAIRS = 1_000_000  # comparisons of one call
+_MOST_PAIRS = 1_000_000  # the most comparisons that one call may make
 
 
 def _is_sorted(items: list[Any]) -> bool:
@@ -56,7 +56,7 @@ def _affordable(a: list[Any], b: list[Any]) -> None:
 
 
 def _width(items: list[Any]) -> int:
-    """How much there is to compare of some items."""
+    """Return how many values a comparison of the items reads."""
     return sum(extent(item) if type(item) in (list, dict) else 1 for item in items)
 
 
@@ -77,7 +77,7 @@ def _slice(items: list[Any], start: int, end: int) -> list[Any]:
 
 
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
-    extent(items)  # or there is no end of it
+    extent(items)  # raises if nested lists repeat so often that flattening would take too long
     return _flat(items, depth)
 
 
@@ -104,7 +104,7 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 def _sort(items: list[Any]) -> list[Any]:
     for a, b in pairwise(items):
-        less(a, b)  # only what can be compared is sorted
+        less(a, b)  # raises for items without an order
     return sorted(items)
 
 

@@ -1,4 +1,4 @@
-"""Formats by name (`format.dns1123Label()`), which tell what is wrong with a text."""
+"""The named formats (`format.dns1123Label()`), whose `validate` returns the problems of a text."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Optional values, beside what `.?` and `[?]` make."""
+"""The functions of optional values. The operators `.?` and `[?]` are in `operators`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How the functions of the library are written down, found by the types of their arguments, and declared."""
+"""The overloads of library functions, the parser of their signatures, and the value types that Kubernetes adds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
@@ -17,7 +17,7 @@ class Address(Struct, frozen=True):
 
 
 class Network(Struct, frozen=True):
-    """A range of IP addresses, and the address that it was written with."""
+    """A range of IP addresses, with the address that the text of the range had."""
 
     cel_name: ClassVar[str] = "net.CIDR"
     ip: IPv4Address | IPv6Address
@@ -25,7 +25,7 @@ class Network(Struct, frozen=True):
 
 
 class Amount(Struct, frozen=True):
-    """A quantity, in billionths; equal ones are equal however they are written."""
+    """A quantity, in billionths, so that different notations of one amount are equal."""
 
     cel_name: ClassVar[str] = "kubernetes.Quantity"
     nanos: int
@@ -52,7 +52,7 @@ class Version(Struct, frozen=True):
 
 
 class NamedFormat(Struct, frozen=True):
-    """A format by its name."""
+    """A named format of texts, such as `dns1123Label`."""
 
     cel_name: ClassVar[str] = "kubernetes.NamedFormat"
     name: str
@@ -83,9 +83,9 @@ KINDS: Mapping[str, type] = {
 
 
 class Overload(Struct, frozen=True):
-    """One signature of a function, and what it does.
+    """One signature of a function, with its implementation.
 
-    standard: the CEL library declares it itself.
+    standard: whether the CEL library itself declares the overload.
     """
 
     parameters: tuple[str, ...]
@@ -96,29 +96,33 @@ class Overload(Struct, frozen=True):
 
     @property
     def types(self) -> tuple[type, ...]:
-        """The Python types of the parameters; `object` takes anything."""
+        """The Python types of the parameters. `object` stands for any type."""
         return tuple(KINDS[parameter.partition("<")[0]] for parameter in self.parameters)
 
     def takes(self, types: tuple[type, ...]) -> bool:
-        """Whether values of these types are arguments for it."""
+        """Return whether the overload takes arguments of these types."""
         return len(types) == len(self.parameters) and all(
             mine in (object, type_) for mine, type_ in zip(self.types, types, strict=True)
         )
 
 
-# A function: its name, the signature, and what it does.
+# An overload as the tables write it: name, signature, implementation.
 Function: TypeAlias = tuple[str, str, Callable[..., Any]]
 
 
 class Functions(Struct, frozen=True):
-    """A table of functions; `standard` ones are declared by the CEL library itself."""
+    """The functions of a module.
+
+    table: the overloads that Muster declares.
+    standard: the overloads that the CEL library itself declares.
+    """
 
     table: Sequence[Function]
     standard: Sequence[Function] = ()
 
 
 def by_name(*tables: Functions) -> dict[str, tuple[Overload, ...]]:
-    """All overloads of each function."""
+    """Return the overloads of each function, by its name."""
     result: dict[str, tuple[Overload, ...]] = {}
     for functions in tables:
         for entries, standard in ((functions.standard, True), (functions.table, False)):

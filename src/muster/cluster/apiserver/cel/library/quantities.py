@@ -1,4 +1,4 @@
-"""Kubernetes' quantities (`500m`, `2Gi`)."""
+"""The functions of Kubernetes' quantities (`500m`, `2Gi`)."""
 
 from fractions import Fraction
 
@@ -10,7 +10,11 @@ _NANO = 10**9
 
 
 def parse_quantity(text: str) -> Amount:
-    """Return the amount that a text means. Raises `CelError`."""
+    """Parse a quantity.
+
+    Raises:
+        CelError: the text is no quantity.
+    """
     try:
         return Amount(int(quantity.parse(text) * _NANO))
     except quantity.QuantityError as error:

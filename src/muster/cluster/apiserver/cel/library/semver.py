@@ -1,4 +1,4 @@
-"""Semantic versions (semver.org 2.0.0)."""
+"""The functions of semantic versions (semver.org 2.0.0)."""
 
 import re
 from typing import Any
@@ -29,7 +29,13 @@ def _parsed(text: str, normalize: bool = False) -> Version | None:
 
 
 def parse_semver(text: str, normalize: bool = False) -> Version:
-    """Return the version that a text means. normalize: `v1` is one, too. Raises `CelError`."""
+    """Parse a semantic version.
+
+    normalize: whether to accept shortened versions such as `v1`.
+
+    Raises:
+        CelError: the text is no version.
+    """
     version = _parsed(text, normalize)
     if version is None:
         raise CelError(f"invalid semantic version {text[:_MAX_CHARACTERS]}")
@@ -37,7 +43,7 @@ def parse_semver(text: str, normalize: bool = False) -> Version:
 
 
 def _rank(version: Version) -> tuple[Any, ...]:
-    # Numbers come before words; a version without a pre-release part comes after all that have one.
+    # Numbers sort before words, and a version without a pre-release part sorts after its pre-releases.
     parts = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in version.pre)
     return (version.major, version.minor, version.patch, not version.pre, parts)
 

@@ -1,4 +1,4 @@
-"""Strings: CEL's own functions, the string extension, and Kubernetes' regular expressions."""
+"""The functions of strings: CEL's own, the string extension, and the regular expressions that Kubernetes adds."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +8,11 @@ from muster.cluster.apiserver.cel.library.formatting import formatted
 from muster.cluster.apiserver.cel.library.overloads import Functions
 from muster.cluster.apiserver.cel.values import CelError, CostLimitError
 
-MAX_RESULT = 10_000_000  # characters; more than any expression may pay for
+MAX_RESULT = 10_000_000  # characters; longer results cost more than any expression may
 
 _UPPER = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
-# Unicode's White_Space, as Go trims it.
+# The characters that Go's `strings.TrimSpace` trims: Unicode's White_Space.
 _SPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f"
     "\u205f\u3000"
@@ -101,16 +101,16 @@ def _searched(search: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _find(pattern: Pattern, text: str) -> str:
-    found = next(pattern.finditer(text), None)
-    return found.group() if found else ""
+    match = next(pattern.finditer(text), None)
+    return match.group() if match else ""
 
 
 def _find_all(pattern: Pattern, text: str, limit: int = -1) -> list[str]:
     result: list[str] = []
-    for found in pattern.finditer(text):
+    for match in pattern.finditer(text):
         if len(result) == limit:
             break
-        result.append(found.group())
+        result.append(match.group())
     return result
 
 

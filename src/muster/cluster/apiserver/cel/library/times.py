@@ -1,4 +1,4 @@
-"""Parts of times and durations."""
+"""The functions that read a part of a timestamp or a duration, and the text form of both."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
@@ -13,14 +13,14 @@ _HOUR, _MINUTE, _SECOND, _MILLISECOND = 3600 * 10**9, 60 * 10**9, 10**9, 10**6
 
 
 def show_timestamp(time: Timestamp) -> str:
-    """RFC 3339, in UTC, with no more digits than needed."""
+    """Format a timestamp by RFC 3339, in UTC, without trailing zeroes in the fraction."""
     seconds, nanos = divmod(time.nanos, 10**9)
     fraction = f".{nanos:09}".rstrip("0") if nanos else ""
     return f"{_EPOCH + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
 def show_duration(duration: Duration) -> str:
-    """Seconds."""
+    """Format a duration as seconds, such as `1.5s`."""
     sign = "-" if duration.nanos < 0 else ""
     seconds, nanos = divmod(abs(duration.nanos), 10**9)
     fraction = f".{nanos:09}".rstrip("0") if nanos else ""

@@ -1,4 +1,4 @@
-"""Kubernetes' URLs: absolute ones, or absolute paths."""
+"""The functions of URLs, which are absolute URLs or absolute paths."""
 
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -9,7 +9,7 @@ from muster.cluster.apiserver.cel.values import CelError
 def _url(text: str) -> Url:
     try:
         parts = urlsplit(text)
-        _ = parts.port  # raises for one that is no number
+        _ = parts.port  # raises ValueError for a port that is no number
     except ValueError as error:
         raise CelError(f"URL parse error during conversion from string: {error}") from None
     if not (parts.scheme or text.startswith("/")) or any(c <= " " for c in text):
@@ -18,7 +18,7 @@ def _url(text: str) -> Url:
 
 
 def is_url(text: str) -> bool:
-    """Whether the text is a URL."""
+    """Return whether the text is an absolute URL or an absolute path."""
     try:
         _url(text)
     except CelError:
