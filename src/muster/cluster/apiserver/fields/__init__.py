@@ -1,15 +1,18 @@
-"""Field management: which manager set which fields of an object, and server-side apply on top of it.
+"""Field management: records which manager set which fields of an object, and implements server-side apply.
 
-Every write says who changed which fields (`note_update`). An apply says what its manager wants: it changes nothing that
-another wants otherwise unless it is forced to, and takes away what the manager no longer wants (`apply`). The rules are
-those of Kubernetes' server-side apply (KEP-555).
+The rules are those of server-side apply (kubernetes KEP-555). There are two entry points:
 
-A field set is kept in its wire form, FieldsV1: a trie of dicts whose keys are path elements (`f:NAME`, `k:{KEYS}`,
-`v:VALUE`) and whose `.` says that the path itself belongs to the set; an empty dict below the root is a path that does.
-There is no conversion on the way in or out, and field sets are never changed in place: they are shared between
-versions of an object.
+- `note_update` takes the stored and the new object, and records the changed fields in `metadata.managedFields`.
+- `apply` takes the stored object and a manager's configuration, and gives the merged object. An apply that is not
+  forced may not change a field that another manager sets to a different value. An apply removes the fields that the
+  manager applied before and no longer lists.
 
-Everything here is pure. Cost is in proportion to what changed: equal parts of two documents are not looked into.
+Field sets keep their wire form FieldsV1, so reading and writing needs no conversion. A field set is a trie of dicts
+whose keys are path elements: `f:NAME`, `k:{KEYS}` or `v:VALUE`. A path belongs to the set if its node is empty or has
+the key `.`. Versions of an object share field sets, so no function changes a field set in place.
+
+All functions are pure, except those that say "in place". Comparisons skip equal parts of two documents, so their
+cost is proportional to the change. Storing the object is left to the verbs.
 """
 
 from muster.cluster.apiserver.fields.apply import apply

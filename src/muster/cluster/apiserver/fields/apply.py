@@ -1,4 +1,8 @@
-"""Server-side apply: one manager's configuration becomes part of an object."""
+"""Server-side apply: `apply` merges one manager's configuration into an object.
+
+The module finds the fields that the configuration sets, refuses conflicts with other managers, and removes what the
+manager gave up. Merging values is left to `merge`, and the entries of other writes to `update`.
+"""
 
 from collections.abc import Iterable
 from functools import reduce
@@ -26,9 +30,9 @@ from muster.cluster.apiserver.fields.sets import FieldSet, paths, union, within,
 from muster.cluster.apiserver.fields.settle import settled
 from muster.cluster.apiserver.fields.update import NOTHING, left_to, noted, relevant, unmanaged
 
-# Of every object: giving up all that is in it does not take it away.
+# Every object keeps its metadata, even if no manager owns a field in it any more.
 _METADATA: FieldSet = {"f:metadata": {}}
-BEFORE_FIRST_APPLY = "before-first-apply"  # manages what was in an object of which nothing was noted until then
+BEFORE_FIRST_APPLY = "before-first-apply"  # the manager of all fields that an object without entries already has
 
 
 def apply(
@@ -41,16 +45,18 @@ def apply(
     force: bool,
     ignored: FieldSet = NOTHING,
 ) -> Document:
-    """The object after the configuration was applied, `metadata.managedFields` included; changes neither operand.
+    """Return the object after the apply, with its `metadata.managedFields`. Neither operand changes.
+
+    An apply that changes nothing returns an object that equals the stored one, including the times of its entries.
 
     live: the stored object; None if there is none yet.
-    config: what the manager wants, in the version `writer.api_version`.
+    config: the manager's configuration, in the version `writer.api_version`.
     now: RFC 3339, whole seconds, UTC.
-    force: take fields from managers that want them otherwise.
-    ignored: fields that this kind of write does not change, whatever was sent.
+    force: whether to take fields from managers that set them to a different value.
+    ignored: fields that this kind of write never changes, even if the configuration sets them.
 
-    An apply that changes nothing returns an object that equals the stored one, times included. Raises `ApiError`: 409
-    for conflicts, 400 for a configuration that cannot be applied.
+    Raises:
+        ApiError: 409 for conflicts, 400 for a configuration that cannot be applied.
     """
     _require_applicable(config, writer)
     wanted = without(applied_fields(config, schema), ignored) or {}
@@ -88,7 +94,10 @@ def _require_applicable(config: Document, writer: Writer) -> None:
 def _entries(
     live: Document | None, base: Document, writer: Writer, now: str, schema: FieldSchema, ignored: FieldSet
 ) -> list[Entry]:
-    """The entries to start from; of an object that has none, that all in it was there before."""
+    """Return the entries before the apply.
+
+    If a stored object has none, the manager `before-first-apply` owns all its fields.
+    """
     stored = [_settled(entry, schema) for entry in entries_of(live)]
     if stored or live is None:
         return stored
@@ -102,14 +111,20 @@ def _settled(entry: Entry, schema: FieldSchema) -> Entry:
 
 
 def _owned(wanted: FieldSet, others: Iterable[Entry]) -> FieldSet:
-    """What any manager owns once the configuration is applied."""
+    """Return the fields that at least one manager owns after the apply."""
     return reduce(union, (entry["fieldsV1"] for entry in others if entry["fieldsV1"]), union(wanted, _METADATA))
 
 
 def _require_no_conflicts(
     others: Iterable[Entry], gained: FieldSet, live: Document, writer: Writer, schema: FieldSchema
 ) -> None:
-    """Raise `ApiError` (409) if fields would be taken from others that want them otherwise."""
+    """Refuse to take fields from other managers.
+
+    gained: the fields whose value the apply changes.
+
+    Raises:
+        ApiError: 409, because another manager owns such a field.
+    """
     if not gained:
         return
     taken = ((entry, within(entry["fieldsV1"], gained)) for entry in others if entry["fieldsV1"])

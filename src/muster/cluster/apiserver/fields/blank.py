@@ -1,6 +1,7 @@
-"""What every object of a kind has from the beginning: members that its types cannot leave out.
+"""The blank object of a kind: the members that the Go types of the kind always write.
 
-A new object is noted as a change of this, so that no client becomes the manager of a `spec` as such.
+Field management compares a new object with its blank object. So the client that creates the object does not become
+the manager of members such as `spec` themselves.
 """
 
 from typing import Annotated, Any, get_origin
@@ -15,7 +16,7 @@ from muster.cluster.apiserver.decode import Document
 
 
 def blank(kind: Kind[Any]) -> Document:
-    """Return the members of an object that holds nothing; {} for kinds that are not ours (custom resources)."""
+    """Return the blank object of a kind, or {} for a kind without types (custom resources)."""
     component = published.component_of_kind(kind.group, kind.version, kind.kind)
     return _blank_message(component) if component else _blank_struct(kind.type)
 

@@ -1,4 +1,4 @@
-"""What differs between two versions of a document, as field sets."""
+"""The difference of two versions of a document, as field sets."""
 
 from typing import Any, NamedTuple
 
@@ -11,33 +11,37 @@ _CONTAINERS = (dict, list)
 
 
 class Changes(NamedTuple):
-    """The paths that are new or have another value, and the paths that are no more."""
+    """The difference between two documents.
+
+    gained: the paths that are new or have a different value.
+    removed: the paths that no longer exist.
+    """
 
     gained: FieldSet
     removed: FieldSet
 
     @property
     def lost(self) -> FieldSet:
-        """What others than the writer no longer own: all of it."""
+        """The paths that all managers but the writer lose: the gained and the removed ones."""
         return union(self.gained, self.removed) if self.gained and self.removed else self.gained or self.removed
 
 
 def compare(old: Document, new: Document, schema: FieldSchema) -> Changes:
-    """What changed from one document to the next. Parts that are equal are not looked into."""
+    """Return the changes from one document to the next. The comparison does not descend into equal parts."""
     changes = Changes({}, {})
     _members(old, new, schema, changes)
     return changes
 
 
 def everything(value: Any, schema: FieldSchema) -> FieldSet:
-    """The paths of a value and of all that is in it, as a node."""
+    """Return the node of a field set with the path of a value and the paths of everything in it."""
     if not value:
         return {}
     shape = schema.shape
     if type(value) is dict and shape == "map":
         below: FieldSet = {SELF: {}}
         for name, item in value.items():
-            # Most are plain values: there is nothing in them, whatever their schema.
+            # Most members are scalars, which have no paths below them under any schema.
             below["f:" + name] = everything(item, schema.member(name)) if item and type(item) in _CONTAINERS else {}
         return below
     if type(value) is list and schema.element is not None:
@@ -77,7 +81,7 @@ def _items(old: dict[str, Any], new: dict[str, Any], element: FieldSchema, chang
 
 
 def _value(key: str, old: Any, new: Any, schema: FieldSchema, changes: Changes) -> None:
-    """Both values are there, and differ."""
+    """Add the changes between two different values of one path."""
     inner = Changes({}, {})
     if not _inside(old, new, schema, inner):
         changes.gained[key] = everything(new, schema)
@@ -89,7 +93,10 @@ def _value(key: str, old: Any, new: Any, schema: FieldSchema, changes: Changes) 
 
 
 def _inside(old: Any, new: Any, schema: FieldSchema, changes: Changes) -> bool:
-    """Compare what is in two objects or lists; False if they are to be compared as wholes. A null has nothing in it."""
+    """Compare the contents of two objects or lists. A null counts as empty.
+
+    Returns False, without changes, if the values must be compared as a whole.
+    """
     if not (old or new):
         return False
     if schema.shape == "map":

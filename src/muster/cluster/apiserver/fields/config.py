@@ -1,4 +1,4 @@
-"""What a configuration that is applied speaks of: its field set, and whether it fits the schema."""
+"""The field set of an applied configuration, and the check of the configuration against the schema."""
 
 from typing import Any
 
@@ -17,28 +17,31 @@ _GO_TYPES: dict[type, str] = {str: "string", bool: "bool", list: "[]interface {}
 
 
 def applied_fields(config: Document, schema: FieldSchema) -> FieldSet:
-    """The fields that a configuration sets. Raises `ApiError` (400) for what the schema does not allow.
+    """Return the fields that a configuration sets.
 
-    Members that the schema names belong to the set only for what is in them; items of lists and members of maps
-    also by themselves.
+    The set has the path of each item of a list and of each member of a map. Of an object member that the schema names,
+    the set has only the paths below, not the path of the member itself.
+
+    Raises:
+        ApiError: 400, because the configuration does not fit the schema.
     """
     walk = _Walk()
-    found = walk.members(config, schema, "")
+    fields = walk.members(config, schema, "")
     if walk.errors:
-        found_wrong = walk.errors[:_MAX_ERRORS]
-        text = found_wrong[0] if len(found_wrong) == 1 else "\n  ".join(["errors:", *found_wrong])
+        errors = walk.errors[:_MAX_ERRORS]
+        text = errors[0] if len(errors) == 1 else "\n  ".join(["errors:", *errors])
         raise bad_request(f"failed to create typed patch object ({_described(config)}): {text}"[:_MAX_MESSAGE])
-    return found
+    return fields
 
 
 class _Walk:
-    """One walk through a configuration, with what it finds wrong (a few are enough)."""
+    """One walk through a configuration, with the errors that it meets."""
 
     def __init__(self) -> None:
         self.errors: list[str] = []
 
     def members(self, value: Document, schema: FieldSchema, path: str) -> FieldSet:
-        found: FieldSet = {}
+        node: FieldSet = {}
         for name, item in value.items():
             inner = f"{path}.{name}"
             named = schema.fields.get(name)
@@ -51,11 +54,11 @@ class _Walk:
             elif item is None or item == {}:
                 below = {}
             if below is not None:
-                found["f:" + name] = below
-        return found
+                node["f:" + name] = below
+        return node
 
     def value(self, value: Any, schema: FieldSchema, path: str) -> FieldSet | None:
-        """The node of a value: {} if it is itself in the set, None if nothing is."""
+        """Return the node of a value: {} if only its own path is in the set, None if no path is."""
         if value is None:
             return {} if schema.shape in ("scalar", "atomic") else None
         if type(value) not in schema.types:
@@ -68,16 +71,16 @@ class _Walk:
         return {}
 
     def _items(self, items: list[Any], schema: FieldSchema, element: FieldSchema, path: str) -> FieldSet:
-        found: FieldSet = {}
+        node: FieldSet = {}
         for index, item in enumerate(items):
             key = schema.key_of(item)
             if key is None:
                 self.errors.append(f"{path}: element {index}: {_unkeyed(item, schema)}")
-            elif key in found:
+            elif key in node:
                 self.errors.append(f"{path}: duplicate entries for key {path_step(key)}")
             else:
-                found[key] = _by_itself(self.value(item, element, path + path_step(key)))
-        return found
+                node[key] = _by_itself(self.value(item, element, path + path_step(key)))
+        return node
 
 
 def _by_itself(below: FieldSet | None) -> FieldSet:
@@ -85,7 +88,7 @@ def _by_itself(below: FieldSet | None) -> FieldSet:
 
 
 def _mismatch(value: Any, schema: FieldSchema) -> str:
-    """The sentence about a value of the wrong type, as Go shows such values."""
+    """Return the message about a value of the wrong type, in upstream's words and Go's notation."""
     match schema.types:
         case (only,) if only is str:
             return f"expected string, got &value.valueUnstructured{{Value:{_shown(value)}}}"

@@ -1,4 +1,4 @@
-"""The refusal of an apply that would take fields from others, in upstream's words."""
+"""The error of an apply that would take fields from other managers, in upstream's words."""
 
 from collections.abc import Iterable
 
@@ -10,25 +10,27 @@ from muster.cluster.apiserver.fields.managers import UPDATE, Identity
 
 
 class Conflict(Struct, frozen=True):
-    """Fields that another manager owns, with another value."""
+    """The fields that one other manager owns with a different value."""
 
     manager: Identity
     paths: tuple[str, ...]
 
 
 def conflict_error(conflicts: Iterable[Conflict]) -> ApiError:
-    """409, with one cause for each field and each of its owners."""
-    found = [(_named(conflict.manager), conflict.paths) for conflict in sorted(conflicts, key=_by_manager)]
+    """Return the error 409, with one cause for each field and each of its owners."""
+    paths_by_manager = [(_named(conflict.manager), conflict.paths) for conflict in sorted(conflicts, key=_by_manager)]
     causes = tuple(
         StatusCause(reason="FieldManagerConflict", message=f"conflict with {manager}", field=path)
-        for manager, fields in found
+        for manager, fields in paths_by_manager
         for path in fields
     )
     if len(causes) == 1:
         message = f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}"
     else:
         lines = (
-            line for manager, fields in found for line in (f"conflicts with {manager}:", *(f"- {p}" for p in fields))
+            line
+            for manager, fields in paths_by_manager
+            for line in (f"conflicts with {manager}:", *(f"- {p}" for p in fields))
         )
         message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
     details = StatusDetails(causes=causes)

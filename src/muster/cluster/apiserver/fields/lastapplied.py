@@ -1,7 +1,9 @@
-"""Coming from client-side apply: kubectl's annotation with the configuration that was applied last.
+"""The migration from client-side apply: kubectl's annotation with the last applied configuration.
 
-What kubectl applied client-side it may go on to own server-side without `force`, and as long as the annotation is there
-it follows what is applied, so that one can go back. Both are for the manager `kubectl` alone.
+Two rules apply to the manager `kubectl` only:
+
+- Fields that kubectl applied client-side cause no conflict with a server-side apply.
+- A server-side apply updates the annotation if the object has one, so that the user can return to client-side apply.
 """
 
 from typing import Any
@@ -20,20 +22,20 @@ from muster.runtime.transport import JSON
 
 KUBECTL = "kubectl"
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-MAX_ANNOTATIONS_BYTES = 256 * 1024  # of all of an object
+MAX_ANNOTATIONS_BYTES = 256 * 1024  # the limit of all annotations of an object together
 
 
 def not_allowed(conflicts: list[Conflict], live: Document, writer: Writer, schema: FieldSchema) -> list[Conflict]:
-    """The conflicts that are not about fields as the annotation has them."""
+    """Return the conflicts without the fields whose live value is the one in the annotation."""
     allowed = set(paths(_last_applied_fields(live, writer, schema)))
     if not allowed:
         return conflicts
     left = ((conflict, tuple(path for path in conflict.paths if path not in allowed)) for conflict in conflicts)
-    return [Conflict(conflict.manager, found) for conflict, found in left if found]
+    return [Conflict(conflict.manager, remaining) for conflict, remaining in left if remaining]
 
 
 def _last_applied_fields(live: Document, writer: Writer, schema: FieldSchema) -> FieldSet:
-    """The fields of the last client-side apply that still have the value it gave them."""
+    """Return the fields of the last client-side apply whose values have not changed since."""
     text = _annotation(live)
     if writer.manager != KUBECTL or not text:
         return {}
@@ -43,13 +45,16 @@ def _last_applied_fields(live: Document, writer: Writer, schema: FieldSchema) ->
             return {}
         fields = applied_fields(last, schema)
     except ApiError:
-        return {}  # whatever it is, kubectl has not applied it
+        return {}  # kubectl did not write this annotation, so no field counts as applied
     changes = compare(last, live, schema)
     return without(without(fields, changes.gained) or {}, changes.removed) or {}
 
 
 def sync(result: Document, config: Document, writer: Writer) -> None:
-    """Let the annotation, if there is one, say what was applied now; in place of the result's own metadata."""
+    """Put the configuration into the annotation if the object has one, by replacing the `metadata` of the result.
+
+    The annotation is removed if all annotations together would exceed `MAX_ANNOTATIONS_BYTES`.
+    """
     if writer.manager != KUBECTL or not _annotation(result):
         return
     metadata = result["metadata"]
@@ -65,8 +70,8 @@ def _described(config: Document) -> Document:
     annotations = metadata.get("annotations") or {}
     if ANNOTATION not in annotations:
         return config
-    kept = {name: value for name, value in annotations.items() if name != ANNOTATION}
-    return config | {"metadata": metadata | {"annotations": kept}}
+    others = {name: value for name, value in annotations.items() if name != ANNOTATION}
+    return config | {"metadata": metadata | {"annotations": others}}
 
 
 def _annotation(document: Document) -> str:

@@ -1,7 +1,7 @@
-"""Managers, and the entries of `metadata.managedFields` that say what each of them has set.
+"""Field managers, and the entries of `metadata.managedFields` that record what each manager set.
 
-An entry is one manager's fields through one operation (Apply or Update) and one subresource, and of updates also in
-one API version. Entries are kept as they are on the wire, and never changed in place.
+An entry has the fields that one manager set with one operation (Apply or Update) through one subresource. An entry of
+updates is also for one API version. Entries keep their wire form, and no function changes an entry in place.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,26 +18,26 @@ Entry: TypeAlias = dict[str, Any]
 APPLY = "Apply"
 UPDATE = "Update"
 FIELDS_V1 = "FieldsV1"
-MAX_UPDATERS = 10  # entries of updates that one object has; the oldest ones beyond are merged
-ANCIENT_CHANGES = "ancient-changes"  # who manages those
+MAX_UPDATERS = 10  # the most entries of updates on one object; more cause the oldest ones to be merged
+ANCIENT_CHANGES = "ancient-changes"  # the manager of the merged entries
 MAX_MANAGER_LENGTH = 128
 
 
 class Identity(NamedTuple):
-    """What makes an entry the one of its manager."""
+    """The key of an entry. Two entries of one object never share it."""
 
     manager: str
     operation: str
-    api_version: str  # of updates; an applier stays the same one in a new version
+    api_version: str  # "" for Apply: an applier keeps its entry when it uses another version
     subresource: str
 
 
 class Writer(Struct, frozen=True):
-    """Who writes.
+    """The origin of a write.
 
     manager: the field manager.
-    api_version: the version of the API that the fields are named in (of the object itself, also for `scale`).
-    subresource: the subresource that is written through, if it is one.
+    api_version: the API version in which the fields are named. For `scale` it is the version of the object itself.
+    subresource: the subresource that the request writes; "" for the object itself.
     """
 
     manager: str
@@ -45,11 +45,14 @@ class Writer(Struct, frozen=True):
     subresource: str = ""
 
     def identity(self, operation: str) -> Identity:
-        """The entry that holds what this writer sets."""
+        """Return the key of the entry for what this writer sets with an operation."""
         return Identity(self.manager, operation, self.api_version if operation == UPDATE else "", self.subresource)
 
     def entry(self, operation: str, now: str, fields: FieldSet) -> Entry:
-        """That entry. `now`: RFC 3339, whole seconds, UTC."""
+        """Return an entry that says that this writer set the fields.
+
+        now: RFC 3339, whole seconds, UTC.
+        """
         entry: Entry = {"manager": self.manager} if self.manager else {}
         entry |= {"operation": operation, "apiVersion": self.api_version, "time": now}
         entry |= {"fieldsType": FIELDS_V1, "fieldsV1": fields}
@@ -57,20 +60,20 @@ class Writer(Struct, frozen=True):
 
 
 def identity_of(entry: Entry) -> Identity:
-    """Whose entry it is."""
+    """Return the key of an entry."""
     operation = entry["operation"]
     version = entry.get("apiVersion", "") if operation == UPDATE else ""
     return Identity(entry.get("manager", ""), operation, version, entry.get("subresource", ""))
 
 
 def entries_of(document: Document | None) -> list[Entry]:
-    """The entries of a stored object."""
-    found: list[Entry] = ((document or {}).get("metadata") or {}).get("managedFields") or []
-    return found
+    """Return the entries of a stored object."""
+    entries: list[Entry] = ((document or {}).get("metadata") or {}).get("managedFields") or []
+    return entries
 
 
 def set_entries(document: Document, entries: Sequence[Entry]) -> None:
-    """Give an object these entries, in place; none are left out."""
+    """Set the entries of an object in place. Without entries, the object loses `managedFields`."""
     metadata = document.setdefault("metadata", {})
     if entries:
         metadata["managedFields"] = entries
@@ -79,7 +82,7 @@ def set_entries(document: Document, entries: Sequence[Entry]) -> None:
 
 
 def without_entries(document: Document) -> Document:
-    """The object without its entries."""
+    """Return the object without its entries."""
     metadata = document.get("metadata")
     if not metadata or "managedFields" not in metadata:
         return document
@@ -87,12 +90,12 @@ def without_entries(document: Document) -> Document:
 
 
 def same_entry(entry: Entry, other: Entry) -> bool:
-    """Whether two entries differ at most in their time."""
+    """Return whether two entries are equal apart from their time."""
     return entry is other or entry | {"time": ""} == other | {"time": ""}
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """The entries as they are stored: appliers first, then by time."""
+    """Return the entries in the order of storage: appliers first, then by time."""
     return sorted(entries, key=_rank)
 
 
@@ -107,7 +110,7 @@ def _rank(entry: Entry) -> tuple[str, ...]:
 
 
 def read_entries(given: Any) -> list[Entry] | None:
-    """The entries that a client sent, in their one right form; None if something is wrong with them."""
+    """Return the entries that a client sent in canonical form, or None if they are malformed."""
     try:
         entries = [_read_entry(entry) for entry in given]
     except (ValueError, TypeError, RecursionError):
@@ -116,7 +119,12 @@ def read_entries(given: Any) -> list[Entry] | None:
 
 
 def _read_entry(given: Any) -> Entry:
-    """One entry. Raises `ValueError` or `TypeError`."""
+    """Return one entry that a client sent in canonical form.
+
+    Raises:
+        ValueError: the operation, the type of its fields or a path element is unknown.
+        TypeError: the entry or one of its members has the wrong type.
+    """
     if not isinstance(given, dict):
         raise TypeError("an entry is an object")
     texts = {name: given.get(name) or "" for name in ("manager", "operation", "apiVersion", "time", "subresource")}
@@ -131,15 +139,15 @@ def _read_entry(given: Any) -> Entry:
 
 
 def capped(entries: list[Entry]) -> list[Entry]:
-    """The entries, with the oldest updates of each version merged as long as there are more than `MAX_UPDATERS`."""
+    """Merge the oldest update entries of each version until at most `MAX_UPDATERS` remain, and return all entries."""
     if len(entries) <= MAX_UPDATERS:
         return entries
     updates = sorted((entry for entry in entries if entry["operation"] == UPDATE), key=_age)
     surplus = len(updates) - MAX_UPDATERS
     if surplus <= 0:
         return entries
-    kept = {identity_of(entry): entry for entry in entries}
-    oldest: dict[str, Entry] = {}  # the first of each version, until there is a second
+    by_identity = {identity_of(entry): entry for entry in entries}
+    oldest: dict[str, Entry] = {}  # the oldest entry of each version; the second one is merged with it
     for entry in updates:
         if surplus <= 0:
             break
@@ -147,18 +155,18 @@ def capped(entries: list[Entry]) -> list[Entry]:
         if version not in oldest or entry.get("manager") == ANCIENT_CHANGES:
             oldest.setdefault(version, entry)
             continue
-        _merge_into_ancient(kept, oldest[version], entry)
+        _merge_into_ancient(by_identity, oldest[version], entry)
         surplus -= 1
-    return list(kept.values())
+    return list(by_identity.values())
 
 
-def _merge_into_ancient(kept: dict[Identity, Entry], first: Entry, entry: Entry) -> None:
+def _merge_into_ancient(by_identity: dict[Identity, Entry], first: Entry, entry: Entry) -> None:
     version = entry.get("apiVersion", "")
     bucket = Writer(ANCIENT_CHANGES, version)
     identity = bucket.identity(UPDATE)
-    before = kept[identity] if identity in kept else kept.pop(identity_of(first))
-    kept.pop(identity_of(entry), None)
-    kept[identity] = bucket.entry(UPDATE, entry.get("time", ""), union(before["fieldsV1"], entry["fieldsV1"]))
+    before = by_identity[identity] if identity in by_identity else by_identity.pop(identity_of(first))
+    by_identity.pop(identity_of(entry), None)
+    by_identity[identity] = bucket.entry(UPDATE, entry.get("time", ""), union(before["fieldsV1"], entry["fieldsV1"]))
 
 
 def _age(entry: Entry) -> tuple[str, Identity]:
@@ -166,13 +174,16 @@ def _age(entry: Entry) -> tuple[str, Identity]:
 
 
 def default_manager(user_agent: str) -> str:
-    """The field manager of a request that names none: the head of its user agent."""
+    """Return the field manager of a request that names none: the part of its user agent before the first slash."""
     head = "".join(character for character in user_agent.partition("/")[0] if character.isprintable())
     return head.encode()[:MAX_MANAGER_LENGTH].decode(errors="ignore")
 
 
 def manager_errors(manager: str, *, required: bool = False) -> list[FieldError]:
-    """What is wrong with the `fieldManager` of a request; `required` for an apply."""
+    """Return the errors in the `fieldManager` of a request.
+
+    required: whether the request must name a manager, as an apply must.
+    """
     if required and not manager:
         return [FieldError("fieldManager", REQUIRED, "", "is required for apply patch")]
     errors = []

@@ -1,6 +1,6 @@
-"""How a configuration is merged into an object, and how what its manager no longer wants leaves it.
+"""The merge of a configuration into an object, and the removal of the fields that its manager gave up.
 
-Neither changes its operands; the result shares with the object what stays as it was.
+`merge` and `pruned` change no operand. The result shares its unchanged parts with the object.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from muster.cluster.apiserver.fields.sets import FieldSet, is_member
 
 
 def merge(live: Document, config: Document, schema: FieldSchema) -> Document:
-    """The object with all that the configuration says."""
+    """Return the object with all values of the configuration."""
     result = live.copy()
     for name, value in config.items():
         result[name] = _merged(live[name], value, schema.member(name)) if name in live else fresh(value)
@@ -23,7 +23,7 @@ def _merged(live: Any, config: Any, schema: FieldSchema) -> Any:
     if schema.shape == "map":
         if type(live) is dict and type(config) is dict and (live or config):
             return merge(live, config, schema)
-        # A null is no wish to be rid of what is there: only ownership, given up, takes it away.
+        # A null does not delete the members of an object: only `pruned` deletes what no manager owns any more.
         return live if config is None and type(live) is dict and live else fresh(config)
     if schema.element is not None and type(live) is list and live:
         if config is None:
@@ -37,12 +37,14 @@ def _merged(live: Any, config: Any, schema: FieldSchema) -> Any:
 def _merged_items(
     live: list[Any], olds: Mapping[str, Any], news: Mapping[str, Any], schema: FieldSchema, element: FieldSchema
 ) -> list[Any]:
-    """The items of both, in the order of the configuration; those that only the object has stay where they were
-    among the others.
+    """Return the items of both lists.
+
+    The items of the configuration keep the configuration's order. An item that only the object has keeps its place
+    before the shared item that follows it.
     """
     shared = [key for key in news if key in olds]
-    turn = 0  # of `shared`
-    place = 0  # in the object's list
+    turn = 0  # the index of the next shared key
+    place = 0  # the index of the next item of the object's list
     result = []
     keys = list(olds) if len(olds) == len(live) else [schema.key_of(item) for item in live]
     for key, value in news.items():
@@ -59,22 +61,22 @@ def _merged_items(
 
 
 def _merged_item(live: Any, config: Any, element: FieldSchema) -> Any:
-    # Items that were there more than once (a tuple of them) become the one that is applied.
+    # A tuple has the items that the object repeats under one key: the applied item replaces them all.
     return fresh(config) if type(live) is tuple else _merged(live, config, element)
 
 
 def fresh(value: Any) -> Any:
-    """A copy of a value of the configuration: what becomes of the object must not become of that."""
+    """Return a deep copy of a value of the configuration, so that later changes of the object do not reach it."""
     if type(value) is dict:
         return {name: fresh(item) for name, item in value.items()}
     return [fresh(item) for item in value] if type(value) is list else value
 
 
 def pruned(document: Document, given_up: FieldSet, owned: FieldSet, schema: FieldSchema) -> Document:
-    """The object without what was given up and has no owner.
+    """Return the object without the fields that its manager gave up and that no manager owns.
 
-    given_up: what the manager applied the last time.
-    owned: what any manager owns now, the manager's new configuration included.
+    given_up: the fields of the manager's previous apply.
+    owned: the fields that any manager owns now, including the manager's new configuration.
     """
     result = document
     for name, value in document.items():
@@ -82,11 +84,11 @@ def pruned(document: Document, given_up: FieldSet, owned: FieldSet, schema: Fiel
         last = given_up.get(key)
         if last is None:
             continue
-        kept = owned.get(key)
+        owned_below = owned.get(key)
         named = name in schema.fields
-        # A member that the schema names belongs to the managers that own something in it.
-        goes = (named or is_member(last)) and (kept is None or not (named or is_member(kept)))
-        left = None if goes else _pruned_value(value, last, kept, schema.member(name))
+        # A member that the schema names stays as long as a manager owns a field in it.
+        goes = (named or is_member(last)) and (owned_below is None or not (named or is_member(owned_below)))
+        left = None if goes else _pruned_value(value, last, owned_below, schema.member(name))
         if left is value:
             continue
         if result is document:
@@ -98,11 +100,16 @@ def pruned(document: Document, given_up: FieldSet, owned: FieldSet, schema: Fiel
     return result
 
 
-def _pruned_value(value: Any, last: FieldSet, kept: FieldSet | None, schema: FieldSchema) -> Any:
-    """What is left of a value, the same object if it is all; None if nothing is, and no manager owns it empty."""
+def _pruned_value(value: Any, last: FieldSet, node: FieldSet | None, schema: FieldSchema) -> Any:
+    """Return what remains of a value, or the value itself if nothing changes.
+
+    Returns None if nothing remains and no manager owns the empty value.
+
+    node: the fields that any manager owns in the value; None if there are none.
+    """
     if not last or not value:
         return value
-    owned = kept or {}
+    owned = node or {}
     left: Any = value
     if type(value) is dict and schema.shape == "map":
         left = pruned(value, last, owned, schema)
@@ -110,14 +117,14 @@ def _pruned_value(value: Any, last: FieldSet, kept: FieldSet | None, schema: Fie
         items = [_pruned_item(item, schema.key_of(item), last, owned, schema.element) for item in value]
         if any(new is not old for new, old in zip(items, value, strict=True)):
             left = [item for item in items if item is not None]
-    return left if left or (kept is not None and is_member(kept)) else None
+    return left if left or (node is not None and is_member(node)) else None
 
 
 def _pruned_item(item: Any, key: str | None, given_up: FieldSet, owned: FieldSet, element: FieldSchema) -> Any:
     last = given_up.get(key) if key is not None else None
     if last is None or key is None:
         return item
-    kept = owned.get(key)
-    if is_member(last) and (kept is None or not is_member(kept)):
+    node = owned.get(key)
+    if is_member(last) and (node is None or not is_member(node)):
         return None
-    return _pruned_value(item, last, kept, element)
+    return _pruned_value(item, last, node, element)

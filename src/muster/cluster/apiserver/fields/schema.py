@@ -1,8 +1,11 @@
-"""How the parts of a kind's documents are told apart and merged: its OpenAPI schema, compiled for field management.
+"""The OpenAPI schema of a kind, compiled for field management.
 
-An object is granular (its members are owned one by one) unless `x-kubernetes-map-type` is `atomic`; a list is atomic
-(owned as a whole) unless `x-kubernetes-list-type` is `map` or `set`. Where the schema says nothing, the value does:
-objects are granular, lists atomic.
+A `FieldSchema` says which parts of a document managers own, and what identifies the items of a list:
+
+- An object is granular: managers own each member. An object is atomic (owned as a whole) if `x-kubernetes-map-type`
+  says so.
+- A list is atomic unless `x-kubernetes-list-type` is `map` or `set`.
+- A value without a schema follows the same defaults: objects are granular, and lists are atomic.
 """
 
 from collections.abc import Mapping
@@ -18,8 +21,11 @@ from muster.api.schema import Schema, inlined
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.fields.blank import blank
 
-# scalar: one value; atomic: an object or a list that is owned as a whole; map: an object whose members are owned one by
-# one; items: a list of objects that are told apart by keys; set: a list of distinct scalars.
+# - scalar: one value
+# - atomic: an object or a list that a manager owns as a whole
+# - map: an object whose members have owners of their own
+# - items: a list of objects that keys identify
+# - set: a list of distinct scalars
 Shape: TypeAlias = Literal["scalar", "atomic", "map", "items", "set"]
 
 _SCALARS: Mapping[str, tuple[type, ...]] = {
@@ -35,14 +41,14 @@ _encode = msgspec.json.Encoder().encode
 class FieldSchema(Struct, frozen=True, eq=False):
     """One node of the compiled schema.
 
-    types: Python types that the value may have.
-    fields: the members that the schema names.
-    rest: the schema of all other members; None: unknown members are not declared, unless the object is `open`.
-    open: members that no schema declares may be there; what they are is deduced from their values.
+    types: the Python types that the value may have.
+    fields: the schemas of the members that the schema names.
+    rest: the schema of all other members; None if the schema declares no others.
+    open: whether undeclared members are allowed. Their schemas follow from their values.
     element: the schema of a list's items.
-    keys: what tells items apart, in the order of the alphabet.
-    defaults: what stands for a key that an item leaves out.
-    empty: the document of which a new object is seen as a change: parts that every object of the kind has.
+    keys: the fields that identify an item, in alphabetical order.
+    defaults: the values of keys that an item omits.
+    empty: the blank object of the kind, with which field management compares a new object.
     """
 
     shape: Shape
@@ -57,36 +63,43 @@ class FieldSchema(Struct, frozen=True, eq=False):
 
     @staticmethod
     def of(schema: Schema, empty: Document | None = None) -> "FieldSchema":
-        """The compiled form of a kind's OpenAPI v3 schema without references. Metadata are known by themselves."""
+        """Compile the OpenAPI v3 schema of a kind.
+
+        schema: a schema without references. The common members of all objects, such as metadata, replace its own.
+        empty: the blank object of the kind.
+        """
         members = schema.get("properties") or {}
         root = _compile({**schema, "properties": {**members, **_common_members()}}, {})
         return FieldSchema("map", (dict,), root.fields, root.rest, root.open, empty=empty or {})
 
     @staticmethod
     def of_kind(kind: Kind[Any]) -> "FieldSchema":
-        """The compiled form of a kind that we have types of."""
+        """Compile the schema of a kind that has Muster's types."""
         return FieldSchema.of(inlined(kind), blank(kind))
 
     def member(self, name: str) -> "FieldSchema":
-        """The schema of a member; deduced from its value if nothing declares it."""
+        """Return the schema of a member. For an undeclared member it is `DEDUCED`: the value decides."""
         return self.fields.get(name) or self.rest or DEDUCED
 
     def items_of(self, items: list[Any]) -> dict[str, Any] | None:
-        """The items of a list by path element; several equal ones become one tuple. None if one of them has no key."""
-        found: dict[str, Any] = {}
+        """Return the items of a list by path element, or None if an item has no key.
+
+        Items that share a path element become one tuple.
+        """
+        by_key: dict[str, Any] = {}
         repeated: dict[str, list[Any]] = {}
         for item in items:
             key = self.key_of(item)
             if key is None:
                 return None
-            if key in found:
-                repeated.setdefault(key, [found[key]]).append(item)
+            if key in by_key:
+                repeated.setdefault(key, [by_key[key]]).append(item)
             else:
-                found[key] = item
-        return found | {key: tuple(equal) for key, equal in repeated.items()} if repeated else found
+                by_key[key] = item
+        return by_key | {key: tuple(equal) for key, equal in repeated.items()} if repeated else by_key
 
     def key_of(self, item: Any) -> str | None:
-        """The path element of a list's item; None if there is nothing to tell it by."""
+        """Return the path element of a list's item, or None if the item has no key."""
         if self.shape == "set":
             return None if item is None or type(item) in (dict, list) else f"v:{_encode(item).decode()}"
         if type(item) is not dict:
@@ -107,12 +120,15 @@ _UNTYPED = FieldSchema("scalar", _ANY_SCALAR)
 
 @cache
 def _common_members() -> dict[str, Schema]:
-    """What every object has, whatever its own schema says of it."""
+    """Return the schemas of the members that all objects share."""
     return dict(inlined(Kind("", "v1", "Object", "objects", Object))["properties"])
 
 
 def _compile(schema: Schema, made: dict[int, FieldSchema]) -> FieldSchema:
-    """The node of a schema; `made` holds those of sub-schemas that stand in several places."""
+    """Return the node of a schema.
+
+    made: the nodes compiled so far, by the `id` of their schema, because a schema may occur in several places.
+    """
     known = made.get(id(schema))
     if known is None:
         known = made[id(schema)] = _node(schema, made)
@@ -142,7 +158,7 @@ def _type_of(schema: Schema) -> str:
 
 
 def _untyped(schema: Schema) -> FieldSchema:
-    """A value of which only alternatives are described is a scalar (quantities); one of which nothing is, atomic."""
+    """Return the node of a schema without a type: a scalar if it lists alternatives (a quantity), else atomic."""
     return _UNTYPED if "oneOf" in schema or "anyOf" in schema else _ATOMIC
 
 

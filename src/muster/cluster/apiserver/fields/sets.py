@@ -1,7 +1,8 @@
-"""Field sets in their wire form, and what can be done with them. No operation changes a set.
+"""Field sets in their wire form, and the operations on them.
 
-A node below the root that is empty, or has a `.`, is a path in the set; the other members of a node are the paths
-below it. A result that equals the first operand is that very object.
+The path of a node below the root is in the set if the node is empty or has the key `.`. The other keys of a node lead
+to the paths below it. No operation changes a set. An operation returns its first operand itself if the result equals
+it.
 """
 
 from collections.abc import Iterator
@@ -11,13 +12,13 @@ import msgspec
 
 FieldSet: TypeAlias = dict[str, "FieldSet"]
 
-SELF = "."  # the path itself, in a node that also has paths below it
+SELF = "."  # marks the path of a node as part of the set, if the node also has paths below it
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
 def union(first: FieldSet, second: FieldSet) -> FieldSet:
-    """The paths of two nodes together. (Two roots too, unless one is empty.)"""
+    """Return the union of two nodes below the root, or of two roots that are not empty."""
     if not second:
         return first if not first or SELF in first else {SELF: {}, **first}
     if not first:
@@ -36,9 +37,9 @@ def union(first: FieldSet, second: FieldSet) -> FieldSet:
 
 
 def without(first: FieldSet, second: FieldSet) -> FieldSet | None:
-    """The paths of the first node that are not in the second; None if there are none.
+    """Return the paths of the first node that are not in the second, or None if there are none.
 
-    Whatever is below a path that is a leaf in the second goes with it: nothing is left there to be owned.
+    A leaf of the second node also removes all paths below it.
     """
     result = first
     for key, gone in second.items():
@@ -68,7 +69,7 @@ def _left(held: FieldSet, gone: FieldSet) -> FieldSet | None:
 
 
 def within(first: FieldSet, second: FieldSet) -> FieldSet | None:
-    """The paths of the first node that `without` takes away: what is left of it and this are all of it."""
+    """Return the paths of the first node that `without` removes, or None if there are none."""
     if not second:
         return first
     if not first:
@@ -85,19 +86,23 @@ def within(first: FieldSet, second: FieldSet) -> FieldSet | None:
 
 
 def _node(paths: FieldSet) -> FieldSet | None:
-    """A node in its one right form, of the members that are left of it."""
+    """Return a node in canonical form: None without paths, {} with only its own path."""
     if not paths:
         return None
     return {} if len(paths) == 1 and SELF in paths else paths
 
 
 def is_member(node: FieldSet) -> bool:
-    """Whether the path of a node below the root is in the set itself."""
+    """Return whether the path of a node below the root is itself in the set."""
     return not node or SELF in node
 
 
 def canonical(value: Any) -> FieldSet:
-    """A field set that a client sent, in its one right form. Raises `ValueError` if it is none."""
+    """Return a field set that a client sent in canonical form.
+
+    Raises:
+        ValueError: the value is no field set.
+    """
     if type(value) is not dict:
         raise ValueError("a field set is an object")
     result: FieldSet = {}
@@ -107,7 +112,11 @@ def canonical(value: Any) -> FieldSet:
 
 
 def _canonical_key(key: str) -> str:
-    """A path element with its keys in order, as we write it. Raises `ValueError`."""
+    """Return a path element in canonical form, with sorted keys.
+
+    Raises:
+        ValueError: the text is no path element.
+    """
     kind, colon, text = key.partition(":")
     if key == SELF or (colon and kind == "f" and text):
         return key
@@ -122,9 +131,9 @@ def _canonical_key(key: str) -> str:
 
 
 def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
-    """All paths of a set as messages spell them, those of a node before those below it.
+    """Yield the paths of a set as messages spell them, such as `.spec.containers[name="x"].image`.
 
-    `.spec.containers[name="x"].image`
+    The paths of one level come before the paths below them.
     """
     steps = sorted((key, prefix + path_step(key), below) for key, below in fields.items() if key != SELF)
     for _, path, below in steps:
@@ -135,7 +144,7 @@ def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
 
 
 def path_step(key: str) -> str:
-    """One path element as messages spell it: `.image`, `[name="x"]`."""
+    """Return a path element as messages spell it: `.image`, `[name="x"]`."""
     kind, _, text = key.partition(":")
     if kind == "f":
         return f".{text}"

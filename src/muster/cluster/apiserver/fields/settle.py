@@ -1,13 +1,13 @@
-"""Field sets that were noted under another schema: what has become atomic since is owned as a whole."""
+"""The update of stored field sets to a changed schema: a value that became atomic is owned as a whole."""
 
 from muster.cluster.apiserver.fields.schema import FieldSchema
 from muster.cluster.apiserver.fields.sets import SELF, FieldSet
 
 
 def settled(fields: FieldSet, schema: FieldSchema) -> FieldSet:
-    """The field set as the schema has it today; the same object if nothing is to be done.
+    """Return the field set adapted to the current schema, or the field set itself if it fits.
 
-    What was atomic and is granular now is owned by itself, and nothing in it, as upstream.
+    A value that was atomic and is granular now keeps only its own path in the set, as in upstream.
     """
     result = fields
     for key, below in fields.items():

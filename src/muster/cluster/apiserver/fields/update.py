@@ -1,4 +1,8 @@
-"""What a create, an update or a patch says about who manages which fields."""
+"""The record of creates, updates and patches in `metadata.managedFields`.
+
+`note_update` compares the stored object with the new one, and makes the writer the manager of the changed fields.
+Server-side apply is left to `apply`, which shares the helpers of this module.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -24,7 +28,7 @@ from muster.cluster.apiserver.fields.sets import SELF, FieldSet, union, without
 
 NOTHING: FieldSet = {}
 
-# What is the server's own, which has no manager.
+# The metadata that the server sets itself, so that they have no manager.
 _METADATA = (
     "creationTimestamp",
     "generation",
@@ -51,15 +55,15 @@ def note_update(
     given: Any,
     ignored: FieldSet = NOTHING,
 ) -> None:
-    """Set `metadata.managedFields` of an object that is about to be written, in place.
+    """Set `metadata.managedFields` of an object before it is written, in place.
+
+    A stored object without entries gets none until a client applies to it.
 
     live: the stored object; None for a create.
-    given: the entries that the client sent, if it sent any. `[{}]` drops all; what is wrong or empty is passed over,
-        and a subresource cannot set them.
+    given: the entries that the client sent, if any. `[{}]` drops all entries. Malformed or empty entries are ignored,
+        and so are all entries that a subresource sends.
     now: RFC 3339, whole seconds, UTC.
-    ignored: fields that this kind of write does not change, whatever was sent (`{"f:status": {}}`).
-
-    An object that is stored without entries stays so, until a client applies to it.
+    ignored: fields that this kind of write never changes (`{"f:status": {}}`), even if the client sent them.
     """
     entries = _entries(live, None if writer.subresource else given)
     if entries or live is None:
@@ -69,16 +73,16 @@ def note_update(
 
 
 def same_but_times(old: Document, new: Document) -> bool:
-    """Whether two versions of an object differ in nothing, or only in when its managers last wrote."""
+    """Return whether two versions of an object are equal apart from the times of their managers' entries."""
     before, after = without_entries(old), without_entries(new)
-    if before != after or not equal(before, after):  # to Python, but not here, 1 is True
+    if before != after or not equal(before, after):  # Python's == holds for 1 and True, `equal` does not
         return False
     entries, others = entries_of(old), entries_of(new)
     return len(entries) == len(others) and all(map(same_entry, entries, others))
 
 
 def _entries(live: Document | None, given: Any) -> list[Entry]:
-    """The entries to start from."""
+    """Return the entries before the update: those that the client sent if they are valid, else the stored ones."""
     stored = entries_of(live)
     if not given or given == stored:
         return stored
@@ -88,19 +92,19 @@ def _entries(live: Document | None, given: Any) -> list[Entry]:
 
 
 def relevant(changes: Changes, ignored: FieldSet) -> Changes:
-    """The changes that count."""
+    """Return the changes without the ignored fields."""
     if not ignored:
         return changes
     return Changes(without(changes.gained, ignored) or {}, without(changes.removed, ignored) or {})
 
 
 def unmanaged(changed: FieldSet) -> FieldSet:
-    """A set of fields without those that are the server's own."""
+    """Return a set of fields without those that the server sets itself."""
     return without(changed, _SERVERS) or {}
 
 
 def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
-    """The entries less the fields that their managers no longer own; those that own nothing any more are left out."""
+    """Return the entries without the lost fields, and without the entries that own nothing any more."""
     result = []
     for entry in entries:
         fields = entry["fieldsV1"]
@@ -111,8 +115,9 @@ def left_to(entries: Iterable[Entry], lost: FieldSet) -> list[Entry]:
 
 
 def noted(entries: list[Entry], changes: Changes, writer: Writer, now: str) -> list[Entry]:
-    """The entries after an update: the writer owns what it changed, and no other manager does. The same list if nothing
-    changed that is managed.
+    """Return the entries after an update: only the writer owns the fields that it changed.
+
+    Returns the list itself if no managed field changed.
     """
     own = unmanaged(changes.gained)
     if not entries:
