@@ -147,7 +147,7 @@ def capped(entries: list[Entry]) -> list[Entry]:
     if surplus <= 0:
         return entries
     by_identity = {identity_of(entry): entry for entry in entries}
-    oldest: dict[str, Entry] = {}  # the oldest entry of each version; the second one is merged with it
+    oldest: dict[str, Entry] = {}  # the oldest entry of each version, with which the next ones are merged
     for entry in updates:
         if surplus <= 0:
             break

@@ -1,18 +1,20 @@
-"""Checks decoded JSON against an OpenAPI v3 schema: one closure, one pass.
+"""The check of decoded JSON against an OpenAPI v3 schema.
 
-A schema is compiled once, into a closure that walks a document and, in the same pass, checks types, finds unknown
-fields, takes them and stray nulls out, and (for custom resources) fills in defaults and checks values. Two dialects:
+Each `compile_...` function takes a schema and gives a closure. One walk of the closure through a document checks
+types, removes unknown fields and stray nulls, and lists the unknown fields. For custom resources it also fills in
+defaults and checks values. There are two dialects and a mixture:
 
-- `compile_builtin`: kinds that upstream decodes into Go structs. The first value of a wrong type raises
-  `DecodeError` with the sentence of Go's decoder; nulls count as absent, and so do empty lists and maps, which Go's
-  encoder would leave out; values and defaults are the business of code.
-- `compile_custom`: structural schemas of CRDs. Everything that is wrong is reported, as `FieldError`s. In two halves,
-  for admission comes in between: `compile_form` prunes and fills in, `compile_judgement` says what is wrong.
+- `compile_builtin` is for kinds that upstream decodes into Go structs. The first value of a wrong type raises
+  `DecodeError` with the message of Go's decoder. Nulls count as absent, and so do empty lists and maps, which Go's
+  encoder omits. Values and defaults are left to the code of each kind.
+- `compile_custom` is for the structural schemas of CRDs. Its checker reports all errors, as `FieldError`s. Because
+  admission runs between pruning and validation, there are also two halves: `compile_form` prunes and fills in defaults,
+  and `compile_judgement` validates.
+- `compile_structural` is for kinds that have Muster's types and are CRDs upstream. Its checker treats their metadata as
+  `compile_builtin` does, and everything else as `compile_custom` does.
 
-Kinds that we have types of, but that are CRDs upstream, are `compile_structural`: the second, but for their metadata.
-
-The document is never changed: a part that stays as it was is the very same object in the result, so `result.value is
-document` says that nothing was to be done.
+The document itself never changes. The result shares the unchanged parts with it, so `result.value is document` means
+that the walk changed nothing.
 """
 
 from muster.cluster.apiserver.schema.builtin import DecodeError, compile_builtin

@@ -1,6 +1,6 @@
-"""Schemas of built-in kinds: what Go's JSON decoder would make of a document, and how it would refuse it.
+"""The dialect of built-in kinds: it changes and refuses a document as Go's JSON decoder does.
 
-The decoder's sentences name structs, so the schema says of each object which component it is.
+The messages of Go's decoder name structs. So the schema of each object names its component.
 """
 
 from collections.abc import Callable
@@ -24,16 +24,16 @@ from muster.cluster.apiserver.schema.walk import (
 )
 
 _BITS = {"int32": 32, "int64": 64}
-# What Go's decoder makes of a null inside a list or a map.
+# The value to which Go's decoder converts a null inside a list or a map, by OpenAPI type.
 _ZEROES: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": False, "object": {}, "array": []}
 
 
 class DecodeError(ValueError):
-    """A document that Go's decoder would refuse; the text is the decoder's sentence."""
+    """The error of a document that Go's decoder would refuse, with the decoder's message."""
 
 
 def compile_builtin(kind: Kind[Any]) -> Checker:
-    """The checker of a built-in kind. It raises `DecodeError` at the first value of a wrong type."""
+    """Compile the checker of a built-in kind. The checker raises `DecodeError` at the first value of a wrong type."""
     return checker_of(compile_check(named(kind), _DIALECT, Field(), member=True).check)
 
 
@@ -49,7 +49,7 @@ def _scalar(schema: Schema, field: Field) -> tuple[type | None, Check]:
         case "number":
             return None, _one_of((int, float), mismatch)
         case "int-or-string":
-            # Quantities too are so; their form is checked where they are used.
+            # A quantity has the same schema plus `oneOf`. The code that uses a quantity checks its notation.
             return None, _one_of((str, int, float), mismatch) if "oneOf" in schema else _int_or_string(mismatch)
         case _:
             return None, _anything
@@ -73,7 +73,7 @@ def _keeps_unknown(schema: Schema) -> bool:
 
 
 def _omits_empty(schema: Schema) -> bool:
-    """Whether Go leaves an empty field out (`omitempty`), as it does with almost all lists and maps, and no struct."""
+    """Return whether Go omits an empty field (`omitempty`), as it does for almost all lists and maps but no struct."""
     return type_of(schema) == "array" or bool(schema.get("additionalProperties"))
 
 
@@ -123,7 +123,7 @@ def _integer(bits: int, mismatch: Check) -> Check:
 
 
 def _int_or_string(mismatch: Check) -> Check:
-    """A type that decodes itself, so that its refusals name no field."""
+    """Return the check of an IntOrString. This Go type decodes itself, so its messages name no field."""
 
     def of_number(value: Any, path: Path, findings: Findings) -> Any:
         if type(value) in (int, float):
@@ -181,7 +181,7 @@ def _go_kind(value: Any, expected: str) -> str:
         case bool():
             return "bool"
         case int() | float():
-            # A number of another form or size than the type's is shown, a number in place of anything else is not.
+            # Go shows a number only if the field takes integers and this number has the wrong form or size.
             return f"number {value}" if expected.startswith("int") else "number"
         case str():
             return "string"

@@ -1,4 +1,8 @@
-"""What a structural schema asks of values beyond their type, as checks in the words of upstream's validator."""
+"""The constraints of a structural schema beyond types, such as `minimum` and `pattern`.
+
+`constraints_of` takes a schema and gives its checks, whose errors have the words of upstream's validator. Schemas in
+`allOf` and its like are left to `custom`.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -13,12 +17,16 @@ _INT32 = 1 << 31
 
 _ABSENT = object()
 
-# Makes the check of one keyword, from the keyword's value and the schema that it stands in.
+# Takes the value of a keyword and the schema around it, and returns the check.
 _Maker: TypeAlias = Callable[[Any, Schema], Constraint]
 
 
 def constraints_of(schema: Schema) -> tuple[Constraint, ...]:
-    """The checks of a value that has the schema's type. Raises `PatternError`."""
+    """Return the checks of a value that has the type of the schema.
+
+    Raises:
+        PatternError: a `pattern` is invalid.
+    """
     return tuple(_all(schema))
 
 
@@ -38,13 +46,16 @@ def _all(schema: Schema) -> Iterator[Constraint]:
 
 
 def invalid(path: Path, value: Any, rule: str) -> FieldError:
-    """The field has a value that breaks a rule (`must be of type ...`, `should be ...`)."""
+    """Return the error of a field whose value breaks a rule.
+
+    rule: the end of the message, such as `must be of type ...` or `should be ...`.
+    """
     name = render(path)
     return FieldError(name, INVALID, value, f"{name} in body {rule}")
 
 
 def not_valid(path: Path, sentence: str) -> FieldError:
-    """What upstream's validator says without a field's name: that stands in the sentence."""
+    """Return an error without the name of a field, because upstream's message contains the path."""
     return FieldError("<nil>", INVALID, "", sentence, place=render(path))
 
 
@@ -146,7 +157,11 @@ _KEYWORDS: dict[str, _Maker] = {
 
 
 def _unique(name_of: Callable[[Any], Any], show: Callable[[Any], Any]) -> Constraint:
-    """No two items have the same name. The first repetition of an item is reported."""
+    """Return the check that no two items have the same name, which reports only the first repetition of each name.
+
+    name_of: returns the name of an item.
+    show: returns the value of an item for the error.
+    """
 
     def check(value: Any, path: Path, findings: Findings) -> None:
         if len(value) < 2:
@@ -168,7 +183,7 @@ def _unique_by(keys: Sequence[str]) -> Constraint:
 
     def name_of(item: Any) -> Any:
         if not isinstance(item, dict):
-            return object()  # like no other: its type is already an error
+            return object()  # equals no other name: the wrong type of the item is reported elsewhere
         name = item.get(first, _ABSENT)
         if type(name) is not str:
             name = identity(name)
@@ -178,7 +193,7 @@ def _unique_by(keys: Sequence[str]) -> Constraint:
 
 
 def identity(value: Any) -> Any:
-    """Something hashable that equal JSON values share, and others do not: `1` is `1.0` and not `true`."""
+    """Return a hashable key that only equal JSON values share: `1` equals `1.0` and differs from `true`."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or value is None:

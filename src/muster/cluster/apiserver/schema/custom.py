@@ -1,9 +1,11 @@
-"""Structural schemas of custom resources: everything that is wrong is reported, in the words of upstream's validator.
+"""The dialect of custom resources: it prunes, fills in defaults, and reports all errors in upstream's words.
 
-The rules are those of `apiextensions.k8s.io/v1`: fields that are not specified are pruned unless
-`x-kubernetes-preserve-unknown-fields` says otherwise; a null that may not be is pruned, and replaced by the default if
-there is one; defaults come before validation; `metadata` is the API server's own and is left to it, here as in every
-`x-kubernetes-embedded-resource`.
+The rules are those of `apiextensions.k8s.io/v1`:
+
+- Undeclared fields are pruned unless `x-kubernetes-preserve-unknown-fields` is set.
+- A null is pruned if the field is not nullable. The default replaces it if there is one.
+- Defaults are filled in before the validation.
+- The checks leave `metadata` to the API server, also in every `x-kubernetes-embedded-resource`.
 """
 
 import copy
@@ -44,25 +46,32 @@ _NAMES: dict[type, str] = {
 
 
 def compile_custom(schema: Schema, *, fill: bool = True) -> Checker:
-    """The checker of a custom resource, from a version's `openAPIV3Schema`. Raises `PatternError`.
+    """Compile the checker of a custom resource from the `openAPIV3Schema` of a version.
 
-    Unless it shall `fill` in defaults, members that have one may stay absent.
+    fill: whether to fill in defaults. If not, required members with a default may be absent.
+
+    Raises:
+        PatternError: a `pattern` is invalid.
     """
     dialect = _DIALECT if fill else _UNFILLED
     return checker_of(compile_check(whole_object(schema), dialect, Field(), member=True).check)
 
 
 def compile_form(schema: Schema, *, prune: bool = True) -> Checker:
-    """Of `compile_custom` the first half: what is not specified goes, defaults come, and nothing is judged.
+    """Compile the first half of `compile_custom`: the checker prunes and fills in defaults, and validates nothing.
 
-    Unless it shall `prune`, what the schema does not know stays.
+    prune: whether to remove the members that the schema does not declare.
     """
     dialect = _FORM if prune else replace(_FORM, keeps_unknown=lambda _: True)
     return checker_of(compile_check(whole_object(schema), dialect, Field(), member=True).check)
 
 
 def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
-    """The other half: what is wrong with a document that has the form. Raises `PatternError`."""
+    """Compile the second half of `compile_custom`: a function that returns the errors of a pruned document.
+
+    Raises:
+        PatternError: a `pattern` is invalid.
+    """
     check = compile_check(whole_object(schema), _JUDGEMENT, Field(), member=True).check
 
     def judge(document: Any) -> list[FieldError]:
@@ -74,12 +83,16 @@ def compile_judgement(schema: Schema) -> Callable[[Any], list[FieldError]]:
 
 
 def compile_part(schema: Schema) -> Checker:
-    """The checker of a value within a custom resource: a default. Raises `PatternError`."""
+    """Compile the checker of a value inside a custom resource, such as a default.
+
+    Raises:
+        PatternError: a `pattern` is invalid.
+    """
     return checker_of(compile_check(_prepared(schema), _DIALECT, Field(), member=False).check)
 
 
 def whole_object(schema: Schema) -> Schema:
-    """The schema of a custom resource with what is the same for all: type, metadata, embedded resources."""
+    """Return the schema of a custom resource, completed by the type and metadata of it and of embedded resources."""
     return _with_type_meta(_prepared(schema))
 
 
@@ -98,8 +111,8 @@ def _mismatch(schema: Schema, _field: Field) -> Check:
     type_ = _type_name(schema)
 
     def report(value: Any, path: Path, findings: Findings) -> Any:
-        found = _NAMES[type(value)]
-        findings.errors.append(invalid(path, found, f'must be of type {type_}: "{found}"'))
+        actual = _NAMES[type(value)]
+        findings.errors.append(invalid(path, actual, f'must be of type {type_}: "{actual}"'))
         return value
 
     return report
@@ -112,7 +125,7 @@ def _type_name(schema: Schema) -> str:
 def _default(schema: Schema) -> Callable[[], Any] | None:
     if "default" not in schema:
         return None
-    # Defaults inside the default's own members are filled in once, here.
+    # The default may lack members that have defaults themselves: they are filled in here, once.
     value = compile_check(schema, _DIALECT, Field(), member=True).check(schema["default"], None, Findings())
     return (lambda: copy.deepcopy(value)) if isinstance(value, dict | list) else (lambda: value)
 
@@ -122,7 +135,7 @@ def _constraints(schema: Schema) -> tuple[Constraint, ...]:
 
 
 def _junctions(schema: Schema) -> Iterator[Constraint]:
-    """The checks of a value by other schemas."""
+    """Yield the checks of a value against the schemas in `allOf`, `anyOf`, `oneOf` and `not`."""
     if "allOf" in schema:
         yield _all_of(schema["allOf"])
     any_of = schema.get("anyOf") or ()
@@ -152,10 +165,10 @@ def _any_of(schemas: Sequence[Schema]) -> Constraint:
     judge = _judges(schemas)
 
     def constraint(value: Any, path: Path, findings: Findings) -> None:
-        found = judge(value, path)
-        if all(found):
+        errors_by_schema = judge(value, path)
+        if all(errors_by_schema):
             findings.errors.append(not_valid(path, f'"{render(path)}" must validate at least one schema (anyOf)'))
-            findings.errors += found[0]
+            findings.errors += errors_by_schema[0]
 
     return constraint
 
@@ -164,15 +177,15 @@ def _one_of(schemas: Sequence[Schema]) -> Constraint:
     judge = _judges(schemas)
 
     def constraint(value: Any, path: Path, findings: Findings) -> None:
-        found = judge(value, path)
-        holding = sum(not errors for errors in found)
+        errors_by_schema = judge(value, path)
+        holding = sum(not errors for errors in errors_by_schema)
         if holding == 1:
             return
         count = f"{holding} valid alternatives" if holding else "none valid"
         sentence = f'"{render(path)}" must validate one and only one schema (oneOf). Found {count}'
         findings.errors.append(not_valid(path, sentence))
-        if found and not holding:
-            findings.errors += found[0]
+        if errors_by_schema and not holding:
+            findings.errors += errors_by_schema[0]
 
     return constraint
 
@@ -188,16 +201,16 @@ def _not(schema: Schema) -> Constraint:
 
 
 def _judges(schemas: Sequence[Schema]) -> Callable[[Any, Path], list[list[FieldError]]]:
-    """What each of the schemas finds wrong with a value."""
+    """Return the function that gives the errors of a value for each of the schemas."""
     checks = [_judge(schema) for schema in schemas]
 
     def judge(value: Any, path: Path) -> list[list[FieldError]]:
-        found = []
+        errors_by_schema = []
         for check in checks:
             findings = Findings()
             check(value, path, findings)
-            found.append(findings.errors)
-        return found
+            errors_by_schema.append(findings.errors)
+        return errors_by_schema
 
     return judge
 
@@ -213,7 +226,7 @@ def _typed(types: tuple[type, ...], constraints: tuple[Constraint, ...], mismatc
     whole = int in types and float not in types
 
     def check(value: Any, path: Path, findings: Findings) -> Any:
-        # JSON does not tell 1.0 from 1. What no 64 bits hold is no whole number.
+        # JSON does not distinguish 1.0 from 1, so an integer may be a float that fits into 64 bits.
         if type(value) not in types and not (
             whole and type(value) is float and value.is_integer() and abs(value) < _INT64
         ):
@@ -225,7 +238,7 @@ def _typed(types: tuple[type, ...], constraints: tuple[Constraint, ...], mismatc
     return check
 
 
-# Of so many short texts it is remembered that they are good: reasons and times come again and again.
+# The number and the length of the valid texts that a check caches: reasons and times repeat often.
 _REMEMBERED, _SHORT = 256, 64
 
 
@@ -263,7 +276,7 @@ def _as_it_is(value: Any, _path: Path, _findings: Findings) -> Any:
 
 
 def _prepared(schema: Schema) -> Schema:
-    """The schema with what `x-kubernetes-embedded-resource` means spelled out in it."""
+    """Return the schema with the members that every `x-kubernetes-embedded-resource` in it implies."""
     result = dict(schema)
     if "properties" in schema:
         result["properties"] = {name: _prepared(member) for name, member in schema["properties"].items()}
@@ -283,10 +296,13 @@ _EMBEDDED_METADATA: dict[str, Schema] = {
 
 
 def _with_type_meta(schema: Schema, *, required: bool = False) -> Schema:
-    """The schema of an object that is a whole resource: it keeps its type and metadata, whatever the schema says."""
+    """Return the schema of a whole resource, completed by the type and metadata that every resource has.
+
+    required: whether `apiVersion` and `kind` are required and the metadata is checked, as in an embedded resource.
+    """
     properties = dict(schema.get("properties") or {})
     metadata = {"type": "object", **(properties.get("metadata") or {}), PRESERVE: True}
-    if required:  # nothing else looks at the metadata of what is embedded
+    if required:  # the API server checks the metadata of the resource itself, but not of embedded ones
         metadata["properties"] = {**_EMBEDDED_METADATA, **(metadata.get("properties") or {})}
     properties |= {"apiVersion": _STRING, "kind": _STRING, "metadata": metadata}
     names = [*(schema.get("required") or ()), *(("apiVersion", "kind") if required else ())]
@@ -303,7 +319,7 @@ _DIALECT = Dialect(
     required=lambda schema: tuple(schema.get("required") or ()),
     constraints=_constraints,
 )
-# Within `allOf`, `anyOf`, `oneOf` and `not`, values are judged and never changed.
+# The schemas in `allOf`, `anyOf`, `oneOf` and `not` validate values and never change them.
 _JUDGING = replace(
     _DIALECT,
     member_null=lambda _: None,
@@ -311,7 +327,7 @@ _JUDGING = replace(
     keeps_unknown=lambda _: True,
     default=lambda _: None,
 )
-# Form only: values are judged elsewhere.
+# The first half: it prunes and fills in defaults, and validates nothing.
 _FORM = replace(
     _DIALECT,
     scalar=lambda schema, _: (next(iter(_TYPES.get(_type_name(schema), ())), None), _as_it_is),
@@ -319,9 +335,9 @@ _FORM = replace(
     required=lambda _: (),
     constraints=lambda _: (),
 )
-# Values only: what had to go has gone, and defaults are there.
+# The second half: it validates a document that is already pruned and has its defaults.
 _JUDGEMENT = replace(_DIALECT, keeps_unknown=lambda _: True, default=lambda _: None)
-# Defaults are filled in elsewhere, later.
+# The dialect for documents whose defaults are filled in later, so that members with a default may be absent.
 _UNFILLED = replace(
     _DIALECT,
     default=lambda _: None,

@@ -1,4 +1,4 @@
-"""The `format`s of OpenAPI strings that the API server checks, as functions that tell whether a text has one.
+"""The `format`s of OpenAPI strings that the API server checks: `FORMATS` has a predicate for each.
 
 The list is that of k8s.io/kube-openapi/pkg/validation/strfmt, without the formats that no published CRD uses.
 """
@@ -21,19 +21,22 @@ _EMAIL = re.compile(r"[^\s@<>]+@[^\s@<>]+")
 
 
 def is_date_time(text: str) -> bool:
-    """RFC 3339, the form of every time in the API."""
-    found = _DATE_TIME.fullmatch(text)
-    # The fraction may have any length, and only its presence matters here.
-    return found is not None and _parses(datetime.fromisoformat, (found[1] + found[2]).upper())
+    """Return whether a text is a time by RFC 3339, the notation of all times in the API."""
+    match = _DATE_TIME.fullmatch(text)
+    # The fraction may have any number of digits, so the check leaves it out.
+    return match is not None and _parses(datetime.fromisoformat, (match[1] + match[2]).upper())
 
 
 def is_micro_time(text: str) -> bool:
-    """The same with microseconds, six digits: nothing else is read by clients in Go, where a kind has such times."""
+    """Return whether a text is a time by RFC 3339 with exactly six digits of microseconds.
+
+    Clients in Go read no other notation for fields of the type MicroTime.
+    """
     return is_date_time(text) and _MICROSECONDS.fullmatch(text[19:27].upper()) is not None
 
 
 def is_base64(text: str) -> bool:
-    """Standard base64 with padding; line breaks are allowed, as Go's decoder does."""
+    """Return whether a text is standard base64 with padding. Line breaks are allowed, as in Go's decoder."""
     return _parses(lambda t: base64.b64decode(t.replace("\n", "").replace("\r", ""), validate=True), text)
 
 

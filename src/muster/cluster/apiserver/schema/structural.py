@@ -1,7 +1,10 @@
-"""Kinds that are CRDs upstream and that we have types of: checked as a CRD, with the metadata checked as everybody's.
+"""The checkers of kinds that have Muster's types and are CRDs upstream, such as JobSets.
 
-Where the status is a subresource, a view writes a part of an object, and only that part is judged: of a body for
-`status` the status, of any other everything but the status, which the server does not take from it.
+A checker treats the metadata as those of a built-in kind, and everything else as a custom resource. If the status is a
+subresource, a write sets a part of the object, and the checker validates only that part:
+
+- a write of `status`: the status;
+- any other write: everything but the status, which the server ignores.
 """
 
 from collections.abc import Set as AbstractSet
@@ -18,12 +21,15 @@ _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": T
 
 
 def compile_whole(kind: Kind[Any]) -> Checker:
-    """The checker of bodies for an object whose status is no subresource."""
+    """Compile the checker of request bodies for a kind whose status is no subresource."""
     return _compiled(kind, structural(kind))
 
 
 def compile_structural(kind: Kind[Any], *, status: bool = False) -> Checker:
-    """The checker of bodies for an object, or for its `status`; it raises `DecodeError` for bad metadata only."""
+    """Compile the checker of request bodies for an object, or for its `status` subresource.
+
+    The checker raises `DecodeError` for metadata of a wrong type, and returns all other errors.
+    """
     schema = structural(kind)
     members = dict(schema["properties"])
     if status:

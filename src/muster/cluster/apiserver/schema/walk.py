@@ -1,8 +1,9 @@
-"""The walk that both dialects share: objects and lists, what is in them, and where that is.
+"""The walk through objects and lists that both dialects share.
 
-A `Check` takes a value, its path and the findings so far, adds to the findings, and returns the value to keep: the
-same object if it is fine, a changed copy if something in it had to go or to come. Paths are linked tuples, made for
-next to nothing at every step and spelled out only for what is found.
+`compile_check` takes a schema and a dialect, and gives a `Check`. A `Check` takes a value, its path and the findings so
+far. The check adds to the findings and returns the value to store: the same object if nothing changes, else a copy.
+Scalars, nulls, defaults and constraints are left to the dialect. Paths are linked tuples, because a step then costs
+almost nothing; only a finding renders its path.
 """
 
 import copy
@@ -17,11 +18,14 @@ from muster.api.status import REQUIRED, FieldError
 Schema: TypeAlias = Mapping[str, Any]
 Path: TypeAlias = "tuple[Path, str | int] | None"  # None is the document itself
 
-MAX_UNKNOWN = 1000  # that are named, of a document that can have hundreds of thousands
+MAX_UNKNOWN = 1000  # unknown fields that a walk names; a document can have hundreds of thousands
 
 
 class Findings:
-    """What one walk has found; `sound` are the parts (by `id`) that it need not go into."""
+    """The findings of one walk.
+
+    sound: the parts, by `id`, that the walk skips.
+    """
 
     __slots__ = ("errors", "sound", "unknown")
 
@@ -31,7 +35,7 @@ class Findings:
         self.unknown: list[str] = []
 
     def is_unknown(self, path: Path) -> None:
-        """Note a field that the schema does not know; of very many, the first ones."""
+        """Add a field that the schema does not declare, unless `MAX_UNKNOWN` are listed already."""
         if len(self.unknown) < MAX_UNKNOWN:
             self.unknown.append(render(path))
 
@@ -41,11 +45,11 @@ Constraint: TypeAlias = Callable[[Any, Path, Findings], None]
 
 
 class Checked(NamedTuple):
-    """A document that was checked.
+    """The result of a check.
 
-    value: the document as it is to be kept.
-    unknown: the paths of (so many of) the fields that the schema does not know and `value` no longer has.
-    errors: rules that fields break (custom resources only).
+    value: the document to store.
+    unknown: the paths of the undeclared fields that the check removed, at most `MAX_UNKNOWN`.
+    errors: the errors of the fields (custom resources only).
     """
 
     value: Any
@@ -54,31 +58,38 @@ class Checked(NamedTuple):
 
 
 class Checker(Protocol):
-    """A compiled schema."""
+    """A compiled schema, which checks whole documents."""
 
     def __call__(self, document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
-        """Check a document; its parts that are among the `sound` ones (`sound_parts`) have been checked before."""
+        """Check a document.
+
+        sound: the parts that an earlier check accepted (`sound_parts`), so that this check skips them.
+        """
         ...
 
 
-# In place of a value: the member is to go.
+# A check returns this to remove the member.
 ABSENT: Final = object()
-# In place of what a null becomes: it is checked like any value, and so refused.
+# The replacement of a null that the check treats like any other value, and so refuses.
 REFUSED: Final = object()
 
 
 class Field(NamedTuple):
-    """Where in the schema a value stands, for messages that name it so."""
+    """The place of a value in the schema, for messages that name it.
 
-    struct: str = ""  # the innermost named type around it
-    names: tuple[str, ...] = ()  # the members on the way to it
+    struct: the innermost named type around the value.
+    names: the members on the way to the value.
+    """
+
+    struct: str = ""
+    names: tuple[str, ...] = ()
 
 
 class Compiled(NamedTuple):
-    """A schema as a check.
+    """The compiled check of a value.
 
-    plain: values of exactly this type need no check at all.
-    null: what a null becomes: `ABSENT`, `REFUSED`, or the value.
+    plain: the type whose values need no check.
+    null: the replacement of a null: `ABSENT`, `REFUSED`, or a value.
     """
 
     plain: type | None
@@ -92,17 +103,17 @@ def _nothing(_schema: Schema) -> tuple[()]:
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """Where the kinds of schemas differ.
+    """The rules in which the kinds of schemas differ. Each one takes a schema.
 
-    scalar: the check of anything but an object or a list, and the type that needs none.
-    mismatch: what to do about a value of another type than the schema's.
-    member_null: what a null becomes as a named member of an object.
-    element_null: what a null becomes in a list or as a value of a map.
-    keeps_unknown: whether an object keeps members that the schema does not name.
-    omits_empty: whether a named member goes that is an empty list or map.
-    default: makes what stands in for an absent member; None if it stays absent.
-    required: members that must be there.
-    constraints: what the value of an object or a list must keep to, beyond what is in it.
+    scalar: returns the type that needs no check, and the check of a value that is neither object nor list.
+    mismatch: returns the check that handles a value of a wrong type.
+    member_null: returns the replacement of a null that is a named member of an object.
+    element_null: returns the replacement of a null in a list or in a map.
+    keeps_unknown: says whether an object keeps undeclared members.
+    omits_empty: says whether a named member is removed if it is an empty list or map.
+    default: returns the maker of the value for an absent member, or None if the member stays absent.
+    required: returns the names of the required members.
+    constraints: returns the checks of an object or list beyond the checks of its contents.
     """
 
     scalar: Callable[[Schema, Field], tuple[type | None, Check]]
@@ -117,7 +128,10 @@ class Dialect:
 
 
 def compile_check(schema: Schema, dialect: Dialect, field: Field, *, member: bool) -> Compiled:
-    """The check of a value: a named `member` of an object, or else an element of a list or map."""
+    """Compile the check of a value.
+
+    member: whether the value is a named member of an object, rather than an element of a list or map.
+    """
     null = dialect.member_null(schema) if member else dialect.element_null(schema)
     match type_of(schema):
         case "object":
@@ -130,7 +144,7 @@ def compile_check(schema: Schema, dialect: Dialect, field: Field, *, member: boo
 
 
 def checker_of(check: Check) -> Checker:
-    """A check from the outside: of whole documents, with all that it finds."""
+    """Wrap a check of values as a checker of whole documents."""
 
     def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
         findings = Findings(sound)
@@ -141,16 +155,17 @@ def checker_of(check: Check) -> Checker:
 
 
 def sound_parts(document: Mapping[str, Any]) -> AbstractSet[int]:
-    """The parts of a stored document that are the same where a change has left them: objects and lists at its top.
+    """Return the `id`s of the objects and lists at the top of a stored document and of its metadata.
 
-    They are told by `id`, so the document has to be there as long as this is used.
+    A changed document that shares such a part needs no new check of it. The caller must keep the stored document alive
+    while it uses the result.
     """
     tops = (*document.values(), *document["metadata"].values())
     return {id(part) for part in tops if type(part) in (dict, list)}
 
 
 def type_of(schema: Schema) -> str:
-    """The schema's type; schemas within `anyOf` and its like leave it out."""
+    """Return the type of a schema. Schemas inside `anyOf` and its like omit it, so their keywords tell the type."""
     if "type" in schema:
         return str(schema["type"])
     if "properties" in schema or "additionalProperties" in schema or "required" in schema:
@@ -159,7 +174,7 @@ def type_of(schema: Schema) -> str:
 
 
 def render(path: Path) -> str:
-    """The path as messages have it: `spec.containers[0].name`."""
+    """Return the path as messages spell it: `spec.containers[0].name`."""
     parts: list[str] = []
     while path is not None:
         path, step = path
@@ -189,23 +204,23 @@ def _object(schema: Schema, dialect: Dialect, field: Field) -> Check:
                 if keeps_unknown:
                     continue
                 findings.is_unknown((path, name))
-                kept = ABSENT
+                checked = ABSENT
             else:
                 plain, check_item, null = known
                 if type(item) is plain or id(item) in sound:
                     continue
                 if item is None and null is not REFUSED:
-                    kept = _fresh(null)
+                    checked = _fresh(null)
                 else:
-                    kept = check_item(item, (path, name), findings)
-                if kept is item:
+                    checked = check_item(item, (path, name), findings)
+                if checked is item:
                     continue
             if result is value:
                 result = value.copy()
-            if kept is ABSENT:
+            if checked is ABSENT:
                 del result[name]
             else:
-                result[name] = kept
+                result[name] = checked
         return complete(result, path, findings)
 
     return check
@@ -224,7 +239,7 @@ def _member(schema: Schema, dialect: Dialect, field: Field) -> Compiled:
 
 
 def _completion(schema: Schema, dialect: Dialect) -> Check:
-    """What is left to do for an object after its members: defaults, required members, constraints."""
+    """Return the check that completes an object after its members: defaults, required members, constraints."""
     made = {name: dialect.default(member) for name, member in (schema.get("properties") or {}).items()}
     defaults = [(name, make) for name, make in made.items() if make is not None]
     required = dialect.required(schema)
@@ -262,11 +277,14 @@ def _list(schema: Schema, dialect: Dialect, field: Field) -> Check:
         for index, item in enumerate(value):
             if type(item) is plain:
                 continue
-            kept = _fresh(null) if item is None and null is not REFUSED else check_item(item, (path, index), findings)
-            if kept is not item:
+            if item is None and null is not REFUSED:
+                checked = _fresh(null)
+            else:
+                checked = check_item(item, (path, index), findings)
+            if checked is not item:
                 if result is value:
                     result = value.copy()
-                result[index] = kept
+                result[index] = checked
         for constraint in constraints:
             constraint(result, path, findings)
         return result
@@ -275,7 +293,7 @@ def _list(schema: Schema, dialect: Dialect, field: Field) -> Check:
 
 
 def _fresh(value: Any) -> Any:
-    """The value as one document's own, which no other shares."""
+    """Return a copy of the value if it is an object or a list, so that no two documents share it."""
     return copy.deepcopy(value) if isinstance(value, dict | list) else value
 
 
