@@ -1,6 +1,8 @@
-"""Kinds that users bring: from CustomResourceDefinitions to what is served.
+"""Custom resources: the server serves the kinds that CustomResourceDefinitions define.
 
-`resources` makes a `Resource` of every version of a definition, `versions` and `conversion` bring stored objects into
-each of them, `names` decides who may have which names, `registration` keeps the registry in step with the store. The
-definitions themselves are read by `schemaform` and judged by `definition`.
+- `schemaform` decodes the schemas of a definition, and `definition` validates them.
+- `names` decides which names a definition gets.
+- `resources` makes a `Resource` for each version of a definition.
+- `versions` and `conversion` convert stored objects to each version.
+- `registration` updates the registry when a definition in the store changes.
 """

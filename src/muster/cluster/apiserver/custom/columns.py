@@ -1,4 +1,4 @@
-"""Printer columns of custom resources: what their definition asks for, or the age."""
+"""The printer columns of custom resources: those of the definition, or else the age."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ _AGE = CustomResourceColumnDefinition(
 
 
 def printer(columns: Sequence[CustomResourceColumnDefinition]) -> Printer:
-    """How the objects of a version are printed."""
-    made = [(column, _find(column.json_path), _CELLS.get(column.type, _text)) for column in columns or (_AGE,)]
+    """Return the printer of the objects of a version."""
+    compiled = [(column, _find(column.json_path), _CELLS.get(column.type, _text)) for column in columns or (_AGE,)]
 
     def cells(document: Any, now: datetime) -> Cells:
         name = (document.get("metadata") or {}).get("name", "")
-        return [name, *(cell(first(find, document), now) for _, find, cell in made)]
+        return [name, *(cell(first(find, document), now) for _, find, cell in compiled)]
 
-    return Printer((NAME, *(_column(column) for column, _, _ in made)), cells)
+    return Printer((NAME, *(_column(column) for column, _, _ in compiled)), cells)
 
 
 def _column(column: CustomResourceColumnDefinition) -> Column:
@@ -41,7 +41,7 @@ def _find(path: str) -> Find:
     try:
         return compile_path(path)
     except JsonPathError:
-        return lambda _: iter(())  # as upstream: a column that cannot be read is empty
+        return lambda _: iter(())  # as in upstream, a column with an invalid path is empty
 
 
 def _text(value: Any, _now: datetime) -> _Cell:

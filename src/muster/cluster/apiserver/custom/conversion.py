@@ -1,7 +1,8 @@
-"""Objects of one version become objects of another: by their apiVersion alone, or by a webhook.
+"""The conversion of custom resources between versions, by renaming the apiVersion or by a webhook.
 
-A webhook is asked about many objects at once. What it answers is trusted with labels, annotations and everything but
-the metadata; the rest of the metadata stays as it was (k8s.io/apiextensions-apiserver/pkg/apiserver/conversion).
+`conversion` takes a definition and gives a `Convert`. One call of a webhook converts many objects. The webhook may
+change labels, annotations and everything outside of the metadata. All other metadata stay, as in
+k8s.io/apiextensions-apiserver/pkg/apiserver/conversion. Which objects need a conversion is left to `versions`.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from muster.cluster.apiserver.admission.webhooks.calls import CallError, Calls
 from muster.cluster.apiserver.decode import Document
 from muster.runtime.ids import Ids
 
-SECONDS = 30.0  # that a webhook has
+SECONDS = 30.0  # the time limit of a webhook's answer
 
 _encoder = msgspec.json.Encoder()
 _SPOKEN = ("v1", "v1beta1")
@@ -26,10 +27,14 @@ _KEPT_METADATA = ("name", "namespace", "uid")
 
 
 class Convert(Protocol):
-    """Makes objects of other versions objects of `api_version`."""
+    """A converter of objects to another version."""
 
     async def __call__(self, documents: Sequence[Document], api_version: str) -> Sequence[Document]:
-        """The objects, in their order; those given stay as they are. Raises `ApiError`."""
+        """Return the objects in `api_version`, in the same order, without changing the given ones.
+
+        Raises:
+            ApiError: a webhook fails.
+        """
         ...
 
 
@@ -44,21 +49,21 @@ class _Review(Struct):
 
 
 async def rename(documents: Sequence[Document], api_version: str) -> Sequence[Document]:
-    """Versions that are alike: only the name changes."""
+    """Convert objects between versions that differ only in their apiVersion."""
     return [document | {"apiVersion": api_version} for document in documents]
 
 
 def conversion(definition: CustomResourceDefinition, calls: Calls, ids: Ids) -> Convert:
-    """How the versions of a definition become each other."""
+    """Return the converter between the versions of a definition."""
     how = definition.spec.conversion
     if how is None or how.strategy != WEBHOOK_CONVERSION or how.webhook is None or how.webhook.client_config is None:
         return rename
-    spoken = next((version for version in how.webhook.conversion_review_versions if version in _SPOKEN), "v1")
-    return _Webhook(how.webhook.client_config, spoken, definition.spec.names.kind, calls, ids)
+    review_version = next((version for version in how.webhook.conversion_review_versions if version in _SPOKEN), "v1")
+    return _Webhook(how.webhook.client_config, review_version, definition.spec.names.kind, calls, ids)
 
 
 class _Webhook:
-    """Asks a conversion webhook."""
+    """A converter that calls a conversion webhook."""
 
     def __init__(self, config: WebhookClientConfig, version: str, kind: str, calls: Calls, ids: Ids) -> None:
         self._config = config
@@ -76,41 +81,46 @@ class _Webhook:
             "kind": "ConversionReview",
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": documents},
         }
-        found = documents[0]["apiVersion"]
+        source = documents[0]["apiVersion"]
         try:
             body = await self._calls.post(self._config, _encoder.encode(review), SECONDS)
             converted = _read(body, uid, len(documents))
         except CallError as error:
-            raise self._failed(found, str(error).removeprefix("failed to call webhook: ")) from None
+            raise self._failed(source, str(error).removeprefix("failed to call webhook: ")) from None
         except _BadAnswerError as error:
-            raise self._failed(found, str(error)) from None
-        return [self._checked(old, new, api_version, found) for old, new in zip(documents, converted, strict=True)]
+            raise self._failed(source, str(error)) from None
+        return [self._checked(old, new, api_version, source) for old, new in zip(documents, converted, strict=True)]
 
-    def _checked(self, old: Document, new: Document, api_version: str, found: str) -> Document:
+    def _checked(self, old: Document, new: Document, api_version: str, source: str) -> Document:
         if new.get("apiVersion") != api_version or new.get("kind") != old["kind"]:
             got = f"{new.get('apiVersion')}, Kind={new.get('kind')}"
             raise self._failed(
-                found, f"invalid converted object: expected {api_version}, Kind={old['kind']}, got {got}"
+                source, f"invalid converted object: expected {api_version}, Kind={old['kind']}, got {got}"
             )
-        meta, given = old["metadata"], new.get("metadata")
-        if not isinstance(given, dict):
-            raise self._failed(found, "invalid converted object: missing metadata")
+        meta, new_meta = old["metadata"], new.get("metadata")
+        if not isinstance(new_meta, dict):
+            raise self._failed(source, "invalid converted object: missing metadata")
         for field in _KEPT_METADATA:
-            if given.get(field, "") != meta.get(field, ""):
-                raise self._failed(found, f"invalid converted object: must not change metadata.{field}")
-        kept = {field: value for field, value in meta.items() if field not in _CONVERTIBLE_METADATA}
-        return new | {"metadata": kept | {field: given[field] for field in _CONVERTIBLE_METADATA if given.get(field)}}
+            if new_meta.get(field, "") != meta.get(field, ""):
+                raise self._failed(source, f"invalid converted object: must not change metadata.{field}")
+        fixed = {field: value for field, value in meta.items() if field not in _CONVERTIBLE_METADATA}
+        changeable = {field: new_meta[field] for field in _CONVERTIBLE_METADATA if new_meta.get(field)}
+        return new | {"metadata": fixed | changeable}
 
     def _failed(self, api_version: str, why: str) -> ApiError:
         return internal_error(f"conversion webhook for {api_version}, Kind={self._kind} failed: {why}")
 
 
 class _BadAnswerError(Exception):
-    """What came back is no use; says why."""
+    """The error of an unusable answer of a webhook, with the reason."""
 
 
 def _read(body: bytes, uid: str, count: int) -> Sequence[Document]:
-    """The objects in a webhook's answer. Raises `_BadAnswerError`."""
+    """Return the objects in a webhook's answer.
+
+    Raises:
+        _BadAnswerError: the answer is malformed, reports a failure or has the wrong number of objects.
+    """
     try:
         response = msgspec.json.decode(body, type=_Review).response
     except (msgspec.DecodeError, RecursionError) as error:

@@ -1,4 +1,7 @@
-"""The rules of definitions that only who compiles them can say: patterns, defaults and CEL rules are good."""
+"""The validation of definitions, including the parts that must be compiled: patterns, defaults and CEL rules.
+
+The other rules are in `muster.api.validation.server.customresourcedefinition`, which this module calls first.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -16,14 +19,14 @@ _JUNCTIONS = ("allOf", "anyOf", "oneOf")
 
 
 def validate_create(definition: CustomResourceDefinition) -> Sequence[FieldError]:
-    """A new definition with its defaults."""
+    """Return the errors in a new definition that already has its defaults."""
     return rules.validate_create(definition) or list(_compiled(definition))
 
 
 def validate_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> Sequence[FieldError]:
-    """A change of a definition; what was good stays so."""
-    found = rules.validate_update(new, old)
-    return found if found or new.spec == old.spec else list(_compiled(new))
+    """Return the errors in a changed definition. An unchanged spec is not compiled again."""
+    errors = rules.validate_update(new, old)
+    return errors if errors or new.spec == old.spec else list(_compiled(new))
 
 
 def _compiled(definition: CustomResourceDefinition) -> Errors:

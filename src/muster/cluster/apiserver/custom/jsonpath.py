@@ -1,7 +1,8 @@
-"""JSONPath as printer columns, scale and selectable fields use it, compiled once.
+"""JSONPath for printer columns, the scale subresource and selectable fields.
 
-The part of kubectl's JSONPath that finds one value or a few: names, quoted names, indexes, slices, wildcards,
-recursive descent, and filters that compare one path with a literal. What an object does not have is not found.
+`compile_path` takes a path and gives a function that yields the matching values of a JSON value. The
+supported part of kubectl's JSONPath selects values: names, quoted names, indexes, slices, wildcards, recursive descent,
+and filters that compare one path with a literal. A path that the value does not have yields nothing.
 """
 
 import json
@@ -33,11 +34,15 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class JsonPathError(ValueError):
-    """The text is no path that we can follow."""
+    """The error of a text that is no supported JSONPath."""
 
 
 def compile_path(text: str) -> Find:
-    """A function that finds what a path means in a JSON value, in order. Raises `JsonPathError`."""
+    """Compile a path to a function that yields the matching values of a JSON value, in order.
+
+    Raises:
+        JsonPathError: the path is invalid, too long or not supported.
+    """
     if len(text) > MAX_CHARACTERS:
         raise JsonPathError(f"path is longer than {MAX_CHARACTERS} characters")
     path = text.removeprefix("{").removesuffix("}").removeprefix("$")
@@ -48,7 +53,7 @@ def compile_path(text: str) -> Find:
         if match is None or len(steps) == MAX_STEPS:
             raise JsonPathError(f"cannot be read from {path[position : position + 20]!r} on")
         steps.append(_step(match))
-        # `..name` is descent and then a name, whose dot is the second of the two.
+        # `..name` is a descent and then a name. The second dot belongs to the name.
         position = match.end() - 1 if match.lastgroup == "descent" and path[match.end() :][:1] != "[" else match.end()
 
     def find(value: Any) -> Iterator[Any]:
@@ -58,17 +63,17 @@ def compile_path(text: str) -> Find:
 
 
 def first(find: Find, value: Any) -> Any:
-    """The first thing that is found, or None."""
+    """Return the first matching value, or None."""
     return next(find(value), None)
 
 
 def simple_names(path: str) -> tuple[str, ...]:
-    """The names in a path that is nothing but names: `.spec.replicas`."""
+    """Split a path that consists of names only, such as `.spec.replicas`."""
     return tuple(path.removeprefix(".").split("."))
 
 
 def at(value: Any, names: tuple[str, ...]) -> Any:
-    """What stands in nested objects under these names, or None."""
+    """Return the value at nested names, or None if there is none."""
     for name in names:
         if not isinstance(value, dict):
             return None
@@ -77,10 +82,10 @@ def at(value: Any, names: tuple[str, ...]) -> Any:
 
 
 def _follow(value: Any, steps: list[Find]) -> Iterator[Any]:
-    found: Iterator[Any] = iter((value,))
+    matches: Iterator[Any] = iter((value,))
     for step in steps:
-        found = _each(found, step)
-    return found
+        matches = _each(matches, step)
+    return matches
 
 
 def _each(values: Iterator[Any], step: Find) -> Iterator[Any]:
@@ -142,7 +147,7 @@ def _filtered(text: str) -> Find:
     compare, literal = _COMPARE[match["op"]], _literal(match["literal"])
 
     def holds(item: Any) -> bool:
-        return any(_comparable(found, literal) and compare(found, literal) for found in find(item))
+        return any(_comparable(match, literal) and compare(match, literal) for match in find(item))
 
     return lambda value: (item for item in _items(value) if holds(item))
 

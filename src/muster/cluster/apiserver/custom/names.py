@@ -1,8 +1,10 @@
-"""Which names a definition gets, and whether it is served: decided when it is written. Pure.
+"""The decision which names a definition gets and whether the server serves it.
 
-The algorithm is that of upstream's naming controller (k8s.io/apiextensions-apiserver/pkg/controller/status) and
-establishing controller: a name goes to who has it already, or else to who asks first; a definition is established
-once all its names have been accepted, and stays so.
+The server calls `settle_names` when it writes a definition. The function does no I/O. The algorithm is that of
+upstream's naming controller (k8s.io/apiextensions-apiserver/pkg/controller/status) and establishing controller:
+
+- A definition keeps the names that it has. A free name goes to the first definition that wants it.
+- A definition is established as soon as all its names are accepted, and it stays established.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,14 +18,18 @@ from muster.cluster.apiserver.objects.conditions import holds, set_condition
 
 @dataclass
 class Taken:
-    """The names that others of the group have: of resources (plural, singular, short) and of kinds."""
+    """The names that the other definitions of a group have.
+
+    resources: plural, singular and short names.
+    kinds: names of kinds and of their lists.
+    """
 
     resources: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
 
     @classmethod
     def by(cls, others: Iterable[Mapping[str, Any]]) -> "Taken":
-        """The names in the `acceptedNames` of definitions."""
+        """Collect the names in the `acceptedNames` of other definitions."""
         taken = cls()
         for names in others:
             taken.resources |= {names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())}
@@ -36,7 +42,7 @@ class Taken:
 def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now: str) -> None:
     """Set the accepted names and the conditions about them in the status, in place.
 
-    `others` are the names that the other definitions of the group have been accepted with.
+    others: the `acceptedNames` of the other definitions of the group.
     """
     status = definition.setdefault("status", {})
     wanted: dict[str, Any] = definition["spec"]["names"]
@@ -56,7 +62,7 @@ def settle_names(definition: Document, others: Iterable[Mapping[str, Any]], now:
 
 
 def _accepted(wanted: dict[str, Any], had: dict[str, Any], taken: Taken) -> tuple[dict[str, Any], str, str]:
-    """The names that are accepted; why not all of them, in a word and a sentence."""
+    """Return the accepted names, and the reason and message of a conflict; both are "" if there is none."""
     accepted: dict[str, Any] = {"plural": "", "kind": ""} | had
     reason = message = ""
     for name, pool, word in (

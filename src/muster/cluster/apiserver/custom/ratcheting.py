@@ -1,7 +1,7 @@
-"""Errors that an object had before: a change of something else is not refused for them (KEP-4008).
+"""Ratcheting: an update is not refused for errors that the stored object already has (kubernetes KEP-4008).
 
-An error counts for old if what stands at its place is as it was, or what it is missing from. An item of a list is as it
-was if the list had the same item, wherever that stood.
+An error is old if the value at its path is unchanged. For a missing value, the object around it must be unchanged. An
+item of a list is unchanged if the old list has an equal item at any index.
 """
 
 import re
@@ -17,7 +17,7 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 def without_old_errors(errors: Sequence[FieldError], new: Any, old: Any) -> list[FieldError]:
-    """The errors of a changed object that the change has to do with."""
+    """Return the errors of a changed object that the change causes."""
     return [error for error in errors if not _unchanged(error.place or error.path, new, old)]
 
 
@@ -34,7 +34,7 @@ def _unchanged(path: str, new: Any, old: Any) -> bool:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Whether two values are the same as JSON, where `true` is not `1`."""
+    """Return whether two values are equal as JSON, where `true` is not `1`."""
     return msgspec.json.encode(left, order="sorted") == msgspec.json.encode(right, order="sorted")
 
 

@@ -1,4 +1,8 @@
-"""Keeps what is served in step with the definitions in the store: from the start, and at the moment of every change."""
+"""The registration of custom resources: the registry follows the definitions in the store.
+
+`CustomResources` reads all definitions at the start and then listens to the store. Making the resources of a
+definition is left to `resources`.
+"""
 
 import logging
 
@@ -17,17 +21,18 @@ log = logging.getLogger(__name__)
 
 
 class CustomResources:
-    """Serves what the definitions in a store say."""
+    """The link between the definitions in a store and a registry, owned by the API server."""
 
     def __init__(self, store: Store, registry: Registry, calls: Calls, ids: Ids) -> None:
         self._store = store
         self._registry = registry
         self._calls = calls
         self._ids = ids
-        self._served: dict[str, tuple[object, Stored]] = {}  # by name: what of the definition it follows from
+        # By the name of a definition: the parts that decide how it is served, and how its objects are stored.
+        self._served: dict[str, tuple[object, Stored]] = {}
 
     def start(self) -> None:
-        """Serve what is defined, and from now on what will be."""
+        """Register the resources of all definitions, and of each definition that changes from now on."""
         key = CUSTOM_RESOURCE_DEFINITION.resource
         for entry in self._store.list(key).entries:
             self._serve(entry)
@@ -52,18 +57,18 @@ class CustomResources:
 
     def _follow(self, entry: Entry, definition: CustomResourceDefinition) -> None:
         name, reason = entry.key.name, _reason(definition)
-        known, stored = self._served.get(name, (None, Stored()))
-        if known == reason:
+        previous_reason, stored = self._served.get(name, (None, Stored()))
+        if previous_reason == reason:
             return
         self._served[name] = reason, stored
-        # Under the first generation everything was stored in its form; later, only what comes after this moment.
+        # In the first generation all objects are stored by this definition, later only those written from now on.
         since = 0 if definition.metadata.generation <= 1 else self._store.latest_list(entry.key.resource).revision
         convert = conversion(definition, self._calls, self._ids)
         self._registry.set_custom(name, resources_of(definition, convert, since, stored))
 
 
 def _reason(definition: CustomResourceDefinition) -> object:
-    """What of a definition decides how it is served."""
+    """Return the parts of a definition that decide how it is served. The caller compares them for equality."""
     meta, status = definition.metadata, definition.status
     conditions = frozenset((condition.type, condition.status) for condition in status.conditions)
     return meta.uid, meta.generation, conditions, status.accepted_names

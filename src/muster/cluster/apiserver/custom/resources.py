@@ -1,7 +1,8 @@
-"""From a definition to what is served: one `Resource` for each version.
+"""The resources of a definition: one `Resource` for each served version.
 
-What is costly (schemas, CEL rules) is compiled when it is first needed. The rules of custom resources are those of
-upstream's strategy for them (k8s.io/apiextensions-apiserver/pkg/registry/customresource).
+Schemas and CEL rules are costly, so they are compiled when a request first needs them. The rules of custom resources
+follow upstream's strategy (k8s.io/apiextensions-apiserver/pkg/registry/customresource). Registering the resources is
+left to `registration`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +50,7 @@ from muster.cluster.apiserver.schema import (
     whole_object,
 )
 
-# Of a definition that is being deleted: what there is may still be let go of its finalizers.
+# While a definition is deleted, clients may still update its objects, for example to remove finalizers.
 _TERMINATING_VERBS = tuple(verb for verb in VERBS if verb != "create")
 _ANYTHING: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _NOT_CHECKED = FieldError(
@@ -62,9 +63,10 @@ _NOT_CHECKED = FieldError(
 
 
 def resources_of(definition: CustomResourceDefinition, convert: Convert, since: int, stored: Stored) -> list[Resource]:
-    """What is to be served of a definition: nothing unless it is established. `stored` becomes what it says.
+    """Return the resources of a definition, none unless the definition is established.
 
-    Of what was stored up to the revision `since`, the form is not known.
+    since: the revision up to which objects may be stored by an older definition.
+    stored: shared by all resources of the definition; the function updates it to the definition.
     """
     storage = storage_version(definition)
     if storage is None or not is_true(definition.status.conditions, ESTABLISHED):
@@ -75,16 +77,15 @@ def resources_of(definition: CustomResourceDefinition, convert: Convert, since: 
     stored.forms = {version.kind.api_version: version.form for version in versions}
     stored.convert, stored.since = convert, since
     served = [version for version in versions if version.version.served]
-    if not served and is_true(
-        definition.status.conditions, TERMINATING
-    ):  # what is there has to go: it must stay within reach
+    if not served and is_true(definition.status.conditions, TERMINATING):
+        # The deletion of the definition deletes its objects, so one version must stay reachable.
         served = [version for version in versions if version.version.storage]
     return [version.resource(stored) for version in served]
 
 
 @dataclass(frozen=True, eq=False)
 class _Version:
-    """One version of a definition, with what is compiled from it."""
+    """One version of a definition, with the checks that are compiled from it."""
 
     definition: CustomResourceDefinition
     version: CustomResourceDefinitionVersion
@@ -103,8 +104,8 @@ class _Version:
 
     @cached_property
     def schema(self) -> Schema:
-        given = self.version.schema
-        return _ANYTHING if given is None or given.open_api_v3_schema is None else given.open_api_v3_schema
+        declared = self.version.schema
+        return _ANYTHING if declared is None or declared.open_api_v3_schema is None else declared.open_api_v3_schema
 
     @cached_property
     def _form(self) -> Checker:
@@ -119,7 +120,10 @@ class _Version:
         return compile_rules(self.schema)
 
     def form(self, document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:  # noqa: ARG002  (another schema)
-        """The document pruned and filled in."""
+        """Prune a document and fill in its defaults.
+
+        sound: ignored, because another schema may have checked those parts.
+        """
         return self._form(document)
 
     def resource(self, stored: Stored) -> Resource:
@@ -160,13 +164,13 @@ class _Version:
         )
 
     def _subresources(self, *, has_status: bool) -> tuple[Subresource, ...]:
-        found = []
+        subresources = []
         if has_status:
-            found.append(Subresource("status", self.kind, VIEW_VERBS, self._view(views.take_only_status)))
+            subresources.append(Subresource("status", self.kind, VIEW_VERBS, self._view(views.take_only_status)))
         scale = self.version.subresources.scale if self.version.subresources is not None else None
         if scale is not None:
-            found.append(scale_subresource(scale, self._validate_update))
-        return tuple(found)
+            subresources.append(scale_subresource(scale, self._validate_update))
+        return tuple(subresources)
 
     def _deprecation(self) -> str:
         if not self.version.deprecated:
@@ -174,7 +178,7 @@ class _Version:
         return self.version.deprecation_warning or self._default_deprecation()
 
     def _default_deprecation(self) -> str:
-        """What is said of a deprecated version, and the best newer one to use instead."""
+        """Return the warning about a deprecated version, which names the preferred newer version if there is one."""
         kind, group = self.kind.kind, self.kind.group
         better = [
             version.name
@@ -188,15 +192,19 @@ class _Version:
         paths = {field.json_path.removeprefix("."): field.json_path for field in self.version.selectable_fields}
         if not paths:
             return FieldLabels({})
-        found = {name: simple_names(path) for name, path in paths.items()}
-        return FieldLabels({name: name for name in found}, read=partial(_read_fields, found))
+        names_by_label = {name: simple_names(path) for name, path in paths.items()}
+        return FieldLabels({name: name for name in names_by_label}, read=partial(_read_fields, names_by_label))
 
     def _compile(self, kind: Kind[Any]) -> Checker:
-        """The checker of bodies: their form, and that of the metadata, which is everybody's."""
+        """Compile the checker of request bodies.
+
+        The checker prunes the body and fills in its defaults. The checker treats the metadata as those of a built-in
+        kind.
+        """
         check_meta = compile_builtin(kind.seen_as(Object))
 
         def checker(document: Any, sound: AbstractSet[int] = frozenset(), /) -> Checked:
-            # What is stored may have been checked by another schema, but for the metadata.
+            # An older schema may have checked the stored object, so only its metadata count as sound.
             body = self._form(document)
             metadata = document.get("metadata") if isinstance(document, dict) else None
             if metadata is None:
@@ -210,25 +218,29 @@ class _Version:
     def _validate_create(self, document: Document) -> Sequence[FieldError]:
         meta = msgspec.convert(document, Object).metadata
         of_meta = new_metadata(meta, names.dns_subdomain, namespaced=self.kind.namespaced, custom=True)
-        found = [*of_meta, *self._judge(document)]
-        return found + self._broken_rules(document, None, found)
+        errors = [*of_meta, *self._judge(document)]
+        return errors + self._broken_rules(document, None, errors)
 
     def _validate_update(self, document: Document, old: Document) -> Sequence[FieldError]:
         new_meta, old_meta = msgspec.convert(document, Object).metadata, msgspec.convert(old, Object).metadata
         judged = self._judge(document)
         of_meta = changed_metadata(new_meta, old_meta, custom=True)
-        found = [*of_meta, *(without_old_errors(judged, document, old) if judged else ())]
-        return found + self._broken_rules(document, old, found)
+        errors = [*of_meta, *(without_old_errors(judged, document, old) if judged else ())]
+        return errors + self._broken_rules(document, old, errors)
 
-    def _broken_rules(self, document: Document, old: Document | None, found: Sequence[FieldError]) -> list[FieldError]:
-        """What CEL says of a document, unless it is too far from what the rules are written for."""
+    def _broken_rules(self, document: Document, old: Document | None, errors: Sequence[FieldError]) -> list[FieldError]:
+        """Return the errors of the CEL rules.
+
+        If an earlier error means that the document does not have the shape that the rules expect, the rules do not
+        run, and the result is an error that says so.
+        """
         if self._rules is None:
             return []
-        return [_NOT_CHECKED] if any(_blocks(error) for error in found) else list(self._rules(document, old))
+        return [_NOT_CHECKED] if any(_blocks(error) for error in errors) else list(self._rules(document, old))
 
 
 def served_schema(schema: Schema) -> Schema:
-    """The schema of a version with the metadata that every object has."""
+    """Return the schema of a version with the metadata that every object has."""
     whole = whole_object(schema)
     return {**whole, "properties": {**whole["properties"], "metadata": _METADATA}}
 
@@ -237,7 +249,7 @@ _METADATA: Schema = inlined(Kind("", "v1", "Object", "objects", Object))["proper
 
 
 def _as_it_is(document: Document) -> None:
-    """Nothing is the server's to set."""
+    """Leave a new object unchanged: the status is no subresource, so the client may set it."""
 
 
 def _blocks(error: FieldError) -> bool:
@@ -246,8 +258,8 @@ def _blocks(error: FieldError) -> bool:
 
 def _read_fields(paths: Mapping[str, tuple[str, ...]], body: bytes) -> Mapping[str, str]:
     document = msgspec.json.decode(body)
-    found = {name: at(document, path) for name, path in paths.items()}
-    return {name: _as_text(value) for name, value in found.items() if value is not None}
+    values = {name: at(document, path) for name, path in paths.items()}
+    return {name: _as_text(value) for name, value in values.items() if value is not None}
 
 
 def _as_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Custom resources as a number of replicas, which stands where their definition says."""
+"""The scale subresource of custom resources, whose replicas are at the paths that the definition names."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +15,10 @@ from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Subresource,
 def scale_subresource(
     paths: CustomResourceSubresourceScale, validate: Callable[[Document, Document], Sequence[FieldError]]
 ) -> Subresource:
-    """The subresource; `validate` are the rules for a change of the whole object: the new one, then the old one."""
+    """Return the scale subresource.
+
+    validate: returns the errors of an update of the whole object, from the new and the old object.
+    """
     wanted = simple_names(paths.spec_replicas_path)
     current = simple_names(paths.status_replicas_path)
     selector = simple_names(paths.label_selector_path) if paths.label_selector_path else None
@@ -24,7 +27,7 @@ def scale_subresource(
         status: dict[str, Any] = {"replicas": _number(at(document, current))}
         if selector is not None:
             status["selector"] = _text(at(document, selector))
-        # Who does not say how many there are to be can still be scaled: that begins at none.
+        # An object without a number of replicas can be scaled too: its scale shows 0.
         return views.scale_of(document, _number(at(document, wanted)), status)
 
     def take(stored: Document, shown: Document) -> Document:
@@ -53,7 +56,7 @@ def _text(value: Any) -> str:
 
 
 def _with(document: Document, names: tuple[str, ...], value: Any) -> Document:
-    """The document with a value in nested objects; neither is changed."""
+    """Return the document with a value at nested names. The given document does not change."""
     name, *rest = names
     if not rest:
         return document | {name: value}

@@ -1,6 +1,7 @@
-"""The form of schemas in CustomResourceDefinitions: which keywords there are, and of which type each is.
+"""The decoder of schemas in CustomResourceDefinitions, which knows the keywords and their types.
 
-Schemas are recursive, so no `Struct` describes them. What comes in is copied; nulls count as absent, as in Go.
+Schemas are recursive, so no `Struct` describes them. `read_schema` takes a schema as JSON and gives a copy without
+unknown keywords and without nulls, which count as absent, as in Go. Validating the schema is left to `definition`.
 """
 
 from collections.abc import Callable
@@ -9,12 +10,18 @@ from typing import Any, TypeAlias
 from muster.cluster.apiserver.schema import DecodeError
 
 Document: TypeAlias = dict[str, Any]
-# Takes a value, its path and the list of unknown fields; returns the value to keep.
+# Takes a value, its path and the list of unknown fields, and returns the decoded value.
 _Read: TypeAlias = Callable[[Any, str, list[str]], Any]
 
 
 def read_schema(value: Any, path: str, unknown: list[str]) -> Document:
-    """The schema without what is no keyword, whose paths are added to `unknown`. Raises `DecodeError`."""
+    """Decode a schema.
+
+    unknown: receives the paths of the members that are no keywords, which the result lacks.
+
+    Raises:
+        DecodeError: a keyword has a value of a wrong type.
+    """
     _require(value, dict, path, "v1.JSONSchemaProps")
     return _members(value, path, unknown, _KEYWORDS)
 
@@ -33,9 +40,9 @@ def _members(value: Document, path: str, unknown: list[str], known: dict[str, _R
 def _require(value: Any, types: type | tuple[type, ...], path: str, go_type: str) -> None:
     wanted = types if isinstance(types, tuple) else (types,)
     if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
-        found = _GO_NAMES[type(value)]
+        actual = _GO_NAMES[type(value)]
         raise DecodeError(
-            f"json: cannot unmarshal {found} into Go struct field JSONSchemaProps.{path} of type {go_type}"
+            f"json: cannot unmarshal {actual} into Go struct field JSONSchemaProps.{path} of type {go_type}"
         )
 
 

@@ -1,8 +1,12 @@
-"""Definitions of `apiextensions.k8s.io/v1beta1`, as manifests from before Kubernetes 1.16 have them. Pure.
+"""The conversion of definitions between `apiextensions.k8s.io/v1beta1` and v1.
 
-Upstream stopped serving it in 1.22. What differs from v1: what all versions share may be spelled out at the top, paths
-of columns are `JSONPath`, the webhook stands in the conversion itself, and fields that no schema names are kept
-unless it says no.
+Manifests from before Kubernetes 1.16 use v1beta1. Upstream stopped serving it in 1.22. v1beta1 differs from v1 in
+these points:
+
+- The top of the spec may have the schema, subresources and columns that all versions share.
+- The path of a column is called `JSONPath`.
+- The configuration of the webhook is in the conversion itself.
+- Undeclared fields are preserved unless the definition says otherwise.
 """
 
 from typing import Any
@@ -15,7 +19,11 @@ _SHARED = ("validation", "subresources", "additionalPrinterColumns")
 
 
 def require_shape(definition: Any) -> Document:
-    """The definition, of which the parts that move are objects and lists. Raises `DecodeError`."""
+    """Return the definition if the parts that the conversion moves are objects and lists.
+
+    Raises:
+        DecodeError: such a part has another type.
+    """
     spec = _object(_object(definition, "").get("spec"), "spec")
     for name in ("validation", "subresources", "conversion"):
         _object(spec.get(name), f"spec.{name}")
@@ -23,8 +31,8 @@ def require_shape(definition: Any) -> Document:
     for version in _objects(spec.get("versions"), "spec.versions"):
         _object(version.get("schema"), "spec.versions.schema")
         _objects(version.get("additionalPrinterColumns"), "spec.versions.additionalPrinterColumns")
-    found: Document = definition
-    return found
+    checked: Document = definition
+    return checked
 
 
 def _object(value: Any, path: str) -> Document:
@@ -44,11 +52,11 @@ def _objects(value: Any, path: str) -> list[Document]:
 
 
 def to_v1(definition: Document) -> Document:
-    """A v1beta1 definition as one of v1."""
+    """Convert a v1beta1 definition to v1."""
     spec: Document = definition.get("spec") or {}
-    named = spec.get("versions") or [{"name": spec.get("version", ""), "served": True, "storage": True}]
+    versions = spec.get("versions") or [{"name": spec.get("version", ""), "served": True, "storage": True}]
     result = without(spec, *_SHARED, "version", "conversion") | {
-        "versions": [_version_to_v1(version or {}, spec) for version in named]
+        "versions": [_version_to_v1(version or {}, spec) for version in versions]
     }
     result["preserveUnknownFields"] = (
         True if spec.get("preserveUnknownFields") is None else spec["preserveUnknownFields"]
@@ -61,7 +69,7 @@ def to_v1(definition: Document) -> Document:
 
 
 def to_v1beta1(definition: Document) -> Document:
-    """A v1 definition as one of v1beta1: what is the same for all versions stands at the top, and only there."""
+    """Convert a v1 definition to v1beta1. The parts that all versions share move to the top of the spec."""
     spec: Document = definition.get("spec") or {}
     versions = [_version_to_v1beta1(version) for version in spec.get("versions") or ()]
     result = spec | {"version": versions[0]["name"] if versions else ""}

@@ -1,7 +1,8 @@
-"""The versions of one kind: objects are stored in one, and read and written in all.
+"""The versions of a custom resource: objects are stored in one version, and clients read and write all of them.
 
-What was stored under an older definition is brought into the form of today's when it is read: pruned, with defaults,
-in the version asked for. What was stored under this one, in the version asked for, is taken as it is.
+A read converts an object to the requested version, prunes it and fills in its defaults. The read skips all this if the
+object was stored by the current definition in the requested version. Converting between versions is left to
+`conversion`.
 """
 
 import asyncio
@@ -23,12 +24,12 @@ _encoder = msgspec.json.Encoder()
 
 
 class Stored(Struct):
-    """How the objects of one definition are stored now; all its resources share this, and the newest definition counts.
+    """The current rules of storage of a definition. Its resources share one instance, which each change updates.
 
-    version: apiVersion in which objects are stored.
-    forms: brings objects of an apiVersion into the form of its schema.
-    convert: makes objects of one version those of another.
-    since: what was stored later than at this revision was stored under this definition.
+    version: the apiVersion in which objects are stored.
+    forms: by apiVersion, the checker that prunes objects and fills in their defaults.
+    convert: converts objects between versions.
+    since: the revision after which all objects are stored by the current definition.
     """
 
     version: str = ""
@@ -38,14 +39,18 @@ class Stored(Struct):
 
 
 class CustomVersion:
-    """How the objects of one resource are stored (the `Storage` of a `Resource`)."""
+    """The storage of one version of a definition (the `Storage` of a `Resource`)."""
 
     def __init__(self, stored: Stored, api_version: str) -> None:
         self._stored = stored
         self._api_version = api_version
 
     async def load(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """The entries with bodies of this version. Raises `ApiError` if a webhook fails to convert them."""
+        """Return the entries with their bodies in this version.
+
+        Raises:
+            ApiError: a webhook fails to convert them.
+        """
         if all(self._is_current(entry) for entry in entries):
             return entries
         loaded: list[Entry] = []
@@ -56,14 +61,22 @@ class CustomVersion:
         return loaded
 
     async def save(self, document: Document) -> Document:
-        """The object to store, from one of this version. Raises `ApiError`."""
+        """Convert an object of this version to the stored version.
+
+        Raises:
+            ApiError: a webhook fails to convert it.
+        """
         if self._api_version == self._stored.version:
             return document
         converted = await self._stored.convert([document], self._stored.version)
         return self._in_form(converted[0])
 
     async def convert(self, document: Document) -> Document:
-        """The object in this version, from one in another. Raises `ApiError`."""
+        """Convert an object of another version to this version.
+
+        Raises:
+            ApiError: a webhook fails to convert it.
+        """
         return (await self._converted([document]))[0]
 
     async def _load(self, entries: Sequence[Entry]) -> Iterator[Entry]:
@@ -76,11 +89,11 @@ class CustomVersion:
 
     def _in_form(self, document: Document) -> Document:
         form = self._stored.forms.get(document["apiVersion"])
-        found: Document = document if form is None else form(document).value
-        return found
+        formed: Document = document if form is None else form(document).value
+        return formed
 
     async def _converted(self, documents: Sequence[Document]) -> Sequence[Document]:
-        """All in this version; those of one other version are converted together."""
+        """Convert all objects to this version, with one conversion for all objects of another version."""
         result = list(documents)
         others: dict[str, list[int]] = {}
         for index, document in enumerate(documents):
@@ -94,7 +107,10 @@ class CustomVersion:
 
 
 def _pieces(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """The entries in pieces, between which others get a turn, and of which a webhook is asked about one at a time."""
+    """Yield the entries in pieces.
+
+    Other tasks run between two pieces, and one call of a webhook converts at most one piece.
+    """
     first = size = 0
     for index, entry in enumerate(entries):
         size += len(entry.body)
