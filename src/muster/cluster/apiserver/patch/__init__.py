@@ -1,1 +1,1 @@
-"""Strategic merge patch: an engine like those of `muster.api.patch`, for kinds whose lists have keys."""
+"""Strategic merge patch. The other types of patches, which need no schema, are in `muster.api.patch`."""

@@ -1,17 +1,22 @@
-"""Strategic merge patch: a merge patch that knows which lists are sets or maps.
+"""Strategic merge patch: a merge patch that merges the lists that are sets or maps.
 
-The schema says so, by `x-kubernetes-patch-strategy` (`merge`, `replace`, `retainKeys`) and
-`x-kubernetes-patch-merge-key` on a field; where it says nothing, objects merge and lists are replaced. Directives
-inside the patch refine that:
+`apply` takes a document, a patch and the schema of the kind, and gives the patched document. A field of the schema
+tells how to merge it by `x-kubernetes-patch-strategy` (`merge`, `replace`, `retainKeys`) and
+`x-kubernetes-patch-merge-key`. By default objects merge and lists are replaced. Directives inside the patch refine
+the merge:
 
     $patch: replace | delete | merge      in an object, or in an item of a merged list
-    $deleteFromPrimitiveList/FIELD        values to take out of a merged list of scalars
-    $setElementOrder/FIELD                the order that the items are to have
+    $deleteFromPrimitiveList/FIELD        the values to remove from a merged list of scalars
+    $setElementOrder/FIELD                the order of the items in the result
     $retainKeys                           the only members that the object may keep
 
-Rules and refusals follow k8s.io/apimachinery/pkg/util/strategicpatch. It differs where that package loses or leaks
-something: `$patch: merge` is accepted as the default that it names, `$patch: replace` also makes an object that was
-not there, directives never reach the result, and refusals that are internal errors there are 422 here.
+The rules and errors follow k8s.io/apimachinery/pkg/util/strategicpatch. Four points differ, in which that package
+loses or leaks something:
+
+- `$patch: merge` is accepted, because it names the default.
+- `$patch: replace` also creates an absent object.
+- Directives never reach the result.
+- Errors that are internal errors in that package have the code 422.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,18 +40,24 @@ Schema = Mapping[str, Any]
 
 
 class _Field(NamedTuple):
-    """What the schema says about one member."""
+    """The merge rules of one member of an object.
 
-    schema: Schema  # of the member, or of its items if it is a list
+    schema: the schema of the member, or of its items if it is a list.
+    """
+
+    schema: Schema
     merges_lists: bool
     replaces: bool
     merge_key: str
 
 
 def apply(document: dict[str, Any], patch: Any, schema: Schema) -> dict[str, Any]:
-    """The document with the patch merged into it. Raises `ApiError`: 400 malformed, 422 does not fit.
+    """Return the document with the patch merged into it.
 
-    The patch nests no deeper than a body may (`decode`).
+    patch: a patch that nests no deeper than `decode` allows for bodies.
+
+    Raises:
+        ApiError: 400 if the patch is malformed, 422 if it does not fit the document.
     """
     if not isinstance(patch, dict):
         raise bad_request("invalid JSON document")
@@ -76,7 +87,7 @@ def _merged(original: dict[str, Any], patch: dict[str, Any], schema: Schema) -> 
 
 
 def _merge_member(result: dict[str, Any], key: str, value: Any, schema: Schema) -> None:
-    """Merge one member of a patch into the object that it belongs to."""
+    """Merge one member of a patch into the resulting object, in place."""
     current = result.get(key)
     if isinstance(current, dict) and isinstance(value, dict):
         field = _field(schema, key)
@@ -97,13 +108,13 @@ def _merged_list(current: list[Any], patch: list[Any], field: _Field) -> list[An
     key = _key_of(field, current, patch)
     if not key:
         return _in_order([*current, *patch], patch, current, "")
-    kept, added = _without_special_items(current, patch, key)
-    items = _merged_items(kept, added, field)
+    remaining, added = _without_special_items(current, patch, key)
+    items = _merged_items(remaining, added, field)
     return _in_order(items, added, current, key)
 
 
 def _without_special_items(current: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """The list and the patch after items with a `$patch` have done their work."""
+    """Apply the items of the patch that have a `$patch`. Return the remaining items of the list and of the patch."""
     plain: list[Any] = []
     deleted: set[Any] = set()
     replace = False
@@ -141,7 +152,7 @@ def _merged_items(current: list[Any], patch: list[Any], field: _Field) -> list[A
 
 
 def _apply_orders(result: dict[str, Any], patch: dict[str, Any], schema: Schema) -> set[str]:
-    """Merge and order the lists for which the patch has a `$setElementOrder`; returns their names."""
+    """Merge and order, in place, the lists for which the patch has a `$setElementOrder`. Return their names."""
     done: set[str] = set()
     for directive, order in patch.items():
         name = _directive_field(directive, _SET_ORDER)
@@ -155,7 +166,7 @@ def _apply_orders(result: dict[str, Any], patch: dict[str, Any], schema: Schema)
         key = _key_of(field, order, current or [], added or [])
         _require_same_order(name, added or [], order, key)
         if name in patch and added is None:
-            continue  # an explicit null removes the list; the order of nothing is nothing
+            continue  # an explicit null removes the list, so there is nothing to order
         if current is not None or added is not None:
             merged = _merged_list(current or [], added, field) if added is not None else current
             result[name] = _in_order(merged or [], order, current or [], key)
@@ -164,7 +175,11 @@ def _apply_orders(result: dict[str, Any], patch: dict[str, Any], schema: Schema)
 
 
 def _require_same_order(name: str, patch: list[Any], order: list[Any], key: str) -> None:
-    """Raise unless the items of the patch are a subsequence of the order (deletions apart)."""
+    """Require that the items of the patch, without its deletions, are a subsequence of the order.
+
+    Raises:
+        ApiError: 422, because they are not.
+    """
     if not patch or not order:
         return
     remaining = iter([_identity(item, key) for item in order])
@@ -176,9 +191,9 @@ def _require_same_order(name: str, patch: list[Any], order: list[Any], key: str)
 
 
 def _in_order(items: list[Any], wanted: list[Any], current: list[Any], key: str) -> list[Any]:
-    """The items: those of `wanted` in its order, the others in the order of `current`, interleaved as in `current`.
+    """Return the items in order: those of `wanted` in its order, and the others in the order of `current`.
 
-    Scalars are taken once each.
+    The two groups interleave as they do in `current`. Equal scalars are merged to one.
     """
     if not key:
         items = list({_identity(item, key): item for item in items}.values())
@@ -212,7 +227,11 @@ def _ranks(items: Iterable[Any], key: str) -> dict[Any, int]:
 
 
 def _identity(item: Any, key: str) -> Any:
-    """What makes an item of a list itself: its merge key's value, or the scalar; `1` is not `true`."""
+    """Return what identifies an item of a list: the value of its merge key, or the scalar. `1` differs from `true`.
+
+    Raises:
+        ApiError: 422 if the item has no merge key, or if the identifying value is no scalar.
+    """
     value = item
     if key:
         if key not in item:
@@ -224,7 +243,11 @@ def _identity(item: Any, key: str) -> Any:
 
 
 def _are_objects(*lists: Sequence[Any]) -> bool:
-    """Whether the items are objects. Raises unless all are or none is."""
+    """Return whether the items are objects.
+
+    Raises:
+        ApiError: 422 if some items are objects and some are not.
+    """
     kinds = {isinstance(item, dict) for items in lists for item in items}
     if len(kinds) > 1:
         raise unprocessable("list element types are not identical")
@@ -232,7 +255,7 @@ def _are_objects(*lists: Sequence[Any]) -> bool:
 
 
 def _key_of(field: _Field, *lists: Sequence[Any]) -> str:
-    """The merge key of lists of objects, "" for lists of scalars."""
+    """Return the merge key of lists of objects, or "" for lists of scalars."""
     if not _are_objects(*lists):
         return ""
     if not field.merge_key:
@@ -250,7 +273,7 @@ def _delete_scalars(result: dict[str, Any], name: str, values: Any) -> None:
 
 
 def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """A copy of the object with only what `$retainKeys` allows, if the patch has one."""
+    """Return a copy of the object, reduced to the members in `$retainKeys` if the patch has this directive."""
     if _RETAIN_KEYS not in patch:
         return dict(original)
     keys = patch[_RETAIN_KEYS]
@@ -264,7 +287,11 @@ def _retained(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]
 
 
 def _directive_field(key: str, directive: str) -> str:
-    """The FIELD of `DIRECTIVE/FIELD`, "" for any other key. Raises 400 for the directive without a field."""
+    """Return the FIELD of `DIRECTIVE/FIELD`, or "" for any other key.
+
+    Raises:
+        ApiError: 400 for the directive without a field.
+    """
     if not key.startswith(directive):
         return ""
     head, _, name = key.partition("/")
@@ -278,7 +305,7 @@ def _malformed(directive: str) -> ApiError:
 
 
 def _fresh(value: Any) -> Any:
-    """A value of the patch as a new document has it: without nulls and directives."""
+    """Return a value of the patch without nulls and directives, as the value of a new member."""
     if isinstance(value, dict):
         return _fresh_members(value)
     return _fresh_items(value) if isinstance(value, list) else value
