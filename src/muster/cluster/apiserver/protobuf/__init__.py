@@ -1,1 +1,1 @@
-"""Kubernetes' protobuf encoding."""
+"""The decoder of Kubernetes' protobuf encoding."""

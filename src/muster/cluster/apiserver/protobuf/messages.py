@@ -1,12 +1,12 @@
-"""Objects in Kubernetes' protobuf encoding, as the JSON documents that they mean.
+"""The decoder of objects in Kubernetes' protobuf encoding: `decode` takes a body and gives a JSON document.
 
-Go clients from 1.32 on write built-in kinds in protobuf unless told otherwise (`kubectl create configmap` does), and do
-not fall back. They read JSON, so only this direction is needed. `muster.api.published` knows the form and the number of
-each field; `opaque` knows what upstream leaves open (JSON within a message, schemas). Fields that no schema has are
-passed over, as unknown fields of JSON are.
+Go clients since 1.32 write built-in kinds in protobuf by default, and do not fall back to JSON (`kubectl create
+configmap` for example). These clients read JSON, so no encoder is needed. `muster.api.published` has the type and
+number of each field. `opaque` decodes what the schemas leave open, such as JSON inside a message. Fields without a
+schema are ignored, like unknown fields of JSON.
 
-Zeroes: Go writes the zero of every field that is no pointer. It means nothing there, unless the field is required, and
-is left out; in an optional field it was set by the client and stays.
+Go writes the zero of every field that is no pointer. The decoder omits such a zero unless the field is required. In an
+optional field it keeps the zero, because the client set it.
 """
 
 import base64
@@ -30,7 +30,11 @@ _MAGIC = b"k8s\x00"
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """The object in a body, with its apiVersion and kind. Raises `ProtobufError`."""
+    """Decode the object in a body, with its apiVersion and kind.
+
+    Raises:
+        ProtobufError: the body is malformed, or the kind is unknown in protobuf.
+    """
     if not body.startswith(_MAGIC):
         raise ProtobufError("the body does not begin as Kubernetes' protobuf does")
     envelope = {number: value for number, _, value in wireformat.fields(body[len(_MAGIC) :])}
@@ -57,8 +61,8 @@ _Decode: TypeAlias = Callable[[Value], Any]
 class _Field:
     """A field of a message.
 
-    shape: how often it comes, or that its own fields stand in for it.
-    keeps_zero: whether a zero says something.
+    shape: whether the field has one value, a list or a map, or is a message whose fields join the outer object.
+    keeps_zero: whether the decoder keeps a zero.
     """
 
     name: str
@@ -78,7 +82,10 @@ def _schema_of(component: str) -> Schema:
 
 
 def _fields_of(message: str, properties: Schema) -> dict[int, _Field]:
-    """Return the fields of a message by number; `properties` has all of them, also those of messages within it."""
+    """Return the fields of a message by number.
+
+    properties: the schemas of the fields, including those of inline messages.
+    """
     package, _, short_name = message.rpartition(".")
     fields: dict[int, _Field] = {}
     for number, name, is_optional, is_always_written in published.fields_of(message):
@@ -93,7 +100,10 @@ def _fields_of(message: str, properties: Schema) -> dict[int, _Field]:
 
 
 def _field(name: str, schema: Schema, own: _Decode | None, *, keeps_zero: bool) -> _Field | None:
-    """Return a field, decoded in its `own` way if it has one; None for a field whose form the schema leaves open."""
+    """Return a field, or None if the schema leaves its type open and it has no decoder of its own.
+
+    own: the decoder of this field, if it needs a special one.
+    """
     if schema.get("type") == "array":
         item = own or _value(schema["items"])
         return _Field(name, item, "list", keeps_zero=True) if item else None
@@ -105,7 +115,7 @@ def _field(name: str, schema: Schema, own: _Decode | None, *, keeps_zero: bool) 
 
 
 def _value(schema: Schema) -> _Decode | None:
-    """Return the decoder of a value; None for values that only some messages have, each in its own way."""
+    """Return the decoder of a value, or None if the schema leaves its type open."""
     if "$ref" in schema or "allOf" in schema:
         reference = schema["$ref"] if "$ref" in schema else schema["allOf"][0]["$ref"]
         return _message(reference.rpartition("/")[2])
@@ -150,7 +160,7 @@ _ZEROES: tuple[Any, ...] = ("", 0, False)
 
 
 def _entry(value: _Decode) -> _Decode:
-    """An entry of a map is a message of a key and a value; zeroes may be left out."""
+    """Return the decoder of an entry of a map: a message of a key and a value, which omits zeroes."""
 
     def decode_entry(raw: Value) -> dict[str, Any]:
         parts = {number: part for number, _, part in wireformat.fields(as_bytes(raw))}

@@ -1,7 +1,8 @@
-"""What of a protobuf message no API type says: JSON within it, entries of managed fields, schemas of custom resources.
+"""The decoders of messages that the published schemas leave open.
 
-Numbers are facts of the wire, as `k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` publish them. As
-everywhere in Go's messages, the zero of a field that is no pointer says nothing and is left out.
+The open parts are JSON inside a message, entries of managed fields, and schemas of custom resources.
+`k8s.io/apimachinery` and `k8s.io/apiextensions-apiserver` publish the numbers of the fields. As in all of Go's
+messages, the zero of a field that is no pointer means nothing, so the decoders omit it.
 """
 
 import struct
@@ -14,12 +15,17 @@ from muster.cluster.apiserver.protobuf import wireformat
 from muster.cluster.apiserver.protobuf.wireformat import FIXED64, ProtobufError, Value, as_bytes, as_integer, as_text
 
 _Decode: TypeAlias = Callable[[Value], Any]
-# A field: its name, how it is decoded, and how often it comes: once (`!`: its zero counts), `*` often, `=` as a map.
+# A field: its name, its decoder, and its shape. A shape is "" for one value, "!" for one value whose zero is kept, "*"
+# for a list, or "=" for a map.
 _Field: TypeAlias = tuple[str, _Decode, str]
 
 
 def raw_json(value: Value) -> Any:
-    """A JSON value that is carried as its text; None if there is none. Raises `ProtobufError`."""
+    """Decode a JSON value that the message has as text, or return None for an empty text.
+
+    Raises:
+        ProtobufError: the text is no JSON.
+    """
     parts = {number: part for number, _, part in wireformat.fields(as_bytes(value))}
     text = as_bytes(parts.get(1, b""))
     try:
@@ -29,17 +35,25 @@ def raw_json(value: Value) -> Any:
 
 
 def empty(_value: Value) -> dict[str, Any]:
-    """A message without fields, which is there or not."""
+    """Return an empty object, for a message without fields whose presence alone matters."""
     return {}
 
 
 def managed_fields(value: Value) -> dict[str, Any]:
-    """An entry of `metadata.managedFields`. Raises `ProtobufError`."""
+    """Decode an entry of `metadata.managedFields`.
+
+    Raises:
+        ProtobufError: the message is malformed.
+    """
     return _message(value, _MANAGED_FIELDS)
 
 
 def schema(value: Value) -> dict[str, Any]:
-    """The schema of a version of a custom resource. Raises `ProtobufError`."""
+    """Decode the schema of a version of a custom resource.
+
+    Raises:
+        ProtobufError: the message is malformed.
+    """
     return _message(value, _SCHEMA)
 
 
@@ -56,8 +70,8 @@ def _message(value: Value, fields: Mapping[int, _Field]) -> dict[str, Any]:
             result.setdefault(name, {})[as_text(parts.get(1, b""))] = decode(parts.get(2, b""))
         elif shape == "*":
             result.setdefault(name, []).append(decode(raw))
-        elif (found := decode(raw)) not in ("", False, None) or (shape == "!" and found is not None):
-            result[name] = found
+        elif (decoded := decode(raw)) not in ("", False, None) or (shape == "!" and decoded is not None):
+            result[name] = decoded
     return result
 
 
@@ -73,18 +87,18 @@ def _double(value: Value) -> float | int:
 
 
 def _schema_or_many(value: Value) -> Any:
-    found = _message(value, {1: ("one", schema, "!"), 2: ("many", schema, "*")})
-    return found.get("one", found.get("many", []))
+    message = _message(value, {1: ("one", schema, "!"), 2: ("many", schema, "*")})
+    return message.get("one", message.get("many", []))
 
 
 def _schema_or_flag(value: Value) -> Any:
-    found = _message(value, {1: ("allows", _flag, "!"), 2: ("schema", schema, "!")})
-    return found.get("schema", found.get("allows", False))
+    message = _message(value, {1: ("allows", _flag, "!"), 2: ("schema", schema, "!")})
+    return message.get("schema", message.get("allows", False))
 
 
 def _schema_or_names(value: Value) -> Any:
-    found = _message(value, {1: ("schema", schema, "!"), 2: ("names", as_text, "*")})
-    return found.get("schema", found.get("names", []))
+    message = _message(value, {1: ("schema", schema, "!"), 2: ("names", as_text, "*")})
+    return message.get("schema", message.get("names", []))
 
 
 def _docs(value: Value) -> Any:
@@ -163,7 +177,7 @@ _SCHEMA: dict[int, _Field] = {
     44: ("x-kubernetes-validations", _rule, "*"),
 }
 
-# Fields of messages that stand for themselves, by message and name.
+# The decoders of the fields that the published schemas leave open, by message and field.
 OPEN: dict[tuple[str, str], _Decode] = {
     ("ObjectMeta", "managedFields"): managed_fields,
     ("CustomResourceValidation", "openAPIV3Schema"): schema,

@@ -1,11 +1,15 @@
-"""Protobuf's wire format: the fields of a message by number, whatever they mean. Pure; no bytes do harm."""
+"""The decoder of protobuf's wire format.
+
+`fields` takes the bytes of a message and gives its fields by number; the `as_...` functions read their values. The
+meaning of a field is left to `messages`. Malformed bytes of any kind raise `ProtobufError` and nothing else.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MAX_SECONDS = 253402300799  # the last of the year 9999
+_MAX_SECONDS = 253402300799  # the last second of the year 9999
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 
@@ -13,11 +17,15 @@ Value: TypeAlias = int | bytes
 
 
 class ProtobufError(ValueError):
-    """The bytes are no message, or none that we know."""
+    """The error of bytes that are no message, or no message of a known kind."""
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
-    """The fields of a message: number, wire type, value. Raises `ProtobufError`."""
+    """Yield the fields of a message: number, wire type, value.
+
+    Raises:
+        ProtobufError: the bytes are no message.
+    """
     position, end = 0, len(data)
     while position < end:
         tag, position = _varint(data, position)
@@ -39,7 +47,11 @@ def fields(data: bytes) -> Iterator[tuple[int, int, Value]]:
 
 
 def numbers(data: bytes) -> Iterator[int]:
-    """The numbers of a field that has them packed. Raises `ProtobufError`."""
+    """Yield the numbers of a packed field.
+
+    Raises:
+        ProtobufError: a number is incomplete.
+    """
     position = 0
     while position < len(data):
         value, position = _varint(data, position)
@@ -47,12 +59,12 @@ def numbers(data: bytes) -> Iterator[int]:
 
 
 def signed(value: int) -> int:
-    """A number of a field of signed ones."""
+    """Convert an unsigned number of 64 bits to the signed number that its field means."""
     return value - (1 << 64) if value >> 63 else value
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number of up to 64 bits, and where it ends."""
+    """Return a number of up to 64 bits, and the position after it."""
     value = shift = 0
     for place in range(position, min(position + 10, len(data))):
         byte = data[place]
@@ -64,14 +76,22 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def as_bytes(value: Value) -> bytes:
-    """A value that is text or a message. Raises `ProtobufError`."""
+    """Return a value that must be text or a message.
+
+    Raises:
+        ProtobufError: the value is a number.
+    """
     if isinstance(value, int):
         raise ProtobufError("a number stands where there should be text or an object")
     return value
 
 
 def as_text(value: Value) -> str:
-    """A value that is text. Raises `ProtobufError`."""
+    """Return a value that must be text.
+
+    Raises:
+        ProtobufError: the value is a number or no UTF-8.
+    """
     try:
         return as_bytes(value).decode()
     except UnicodeDecodeError as error:
@@ -79,16 +99,23 @@ def as_text(value: Value) -> str:
 
 
 def as_integer(value: Value) -> int:
-    """A value that is a signed number. Raises `ProtobufError`."""
+    """Return a value that must be a signed number.
+
+    Raises:
+        ProtobufError: the value is not a number.
+    """
     if not isinstance(value, int):
         raise ProtobufError("something else stands where there should be a number")
     return signed(value)
 
 
 def as_time(value: Value, *, microseconds: bool = False) -> str | None:
-    """A point in time; None for the zero of Go's times, an empty message. Raises `ProtobufError`.
+    """Return a point in time by RFC 3339, or None for an empty message, the zero of Go's times.
 
-    It has a fraction if there is one, or if it always has `microseconds`.
+    microseconds: whether the text has a fraction even if the fraction is zero.
+
+    Raises:
+        ProtobufError: the message is malformed, or the time is before 1970 or after 9999.
     """
     parts = {number: as_integer(part) for number, _, part in fields(as_bytes(value))}
     if not parts:
