@@ -1,11 +1,11 @@
-"""OpenAPI documents: v3 by group version, which kubectl goes by, and v2 as one document, for older clients.
+"""The OpenAPI documents of the server: v3 with one document for each group version, and v2 as one document.
 
-kubectl goes by v3; release 1.28 wants to have read v2 before, which it does in protobuf only. In v3 it looks for three
-things:
+kubectl uses v3. Release 1.28 reads v2 first, and only in protobuf. kubectl looks for three things in v3:
 
-- the `fieldValidation` parameter of a kind's PATCH: then the server validates, and kubectl does not;
-- `application/strategic-merge-patch+json` among that operation's types, and merge keys in the schemas: `apply`, `diff`;
-- schemas, with descriptions, found through `x-kubernetes-group-version-kind`: `explain`.
+- The `fieldValidation` parameter of a kind's PATCH. If it is there, kubectl leaves the validation to the server.
+- The media type `application/strategic-merge-patch+json` of that PATCH, and merge keys in the schemas, for `apply` and
+  `diff`.
+- Schemas with descriptions, by `x-kubernetes-group-version-kind`, for `explain`.
 """
 
 from muster.cluster.apiserver.openapi.documents import OpenApi

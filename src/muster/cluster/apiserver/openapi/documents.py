@@ -1,7 +1,7 @@
-"""The documents themselves: paths and components written out as OpenAPI v3 and v2, each made when first asked for.
+"""The OpenAPI v3 and v2 documents, rendered from the paths of `operations` and the components of `schemas`.
 
-What is made for a group version stays as long as its resources do: a change of one definition costs the making of one
-group version, and the joining of what is there.
+`OpenApi` renders a document when a client first requests it. The parts of a group version are cached as long as its
+resources stay the same. So a change of one definition renders one group version again, and joins the cached parts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,25 +21,32 @@ _V2_JSON = "application/com.github.proto-openapi.spec.v2.v1.0+json"
 
 
 class OpenApi:
-    """All OpenAPI documents of a set of resources; `version` is the server's, as `/version` has it."""
+    """The OpenAPI documents of a set of resources, owned by the API server.
+
+    version: the version of the server, as `/version` reports it.
+    """
 
     def __init__(self, resources: Iterable[Resource], version: str) -> None:
         self._info = {"title": "Kubernetes", "version": version}
         self._groups: dict[str, _GroupVersion] = {}
-        self._answers: dict[tuple[str, str], StaticAnswer] = {}  # by path and content type, of all groups together
+        self._answers: dict[tuple[str, str], StaticAnswer] = {}  # the documents of all groups, by path and content type
         self.serve(resources)
 
     def serve(self, resources: Iterable[Resource]) -> None:
-        """From now on these are the resources; what was made of those that stay is kept."""
+        """Replace the resources. Group versions whose resources are unchanged keep their rendered parts."""
         before, self._groups = self._groups, {}
         self._answers.clear()
         for name, members in _by_group_version(resources).items():
             group = before.get(name)
-            kept = group is not None and group.resources == members
-            self._groups[name] = group if group is not None and kept else _GroupVersion(members, self._info)
+            is_unchanged = group is not None and group.resources == members
+            self._groups[name] = group if group is not None and is_unchanged else _GroupVersion(members, self._info)
 
     def find(self, path: str, accept: str = "") -> StaticAnswer | None:
-        """The document at a path, None if there is none. Raises `ApiError` (406)."""
+        """Return the document at a path, or None if there is none.
+
+        Raises:
+            ApiError: 406, because the client accepts no available media type.
+        """
         path = path.rstrip("/")
         if path not in ("/openapi/v2", "/openapi/v3") and path.removeprefix("/openapi/v3/") not in self._groups:
             return None
@@ -66,7 +73,10 @@ class OpenApi:
         return answer
 
     def _index(self) -> dict[str, Any]:
-        """Where the group versions' documents are; the hash lets clients keep them as long as they stay the same."""
+        """Return the URLs of the documents of all group versions.
+
+        Each URL has the hash of its document, so that clients can cache the document until it changes.
+        """
         groups = self._groups.items()
         urls = {name: f"/openapi/v3/{name}?hash={group.v3.hash}" for name, group in groups}
         return {"paths": {name: {"serverRelativeURL": url} for name, url in urls.items()}}
@@ -88,7 +98,7 @@ class OpenApi:
 
 
 class _GroupVersion:
-    """What is to be said of the resources of one group version."""
+    """The rendered parts of one group version, cached by `OpenApi`."""
 
     def __init__(self, resources: Sequence[Resource], info: Mapping[str, str]) -> None:
         self.resources = resources
@@ -96,7 +106,7 @@ class _GroupVersion:
 
     @cached_property
     def v3(self) -> StaticAnswer:
-        """The whole document of OpenAPI v3."""
+        """The OpenAPI v3 document."""
         return static_answer({
             "openapi": "3.0.0",
             "info": self._info,
@@ -141,7 +151,7 @@ class _GroupVersion:
 
 
 def _by_group_version(resources: Iterable[Resource]) -> dict[str, list[Resource]]:
-    """Resources by the name of their group version's document: `api/v1`, `apis/batch/v1`."""
+    """Group resources by the name of their group version's document: `api/v1`, `apis/batch/v1`."""
     groups: dict[str, list[Resource]] = {}
     for resource in sorted(resources, key=lambda r: (r.kind.group, r.kind.version, r.kind.plural)):
         kind = resource.kind

@@ -1,4 +1,7 @@
-"""The paths of a resource and what can be done there, in a form from which both versions of OpenAPI are written."""
+"""The paths of a resource and their operations, independent of the version of OpenAPI.
+
+`paths_of` takes a resource and gives its paths. Rendering them as OpenAPI v2 or v3 is left to `documents`.
+"""
 
 import re
 from collections.abc import Iterator
@@ -76,13 +79,13 @@ _PENDING = (
 
 
 class Operation(Struct, frozen=True):
-    """What one method does at one path.
+    """An operation: one method at one path.
 
-    action: upstream's word for it (`x-kubernetes-action`).
-    id: unique among all operations.
-    kind: what it acts on.
-    result: the component that it answers with; empty for text.
-    body: the component that it takes; empty if none.
+    action: upstream's word for the operation (`x-kubernetes-action`).
+    id: the identifier of the operation, unique among all operations.
+    kind: the kind on which the operation acts.
+    result: the component of the response; "" for text.
+    body: the component of the request body; "" if there is none.
     body_types: the media types of the body.
     """
 
@@ -106,7 +109,7 @@ class PathItem(Struct, frozen=True):
 
 
 def paths_of(resource: Resource) -> Iterator[PathItem]:
-    """The paths of a resource where something can be done."""
+    """Return the paths of a resource that have at least one operation."""
     return (item for item in _paths(resource) if item.operations)
 
 
@@ -155,7 +158,11 @@ def _list(resource: Resource, id_: str, parameters: tuple[Parameter, ...]) -> Op
 
 
 def _on_object(kind: Kind[Any], verbs: set[str], scope: str, name: str, suffix: str) -> Iterator[Operation]:
-    """What can be done to one object, or to one that a subresource shows."""
+    """Yield the operations on one object, or on the view of an object that a subresource serves.
+
+    name: the kind of the object.
+    suffix: the capitalized name of the subresource; "" for the object itself.
+    """
     own = component_of(kind)
     where = f"{_stem(kind)}{scope}{name}{suffix}"
     what = f"{suffix.lower()} of the specified {name}" if suffix else f"the specified {name}"
@@ -180,7 +187,7 @@ def _on_subresource(resource: Resource, sub: Subresource) -> Iterator[Operation]
         yield from _connections(resource.kind, sub)
     elif sub.view is None and "get" in sub.verbs:
         id_ = f"read{_stem(resource.kind)}{scope}{name}{suffix}"
-        is_text = sub.kind == resource.kind  # a log
+        is_text = sub.kind == resource.kind  # a log is the only such subresource
         result, parameters = ("", _LOG) if is_text else (component_of(sub.kind), _PENDING)
         yield Operation("get", "get", id_, f"read {sub.name} of the specified {name}", sub.kind, result, parameters)
     else:
@@ -188,7 +195,7 @@ def _on_subresource(resource: Resource, sub: Subresource) -> Iterator[Operation]
 
 
 def _connections(kind: Kind[Any], sub: Subresource) -> Iterator[Operation]:
-    """Ways into a pod; what is wanted is said in the query."""
+    """Yield the operations that connect to a pod. The fields of the options are the parameters of the query."""
     name = f"{kind.kind}{sub.name.capitalize()}"
     options: type = sub.kind.type
     _, docs = documentation(options)
@@ -206,6 +213,9 @@ _QUERY_TYPES: dict[Any, str] = {bool: "boolean", int: "integer"}
 
 
 def _stem(kind: Kind[Any]) -> str:
-    """`CoreV1`, `RbacAuthorizationV1`, `KueueXK8sIoV1beta2`: what operations of the group version are called by."""
+    """Return the group version as the ids of its operations spell it.
+
+    Examples are `CoreV1`, `RbacAuthorizationV1` and `KueueXK8sIoV1beta2`.
+    """
     words = re.split(r"[.-]", kind.group.removesuffix(".k8s.io") or "core")
     return "".join(word.capitalize() for word in (*words, kind.version))

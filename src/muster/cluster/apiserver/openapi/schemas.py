@@ -1,8 +1,8 @@
-"""The component schemas of a group version: its kinds, their lists, and what requests and answers are made of.
+"""The component schemas of a group version: its kinds, their lists, and the shared parts of requests and responses.
 
-Kinds that we have types of are described by them, custom ones by the schemas of their definitions. OpenAPI v2 has no
-words for some of what those say (several types, alternatives, nulls): there it is left out, as upstream does, so that
-clients check too little rather than too much.
+The schemas of built-in kinds come from Muster's types, and those of custom kinds from their definitions. OpenAPI v2
+cannot express several types, alternatives and nulls. As in upstream, the v2 schemas omit them, so that clients check
+too little rather than too much.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,33 +39,36 @@ _SHARED: dict[str, Schema] = {
 
 
 def schemas_of(resources: Sequence[Resource]) -> dict[str, Schema]:
-    """The components of the resources and their subresources, of their lists, and of what operations refer to."""
+    """Return the components of the resources, their subresources and lists, and those that operations refer to."""
     kinds: dict[str, Kind[Any]] = {}
     for resource in resources:
         for kind in (resource.kind, *(sub.kind for sub in resource.subresources)):
             if not _is_custom(kind):
                 kinds.setdefault(component_of(kind), kind)
-    found = kind_components(kinds.values()) | components([Status, DeleteOptions, ListMeta, ObjectMeta])
+    schemas = kind_components(kinds.values()) | components([Status, DeleteOptions, ListMeta, ObjectMeta])
     for name in (STATUS, DELETE_OPTIONS):
-        found[name]["properties"] = TYPE_META | found[name]["properties"]
-    found = _SHARED | {name: _named(schema) for name, schema in found.items()}
+        schemas[name]["properties"] = TYPE_META | schemas[name]["properties"]
+    schemas = _SHARED | {name: _named(schema) for name, schema in schemas.items()}
     for resource in resources:
         if _is_custom(resource.kind):
-            found[component_of(resource.kind)] = _custom_schema(resource)
+            schemas[component_of(resource.kind)] = _custom_schema(resource)
         if "list" in resource.verbs:
-            found[list_name(resource)] = _list_schema(resource)
-    return dict(sorted(found.items()))
+            schemas[list_name(resource)] = _list_schema(resource)
+    return dict(sorted(schemas.items()))
 
 
 def component_of(kind: Kind[Any]) -> str:
-    """The component of a kind's objects: that of its type, or of a custom kind, its group turned around."""
+    """Return the name of the component of a kind's objects.
+
+    The name of a custom kind's component is its reversed group, its version and its kind.
+    """
     if not _is_custom(kind):
         return component_of_kind(kind)
     return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
 
 
 def list_name(resource: Resource) -> str:
-    """The component of a resource's lists."""
+    """Return the name of the component of a resource's lists."""
     return f"{component_of(resource.kind).rpartition('.')[0]}.{resource.kind_of_lists}"
 
 
@@ -74,7 +77,7 @@ def _is_custom(kind: Kind[Any]) -> bool:
 
 
 def reference(name: str) -> Schema:
-    """A schema that is the named component's."""
+    """Return a schema that refers to a component."""
     return {"$ref": _REFERENCE + name}
 
 
@@ -94,7 +97,7 @@ def _list_schema(resource: Resource) -> Schema:
 
 
 def _custom_schema(resource: Resource) -> Schema:
-    """A custom kind as its definition describes it, with the metadata of every object."""
+    """Return the schema of a custom kind from its definition, with the metadata of every object."""
     kind, schema = resource.kind, resource.schema or {"type": "object"}
     metadata = {"allOf": [reference(component_name(ObjectMeta))], "description": "What every object carries."}
     return {
@@ -105,9 +108,9 @@ def _custom_schema(resource: Resource) -> Schema:
 
 
 def _named(schema: Schema) -> Schema:
-    """The schema as clients know it.
+    """Return the schema in the form that clients expect.
 
-    The two kinds of values that are several types stand by reference: so that they have a name to show.
+    Quantities and IntOrStrings become references, so that clients can show a name for these types.
     """
     if schema.get("format") == "micro-time":
         return schema | {"format": "date-time"}
@@ -130,7 +133,7 @@ def _referring(schema: Schema, spelled: str, name: str) -> Schema:
 
 
 def as_v2(schema: Mapping[str, Any]) -> Schema:
-    """The same schema in OpenAPI v2, which has neither `oneOf` nor types of several kinds, and other references."""
+    """Convert a schema of a built-in kind to OpenAPI v2, which lacks `oneOf` and spells references differently."""
     result: Schema = {}
     for key, value in schema.items():
         match key:
@@ -151,16 +154,16 @@ def as_v2(schema: Mapping[str, Any]) -> Schema:
     return result
 
 
-# What v2 has no words for, or means something else by.
+# The keywords that v2 lacks or defines differently.
 _NOT_IN_V2 = frozenset({"oneOf", "anyOf", "allOf", "not", "nullable", "default", "example", "externalDocs"})
 _OPEN = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string", "nullable")
 _SHAPE = frozenset({"type", "items", "properties", "required", "enum"})
 
 
 def custom_as_v2(schema: Mapping[str, Any]) -> Schema:
-    """The schema of a custom kind in OpenAPI v2; what may be of several types is left open."""
+    """Convert the schema of a custom kind to OpenAPI v2. A value that may have several types gets no type."""
     if "allOf" in schema and "$ref" in schema["allOf"][0]:
-        return as_v2(schema)  # the metadata, which is ours
+        return as_v2(schema)  # the metadata, whose schema is that of a built-in kind
     result = {key: value for key, value in schema.items() if key not in _NOT_IN_V2}
     if any(schema.get(key) for key in _OPEN) and "x-kubernetes-group-version-kind" not in schema:
         result = {key: value for key, value in result.items() if key not in _SHAPE}

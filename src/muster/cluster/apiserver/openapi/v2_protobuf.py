@@ -1,7 +1,8 @@
-"""The OpenAPI v2 document in protobuf: the one form in which kubectl reads it.
+"""The encoder of the OpenAPI v2 document in protobuf, the only encoding in which kubectl reads v2.
 
-kubectl 1.28 asks for it before it turns to v3, and does nothing without it; later releases only where v3 is missing.
-Messages and numbers of their fields are those of gnostic's OpenAPIv2, without what our documents never have.
+kubectl 1.28 requests the document before v3, and fails without it. Later releases request it only if v3 is missing.
+The messages and the numbers of their fields are those of gnostic's OpenAPIv2. The encoder covers the parts of OpenAPI
+that Muster's documents use.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,14 +11,14 @@ from typing import Any
 import msgspec
 
 MEDIA_TYPE = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-# An `@` may not stand in the type of an answer.
+# The Content-Type of a response may not contain an `@`.
 CONTENT_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 _METHODS = {"get": 2, "put": 3, "post": 4, "delete": 5, "patch": 8}
 
 
 def document(info: Mapping[str, str], path_parts: Iterable[bytes], definitions: Iterable[bytes]) -> bytes:
-    """Gnostic's `Document`, of parts that `paths` and `definition` have made."""
+    """Encode gnostic's `Document` from parts that `paths` and `definition` encoded."""
     return _joined(
         _field(1, "2.0"),
         _field(2, _joined(_field(1, info["title"]), _field(2, info["version"]))),
@@ -27,12 +28,12 @@ def document(info: Mapping[str, str], path_parts: Iterable[bytes], definitions: 
 
 
 def paths(items: Mapping[str, Mapping[str, Any]]) -> bytes:
-    """Paths and what can be done there."""
+    """Encode paths and their operations."""
     return b"".join(_named(2, path, _path_item(item)) for path, item in items.items())
 
 
 def definition(name: str, schema: Mapping[str, Any]) -> bytes:
-    """A definition."""
+    """Encode a definition."""
     return _named(1, name, _schema(schema))
 
 
@@ -118,7 +119,7 @@ def _joined(*parts: bytes) -> bytes:
 
 
 def _field(number: int, value: str | bytes | bool) -> bytes:
-    """One field; an empty text or a false is left out, as protobuf 3 does, an empty message is not."""
+    """Encode one field. As in protobuf 3, the result omits an empty text and a false, but not an empty message."""
     if isinstance(value, bool):
         return _varint(number << 3) + b"\x01" if value else b""
     if value == "":
