@@ -1,1 +1,1 @@
-"""Stored objects: their documents, their metadata, and what the server sets in them."""
+"""Stored objects: their documents, their metadata, and the fields that the server sets in them."""

@@ -1,4 +1,8 @@
-"""The objects that every cluster begins with, made at each start if they are not there."""
+"""The first objects of every cluster: namespaces, priority classes, roles, and definitions of Muster's kinds.
+
+Each start of the server creates the missing ones and updates those of an older version. All writes go through a
+`Client`, so admission and validation apply to them.
+"""
 
 import asyncio
 import logging
@@ -36,9 +40,13 @@ _CRITICAL = {
 
 
 async def create_first_objects(client: Client) -> None:
-    """Create what is missing of them. Raises `ApiError`.
+    """Create the missing namespaces, priority classes and roles.
 
-    What a user's webhook, policy or quota refuses is left to the next start: who cannot serve cannot be helped.
+    A user's webhook, policy or quota may refuse an object. The server then logs the refusal, starts without the object,
+    and tries again at its next start.
+
+    Raises:
+        ApiError: the stored roles cannot be listed.
     """
     for name in NAMESPACES:
         await _attempted(create_missing(client, NAMESPACE, {"metadata": {"name": name}}))
@@ -49,10 +57,13 @@ async def create_first_objects(client: Client) -> None:
 
 
 async def _create_roles(client: Client) -> None:
-    """Create the roles that are missing; those of an older version get what they lack, unless told to stay."""
+    """Create the missing roles, and add the missing rules to roles of an older version.
+
+    A role without the annotation for automatic updates stays as it is.
+    """
     roles = {role.metadata.name: role for role in (await client.list(CLUSTER_ROLE)).items}
     bindings = {obj.metadata.name for obj in (await client.list(CLUSTER_ROLE_BINDING.seen_as(Object))).items}
-    # At once: it is one commit.
+    # Concurrent writes share one commit of the store.
     await asyncio.gather(
         *(_attempted(_put_role(client, roles.get(role.metadata.name), role)) for role in CLUSTER_ROLES),
         *(
@@ -84,19 +95,19 @@ async def _put_role(client: Client, stored: ClusterRole | None, role: ClusterRol
     try:
         missing = uncovered(stored.rules, role.rules)
     except TooManyRightsError:
-        return  # a user has given it rules without end
+        return  # a user gave the role too many rules to compare
     if missing:
         rules = msgspec.to_builtins((*stored.rules, *compacted(missing)))
         await client.patch(CLUSTER_ROLE, role.metadata.name, {"rules": rules})
 
 
 async def put_definitions(client: Client, own: Mapping[str, dict[str, Any]]) -> None:
-    """Create the definitions of kinds that are served anyway; those of an older version get what they lack."""
+    """Create the definitions of the kinds that the server serves without one, and update those of an older version."""
     if not own:
         return
     kind = CUSTOM_RESOURCE_DEFINITION.seen_as(dict)
-    stored = {found["metadata"]["name"]: found["spec"] for found in (await client.list(kind)).items}
-    # At once: it is one commit.
+    stored = {each["metadata"]["name"]: each["spec"] for each in (await client.list(kind)).items}
+    # Concurrent writes share one commit of the store.
     await asyncio.gather(
         *(
             _attempted(
@@ -111,8 +122,12 @@ async def put_definitions(client: Client, own: Mapping[str, dict[str, Any]]) -> 
 
 
 async def create_missing(client: Client, kind: Kind[Any], document: dict[str, Any], namespace: str = "") -> None:
-    """Create an object unless one of that name is there. Raises `ApiError`."""
-    # It is looked for first: webhooks are asked about everything that is posted, and need not be there yet.
+    """Create an object unless one with its name exists.
+
+    Raises:
+        ApiError: the server refuses the object.
+    """
+    # A lookup comes first, because every POST calls the webhooks, whose servers may not run yet.
     if await client.find(kind.seen_as(dict), document["metadata"]["name"], namespace):
         return
     with ignoring("AlreadyExists"):

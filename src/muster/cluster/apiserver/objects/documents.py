@@ -1,6 +1,7 @@
-"""Documents over the store: decoded when they are to be changed, encoded with the revision that the change gets.
+"""Documents over the store: `Documents` writes decoded objects, and encodes them with the revision of the write.
 
-Between `latest` and the write that was decided on it there must be no await: that is what makes it atomic.
+A caller reads an object with `latest`, decides, and writes. There must be no await between the read and the write:
+that makes the change atomic.
 """
 
 import sys
@@ -19,19 +20,22 @@ _encoder = msgspec.json.Encoder()
 
 
 class Documents:
-    """Reads and writes objects as documents."""
+    """The objects of a store as documents."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
 
     def latest(self, key: Key) -> Entry | None:
-        """The object as of the newest write, durable or not."""
+        """Return the object as of its newest write, which may not be durable yet."""
         return self.store.latest(key)
 
     async def settled(self, key: Key) -> None:
-        """Wait until `latest` is durable: before an answer that says how it is, and is no write's own.
+        """Wait until the result of `latest` is durable.
 
-        Raises `ApiError` (the store's) if it never comes to be.
+        A request that writes nothing and answers with `latest` must wait so before its response.
+
+        Raises:
+            ApiError: the store takes the write back.
         """
         end_work()
         await self.store.settled(key)
@@ -45,9 +49,13 @@ class Documents:
         beside: Sequence[Put] = (),
         limit: int = MAX_OBJECT_BYTES + ROOM_FOR_STATUS,
     ) -> bytes:
-        """Store an object and return it as stored, once it is durable. Raises `ApiError` (413, and the store's).
+        """Store an object, wait until it is durable, and return its stored body.
 
-        beside: what is written with it, or not at all. limit: how many bytes it may have.
+        beside: other writes, which succeed or fail together with this one.
+        limit: the most bytes that the object may have.
+
+        Raises:
+            ApiError: 413 if the object is too large, 400 if it is no JSON, or the store's refusal.
         """
         encoding = _Encoding(document, limit)
         if dry_run:
@@ -57,7 +65,13 @@ class Documents:
         return _body(await written)
 
     async def remove(self, key: Key, document: Document, *, dry_run: bool = False, beside: Sequence[Put] = ()) -> bytes:
-        """Remove an object; `document` is its last state. Raises `ApiError`."""
+        """Remove an object, wait until the removal is durable, and return its last body.
+
+        document: the last state of the object.
+
+        Raises:
+            ApiError: the store refuses the removal.
+        """
         if dry_run:
             return _Encoding(document).unchanged()
         written = self.store.write(Delete(key, _Encoding(document)), *beside)
@@ -65,21 +79,21 @@ class Documents:
         return _body(await written)
 
     def removal(self, key: Key, document: Document) -> "Future[list[Entry]]":
-        """Begin to remove an object."""
+        """Begin to remove an object. The result completes when the removal is durable."""
         return self.store.write(Delete(key, _Encoding(document)))
 
     def change(self, key: Key, document: Document) -> "Future[list[Entry]]":
-        """Begin to store an object."""
+        """Begin to store an object. The result completes when the write is durable."""
         return self.store.write(Put(key, _Encoding(document)))
 
 
 def written(key: Key, document: Document) -> Put:
-    """The write of an object that goes beside another one."""
+    """Return the write of an object, for the `beside` of another write."""
     return Put(key, _Encoding(document))
 
 
 def decode_entry(entry: Entry) -> Document:
-    """A stored object as a document of its own."""
+    """Decode a stored object to a new document, which the caller may change."""
     document: Document = _decoder.decode(entry.body)
     return document
 
@@ -89,7 +103,7 @@ def _body(entries: list[Entry]) -> bytes:
 
 
 class _Encoding:
-    """Encodes a document with the revision that it gets."""
+    """The encoder of a document, which the store calls with the revision of the write."""
 
     __slots__ = ("_document", "_limit")
 
@@ -102,7 +116,11 @@ class _Encoding:
         return self.unchanged()
 
     def unchanged(self) -> bytes:
-        """With the version that it has; without any if that is empty."""
+        """Encode the document with its current version. An empty version is omitted.
+
+        Raises:
+            ApiError: 400 if the document is no JSON, 413 if it is too large.
+        """
         meta = self._document["metadata"]
         if not meta.get("resourceVersion"):
             meta.pop("resourceVersion", None)

@@ -1,4 +1,4 @@
-"""Events do not stay: an hour after one was last seen it goes, as upstream's `--event-ttl` says."""
+"""The expiry of events: the server removes an event an hour after it was last seen, like upstream's `--event-ttl`."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ from muster.runtime.clock import Clock
 
 EVENT_LIFE = timedelta(hours=1)
 INTERVAL_SECONDS = 300.0
-_PIECE = 100  # events looked at, or removed, before others get a turn
+_PIECE = 100  # events that are examined before other tasks run
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class _Series(Struct):
 
 
 class _Event(Struct):
-    """When an event was seen."""
+    """The times of an event."""
 
     metadata: _Meta = _Meta()
     first_timestamp: datetime | None = None
@@ -43,17 +43,21 @@ _decoder = msgspec.json.Decoder(_Event)
 
 
 async def keep_events_fresh(store: Store, clock: Clock) -> NoReturn:
-    """Remove old events from time to time, for ever."""
+    """Remove old events every `INTERVAL_SECONDS`, forever."""
     while True:
         await clock.sleep(INTERVAL_SECONDS)
         try:
             await expire_events(store, clock)
-        except ApiError as error:  # the disk is full, or the store is going: the next time will do
+        except ApiError as error:  # the disk is full, or the store closes: the next round tries again
             log.warning("old events not removed, next try in %d s: %s", INTERVAL_SECONDS, error)
 
 
 async def expire_events(store: Store, clock: Clock) -> int:
-    """Remove the events that are too old now; returns how many. Raises `ApiError`."""
+    """Remove the events that are older than `EVENT_LIFE`, and return their number.
+
+    Raises:
+        ApiError: the store refuses a removal.
+    """
     documents, limit = Documents(store), clock.now() - EVENT_LIFE
     entries, removed = store.list(EVENT.resource).entries, 0
     for first in range(0, len(entries), _PIECE):
@@ -68,7 +72,7 @@ async def expire_events(store: Store, clock: Clock) -> int:
 
 
 def last_seen(entry: Entry) -> datetime:
-    """The newest time that an event carries; it was created at one."""
+    """Return the newest time of an event. Every event has at least its creation time."""
     event = _decoder.decode(entry.body)
     series = event.series.last_observed_time if event.series is not None else None
     times = (event.metadata.creation_timestamp, event.first_timestamp, event.last_timestamp, event.event_time, series)

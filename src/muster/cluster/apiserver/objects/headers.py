@@ -1,7 +1,8 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""What is read of every stored object without decoding it whole: labels, owners, and the fields that selectors ask for.
+"""The headers of stored objects: labels, owners, and the fields that field selectors use.
 
-The store keeps the header beside the body. Fields that are empty are left out: a selector takes a missing one as "".
+`header_of` takes the body of an object and decodes only these parts. The store keeps the header beside the body. A
+header omits empty fields, because a selector treats a missing field as "".
 """
 
 from collections.abc import Callable, Mapping
@@ -186,7 +187,7 @@ def _event(event: _Event) -> dict[str, str]:
     }
 
 
-# For every stored resource that has fields of its own: the view of its objects, and the fields in it.
+# For each stored resource with fields of its own: the type that decodes them, and the function that names them.
 _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
     "pods": (_Pod, _pod),
     "events": (_Event, _event),
@@ -194,7 +195,7 @@ _FIELDS: Mapping[str, tuple[type, Callable[[Any], dict[str, str]]]] = {
     "namespaces": (_Namespace, lambda namespace: {"status.phase": namespace.status.phase}),
     "secrets": (_Secret, lambda secret: {"type": secret.type}),
     "services": (_Service, lambda service: {"spec.clusterIP": service.spec.cluster_ip, "spec.type": service.spec.type}),
-    # Not for selectors: admission asks for it with every pod.
+    # No selector uses this field: admission reads it for every pod.
     "priorityclasses.scheduling.k8s.io": (
         _PriorityClass,
         lambda priority_class: {"globalDefault": "true" if priority_class.global_default else ""},
@@ -219,7 +220,7 @@ _PLAIN: tuple[msgspec.json.Decoder[Any], None] = (msgspec.json.Decoder(_Object),
 
 
 def header_of(resource: str, body: bytes) -> Header:
-    """The header of a stored object."""
+    """Return the header of a stored object."""
     decoder, fields = _DECODERS.get(resource, _PLAIN)
     obj = decoder.decode(body)
     meta: _Meta = obj.metadata

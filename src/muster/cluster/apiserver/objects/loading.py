@@ -1,6 +1,7 @@
-"""Between objects as they are stored and as a resource has them.
+"""The conversion of objects between their stored form and the form of a resource.
 
-Only custom resources make a difference: they may be stored in another version, or under an older schema.
+Only custom resources need a conversion: they may be stored in another version or by an older schema. How they are
+converted is left to the `storage` of the resource.
 """
 
 from collections.abc import Sequence
@@ -13,20 +14,31 @@ from muster.cluster.store import Change, Entry
 
 
 async def loaded(resource: Resource, entries: Sequence[Entry]) -> Sequence[Entry]:
-    """The entries with bodies as the resource has them; those given, if that is how they are stored.
+    """Return the entries with their bodies in the form of the resource.
 
-    Raises `ApiError` if a webhook fails to convert them.
+    The result is the given sequence if its entries are stored in this form.
+
+    Raises:
+        ApiError: a webhook fails to convert the objects.
     """
     return entries if resource.storage is None else await resource.storage.load(entries)
 
 
 async def loaded_entry(resource: Resource, entry: Entry) -> Entry:
-    """One entry, as `loaded` has it."""
+    """Return one entry with its body in the form of the resource.
+
+    Raises:
+        ApiError: a webhook fails to convert the object.
+    """
     return entry if resource.storage is None else (await resource.storage.load((entry,)))[0]
 
 
 async def loaded_changes(resource: Resource, changes: Sequence[Change]) -> Sequence[Change]:
-    """Changes of such entries. Raises `ApiError`."""
+    """Return changes with all bodies in the form of the resource.
+
+    Raises:
+        ApiError: a webhook fails to convert the objects.
+    """
     if resource.storage is None:
         return changes
     after = await resource.storage.load([change.entry for change in changes])
@@ -39,12 +51,21 @@ async def loaded_changes(resource: Resource, changes: Sequence[Change]) -> Seque
 
 
 async def saved_document(resource: Resource, document: Document) -> Document:
-    """The object to store, from one as the resource has it. Raises `ApiError`."""
+    """Convert an object from the form of the resource to the stored form.
+
+    Raises:
+        ApiError: a webhook fails to convert the object.
+    """
     return document if resource.storage is None else await resource.storage.save(document)
 
 
 def written_body(document: Document, saved: Document, body: bytes) -> bytes:
-    """What was written as the resource has it: the bytes as stored if it was stored so."""
+    """Return the body of a written object in the form of the resource.
+
+    document: the object in the form of the resource.
+    saved: the object in the stored form. If it is the document itself, the result is the stored body.
+    body: the stored body.
+    """
     if saved is document:
         return body
     version = saved["metadata"].get("resourceVersion")
@@ -53,7 +74,7 @@ def written_body(document: Document, saved: Document, body: bytes) -> bytes:
 
 
 def _change(change: Change, entry: Entry, previous: Entry | None) -> Change:
-    """The very same change if its entries are."""
+    """Return a change with these entries, or the change itself if it has them already."""
     if entry is change.entry and previous is change.previous:
         return change
     return Change(change.type, entry, previous)

@@ -1,6 +1,8 @@
-"""The part of an object that is the server's: identity, times, versions. Pure; documents are changed in place.
+"""The metadata that the server sets or checks: identity, times, versions.
 
-The rules are those of k8s.io/apiserver (rest.BeforeCreate, rest.BeforeUpdate, ValidateObjectMetaUpdate).
+The functions change documents in place and do no I/O. The rules are those of k8s.io/apiserver (rest.BeforeCreate,
+rest.BeforeUpdate, ValidateObjectMetaUpdate). The format of names and labels is validated in
+`muster.api.validation.metadata`.
 """
 
 from datetime import UTC, datetime
@@ -10,28 +12,32 @@ from muster.api.kinds import Kind
 from muster.api.status import INVALID, ApiError, FieldError, bad_request, conflict, invalid
 from muster.cluster.apiserver.decode import Document
 
-SUFFIX_LENGTH = 5  # of a generated name
-MAX_PREFIX_LENGTH = 63 - SUFFIX_LENGTH  # what is left of generateName
+SUFFIX_LENGTH = 5  # the random characters of a generated name
+MAX_PREFIX_LENGTH = 63 - SUFFIX_LENGTH  # the most characters of generateName that a generated name keeps
 
-# What only deletion sets and no write takes away.
+# The fields that only a deletion sets and no write removes.
 _DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
-# What clients may change.
+# The fields that clients may change.
 _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
 def timestamp(moment: datetime) -> str:
-    """A time as objects carry it: whole seconds, UTC."""
+    """Format a time as objects have it: whole seconds, UTC."""
     return moment.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
 
 
 def meta_of(document: Document) -> dict[str, Any]:
-    """The object's metadata, made if it has none."""
+    """Return the metadata of an object, which receives empty metadata if it has none."""
     meta: dict[str, Any] = document.setdefault("metadata", {})
     return meta
 
 
 def check_name(document: Document, name: str, namespace: str) -> None:
-    """Raise `ApiError` (400) unless a written object is the one that the URL names; sets what it leaves out."""
+    """Require that a written object has the name and namespace of the URL, and set the namespace if it is missing.
+
+    Raises:
+        ApiError: 400, because the name is missing or the object is not the one of the URL.
+    """
     meta = meta_of(document)
     own = meta.get("name")
     if not own:
@@ -42,7 +48,11 @@ def check_name(document: Document, name: str, namespace: str) -> None:
 
 
 def check_uid(document: Document, stored: Document, kind: Kind[Any]) -> None:
-    """Raise `ApiError` (422) if a patch gives the object the uid of another one: it was made for that one."""
+    """Require that a patched object keeps its uid. A patch with another uid was made for another object.
+
+    Raises:
+        ApiError: 422, because the uid differs.
+    """
     uid, old = meta_of(document).get("uid"), meta_of(stored)
     if uid and uid != old["uid"]:
         error = FieldError("metadata.uid", INVALID, uid[:100], "field is immutable")
@@ -50,7 +60,11 @@ def check_uid(document: Document, stored: Document, kind: Kind[Any]) -> None:
 
 
 def set_namespace(meta: dict[str, Any], namespace: str) -> None:
-    """The object is in the namespace of the URL. Raises `ApiError` (400) if it says that it is in another."""
+    """Set the namespace of the URL in the metadata, or remove the namespace of a cluster-scoped object.
+
+    Raises:
+        ApiError: 400, because the object names another namespace.
+    """
     own = meta.get("namespace")
     if not namespace:
         meta.pop("namespace", None)
@@ -61,14 +75,17 @@ def set_namespace(meta: dict[str, Any], namespace: str) -> None:
 
 
 def begin(document: Document, *, name: str, uid: str, now: datetime, generation: bool) -> None:
-    """Make the metadata of a new object, in place; whatever of it the client has set is forgotten."""
+    """Replace the metadata of a new object by fresh ones, in place.
+
+    Of the metadata that the client sent, only generateName, the namespace and the fields that clients may change stay.
+    """
     given = meta_of(document)
     meta: dict[str, Any] = {"name": name}
     for field in ("generateName", "namespace"):
         if given.get(field):
             meta[field] = given[field]
     meta["uid"] = uid
-    meta["resourceVersion"] = ""  # keeps its place
+    meta["resourceVersion"] = ""  # reserves the position of the field; the write sets the value
     if generation:
         meta["generation"] = 1
     meta["creationTimestamp"] = timestamp(now)
@@ -79,13 +96,23 @@ def begin(document: Document, *, name: str, uid: str, now: datetime, generation:
 
 
 def check_unversioned(document: Document) -> None:
-    """Raise `ApiError` (400) if an object that is to be created has a version already."""
+    """Require that an object to create has no version.
+
+    Raises:
+        ApiError: 400, because it has one.
+    """
     if meta_of(document).get("resourceVersion") not in (None, "", "0"):
         raise bad_request("resourceVersion should not be set on objects to be created")
 
 
 def check_version(document: Document, stored: Document, resource: str, *, unconditional: bool) -> None:
-    """Raise `ApiError` unless the object may replace the stored one: 409 for another uid or version, 422 for none."""
+    """Require that an object may replace the stored one.
+
+    unconditional: whether the object may have no version.
+
+    Raises:
+        ApiError: 409 for another uid or version, 422 for an invalid version or a missing one.
+    """
     meta, old = meta_of(document), meta_of(stored)
     name = old["name"]
     if meta.get("uid") and meta["uid"] != old["uid"]:
@@ -119,8 +146,9 @@ def _invalid_version(resource: str, name: str, error: FieldError) -> ApiError:
 
 
 def carry_over(document: Document, stored: Document) -> None:
-    """Give a changed object what no change sets, in place. What deletion has set may be repeated, not changed;
-    validation looks after that.
+    """Copy the metadata that no update may set from the stored object to the changed one, in place.
+
+    The fields of a deletion keep the value that the client sent, so that validation can refuse a change of them.
     """
     given, old = meta_of(document), meta_of(stored)
     meta = {field: value for field, value in old.items() if field not in _CHANGEABLE}

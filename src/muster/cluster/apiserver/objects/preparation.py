@@ -1,6 +1,7 @@
-"""What the server sets in new and changed objects of some kinds, beyond metadata and defaults. Pure, in place.
+"""The preparation of new and changed objects: the fields that the server sets beyond metadata and defaults.
 
-These are the strategies of k8s.io/kubernetes (pkg/registry): PrepareForCreate and PrepareForUpdate.
+The functions change documents in place and do no I/O. Their rules are PrepareForCreate and PrepareForUpdate of
+the strategies of k8s.io/kubernetes (pkg/registry).
 """
 
 from collections.abc import Callable
@@ -18,23 +19,26 @@ from muster.api.pods import qos_class
 from muster.api.values.quantity import QuantityError
 from muster.cluster.apiserver.decode import Document
 
-# Members of an object that say nothing of what is wanted.
+# The members of an object that are no part of its desired state.
 _NOT_DESIRED = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 
 def new(document: Document) -> None:
-    """Nothing was observed yet."""
+    """Remove the status of a new object, because no controller has observed the object yet."""
     document.pop("status", None)
 
 
 def new_counted(document: Document) -> None:
-    """An object without a spec counts its changes too."""
+    """Prepare a new object whose generation counts changes although it may have no spec."""
     new(document)
     document["metadata"]["generation"] = 1
 
 
 def changed_counted(document: Document, stored: Document, *, status: bool = False) -> None:
-    """What a kind has beside a spec counts for the generation as that does; `status`: that too."""
+    """Increase the generation if a member of the desired state changed. Members beside the spec count too.
+
+    status: whether the status counts as part of the desired state.
+    """
     members = (document.keys() | stored.keys()) - _NOT_DESIRED
     if status:
         members.add("status")
@@ -43,7 +47,7 @@ def changed_counted(document: Document, stored: Document, *, status: bool = Fals
 
 
 def new_with(**status: Any) -> Callable[[Document], None]:
-    """Begins with this status: what the kind's status always has, whichever controller watches over it."""
+    """Return a preparation that gives a new object this status, whose fields the status of the kind always has."""
 
     def prepare(document: Document) -> None:
         document["status"] = deepcopy(status)
@@ -52,17 +56,20 @@ def new_with(**status: Any) -> Callable[[Document], None]:
 
 
 def unchangeable(document: Document, stored: Document) -> None:
-    """The spec stays as it was, without a word."""
+    """Restore the stored spec of a kind whose spec no update may change. The client gets no error."""
     document["spec"] = stored["spec"]
 
 
 def new_pod(pod: Document) -> None:
-    """A pod begins Pending; one with scheduling gates says so."""
+    """Prepare a new pod: set the phase Pending and the QoS class.
+
+    A pod with scheduling gates also gets a condition that says so.
+    """
     spec = pod["spec"]
     if spec.get("terminationGracePeriodSeconds", 0) < 0:
         spec["terminationGracePeriodSeconds"] = 1
     status = {"phase": "Pending"}
-    with suppress(QuantityError, msgspec.ValidationError):  # validation names it
+    with suppress(QuantityError, msgspec.ValidationError):  # the later validation reports this error
         status["qosClass"] = qos_class(msgspec.convert(spec, PodSpec))
     pod["status"] = status
     if spec.get("schedulingGates"):
@@ -80,13 +87,13 @@ def new_pod(pod: Document) -> None:
 
 
 def new_job(job: Document) -> None:
-    """A Job's pods are known by labels that only they have."""
+    """Prepare a new Job: generate a selector whose labels only the pods of this Job have."""
     generate_selector(job, job["metadata"]["uid"])
     job["status"] = {}
 
 
 def new_namespace(namespace: Document) -> None:
-    """A namespace is held until it is empty."""
+    """Prepare a new namespace: add the finalizer that keeps the namespace until it is empty."""
     finalizers = namespace.setdefault("spec", {}).setdefault("finalizers", [])
     if NAMESPACE_FINALIZER not in finalizers:
         finalizers.append(NAMESPACE_FINALIZER)
@@ -94,10 +101,10 @@ def new_namespace(namespace: Document) -> None:
 
 
 def new_service(service: Document) -> None:
-    """A service has no state yet. It gets no address: nothing here would answer on it."""
+    """Prepare a new service: an empty status, and no cluster IP, because no proxy would serve it."""
     service["status"] = {"loadBalancer": {}}
 
 
 def changed_service(service: Document, stored: Document) -> None:
-    """What was given stays."""
+    """Keep the allocated addresses and ports of a changed service that the client left out."""
     keep_allocated(service, stored)

@@ -1,7 +1,15 @@
-"""Stored objects as seen through resources and subresources, and what a write through each may change. Pure.
+"""The views of stored objects through resources and subresources.
 
-A main resource changes everything but the status, `status` nothing else (besides labels and annotations), `scale`
-one number, `finalize` (a main view) the holds of a namespace; `events.k8s.io` shows core Events by other names.
+A `show_...` function takes the stored object and gives the object that a client sees. A `take_...` function takes the
+stored object and the written view, and gives the object to store. An `apply_...` function takes an applied Scale and
+gives the configuration of the scaled object. Each resource may change only its part:
+
+- a main resource: everything but the status;
+- `status`: the status, and for some kinds also labels, annotations and finalizers;
+- `scale`: the number of replicas;
+- `finalize`: the finalizers of a namespace.
+
+`events.k8s.io` shows core Events with other names of their fields.
 """
 
 from collections.abc import Mapping
@@ -20,34 +28,34 @@ from muster.cluster.apiserver.decode import Document
 
 SCALE = Kind("autoscaling", "v1", "Scale", "scales", Scale)
 
-# What a write of the status takes from the metadata that came with it (as upstream; the rest stays).
+# The metadata that a write of the status changes, as in upstream.
 _STATUS_METADATA = ("labels", "annotations", "finalizers", "resourceVersion", "uid")
-_VERSION = ("resourceVersion", "uid")  # they say which state of an object was replaced
+_VERSION = ("resourceVersion", "uid")  # identify the state of the object that the write replaces
 _SCALE_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def take_all(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (it has no part that is others')
-    """Everything."""
+def take_all(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (the signature of all views)
+    """Return the written object as it is."""
     return shown
 
 
 def take_main(stored: Document, shown: Document) -> Document:
-    """A whole object, but for its status."""
+    """Return the written object with the stored status."""
     return _with_member(shown, "status", stored)
 
 
 def take_status(stored: Document, shown: Document) -> Document:
-    """The status, and those parts of the metadata that go with it."""
+    """Return the stored object with the written status and the written labels, annotations and finalizers."""
     return _with_member(with_metadata(stored, shown, _STATUS_METADATA), "status", shown)
 
 
 def take_only_status(stored: Document, shown: Document) -> Document:
-    """The status and nothing else."""
+    """Return the stored object with the written status."""
     return _with_member(with_metadata(stored, shown), "status", shown)
 
 
 def take_pod_status(stored: Document, shown: Document) -> Document:
-    """The status of a pod, whose class of service is given once and for all."""
+    """Return the stored pod with the written status. A status without a QoS class keeps the stored one."""
     taken = take_status(stored, shown)
     status, old = taken.get("status", {}), stored.get("status", {})
     if status.get("qosClass") or "qosClass" not in old:
@@ -56,15 +64,15 @@ def take_pod_status(stored: Document, shown: Document) -> Document:
 
 
 def take_namespace(stored: Document, shown: Document) -> Document:
-    """A namespace, but for its status and its spec, which only `finalize` changes."""
+    """Return the written namespace with the stored status and spec. Only `finalize` changes the spec."""
     return _with_member(_with_member(shown, "status", stored), "spec", stored)
 
 
 def with_metadata(stored: Document, shown: Document, fields: tuple[str, ...] = _VERSION) -> Document:
-    """The stored object with these fields of the metadata that came with what was written."""
-    given = shown.get("metadata") or {}
-    kept = without(stored["metadata"], *fields)
-    return stored | {"metadata": kept | {field: given[field] for field in fields if field in given}}
+    """Return the stored object with these fields of the written metadata."""
+    written = shown.get("metadata") or {}
+    others = without(stored["metadata"], *fields)
+    return stored | {"metadata": others | {field: written[field] for field in fields if field in written}}
 
 
 def _with_member(document: Document, name: str, source: Document) -> Document:
@@ -72,13 +80,13 @@ def _with_member(document: Document, name: str, source: Document) -> Document:
 
 
 def show_scale(job: Document) -> Document:
-    """A Job as a number of replicas: its parallelism."""
+    """Return the Scale of a Job, whose replicas are its parallelism."""
     spec, status = job.get("spec", {}), job.get("status", {})
     return scale_of(job, spec.get("parallelism", 1), _observed(job, status.get("active", 0)))
 
 
 def show_replicas(controller: Document) -> Document:
-    """A Deployment and its like as a number of replicas."""
+    """Return the Scale of a controller with `spec.replicas`, such as a Deployment."""
     spec, status = controller.get("spec", {}), controller.get("status", {})
     return scale_of(controller, spec.get("replicas", 1), _observed(controller, status.get("replicas", 0)))
 
@@ -88,7 +96,11 @@ def _observed(controller: Document, replicas: int) -> Document:
 
 
 def scale_of(controller: Document, wanted: int, status: Document) -> Document:
-    """An object as a number of replicas."""
+    """Return the Scale of an object.
+
+    wanted: the desired number of replicas.
+    status: the status of the Scale.
+    """
     meta = controller["metadata"]
     return {
         "apiVersion": SCALE.api_version,
@@ -100,7 +112,7 @@ def scale_of(controller: Document, wanted: int, status: Document) -> Document:
 
 
 def _selector(controller: Document) -> str:
-    """The selector as text: of a ReplicationController only labels, of all others a whole one."""
+    """Return the selector of a controller as text. A ReplicationController has plain labels as its selector."""
     selector = controller.get("spec", {}).get("selector", {})
     if controller.get("kind") == "ReplicationController":
         selector = {"matchLabels": selector}
@@ -108,15 +120,16 @@ def _selector(controller: Document) -> str:
 
 
 def take_scale(stored: Document, shown: Document) -> Document:
-    """The parallelism of a Job; of an elastic one (Indexed, as many completions as pods) both numbers (KEP-3715).
+    """Return the stored Job with the written number of replicas as its parallelism.
 
-    A Job has no scale subresource upstream; it is served here so that `kubectl scale job` works again.
+    An elastic Job (Indexed, with as many completions as pods) also gets the number as its completions (kubernetes
+    KEP-3715). Upstream has no scale subresource of Jobs; Muster serves one so that `kubectl scale job` works.
     """
     return _rescaled(stored, shown, _parallelism(stored, shown))
 
 
 def apply_scale(stored: Document, config: Document) -> Document:
-    """What a Scale that is applied to a Job says of the Job."""
+    """Convert a Scale that a client applies to a Job to the configuration of the Job."""
     return _applied(stored, config, _parallelism(stored, config))
 
 
@@ -127,18 +140,18 @@ def _parallelism(stored: Document, shown: Document) -> Document:
 
 
 def wanted_replicas(shown: Document) -> int:
-    """The number of replicas in a Scale that a client has written."""
+    """Return the number of replicas in a Scale that a client wrote."""
     replicas: int = (shown.get("spec") or {}).get("replicas", 0)
     return replicas
 
 
 def take_replicas(stored: Document, shown: Document) -> Document:
-    """The replicas of a Deployment and its like."""
+    """Return the stored controller with the written number of replicas."""
     return _rescaled(stored, shown, {"replicas": wanted_replicas(shown)})
 
 
 def apply_replicas(stored: Document, config: Document) -> Document:
-    """What a Scale that is applied to a Deployment and its like says of it."""
+    """Convert a Scale that a client applies to a controller to the configuration of the controller."""
     return _applied(stored, config, {"replicas": wanted_replicas(config)})
 
 
@@ -151,7 +164,7 @@ def _rescaled(stored: Document, shown: Document, changed: Document) -> Document:
     return with_metadata(stored, shown) | {"spec": stored["spec"] | changed}
 
 
-# The names of an Event's members: in core/v1, and in events.k8s.io/v1. The others have the same name in both.
+# The fields of an Event that have different names in core/v1 (keys) and in events.k8s.io/v1 (values).
 _EVENT_NAMES = {
     "involvedObject": "regarding",
     "message": "note",
@@ -165,12 +178,12 @@ _CORE_EVENT_NAMES = {new: old for old, new in _EVENT_NAMES.items()}
 
 
 def show_event(stored: Document) -> Document:
-    """A core Event as an `events.k8s.io` one."""
+    """Convert a core Event to an Event of `events.k8s.io`."""
     return _renamed(stored, _EVENT_NAMES) | {"apiVersion": EVENTS_V1_EVENT.api_version}
 
 
-def take_event(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (it has no part that is others')
-    """An `events.k8s.io` Event as a core one."""
+def take_event(stored: Document, shown: Document) -> Document:  # noqa: ARG001  (the signature of all views)
+    """Convert an Event of `events.k8s.io` to a core Event."""
     return _renamed(shown, _CORE_EVENT_NAMES) | {"apiVersion": "v1"}
 
 
