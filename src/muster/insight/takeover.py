@@ -1,4 +1,8 @@
-"""What Muster would find where Kueue's manager has worked: what it takes on, and what it would leave as it is. Pure."""
+"""The report about a takeover from Kueue: what Muster would manage, and what it would leave as it is.
+
+`report` takes what was read of a cluster on which Kueue's manager worked, and gives counts and findings. Reading the
+cluster is left to the caller.
+"""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,21 +29,21 @@ from muster.queueing.jobframework.slices import waits_to_replace
 GroupKind = tuple[str, str]
 
 STATES: Final = ("admitted", "reserved", "pending", "inactive", "finished")
-# Kinds whose jobs Muster resizes while they run.
+# The kinds of jobs that Muster resizes while they run.
 _RESIZED: Final = frozenset({("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
-# How many objects of a finding are named to people.
+# The most objects that the text of a finding names.
 NAMED: Final = 5
 
 
 class Seen(Struct, frozen=True):
-    """What was read of the cluster.
+    """The objects of a cluster that the report considers.
 
-    manager: who holds the Lease of Kueue's manager, other than a replica of Muster; "" if none does.
-    old: the definitions of Kueue's kinds of which objects may be stored in an older version than the current one.
-    webhooks: the configurations that have Kueue's webhooks asked.
-    jobs: those that run and name a queue.
-    pods: those that a gate of Kueue's holds.
-    idle: frameworks that the settings name and Muster does not act on, with the reason.
+    jobs: the running Jobs that name a queue.
+    pods: the pods that a gate of Kueue holds.
+    old: the definitions of Kueue's kinds whose objects may be stored in an older version.
+    webhooks: the configurations of Kueue's webhooks.
+    manager: the holder of the Lease of Kueue's manager; "" if there is none or if it is a replica of Muster.
+    idle: the frameworks that the settings name and Muster does not act on, with the reason.
     variants: whether the gate ConcurrentAdmission is on.
     """
 
@@ -55,9 +59,11 @@ class Seen(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """Something that Muster does not act on, or that is in its way.
+    """A fact that a user must know before the takeover: Muster does not act on objects, or they are in its way.
 
-    what: of several objects, what they have in common. advice: what to do. objects: which, such as `default/train`.
+    what: what the objects have in common.
+    advice: what the user can do.
+    objects: the names of the objects, such as `default/train`.
     """
 
     what: str
@@ -66,7 +72,10 @@ class Finding(Struct, frozen=True):
 
 
 class Row(Struct, frozen=True):
-    """The workloads of one kind of jobs, by state. handled: whether Muster starts and stops such jobs."""
+    """The number of workloads of one kind of job, by state.
+
+    handled: whether Muster starts and stops such jobs.
+    """
 
     kind: str
     handled: bool
@@ -74,10 +83,11 @@ class Row(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What Muster would find.
+    """The report about a takeover.
 
-    rows: what would be taken on. findings: what would not, or stands in the way; nothing if it can begin.
-    gates: what holds pods that wait.
+    rows: the workloads that Muster would manage.
+    findings: what Muster would not manage or what is in its way; empty if the takeover can begin.
+    gates: the gates that hold waiting pods.
     """
 
     rows: tuple[Row, ...]
@@ -91,18 +101,23 @@ def report(
     known: Collection[GroupKind] = (),
     named: Collection[GroupKind] = (),
 ) -> Report:
-    """Of a cluster. handled: kinds of jobs that Muster acts on; known: those that it could; named: by the settings."""
+    """Return the report about a cluster.
+
+    handled: the kinds of jobs that Muster acts on.
+    known: the kinds that Muster could act on.
+    named: the kinds that the settings name.
+    """
     findings = tuple(_findings(seen, handled, known, named))
     return Report(_rows(_owned_by_jobs(seen), handled), findings, find_gates(seen.pods))
 
 
 def _owned_by_jobs(seen: Seen) -> list[Workload]:
-    """Return the Workloads without variants of others, where variants are acted on."""
+    """Return the Workloads, without variants of others if the gate of variants is on."""
     return [one for one in seen.workloads if not (seen.variants and is_variant(one))]
 
 
 def restarting(seen: Seen) -> tuple[str, ...]:
-    """Return the names of the Jobs that run now and that Muster would stop and start anew."""
+    """Return the names of the running Jobs that Muster would restart."""
     return tuple(sorted(map(_name, _restarting(seen))))
 
 
@@ -111,19 +126,19 @@ def _restarting(seen: Seen) -> list[Job]:
 
 
 def document(report: Report) -> dict[str, Any]:
-    """As `-o json` has it."""
+    """Return the report as the document of `-o json`."""
     found: dict[str, Any] = to_builtins(report)
     return {"workloads": found["rows"], "gates": found["gates"], "findings": found["findings"]}
 
 
 def sentence(finding: Finding) -> str:
-    """A finding in two lines."""
+    """Format a finding as two lines."""
     named, more = ", ".join(finding.objects[:NAMED]), len(finding.objects) - NAMED
     return f"{finding.what}: {named}{f' and {more} more' if more > 0 else ''}\n  {finding.advice}"
 
 
 def state_of(workload: Workload) -> str:
-    """One of `STATES`."""
+    """Return the state of a workload, one of `STATES`."""
     conditions = workload.status.conditions
     if is_true(conditions, FINISHED):
         return "finished"
@@ -135,7 +150,7 @@ def state_of(workload: Workload) -> str:
 
 
 def kind_of(workload: Workload) -> GroupKind:
-    """The kind of job that it is of, by its API group; two empty words if it has no owner."""
+    """Return the API group and the kind of the job of a workload; both are "" if it has no owner."""
     owner = controller_of(workload.metadata) or next(iter(workload.metadata.owner_references), None)
     return (owner.api_version.rpartition("/")[0], owner.kind) if owner is not None else ("", "")
 
@@ -208,9 +223,10 @@ def _of_kinds(
 
 
 def _of_features(live: Sequence[Workload], fixed: Collection[GroupKind], *, variants: bool) -> Iterable[Finding]:
-    """Findings about what workloads ask for.
+    """Yield the findings about features that workloads use.
 
-    fixed: kinds of jobs that keep their size while they run. variants: whether the gate of variants is acted on.
+    fixed: the kinds of jobs that keep their size while they run.
+    variants: whether the gate of variants is on.
     """
     acted_on = {CONCURRENT_ADMISSION_GATE} if variants else set[str]()
     yield from _some(

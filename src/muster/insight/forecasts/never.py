@@ -1,10 +1,14 @@
-"""Whether a job can never start, however much of the cluster becomes free.
+"""The verdict whether a job can never start, because no node is large enough or no quota covers it.
 
-No node is large enough, or no quota covers it.
+`judge_job` and `judge_ask` take a job or its demand with all that the cluster has, and give a `Verdict`. They give a
+negative verdict only if it is proven:
 
-A verdict is given only where it is proven: nodes count as empty and at their best, a queue as with all that it may
-borrow, a queue that follows the nodes with what those nodes have, an elastic job with its least size. Where the nodes
-at their best would do and the nodes as they are would not, the verdict says what has to become well. Pure.
+- Nodes count as empty and at their best.
+- A queue counts with all quota that it may borrow. A queue that follows the nodes counts with what these nodes have.
+- An elastic job counts with its least size.
+
+If the job would fit on the nodes at their best but not on the nodes as they are, the verdict names what has to
+recover. Reading the cluster is left to `reader.room`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,9 +50,10 @@ _NOTHING_ADDED = Completion()
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What has to start at the least: each podset with its number of pods.
+    """The least demand of a job: each podset with the number of pods that must start.
 
-    together: the podsets whose pods need nodes all at once. here: whether the pods run on nodes of this cluster.
+    together: the podsets whose pods need nodes at the same time.
+    here: whether the pods run on nodes of this cluster.
     """
 
     podsets: tuple[tuple[PodSet, int], ...]
@@ -57,7 +62,7 @@ class Ask:
 
 
 class Extent:
-    """Nodes with nothing on them, and quotas with nothing used."""
+    """A cluster's empty nodes and unused quotas."""
 
     def __init__(self, nodes: Iterable[Node], queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
         self._nodes = tuple(nodes)
@@ -65,7 +70,7 @@ class Extent:
 
     @cached_property
     def capacity(self) -> Capacity:
-        """What the nodes have."""
+        """The capacity of the nodes."""
         made = Capacity()
         for node in self._nodes:
             made.set_node(node)
@@ -73,11 +78,11 @@ class Extent:
 
 
 class Room:
-    """All that a cluster has, as far as the user may see it.
+    """The nodes and quotas of a cluster that the user may see.
 
-    fixed: whether no nodes are added by themselves. best: the extent with every node at its best. flavors: None if the
-    user
-    may not see them.
+    fixed: whether the cluster never adds nodes by itself.
+    best: the extent with every node at its best.
+    flavors: None if the user may not see them.
     """
 
     def __init__(
@@ -108,17 +113,17 @@ class Room:
 
     @cached_property
     def find_unwell_nodes(self) -> list[Lack]:
-        """Return what of the nodes is not at its best."""
+        """The lacks of the nodes that are not at their best."""
         return [lack for node in self.nodes if (lack := find_lack(node)) is not None]
 
     @cached_property
     def recovered(self) -> Extent:
-        """Return the extent with every node ready and uncordoned; ill devices stay ill."""
+        """The extent with every node ready and uncordoned. Unhealthy devices stay unhealthy."""
         return self._with(recover_node)
 
     @cached_property
     def healed(self) -> Extent:
-        """Return the extent with all devices well, on those nodes that take pods."""
+        """The extent with all devices healthy on the nodes that accept pods."""
         return self._with(heal_devices)
 
     def _with(self, become: Callable[[Node], Node]) -> Extent:
@@ -126,7 +131,7 @@ class Room:
         return Extent(nodes, [following(queue, self._flavors, nodes) for queue in self._queues], self._cohorts)
 
     def find_quota(self, extent: Extent, namespace: str, queue: str) -> QuotaNode | None:
-        """Return the quota of a LocalQueue; None if the user may not see how large it can be."""
+        """Return the quota of a LocalQueue, or None if the user may not see how large it can become."""
         found = extent.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
         return found if found is None or self._followed or not self._follows(found) else None
 
@@ -140,7 +145,7 @@ class Room:
 
 
 def find_ask(subject: JobRecord | Workload) -> Ask:
-    """Return what a job asks for at the least, or a Workload of a kind whose placement Muster does not know."""
+    """Return the least demand of a job, or of a Workload of a kind whose placement Muster does not know."""
     if isinstance(subject, Workload):
         return Ask(tuple((one, one.min_count or one.count) for one in subject.spec.pod_sets))
     return replace(_ask_of_job(subject), here=subject.remote_counts is None)
@@ -157,7 +162,10 @@ def _ask_of_job(subject: JobRecord) -> Ask:
 
 
 def _ask_of_set(source: JobSet, *, begun: bool) -> Ask:
-    """Return what all roles of a JobSet ask for. begun: some pods have succeeded before and are not created again."""
+    """Return the demand of all roles of a JobSet.
+
+    begun: whether pods have already succeeded, which the JobSet does not create again.
+    """
     podsets = JobSetIntegration().podsets(source)
     return Ask(tuple((podset, podset.count) for podset in podsets), frozenset() if begun else at_once(source))
 
@@ -178,13 +186,16 @@ def with_verdict(subject: JobRecord | Workload, state: JobState, room: Room) -> 
 
 
 def judge_ask(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Verdict:
-    """Return the verdict about an ask. queue: the LocalQueue whose quota it needs; "" if it needs none."""
+    """Return the verdict about a demand.
+
+    queue: the LocalQueue whose quota the pods need; "" if they need none.
+    """
     ask = replace(
         ask, podsets=tuple((room.completion.podset(podset, namespace), count) for podset, count in ask.podsets)
     )
 
     def lacks(extent: Extent) -> tuple[dict[str, str], dict[str, str]]:
-        """What the nodes lack, and the quota, by resource ("" for what is of none)."""
+        """Return what the nodes lack and what the quota lacks, by resource ("" for a lack of no single resource)."""
         quota = room.find_quota(extent, namespace, queue) if queue else None
         by_nodes = _find_lacks_of_nodes(ask, extent.capacity, fixed=room.fixed) if ask.here and room.nodes else {}
         return by_nodes, _find_lacks_of_quota(ask, quota, queue) if quota is not None else {}
@@ -193,19 +204,16 @@ def judge_ask(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Ver
         by_nodes, by_quota = lacks(room.best)
         if not by_nodes and not by_quota:
             return Verdict(awaits=_find_awaited_nodes(ask, room, lambda extent: not any(lacks(extent))))
-    except ValueError:  # a quantity that is none: that is for others to say
+    except ValueError:  # an invalid quantity, which the validation of the job reports
         return OPEN
-    # Where the nodes are too small the quota is too small as well, as a rule: that is said once.
+    # If the nodes are too small, the quota usually is too, so the verdict names only the nodes.
     shown = {resource: text for resource, text in by_quota.items() if not by_nodes or text.endswith(_AT_ALL)}
     certain = (bool(by_quota) and not room.may_grow(namespace, queue)) or (room.fixed and bool(by_nodes))
     return Verdict("; ".join((shown | by_nodes).values()), certain)
 
 
 def _find_awaited_nodes(ask: Ask, room: Room, suffices: Callable[[Extent], bool]) -> str:
-    """Return which of the nodes that could take the pods have to become well.
-
-    "" if the pods fit on them as they are.
-    """
+    """Return which nodes have to recover so that the pods fit, or "" if the pods fit on the nodes as they are."""
     if not room.find_unwell_nodes or suffices(room.now):
         return ""
     shapes = {_shape_of(podset) for podset, count in ask.podsets if count}
@@ -215,10 +223,10 @@ def _find_awaited_nodes(ask: Ask, room: Room, suffices: Callable[[Extent], bool]
     lacks = [lack for lack in room.find_unwell_nodes if any(fits[best.index_of(lack.node)] for fits in fitting)]
     states = [lack.states for lack in lacks if lack.states]
     devices = [text for lack in lacks for resource, text in lack.devices.items() if resource in resources]
-    if states and devices and suffices(room.recovered) != suffices(room.healed):  # one of them alone will do
+    if states and devices and suffices(room.recovered) != suffices(room.healed):  # one of both kinds suffices
         states, devices = (states, []) if suffices(room.recovered) else ([], devices)
     found = [*states, *devices]
-    if not found:  # a quota that is about to follow
+    if not found:  # the quota will soon follow the nodes
         return ""
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return ", ".join(found[:NAMED]) + more + ("" if room.fixed else ", or more nodes")
@@ -228,9 +236,9 @@ def _find_awaited_nodes(ask: Ask, room: Room, suffices: Callable[[Extent], bool]
 
 
 def _find_lacks_of_nodes(ask: Ask, capacity: Capacity, *, fixed: bool) -> dict[str, str]:
-    together = ask.together if fixed else ()  # elsewhere other schedulers may place them
+    together = ask.together if fixed else ()  # in other clusters another scheduler may place the pods
     counts: dict[Shape, int] = {}
-    asked: dict[Shape, Mapping[str, int]] = {}  # of one pod: shapes know no more than would fill any node
+    asked: dict[Shape, Mapping[str, int]] = {}  # the requests of one pod; a shape caps them at what fills any node
     for podset, count in ask.podsets:
         shape = _shape_of(podset)
         if count:
@@ -252,7 +260,7 @@ def _find_lacks_of_nodes(ask: Ask, capacity: Capacity, *, fixed: bool) -> dict[s
 
 
 def _shape_of(podset: PodSet) -> Shape:
-    """Return the shape of one pod, without volumes, devices and neighbours, which may come and go."""
+    """Return the shape of one pod without volumes, devices and neighbours, because these may change at any time."""
     return msgspec.structs.replace(shape_of(Pod(spec=podset.template.spec), asking=_ask_of_claims), claims=())
 
 
@@ -261,7 +269,7 @@ def _ask_of_claims(pod: Pod) -> DeviceAsk:
 
 
 def _find_lacks_of_pod(capacity: Capacity, shape: Shape, asked: Mapping[str, int], ever: str) -> dict[str, str]:
-    """Return what no node has for one pod, by resource."""
+    """Return what all nodes lack for one pod, by resource."""
     if shape.unable:
         return {"": shape.unable}
     if capacity.fitting(shape).any():
@@ -330,7 +338,7 @@ def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) 
 
 
 def _find_lacks_of_all(node: QuotaNode, total: Mapping[str, int], name: str) -> dict[str, str]:
-    """Return what all podsets together lack: they get no more than all flavors have."""
+    """Return what all podsets together lack, given the quota of all flavors together."""
     found = {}
     for resource, amount in sorted(total.items()):
         group = node.policy.group_of(resource)

@@ -1,4 +1,8 @@
-"""How a job that has ended, or is gone, becomes the record of a run: of its objects, its pods, or of Events. Pure."""
+"""The records of runs, built from the objects of an ended or deleted job, from its pods, or from Events.
+
+`run_of` takes a job and its pods, `run_of_workload` a Workload and its pods, and `told_by_events` the Events of a
+cluster. Each gives the `Run`s. Storing the records is left to the server, and reading them to `insight.reader`.
+"""
 
 import shlex
 from collections.abc import Iterable, Sequence
@@ -21,15 +25,15 @@ from muster.insight.jobs.state import find_ending, find_job_state
 from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.record import JobRecord
 
-# Of a long text so much is kept.
+# The most characters of a text in a record.
 MOST_TEXT = 2_000
 
-# Of many nodes so many are kept.
+# The most nodes in a record.
 MOST_NODES = 256
 
 _FINAL = ("Complete", "Completed", "Failed")
 
-# How controllers of Jobs and JobSets, of ours and others, say in Events that one has ended.
+# The reasons of the Events by which controllers of Jobs and JobSets report an end.
 _ENDINGS: dict[str, Outcome] = {
     "Completed": "Completed",
     "AllJobsCompleted": "Completed",
@@ -45,7 +49,7 @@ _ENDINGS: dict[str, Outcome] = {
 
 
 class Trace(Struct, frozen=True):
-    """What pods leave behind: where they were, when the first of them started, and what they used."""
+    """The facts that pods leave behind: their nodes, when the first of them started, and what they used."""
 
     nodes: frozenset[str] = frozenset()
     started: datetime | None = None
@@ -61,7 +65,7 @@ NO_TRACE = Trace()
 
 
 def trace(pods: Iterable[Pod]) -> Trace:
-    """Of these pods."""
+    """Return the trace of these pods."""
     return sum(map(_trace, pods), NO_TRACE)
 
 
@@ -76,7 +80,11 @@ def _trace(pod: Pod) -> Trace:
 def run_of(
     job: JobRecord, pods: Sequence[Pod], before: Trace = NO_TRACE, deleted: datetime | None = None
 ) -> Run | None:
-    """The run of a job that has ended, or was deleted; else None. before: of those of its pods that are gone."""
+    """Return the run of a job that has ended or was deleted, or None for any other job.
+
+    before: the trace of the job's pods that no longer exist.
+    deleted: when the job was deleted.
+    """
     end, meta = job.end, job.metadata
     ended = ended_at(job) if end is not None else deleted
     if ended is None:
@@ -102,7 +110,7 @@ def run_of(
 
 
 def _judged(run: Run, job: JobRecord, pods: Sequence[Pod]) -> Run:
-    """With how it ended."""
+    """Return the run with its exit code and, if it failed, the reason."""
     if run.state == "Completed":
         return replace(run, exit_code=0)
     if run.state != "Failed":
@@ -113,7 +121,10 @@ def _judged(run: Run, job: JobRecord, pods: Sequence[Pod]) -> Run:
 def run_of_workload(
     workload: Workload, pods: Sequence[Pod], before: Trace = NO_TRACE, deleted: datetime | None = None
 ) -> Run | None:
-    """The run of a group of pods, or of another kind of job, which is known by its Workload alone."""
+    """Return the run of a group of pods or of a foreign kind of job, which only its Workload describes.
+
+    The arguments are those of `run_of`.
+    """
     meta, stands = workload.metadata, find_quota_state(workload)
     ended = stands.since if stands.finished else deleted
     if ended is None:
@@ -139,7 +150,10 @@ def run_of_workload(
 
 
 def amended(first: Run, later: Run) -> Run:
-    """A record with what became known since: how much was used. How it ended is said once, while its pods are there."""
+    """Return a record with the usage that became known later.
+
+    Everything else stays as in the first record, which was made while the pods of the job existed.
+    """
     usages = [one for one in (first, later) if one.cpu_seconds is not None]
     if not usages:
         return first
@@ -151,12 +165,12 @@ def amended(first: Run, later: Run) -> Run:
 
 
 def owner_of(meta: ObjectMeta) -> str:
-    """Who submitted a job; "" if that is not known."""
+    """Return the user who submitted a job, or "" if unknown."""
     return meta.annotations.get(SUBMITTER_ANNOTATION, "")
 
 
 def started_at(job: JobRecord, left: Trace) -> datetime | None:
-    """When the first of its pods began to run, as far as they or the job tell; None if none has."""
+    """Return when the first pod of a job began to run, or None if none is known to have run."""
     if left.started is not None or not (job.succeeded or job.failed):
         return left.started
     return min((one.status.start_time for one in job.jobs if one.status.start_time is not None), default=None)
@@ -179,7 +193,7 @@ def times(job: JobRecord, pods: Iterable[Pod], now: datetime) -> dict[str, Any]:
 
 
 def command_of(containers: Sequence[Container]) -> str:
-    """What the first container runs, as it was typed to a shell; `$$` in a manifest is a dollar."""
+    """Return the command of the first container as a user would type it in a shell. `$$` in a manifest means `$`."""
     if not containers:
         return ""
     words = [word.replace("$$", "$") for word in (*containers[0].command, *containers[0].args)]
@@ -194,26 +208,29 @@ def _used(run: Run, left: Trace) -> Run:
 
 
 def lacks_pods(job: JobRecord, pods: Iterable[Pod]) -> bool:
-    """Return whether pods of an ended job are gone that ran here, as after a drain. pods: those that are left."""
+    """Return whether pods of an ended job that ran in this cluster no longer exist, as after a drain.
+
+    pods: the pods that still exist.
+    """
     return (
         job.end is not None and job.remote_counts is None and sum(map(is_finished, pods)) < job.succeeded + job.failed
     )
 
 
 def with_past(job: JobRecord, run: Run | None) -> JobRecord:
-    """Return an ended job with the record of its run, unless that is none of its end."""
+    """Return an ended job with the record of its run. A record of another end is ignored."""
     ended = job.end is not None and run is not None and run.state == job.end.word
     return replace(job, past=run) if ended else job
 
 
 def nodes_of(job: JobRecord, pods: Iterable[Pod]) -> list[str]:
-    """Return where the pods of a job run, or ran, in order."""
+    """Return the names of the nodes on which the pods of a job run or ran, sorted."""
     past = job.past.nodes if job.past is not None else ()
     return sorted({*past, *(pod.spec.node_name for pod in pods if pod.spec.node_name)})
 
 
 def ended_at(job: JobRecord) -> datetime | None:
-    """Return when a job ended; None if it has not."""
+    """Return when a job ended, or None if it has not ended."""
     conditions = job.source.status.conditions
     ends = (one.last_transition_time for one in conditions if one.type in _FINAL and one.status == "True")
     return next(ends, None)
@@ -224,7 +241,7 @@ def _short(text: str) -> str:
 
 
 def told_by_events(events: Iterable[Event]) -> list[Run]:
-    """What Events tell of jobs that have ended, for as long as a cluster keeps them: little more than their ends."""
+    """Return the runs of ended jobs that Events report. Such a record has little more than the end of the job."""
     by_uid: dict[str, list[Event]] = {}
     for event in events:
         if event.involved_object.kind in ("Job", "JobSet"):

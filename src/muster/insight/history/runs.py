@@ -1,6 +1,7 @@
-"""What ran: the record of a job that has ended, or is gone, which outlives its objects. Pure.
+"""The history of runs: the records of ended or deleted jobs, and the query for them.
 
-One record is one run of one job, from its submission to its end: attempts within it are part of it.
+A record outlives the objects of its job. It covers one run of one job from its submission to its end, with all
+attempts. Building the records is left to `build`.
 """
 
 from datetime import datetime
@@ -12,20 +13,22 @@ from msgspec import Struct
 Outcome: TypeAlias = Literal["Completed", "Failed", "Cancelled", "Deleted"]
 OUTCOMES: tuple[Outcome, ...] = ("Completed", "Failed", "Cancelled", "Deleted")
 
-# Where a server of ours tells what ran.
+# The path under which a Muster server serves the history.
 PATH = "/muster/history"
 
 
 class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One run.
+    """The record of one run of a job.
 
-    state: Deleted, if it had not ended when its object was taken away. reason: why it failed, in a sentence.
-    started: when the first of its pods began to run, of those after it was last admitted; None if none has.
-    exit_code: that of the worker that failed first; None if it was not its own end.
-    workers: how many pods it was to have.
-    restarts: how many times the whole began anew after a failure, as `maxRestarts` counts.
-    interruptions: how many times the platform ended pods of it.
-    cpu_seconds: of all its pods; memory_bytes: at the highest, of the pod that held the most. None: no node has said.
+    state: how the run ended; Deleted if the job was deleted before it ended.
+    reason: why the run failed, as a sentence.
+    started: when the first pod after the last admission began to run; None if none did.
+    exit_code: the exit code of the worker that failed first; None if no worker decided the end.
+    workers: the desired number of pods.
+    restarts: how often the whole job restarted after a failure, as `maxRestarts` counts.
+    interruptions: how often the platform ended pods of the job.
+    cpu_seconds: the CPU time of all pods; None if no node reported it.
+    memory_bytes: the peak of the pod that used the most memory; None if no node reported it.
     """
 
     uid: str
@@ -50,27 +53,31 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def waited_seconds(self) -> int:
-        """From its submission to its start; to its end if it never started."""
+        """The seconds from the submission to the start, or to the end if the run never started."""
         return max(int(((self.started or self.ended) - self.submitted).total_seconds()), 0)
 
     @property
     def run_seconds(self) -> int | None:
-        """From its start to its end."""
+        """The seconds from the start to the end, or None if the run never started."""
         return max(int((self.ended - self.started).total_seconds()), 0) if self.started is not None else None
 
 
 class Runs(Struct, frozen=True):
-    """An answer: the newest end first. more: where it goes on, for `after` of the next question; "" if that is all."""
+    """A page of the history, the newest end first.
+
+    more: the position of the next page, for the parameter `after`; "" on the last page.
+    """
 
     items: tuple[Run, ...] = ()
     more: str = ""
 
 
 class Wanted(Struct, frozen=True):
-    """Which runs are asked for. Empty means any.
+    """A query for runs. An empty field matches all runs.
 
-    names: patterns as of a shell, any of which is to match.
-    since, until: runs that had not ended before the one, and were submitted before the other.
+    names: shell patterns, of which at least one must match.
+    since: matches runs that ended at this time or later.
+    until: matches runs that were submitted before this time.
     """
 
     namespace: str = ""
@@ -82,7 +89,7 @@ class Wanted(Struct, frozen=True):
     until: datetime | None = None
 
     def matches(self, run: Run) -> bool:
-        """Whether a run is one of those."""
+        """Return whether a run matches the query."""
         return (
             self.namespace in ("", run.namespace)
             and self.owner in ("", run.owner)
@@ -95,7 +102,7 @@ class Wanted(Struct, frozen=True):
 
 
 def row(run: Run) -> dict[str, Any]:
-    """A run as one line of a table, all of whose lines have the same members."""
+    """Return a run as a line of a table. All lines have the same members."""
     return {
         "namespace": run.namespace,
         "name": run.name,

@@ -1,4 +1,4 @@
-"""Reads the worker clusters of a manager; one without MultiKueue has none."""
+"""The reader of a manager's worker clusters. A cluster without MultiKueue has none."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -30,14 +30,18 @@ from muster.runtime.transport import Request
 
 
 async def clusters_of(client: Client) -> list[ClusterState] | None:
-    """All of them; None if the server does not serve them, or the user may not list them."""
+    """Return the states of all worker clusters, or None if the user may not list them or there is no such kind."""
     with ignoring(*UNSEEN):
         return await all_clusters(client)
     return None
 
 
 async def all_clusters(client: Client) -> list[ClusterState]:
-    """All of them. Raises `ApiError` if the server does not serve them, or the user may not list them."""
+    """Return the states of all worker clusters.
+
+    Raises:
+        ApiError: the user may not list them, or the server does not serve their kind.
+    """
     clusters = (await client.list(MULTI_KUEUE_CLUSTER)).items
     if not clusters:
         return []
@@ -52,7 +56,10 @@ async def all_clusters(client: Client) -> list[ClusterState]:
 
 
 async def destinations(client: Client, queues: Iterable[ClusterQueue]) -> dict[str, tuple[str, ...]]:
-    """Where the jobs of ClusterQueues run, of those that send them to other clusters, as far as it may be seen."""
+    """Return the worker clusters of the ClusterQueues that send their jobs to other clusters.
+
+    The result omits the queues whose checks or configurations the user may not see.
+    """
     queues = list(queues)
     if not any(queue.spec.admission_checks_strategy for queue in queues):
         return {}
@@ -61,7 +68,7 @@ async def destinations(client: Client, queues: Iterable[ClusterQueue]) -> dict[s
 
 
 async def sends_away(client: Client, namespace: str, queue: str) -> bool:
-    """Whether jobs of a LocalQueue run in other clusters, as far as it may be seen."""
+    """Return whether a LocalQueue sends its jobs to other clusters, as far as the user may see that."""
     local = await get_or_none(client, LOCAL_QUEUE, queue, namespace)
     if local is None:
         return False
@@ -70,12 +77,12 @@ async def sends_away(client: Client, namespace: str, queue: str) -> bool:
 
 
 async def engine_namespace(client: Client) -> str:
-    """Where the manager reads the kubeconfigs of its clusters; where it does not say, the usual place."""
+    """Return the namespace with the kubeconfigs of the worker clusters, or the default if unknown."""
     return await _configured(client, namespace_of, NAMESPACE)
 
 
 async def origin(client: Client) -> str:
-    """What marks the manager's objects in its clusters; where it does not say, the usual word."""
+    """Return the origin with which the manager marks its objects in workers, or the default if unknown."""
     return await _configured(client, origin_of, MultiKueue().origin)
 
 
@@ -87,7 +94,7 @@ async def _configured(client: Client, of: Callable[[Any], str], usual: str) -> s
 
 
 async def connection_to(client: Client, cluster: MultiKueueCluster, namespace: str) -> ConnectionConfig | str:
-    """How the manager reaches a cluster, or why this user cannot know."""
+    """Return the connection of the manager to a worker cluster, or a sentence why the user may not see it."""
     name, source = cluster.metadata.name, cluster.spec.cluster_source.kube_config
     if source is None or source.location_type != SECRET_LOCATION:
         return f"the kubeconfig of cluster {name} is not in a Secret: only its manager can read it"

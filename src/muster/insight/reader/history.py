@@ -1,4 +1,4 @@
-"""Reads what ran: from the history of a cluster of ours; from any other, of what is still there and of Events."""
+"""The reader of past runs: from the history of a Muster server, or else from existing objects and Events."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,16 +12,21 @@ from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.transport import Request
 
-# Runs per answer, as a server gives them.
+# The most runs on a page that a server returns.
 _PAGE = 1_000
 
 NO_HISTORY = "this cluster keeps no history: only jobs that are still there are shown, and what Events tell of others"
 
 
 async def history(client: Client, wanted: Wanted, limit: int, say: Callable[[str], None]) -> tuple[list[Run], bool]:
-    """The runs that are asked for, no more than so many (0 for all), the newest first; and whether there are more.
+    """Return the matching runs, the newest first, and whether there are more.
 
-    Raises `ApiError`, `TransportError`.
+    limit: the most runs to return; 0 for all.
+    say: receives the sentence that the cluster keeps no history.
+
+    Raises:
+        ApiError: the user may not see Jobs, or the server refuses the query.
+        TransportError: the server does not answer.
     """
     try:
         return await _kept(client, wanted, limit)
@@ -38,10 +43,15 @@ async def history(client: Client, wanted: Wanted, limit: int, say: Callable[[str
 async def recalled(
     client: Client, namespace: str, jobs: Sequence[JobRecord], pods: Mapping[str, Sequence[Pod]]
 ) -> list[JobRecord]:
-    """Return the jobs, those that lack pods with what the history says of them. pods: those left, by the job's UID.
+    """Return the jobs, and add the record of the history to each job whose pods no longer exist.
 
-    A cluster without a history, or one that hides it from the user, changes nothing. Raises `ApiError`,
-    `TransportError`.
+    If the cluster has no history, or the user may not see it, the jobs stay as they are.
+
+    pods: the pods that still exist, by the UID of their job.
+
+    Raises:
+        ApiError: the server refuses the query for another reason.
+        TransportError: the server does not answer.
     """
     lacking = [job for job in jobs if lacks_pods(job, pods.get(job.metadata.uid, ()))]
     if not lacking:
@@ -59,7 +69,7 @@ async def recalled(
 
 
 async def recalled_job(client: Client, job: JobRecord, pods: Sequence[Pod]) -> JobRecord:
-    """Return one job as `recalled` does."""
+    """Return one job with the record of the history if its pods no longer exist, as `recalled` does."""
     [found] = await recalled(client, job.metadata.namespace, [job], {job.metadata.uid: pods})
     return found
 

@@ -1,4 +1,8 @@
-"""Reads everything that there is to know about one job, through the API of any cluster."""
+"""The reader of all facts about one job, through the API of any cluster.
+
+`investigate` reads the job, its pods and its Workload, and for a job that waits also the queues. Deciding what the
+facts mean is left to `insight.why` and `insight.forecasts`.
+"""
 
 from collections.abc import Awaitable
 from dataclasses import dataclass, replace
@@ -48,17 +52,20 @@ from muster.runtime.objects import key_of
 
 T = TypeVar("T")
 
-# What no forecast can do without.
+# The kinds that every forecast needs.
 ADMITTED_BY = (CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, NAMESPACE, WORKLOAD)
 
-# Why a workload waits, whatever becomes free.
+# The reasons for which a workload waits even if quota becomes free.
 _NO_NUMPY = "a forecast in a topology needs numpy: pip install 'muster-batch[server]'"
 _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A job and its Workload; neither, if there is none. unseen: why no Workloads can be seen, if that is so."""
+    """A job and its Workload. Both are None if there is neither.
+
+    unseen: the error because of which no Workload is visible; None if they are visible.
+    """
 
     job: JobRecord | None = None
     workload: Workload | None = None
@@ -66,9 +73,12 @@ class Found:
 
 
 async def find(client: Client, namespace: str, name: str) -> Found:
-    """The job of that name and its Workload; or a Workload of that name, or of another kind of job of that name.
+    """Return the job of a name with its Workload.
 
-    Raises `ApiError` if the user may see no jobs and no Workloads.
+    Without such a job, return the Workload of that name, or the Workload whose owner has that name.
+
+    Raises:
+        ApiError: the user may see neither jobs nor Workloads.
     """
     job, hidden = await _or_refusal(record_named(client, name, namespace))
     listed, unseen = await _or_refusal(client.list(WORKLOAD, namespace))
@@ -84,7 +94,11 @@ async def find(client: Client, namespace: str, name: str) -> Found:
 
 
 async def _or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:
-    """What was read, or why it may not be seen."""
+    """Return the result of a read, or the error that says why the user may not see it.
+
+    Raises:
+        ApiError: the read fails for another reason.
+    """
     try:
         return await read, None
     except ApiError as error:
@@ -94,7 +108,7 @@ async def _or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:
 
 
 async def investigate(client: Client, namespace: str, name: str, now: datetime) -> JobReadings | None:
-    """The facts about a job, or another Workload, of that name; None if there is none."""
+    """Return the facts about the job or Workload of a name, or None if there is none."""
     found = await find(client, namespace, name)
     job, workload = found.job, found.workload
     stands = find_quota_state(workload) if workload is not None else None
@@ -129,13 +143,13 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     if workload is None or stands is None:
         return facts
     facts = replace(facts, workload=workload, quota_state=stands, cluster_queue=stands.cluster_queue)
-    if needs_replacements(workload):  # it stands in no queue
+    if needs_replacements(workload):  # such a workload waits in no queue
         return facts
     return await _waiting(lists, facts, workload, stands) if stands.waits else facts
 
 
 async def _waiting(lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState) -> JobReadings:
-    """Who is ahead, what is missing, and when it starts."""
+    """Return the facts about a waiting workload: who is ahead, what is missing, and when it starts."""
     namespace = workload.metadata.namespace
     local = await get_or_none(lists.client, LOCAL_QUEUE, stands.queue, namespace)
     if local is None:
@@ -163,7 +177,7 @@ async def _find_stopped(lists: Lists, local: LocalQueue) -> list[tuple[str, str]
 
 
 def _placed(facts: JobReadings, workload: Workload, pending: list[PendingWorkload]) -> JobReadings:
-    """With its position, if the list tells."""
+    """Return the facts with the position of the workload, if the list of pending workloads has it."""
     mine = workload.metadata.namespace, workload.metadata.name
     places = [(one.metadata.namespace, one.metadata.name) for one in pending]
     if mine not in places:
@@ -196,7 +210,7 @@ async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: 
 
 
 def _head(facts: JobReadings, snapshot: Snapshot) -> str:
-    """Why the head of the queue waits, as its queue says it."""
+    """Return why the workload at the head of the queue waits, or "" if none is ahead."""
     if not facts.ahead:
         return ""
     first = facts.ahead[0].metadata
@@ -209,7 +223,7 @@ def _head(facts: JobReadings, snapshot: Snapshot) -> str:
 
 
 async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:
-    """Everything that admission goes by; None if the user may not see it."""
+    """Return all objects on which admission depends, or None if the user may not see them."""
     cluster_queues = await lists.of(CLUSTER_QUEUE)
     local_queues = await lists.of(LOCAL_QUEUE)
     flavors = await lists.of(RESOURCE_FLAVOR)

@@ -1,4 +1,8 @@
-"""The jobs of a cluster, and what each does: what `muster ps` prints, and `muster status` counts."""
+"""The reader of the jobs of a cluster and their states, for `muster ps` and `muster status`.
+
+`job_rows` reads jobs, pods, Workloads and Events, and gives a line for each job. The states themselves are decided in
+`insight.jobs` and `insight.quota`.
+"""
 
 import asyncio
 from collections import defaultdict
@@ -29,13 +33,19 @@ from muster.runtime.events.correlator import COMBINED
 
 
 async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Jobs, and what else has a Workload of its own; the oldest first. What may not be seen is said."""
+    """Return a line for each job and each other Workload, the oldest first.
+
+    say: receives a sentence about what the user may not see.
+
+    Raises:
+        ApiError: the user may not see Jobs.
+    """
     unseen: list[str] = []
     others = asyncio.gather(
         pods_by_job(client, namespace, POD_LINES),
         workloads_of(client, namespace, unseen.append, WORKLOAD_LINES),
     )
-    try:  # who may see none of them is told of the jobs, whichever is refused first
+    try:  # if the server refuses several lists, the error is the one about jobs, whichever comes first
         jobs = await all_records(client, namespace, jobs=JOB_LINES, sets=JOB_SET_LINES)
         pods, workloads = await others
     finally:
@@ -83,7 +93,7 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
 
 
 async def _quota_states(client: Client, workloads: list[Workload]) -> dict[str, QuotaState]:
-    """Where each stands, by its UID, with the positions of those that wait."""
+    """Return the quota state of each Workload by its UID, with the position of each one that waits."""
     found = {one.metadata.uid: find_quota_state(one) for one in workloads}
     waiting = [one for one in workloads if found[one.metadata.uid].waits]
     positions = await Visibility(client).positions({(one.metadata.namespace, one.spec.queue_name) for one in waiting})
@@ -94,13 +104,19 @@ async def _quota_states(client: Client, workloads: list[Workload]) -> dict[str, 
 
 
 async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
-    """The UIDs of jobs that are in no queue, on a cluster that has queues."""
+    """Return the UIDs of the jobs that are in no queue. On a cluster without queues there are none.
+
+    queued: the UIDs of the jobs that have a Workload.
+    """
     uids = {job.metadata.uid for job in jobs if QUEUE_NAME_LABEL not in job.metadata.labels} - queued
     return uids if uids and await list_or_none(client, LOCAL_QUEUE, namespace) is not None else set()
 
 
 async def _doubted(client: Client, namespace: str, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
-    """With the reason of those that cannot start as things are: it takes a look at all there is, and at them whole."""
+    """Return the states, with a verdict for each job that may never start.
+
+    Only if there is such a job, the function reads all nodes and quotas and these jobs in full.
+    """
     hopeless = {one.metadata.uid for one, state, _ in found if state.hopeless}
     if not hopeless:
         return found
@@ -115,13 +131,16 @@ async def _doubted(client: Client, namespace: str, found: list[tuple[Any, Any, A
     room = await survey(Lists(client), namespace)
 
     def judged(uid: str, state: Any) -> Any:
-        return with_verdict(whole[uid], state, room) if uid in whole else state  # else it has gone meanwhile
+        return with_verdict(whole[uid], state, room) if uid in whole else state  # a missing job was deleted meanwhile
 
     return [(one, judged(one.metadata.uid, state), stand) for one, state, stand in found]
 
 
 async def pods_by_job(client: Client, namespace: str, kind: Kind[Pod] = POD) -> dict[str, list[Any]]:
-    """By the UIDs of their Jobs, and of the JobSets that these are of. kind: how they are seen."""
+    """Return the pods of jobs by the UID of their Job, and also by the UID of their JobSet.
+
+    kind: the view of the pods to read.
+    """
     found: dict[str, list[Any]] = defaultdict(list)
     for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL)).items:
         of_set = pod.metadata.labels.get(JOBSET_UID)
@@ -133,14 +152,17 @@ async def pods_by_job(client: Client, namespace: str, kind: Kind[Pod] = POD) -> 
 async def plain_pods(
     client: Client, namespace: str, workloads: Iterable[Workload], kind: Kind[Pod] = POD
 ) -> Sequence[Pod]:
-    """Return the pods that queue by themselves, if any of these Workloads is of such pods. kind: how they are seen."""
+    """Return the pods that queue without a job, or none if no given Workload belongs to such pods.
+
+    kind: the view of the pods to read.
+    """
     if not any(map(_is_of_pods, workloads)):
         return ()
     return await list_or_none(client, kind, namespace, labels=MANAGED_LABEL) or ()
 
 
 def pods_of(workload: Workload, plain: Iterable[Pod]) -> list[Pod]:
-    """Return the pods that queue by this Workload, alone or as a group."""
+    """Return the pods, alone or in a group, for which this Workload queues."""
     if not _is_of_pods(workload):
         return []
     meta, owners = workload.metadata, owner_uids(workload)
@@ -157,19 +179,22 @@ def _is_of_group(workload: Workload) -> bool:
 
 
 async def refused_pods(client: Client, namespace: str) -> dict[str, str]:
-    """Why the pods of jobs could not be made, by the job's UID: the newest event that says so."""
+    """Return why pods of jobs could not be created: by the UID of the job, the message of the newest Event."""
     return await _told(client, namespace, "reason=FailedCreate,involvedObject.kind=Job")
 
 
 async def uncomposed(client: Client, namespace: str) -> dict[str, str]:
-    """Why no Workloads could be made of jobs, by the job's UID: the newest event that says so."""
+    """Return why jobs have no Workload: by the UID of the job, the message of the newest Event."""
     reasons = (ERR_WORKLOAD_COMPOSE, "WorkloadPriorityClassNotFound")
     invalid, unranked = await asyncio.gather(*(_told(client, namespace, f"reason={reason}") for reason in reasons))
     return unranked | invalid
 
 
 async def _told(client: Client, namespace: str, fields: str) -> dict[str, str]:
-    """The newest of these events of each object, by its UID; none where they may not be seen."""
+    """Return the message of the newest matching Event of each object, by the object's UID.
+
+    The result is empty if the user may not see Events.
+    """
     events = await list_or_none(client, EVENT, namespace, fields=fields) or []
     newest = sorted(events, key=lambda event: str(event.last_timestamp))
     return {event.involved_object.uid: event.message.removeprefix(COMBINED) for event in newest}
@@ -184,7 +209,7 @@ def _job_row(job: Any, pods: list[Any], state: Any, stands: Any, refused: str) -
 
 
 def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
-    """Of a pod group, or another kind of job."""
+    """Return the line of a pod group or of a foreign kind of job."""
     namespace = workload.metadata.namespace
     name = display_name(workload.metadata, namespace)
     meta, since = workload.metadata, stands.since
@@ -194,7 +219,7 @@ def _workload_row(workload: Any, state: Any, stands: Any) -> dict[str, Any]:
 
 
 def past_row(run: Run, now: datetime) -> dict[str, Any]:
-    """The line of a job whose objects have gone."""
+    """Return the line of a job whose objects no longer exist."""
     said = {"namespace": run.namespace, "name": run.name, "state": run.state, "queue": run.queue, "reason": run.reason}
     pods = {"ready": run.workers if run.state == "Completed" else 0, "wanted": run.workers, "nodes": list(run.nodes)}
     nothing = {"position": None, "clusterQueue": "", "priority": None, "cluster": ""}

@@ -1,4 +1,4 @@
-"""What a JobSet that is not there yet would run: its Jobs as its controller makes them, and their pods."""
+"""The plan of a JobSet that does not exist yet: the Jobs that its controller would create, and their pods."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,9 +26,12 @@ from muster.queueing.jobframework.equivalence import sanitized
 
 
 async def of_jobset(lists: Lists, jobset: JobSet, start: GroupScheduling) -> tuple[Subject, list[Carrier]]:
-    """What it asks for, with the pods that it makes first, and what carries their gangs. start: how its pods wait.
+    """Return the demand of a JobSet with its first pods, and the carriers of their gangs.
 
-    Of each role one pod is made as a dry run, and the others are like it. Roles that wait for others come later.
+    The server creates one pod of each role as a dry run; the other pods of the role are copies of it. The first pods
+    are those of the roles that wait for no other role.
+
+    start: the settings of group start, by which the pods wait for each other.
     """
     meta, queue = jobset.metadata, jobset.metadata.labels.get(QUEUE_NAME_LABEL, "")
     podsets = tuple(map(sanitized, JobSetIntegration().podsets(jobset)))
@@ -61,7 +64,7 @@ def _jobs(jobset: JobSet, role: ReplicatedJob, start: GroupScheduling) -> Iterat
 
 
 async def _pods(lists: Lists, role: ReplicatedJob, jobs: list[Job]) -> list[Pod]:
-    """Those that run side by side; the label of the podset says which flavors they get."""
+    """Return the pods of a role that run at the same time. Their podset label tells which flavors they get."""
     pods: list[Pod] = []
     first: Pod | None = None
     for job in jobs:

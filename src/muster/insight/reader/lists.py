@@ -1,4 +1,4 @@
-"""Reads the lists of a cluster for one look at it: each of them once, however many parts of the answer need it."""
+"""The lists of a cluster for one question, each read once, however many parts of the answer need it."""
 
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -23,7 +23,7 @@ class Lists:
     _refused: dict[str, ApiError] = field(default_factory=dict)
 
     async def of(self, kind: Kind[T], namespace: str = "") -> list[T] | None:
-        """As `list_or_none`, with all objects."""
+        """Return all objects of a kind, or None if the user may not list it or the cluster has no such kind."""
         path = kind.path(namespace)
         if path not in self._read:
             self._read[path] = None
@@ -36,7 +36,10 @@ class Lists:
         return self._read[path]
 
     def lacking(self, *kinds: Kind[Any]) -> str:
-        """Which of these could not be read in all namespaces, and why; "" if all could, or were not asked for."""
+        """Return a sentence which of these kinds could not be read in all namespaces and why.
+
+        Returns "" if none was refused.
+        """
         refused = {kind.resource: self._refused[kind.path()] for kind in kinds if kind.path() in self._refused}
         forbidden = [name for name, error in refused.items() if error.code == 403]
         if forbidden:
@@ -45,7 +48,10 @@ class Lists:
         return f"this cluster has no {', '.join(refused)}" if refused else ""
 
     async def completion(self, namespace: str = "") -> Completion:
-        """What pods get beyond their templates, as far as the user may see it: everywhere, or else in the namespace."""
+        """Return the additions of LimitRanges and RuntimeClasses to the requests of pods.
+
+        namespace: where to read LimitRanges if the user may not list them in all namespaces.
+        """
         ranges = await self.of(LIMIT_RANGE)
         if ranges is None and namespace:
             ranges = await self.of(LIMIT_RANGE, namespace)

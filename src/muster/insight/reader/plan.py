@@ -1,6 +1,7 @@
-"""Reads what there is to know of objects that are not there yet: the server says what it would make of them.
+"""The reader for the plan of objects that do not exist yet.
 
-Nothing is written: objects are made as a dry run only, and so is one pod of each Job.
+`plan` takes objects as the server would store them, and gives what would happen to each. It reads the cluster and
+creates one pod of each Job as a dry run, so it writes nothing. The forecasts themselves are in `insight.forecasts`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -52,10 +53,16 @@ from muster.runtime.transport import Request
 
 
 async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]], now: datetime) -> list[ObjectPlan]:
-    """What would become of objects, given as the server would store them."""
+    """Return what would happen to each object.
+
+    stored: the objects as the server would store them, with their kinds.
+
+    Raises:
+        ApiError: the user may not see the nodes or the pods.
+    """
     lists = Lists(client)
     native = await lists.of(NATIVE) is not None or any(kind.resource == NATIVE.resource for kind, _ in stored)
-    ours = Muster(apis=("scheduling.k8s.io/v1alpha2",) if native else ())  # what is served is what is followed
+    ours = Muster(apis=("scheduling.k8s.io/v1alpha2",) if native else ())  # the engine follows the served dialects
     sources = gang_sources(configuration=changed(EMBEDDED, muster=ours))
     carrying = {kind.resource: kind for source in sources for kind in source.kinds}
     settings = await _settings(client)
@@ -82,7 +89,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
 
 
 async def _of_job(lists: Lists, job: Job) -> Subject:
-    """One pod is made as a dry run, and the others are like it."""
+    """Return the demand of a Job. The server creates one pod as a dry run, and the other pods are copies of it."""
     meta, integration = job.metadata, JobIntegration()
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
     podsets = tuple(map(sanitized, integration.podsets(job)))
@@ -112,7 +119,7 @@ def _like(pod: Pod, number: int, *, indexed: bool) -> Pod:
 
 
 async def _priority(lists: Lists, subject: Subject) -> int:
-    """In its queue: by the class that the job names, else that of its pods."""
+    """Return the priority in the queue: that of the class that the job names, else the highest of its pods."""
     named = subject.meta.labels.get(PRIORITY_CLASS_LABEL, "")
     classes = await lists.of(WORKLOAD_PRIORITY_CLASS) or () if named else ()
     of_pods = max((pod.spec.priority or 0 for pod in subject.pods), default=0)
@@ -120,7 +127,7 @@ async def _priority(lists: Lists, subject: Subject) -> int:
 
 
 def _of_pods(pods: Iterable[Pod], sources: Sequence[GangSource[Any]], now: datetime) -> list[Subject]:
-    """Pods of one gang, or that queue together, are one subject; any other is one for itself."""
+    """Return the subjects of pods: one for each gang or queued group, and one for each other pod."""
     gangs: dict[tuple[str, str], list[Pod]] = {}
     for pod in pods:
         key, source = gang_of(pod, sources)
@@ -147,7 +154,7 @@ def _of_gang(name: str, pods: Sequence[Pod], now: datetime) -> Subject:
 
 
 def _at_once(meta: ObjectMeta, podsets: Iterable[PodSet]) -> frozenset[str]:
-    """All of them, unless they may start one by one."""
+    """Return the names of the podsets that start together: all of them, or none if pods may start one by one."""
     return frozenset(one.name for one in podsets) if starts_together(meta) else frozenset()
 
 
@@ -158,7 +165,11 @@ async def _survey(
     now: datetime,
     carriers: Sequence[Carrier],
 ) -> ClusterReadings:
-    """What there is. Without the nodes and all pods nothing can be said, so that these may not be read is an error."""
+    """Read the state of the cluster.
+
+    Raises:
+        ApiError: the user may not see all nodes and pods, so that no forecast is possible.
+    """
     nodes, pods = await lists.of(NODE), await lists.of(POD)
     if nodes is None or pods is None:
         await snapshot_of(lists, Completion())
@@ -181,7 +192,7 @@ async def _survey(
 
 
 async def _settings(client: Client) -> Muster:
-    """The server's; where it has another scheduler, or does not say, as they are by default."""
+    """Return the settings of the server, or the defaults if the server does not report them."""
     try:
         return settings_of(msgspec.json.decode((await client.raw(Request("GET", CONFIGZ))).body))
     except (ApiError, msgspec.MsgspecError, durations.DurationError):
@@ -189,7 +200,7 @@ async def _settings(client: Client) -> Muster:
 
 
 async def _prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, Verdict]:
-    """Whether they ever start, by UID."""
+    """Return the verdicts whether the subjects can ever start, by UID."""
     if not subjects:
         return {}
     room = await survey(lists, subjects[0].meta.namespace)
@@ -202,7 +213,7 @@ async def _prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, Ver
 
 
 async def _quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> dict[str, QuotaPlan]:
-    """By the UID of each subject. They compete with each other as they would if all were made."""
+    """Return the plan of quota of each subject, by UID. The subjects compete as if all of them were created."""
     if not subjects:
         return {}
     planned = {}

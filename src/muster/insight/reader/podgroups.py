@@ -1,4 +1,4 @@
-"""Reads PodGroups of every dialect that a cluster serves, with their pods and what was said of them."""
+"""The reader of PodGroups in all dialects that a cluster serves, with their pods and Events."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,9 +12,12 @@ from muster.runtime.client import Client
 
 
 async def pod_groups(client: Client, namespace: str, say: Callable[[str], None]) -> list[PodGroupView]:
-    """Those of a namespace, "" for all; a dialect that is not served has none, and one that may not be seen is said.
+    """Return the PodGroups of a namespace, or of all namespaces for "".
 
-    Raises `ApiError` if the user may not list pods.
+    say: receives a sentence about each dialect that the user may not list.
+
+    Raises:
+        ApiError: the user may not list pods.
     """
     pods = (await client.list(POD, namespace)).items
     reads = (list_or_say(client, kind, namespace, say, f"PodGroups of {kind.group}") for kind in KINDS)
@@ -24,7 +27,7 @@ async def pod_groups(client: Client, namespace: str, say: Callable[[str], None])
 
 
 async def events_of(client: Client, view: PodGroupView) -> list[Event]:
-    """What was said of a group, the oldest first; nothing if the user may not see it."""
+    """Return the Events of a group, or none if the user may not see Events."""
     if view.group is None:
         return []
     return await list_or_none(client, EVENT, view.namespace, fields=f"involvedObject.uid={view.group.uid}") or []

@@ -1,6 +1,6 @@
-"""Reads what there is to know of queues from any cluster: one without queues, or without the visibility API, has none.
+"""The reader of queues from any cluster. A cluster may lack queues or the visibility API.
 
-Users may be allowed to see less than all; what they may not see is left out, never made up.
+A user may see only a part of the objects. The results then omit the rest and never guess it.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,25 +30,25 @@ from muster.runtime.transport import Request, UnreadableAnswerError
 
 T = TypeVar("T")
 
-# Forbidden, not served, and served by a server that is away.
+# The reasons of errors about objects that are forbidden, not served, or served by a server that does not answer.
 UNSEEN: tuple[Reason, ...] = ("Forbidden", "NotFound", "ServiceUnavailable")
 
 NOT_LED = "no engine answers, so nothing that waits starts: does muster controllers, or the manager of Kueue, run?"
-# What a job does not leave without one.
+# The states that a job leaves only if an engine runs.
 _FOR_ENGINE = frozenset(("Queued", "Checking", "Evicting"))
 
 
 async def list_or_none(
     client: Client, kind: Kind[T], namespace: str = "", *, labels: str = "", fields: str = ""
 ) -> list[T] | None:
-    """The objects; None if the cluster has no such kind, or the user may not list it."""
+    """Return the objects of a kind, or None if the cluster has no such kind or the user may not list it."""
     with ignoring(*UNSEEN):
         return (await client.list(kind, namespace, labels=labels, fields=fields)).items
     return None
 
 
 async def get_or_none(client: Client, kind: Kind[T], name: str, namespace: str = "") -> T | None:
-    """The object; None if there is none, or the user may not see it."""
+    """Return an object, or None if it does not exist or the user may not see it."""
     with ignoring(*UNSEEN):
         return await client.get(kind, name, namespace)
     return None
@@ -57,7 +57,10 @@ async def get_or_none(client: Client, kind: Kind[T], name: str, namespace: str =
 async def list_or_say(
     client: Client, kind: Kind[T], namespace: str, say: Callable[[str], None], what: str
 ) -> list[T] | None:
-    """As `list_or_none`; that the user may not list them is said, and `what` is not shown for that."""
+    """Return the objects of a kind as `list_or_none` does.
+
+    say: receives a sentence that `what` is not shown, if the user may not list the objects.
+    """
     try:
         return (await client.list(kind, namespace)).items
     except ApiError as error:
@@ -71,30 +74,31 @@ async def list_or_say(
 async def workloads_of(
     client: Client, namespace: str, say: Callable[[str], None], kind: Kind[Workload] = WORKLOAD
 ) -> list[Workload]:
-    """The Workloads of a namespace, "" for all, without variants of others; what may not be seen is said.
+    """Return the Workloads of a namespace, or of all namespaces for "", without variants of other Workloads.
 
-    kind: how they are seen.
+    say: receives a sentence if the user may not list Workloads.
+    kind: the view of the Workloads to read.
     """
     found = await list_or_say(client, kind, namespace, say, "queues") or []
     return [one for one in found if not is_variant(one)]
 
 
 async def is_embedded(client: Client) -> bool:
-    """Whether the cluster is one of ours, on one machine."""
+    """Return whether the cluster is an embedded cluster of Muster."""
     version: Any = msgspec.json.decode((await client.raw(Request("GET", "/version"))).body)
     return SERVER_MARK in str(version.get("gitVersion"))
 
 
 async def is_led(client: Client, now: datetime) -> bool:
-    """Whether an engine keeps the queues, as far as this user can see.
+    """Return whether an engine works on the queues, as far as this user can see.
 
-    False where the cluster is told to ask one who waits, none answers, and none is seen to renew the Lease: what runs
-    outside the cluster answers nobody.
+    The result is False if the cluster forwards the visibility API to an engine that does not answer, and if also no
+    engine renews the Lease. The Lease counts because an engine outside the cluster never answers.
     """
     path = f"/apis/{VISIBILITY_GROUP}/{VISIBILITY_VERSIONS[0]}"
     if (await client.transport.request(Request("GET", path))).status != 503:
         return True
-    from muster.api.config.types import NAMESPACE, LeaderElection  # they take a while to load
+    from muster.api.config.types import NAMESPACE, LeaderElection  # imported late because it loads slowly
 
     lease = await get_or_none(client, LEASE, LeaderElection().resource_name, NAMESPACE)
     return lease is not None and _is_held(lease, now)
@@ -107,13 +111,13 @@ def _is_held(lease: Lease, now: datetime) -> bool:
 
 
 async def say_if_not_led(client: Client, states: Iterable[str], now: datetime, say: Callable[[str], None]) -> None:
-    """Say that no engine answers if so it is, and one of these states of jobs is for an engine to end."""
+    """Say that no engine answers, if that is so and a job is in a state that only an engine ends."""
     if not _FOR_ENGINE.isdisjoint(states) and not await is_led(client, now):
         say(NOT_LED)
 
 
 async def is_simulated(client: Client) -> bool:
-    """Whether all nodes only play that they run pods; False where nodes may not be seen."""
+    """Return whether all nodes are simulated. The result is False if the user may not see nodes."""
 
     async def any_node(labels: str) -> bool:
         return bool((await client.page(NODE, labels=labels, limit=1)).items)
@@ -127,21 +131,24 @@ async def is_simulated(client: Client) -> bool:
 
 @dataclass(slots=True)
 class Visibility:
-    """The visibility API of a cluster. Which version it serves is found out by the first question."""
+    """The visibility API of a cluster. The first call finds the version that the cluster serves."""
 
     client: Client
     _versions: list[str] = field(default_factory=lambda: list(VISIBILITY_VERSIONS))
 
     async def local(self, namespace: str, queue: str, limit: int = MAX_PENDING_LIMIT) -> list[PendingWorkload] | None:
-        """Who waits in a LocalQueue, in order; None if the server does not tell."""
+        """Return the pending workloads of a LocalQueue in order, or None if the server does not serve them."""
         return await self._ask(f"namespaces/{namespace}/{LOCAL_QUEUE.plural}/{queue}", limit)
 
     async def cluster(self, queue: str, limit: int = MAX_PENDING_LIMIT) -> list[PendingWorkload] | None:
-        """Who waits in a ClusterQueue, in order; None if the server does not tell."""
+        """Return the pending workloads of a ClusterQueue in order, or None if the server does not serve them."""
         return await self._ask(f"clusterqueues/{queue}", limit)
 
     async def positions(self, queues: set[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """From 1, by namespace and name of the Workload, for those who wait in LocalQueues (namespace and name)."""
+        """Return the positions, from 1, of all workloads that wait in LocalQueues, by their namespace and name.
+
+        queues: the namespace and name of each LocalQueue.
+        """
         found = {}
         for namespace, queue in sorted(queues):
             for one in await self.local(namespace, queue) or ():

@@ -1,4 +1,4 @@
-"""Reads jobs from any cluster: JobSets where it serves them, and Jobs."""
+"""The reader of jobs from any cluster: Jobs, and JobSets if the cluster serves them."""
 
 from muster.api.batch import JOB, Job
 from muster.api.jobset import JOB_SET, JobSet
@@ -10,7 +10,11 @@ from muster.runtime.client import Client
 
 
 async def record_named(client: Client, name: str, namespace: str) -> JobRecord:
-    """The job of that name. Raises `ApiError` if there is none, or the user may not see it."""
+    """Return the job of a name.
+
+    Raises:
+        ApiError: there is no such job, or the user may not see it.
+    """
     found = await get_or_none(client, JOB_SET, name, namespace)
     if found is not None:
         return await filled(client, found)
@@ -19,7 +23,7 @@ async def record_named(client: Client, name: str, namespace: str) -> JobRecord:
 
 
 async def filled(client: Client, source: Job | JobSet) -> JobRecord:
-    """The record of what was read, with its Jobs."""
+    """Return the record of a Job, or of a JobSet with its Jobs."""
     if isinstance(source, Job):
         return record_of(source)
     labels = f"{JOBSET_NAME}={source.metadata.name}"
@@ -29,9 +33,12 @@ async def filled(client: Client, source: Job | JobSet) -> JobRecord:
 async def all_records(
     client: Client, namespace: str, *, jobs: Kind[Job] = JOB, sets: Kind[JobSet] = JOB_SET
 ) -> list[JobRecord]:
-    """All jobs of a namespace, "" for all. jobs, sets: how they are seen.
+    """Return all jobs of a namespace, or of all namespaces for "".
 
-    Raises `ApiError` if the user may not see Jobs.
+    jobs, sets: the views of Jobs and JobSets to read.
+
+    Raises:
+        ApiError: the user may not see Jobs.
     """
     found = (await client.list(jobs, namespace)).items
     return records_of(await list_or_none(client, sets, namespace), found)

@@ -1,4 +1,4 @@
-"""What ran, as far as it can be told of a cluster that keeps no history: of its objects, and of its Events."""
+"""The reader of past runs on a cluster without a history: from its existing objects and its Events."""
 
 from collections.abc import Callable, Iterable
 
@@ -15,7 +15,11 @@ from muster.runtime.client import Client
 
 
 async def still_there(client: Client, wanted: Wanted, say: Callable[[str], None]) -> list[Run]:
-    """The runs that are asked for, the newest first. Raises `ApiError` if the user may not see Jobs."""
+    """Return the matching runs, the newest first.
+
+    Raises:
+        ApiError: the user may not see Jobs.
+    """
     namespace = wanted.namespace
     jobs = await all_records(client, namespace)
     pods = await pods_by_job(client, namespace)
@@ -30,7 +34,7 @@ async def still_there(client: Client, wanted: Wanted, say: Callable[[str], None]
 
 
 def _wholes(told: Iterable[Run], jobs: Iterable[JobRecord]) -> list[Run]:
-    """Without the Jobs of JobSets: their names begin with that of the whole."""
+    """Return the runs without those of Jobs of JobSets, whose names begin with the name of their JobSet."""
     runs = list(told)
     sets = {(run.namespace, run.name) for run in runs if run.kind == JOB_SET.kind}
     sets |= {(job.metadata.namespace, job.metadata.name) for job in jobs if job.kind == JOB_SET}

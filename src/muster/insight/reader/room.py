@@ -1,4 +1,4 @@
-"""Reads all that a cluster has, so that it can be said what will never fit in it."""
+"""The reader of all nodes and quotas of a cluster, for the verdict which jobs never fit."""
 
 from muster.api.core import NODE
 from muster.api.kueue import CLUSTER_QUEUE, COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR
@@ -9,10 +9,12 @@ from muster.insight.reader.queues import is_embedded
 
 
 async def survey(lists: Lists, namespace: str = "") -> Room:
-    """What there is; what the user may not see is as if it was not there, and then nothing is said of it.
+    """Read the nodes and quotas of a cluster.
 
-    So are nodes where numpy is not installed, in whose arrays pods are fitted into them.
-    namespace: what is about pods there is read there, if it may not be read everywhere.
+    The result lacks what the user may not see, and a verdict then does not consider it. Without numpy the result lacks
+    the nodes, because the placement of pods on nodes needs it.
+
+    namespace: where to read LimitRanges if the user may not list them in all namespaces.
     """
     return Room(
         (await lists.of(NODE) or ()) if is_numpy_installed() else (),
