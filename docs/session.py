@@ -28,7 +28,7 @@ COMMANDS = (
 
 
 def shown(command: str, home: str) -> str:
-    """What the command prints on a terminal."""
+    """Return what the command prints on a terminal."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(ROOT)
