@@ -63,7 +63,7 @@ def test_a_field_has_its_type_and_default(section: str, field: str, type_: str, 
 def test_every_field_has_a_meaning() -> None:
     page = render_page("configuration.md")
     assert [row[0] for row in ROW.finditer(page) if not row[4]] == []
-    assert "Workers by kind. Has no effect: the engine chooses the number of its workers itself." in page
+    assert "The number of workers by kind. Has no effect: the engine chooses the number of its workers itself." in page
 
 
 def test_fields_of_the_older_version_alone_are_left_out() -> None:

@@ -1,7 +1,7 @@
-"""`Configuration` (config.kueue.x-k8s.io): the one file that says how an engine works.
+"""The `Configuration` (config.kueue.x-k8s.io), the file with all settings of an engine.
 
-`load` reads a file of v1beta1 or v1beta2, strictly: what has no meaning, or breaks a rule, is an error with its path,
-and nothing is read half. Every rule is applied to the settings that the whole file makes.
+`load` takes a file of v1beta1 or v1beta2 and gives the complete settings. It is strict: each unknown field and each
+broken rule is an error with its path, and a file with errors has no effect. The rules apply to the complete settings.
 """
 
 from itertools import chain, islice
@@ -44,17 +44,17 @@ __all__ = [
 
 DEFAULT: Final = Configuration.default()
 
-# What an embedded cluster goes by that is given no file: all kinds queue that come with the engine, and a
-# MultiKueueConfig is all that it takes to have quotas follow those of the workers.
+# The settings of an embedded cluster without a file: all kinds of jobs that the engine supports use queues. Quotas
+# follow those of the workers as soon as there is a MultiKueueConfig.
 EMBEDDED: Final = msgspec.structs.replace(
     DEFAULT,
     integrations=Integrations(frameworks=BUILT_IN),
     feature_gates={"MultiKueueManagerQuotaAutomation": True},
 )
 
-MAX_BYTES: Final = 1 << 20  # what an API server stores in one object; real ones have a few kilobytes
+MAX_BYTES: Final = 1 << 20  # the size limit of an object in an API server; real files have a few kilobytes
 
-_MAX_PROBLEMS: Final = 100  # a user reads no more, and a hostile file could have very many
+_MAX_PROBLEMS: Final = 100  # no user reads more, and a hostile file could have very many
 
 _GROUP: Final = "config.kueue.x-k8s.io"
 _VERSIONS: Final = {f"{_GROUP}/{version}": version for version in (V1BETA2, V1BETA1)}
@@ -62,16 +62,19 @@ _KIND: Final = "Configuration"
 
 
 class ConfigurationError(ValueError):
-    """A file that cannot be used. The text has a line for each problem, which begins with its path; at most 100."""
+    """The error of an invalid file. Each line of its text is a problem, with the path first; at most 100 lines."""
 
     def __init__(self, *problems: str) -> None:
         super().__init__("\n".join(problems))
 
 
 def load(text: str, *, embedded: bool = False) -> Configuration:
-    """Return the settings that a file makes, one YAML or JSON document. Raises `ConfigurationError`.
+    """Return the settings of a file, which is one YAML or JSON document.
 
-    embedded: of which kinds queue, and of features, what the file does not say is as in `EMBEDDED`.
+    embedded: whether the frameworks and features that the file does not set default to those of `EMBEDDED`.
+
+    Raises:
+        ConfigurationError: the file is invalid.
     """
     document, duplicates = _document(text)
     version = _version(document)
@@ -91,7 +94,7 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
 
 
 def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Configuration:
-    """Complete a file's settings: one that is silent about the kinds that queue keeps all of them in the queues."""
+    """Complete the settings of a file. Without frameworks in the file, all kinds of jobs use queues."""
     named, integrations = document.get("integrations"), configuration.integrations
     if not (isinstance(named, dict) and named.get("frameworks")):
         integrations = msgspec.structs.replace(integrations, frameworks=EMBEDDED.integrations.frameworks)
@@ -100,7 +103,7 @@ def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Conf
 
 
 def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
-    from muster.api.values import yaml_decode  # it takes long to load, and most runs have no Configuration
+    from muster.api.values import yaml_decode  # loads slowly, and most runs need no file
 
     data = text.encode(errors="surrogatepass")
     if len(data) > MAX_BYTES:

@@ -1,6 +1,7 @@
-"""Writes and reads the document in which a server publishes its Configuration, as Kubernetes' components do.
+"""The configz document, in which a server publishes its Configuration as Kubernetes' components do.
 
-The document holds what decides which pods are created, and where they go.
+The document has the settings that decide which pods are created and where they run. Serving the document is left to
+the server.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ _ORIGIN = "multiKueue.origin"
 
 
 def configz(configuration: Configuration) -> dict[str, Any]:
-    """Return the document: settings that are as by default are left out."""
+    """Return the document, without the settings that have their default values."""
     ours = configuration.muster
     scheduling = msgspec.to_builtins(ours.scheduling)
     scheduling |= {name: durations.format(scheduling[name]) for name in _DURATIONS if name in scheduling}

@@ -1,7 +1,7 @@
-"""Reads a document of settings strictly: everything in it must have a meaning.
+"""The strict decoder of settings, which reports every field that it does not know.
 
-`read` goes through the document along the type, so that one look finds all that is wrong, each with its path. What
-cannot be used is left at its default, for the rules to go on with.
+`read` walks through the document along the type, so one pass finds all problems with their paths. A field with an
+invalid value keeps its default, so that the rules can check the other fields.
 """
 
 import json
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, and where."""
+    """A problem in the document, with its path."""
 
     path: str
     sentence: str
@@ -30,11 +30,11 @@ class Problem(NamedTuple):
 
 
 class _Unusable(Exception):  # noqa: N818  (a signal: the problem is noted already)
-    """The value is not what its field takes."""
+    """The error of a value that its field does not accept."""
 
 
 def read(document: Mapping[str, Any], type_: type[T], version: str) -> tuple[T, list[Problem]]:
-    """Return the document as a struct, with all that is wrong with it."""
+    """Return the document as a struct, with all problems in it."""
     reader = _Reader(version)
     form = inspect.type_info(type_)
     assert isinstance(form, inspect.StructType)
@@ -161,7 +161,7 @@ def _plain(type_: inspect.Type) -> tuple[inspect.Type, Mapping[str, Any]]:
 
 
 def printable(key: str) -> str:
-    """Return a key as a path may show it: hostile ones are cut and quoted."""
+    """Return a key as paths show it: long keys are cut, and keys with special characters are quoted."""
     short = key if len(key) <= _SHOWN else f"{key[:_SHOWN]}..."
     return short if short.isprintable() else json.dumps(short)
 

@@ -1,7 +1,7 @@
 """Feature gates: their names and defaults as of Kueue 0.20, and what a map of settings makes of them.
 
-A gate that no part of ours asks about is accepted all the same, so that a file written for Kueue can be used as it is.
-`FeatureGates.without_effect` names what such a file asks for in vain.
+A file written for Kueue works unchanged: gates that Muster does not implement are accepted.
+`FeatureGates.without_effect` names the settings of such gates that have no effect.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,12 +40,12 @@ _ALPHA: Final = frozenset({
     "TASRespectNodeAffinityPreferred", "WorkloadRequestUseMergePatch",
 })  # fmt: skip
 _DEPRECATED: Final = frozenset({"TASReplaceNodeDueToNotReadyOverFixedTime"})
-# The last is off in Kueue unless it is asked for. Here what victims give back is always kept for their preemptor.
+# The last one is off by default in Kueue. Muster always keeps the quota that victims release for their preemptor.
 _LOCKED_ON: Final = frozenset({
     "ManagedJobsNamespaceSelectorAlwaysRespected", "TLSOptions", "PrioritizePreemptorWorkloads",
 })  # fmt: skip
 
-# Gates that no part asks about: this engine always has these features, whatever a file says.
+# Gates without effect: Muster always has these features.
 ALWAYS_ON: Final = frozenset({
     "AdmissionGatedBy", "ElasticJobsViaWorkloadSlices", "FinishOrphanedWorkloads", "FlavorFungibility",
     "FlavorFungibilityPreserveScanProgress", "MultiKueueAdaptersForCustomJobs",
@@ -61,7 +61,7 @@ ALWAYS_ON: Final = frozenset({
     "WorkloadRequestUseMergePatch", "WorkloadValidateResourcesAreNonNegative",
     "WorkloadValidationForPodSetMetadata",
 })  # fmt: skip
-# And these it never has.
+# Gates without effect: Muster never has these features.
 ALWAYS_OFF: Final = frozenset({
     "DeferRayServiceFinalizationForRedisCleanup",
     "ElasticJobsViaWorkloadSlicesWithTAS", "FailureRecoveryPolicy", "FastQuotaReleaseInPodIntegration",
@@ -70,10 +70,10 @@ ALWAYS_OFF: Final = frozenset({
     "TASReplaceNodeDueToNotReadyOverFixedTime", "TASRespectNodeAffinityPreferred",
     "UnadmittedWorkloadsExplicitStatus", "ValidateRayAndSparkJobUpdates",
 })  # fmt: skip
-# Of those the ones whose promise would be broken in silence: a file that asks for one is refused.
+# Missing features whose absence a user would not notice, so a file that enables one of these gates is refused.
 _REFUSED: Final = frozenset({"MultiKueueOrchestratedPreemption"})
 
-# These two set all gates of a stage that are not set themselves.
+# These two set all gates of a stage that the file does not set.
 _STAGES: Final = {"AllAlpha": _ALPHA, "AllBeta": _BETA_ON | _BETA_OFF}
 _DEFAULTS: Final = dict.fromkeys(_BETA_ON | _LOCKED_ON, True) | dict.fromkeys(_BETA_OFF | _ALPHA | _DEPRECATED, False)
 
@@ -102,12 +102,12 @@ _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """The gates under some settings; settings of gates that do not exist mean nothing (`problems` names them)."""
+    """The feature gates under given settings. Settings of unknown gates are ignored; `problems` names them."""
 
     settings: Mapping[str, bool] = field(default_factory=dict)
 
     def enabled(self, gate: str) -> bool:
-        """Return whether a feature is on; the gate must be one that exists."""
+        """Return whether a feature is on. The gate must exist."""
         default = _DEFAULTS[gate]
         if gate in self.settings:
             return self.settings[gate]
@@ -117,7 +117,7 @@ class FeatureGates:
         return default
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Return the gates that are set wrongly, each with upstream's sentence."""
+        """Return the gates with invalid settings, each with upstream's message."""
         for gate, on in sorted(self.settings.items()):
             if gate not in _DEFAULTS and gate not in _STAGES:
                 yield gate, f"unrecognized feature gate: {gate}"
@@ -131,9 +131,9 @@ class FeatureGates:
                 yield gate, f"{gate} is enabled, but depends on features that are disabled: [{' '.join(missing)}]"
 
     def without_effect(self) -> Iterator[tuple[str, bool]]:
-        """Return the gates that ask for what this engine does not do, each with its setting.
+        """Return the gates whose setting has no effect in Muster, each with its setting.
 
-        A gate that is off because one that it needs is off has its effect.
+        A gate that is off because it needs another gate that is off does have its effect.
         """
         stages = [gates for stage, gates in _STAGES.items() if stage in self.settings]
         for gate in sorted(ALWAYS_ON | ALWAYS_OFF):

@@ -1,4 +1,4 @@
-"""The kinds of jobs that a configuration may name: those that come with Kueue, and `Kind.version.group`."""
+"""The kinds of jobs that a configuration may name: those of Kueue, and others as `Kind.version.group`."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ class GroupVersionKind(NamedTuple):
     kind: str
 
 
-# Name in `integrations.frameworks`: its kind.
+# The kind of each name in `integrations.frameworks`.
 FRAMEWORKS: Final = {
     "batch/job": GroupVersionKind("batch", "v1", "Job"),
     "deployment": GroupVersionKind("apps", "v1", "Deployment"),
@@ -33,18 +33,18 @@ FRAMEWORKS: Final = {
     "workload.codeflare.dev/appwrapper": GroupVersionKind("workload.codeflare.dev", "v1beta2", "AppWrapper"),
 }
 
-# Those that are on where nothing is said: their kinds are served wherever the engine is.
+# The frameworks that are on by default, because every cluster serves their kinds.
 BUILT_IN: Final = ("batch/job", "jobset.x-k8s.io/jobset", "pod")
 
-# Those that no controller of this engine acts on.
+# The frameworks for which Muster has no controller.
 UNHANDLED: Final = frozenset({"sparkoperator.k8s.io/sparkapplication"})
 
-# Those that have no way to other clusters of their own.
+# The frameworks that MultiKueue cannot dispatch.
 NOT_DISPATCHED: Final = frozenset({"deployment", "sparkoperator.k8s.io/sparkapplication"})
 
 
 def parse(name: str) -> GroupVersionKind | None:
-    """Parse `Kind.version.group`, where the group has dots of its own; None if the name is not of that form."""
+    """Parse `Kind.version.group`, whose group may contain dots, or return None for a name of another form."""
     kind, dot, rest = name.partition(".")
     version, another, group = rest.partition(".")
     return GroupVersionKind(group, version, kind) if dot and another else None

@@ -37,12 +37,12 @@ _INITIAL_SHARE: Final = "LessThanInitialShare"
 _STRATEGIES: Final = ((_FINAL_SHARE,), (_INITIAL_SHARE,), (_FINAL_SHARE, _INITIAL_SHARE))
 _INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
 _MAX_PORT: Final = 65535
-# client-go tries to renew after up to so many times its period.
+# client-go waits at most this many periods before it tries to renew.
 _JITTER: Final = 1.2
 
 
 def errors(written: Written, configuration: Configuration) -> Errors:
-    """Yield everything that is wrong with the settings, and with how they were written."""
+    """Yield all errors in the settings, and in the way that the file spells them."""
     for gate, problem in configuration.features.problems():
         yield invalid("featureGates", {gate: configuration.feature_gates.get(gate, True)}, problem)
     yield from _spellings(written)
@@ -117,7 +117,7 @@ def _wait_for_pods_ready(wait: WaitForPodsReady) -> Errors:
     if wait.timeout == 0:
         yield required(timeout, "must be specified")
     yield from _not_before(timeout, wait.timeout)
-    if wait.recovery_timeout != wait.timeout:  # else it is said already
+    if wait.recovery_timeout != wait.timeout:  # if they are equal, another rule reports the error
         yield from _not_before(f"{path}.recoveryTimeout", wait.recovery_timeout)
     strategy = wait.requeuing_strategy
     yield from not_negative(f"{path}.requeuingStrategy.backoffLimitCount", strategy.backoff_limit_count)
@@ -243,10 +243,10 @@ def _certificates(configuration: Configuration) -> Errors:
 
 
 def _namespaces(configuration: Configuration) -> Errors:
-    """Check that jobs of the system itself are never managed: it could not recover without them."""
+    """Check that the jobs of system namespaces are never managed, because the engine could not recover without them."""
     if configuration.namespace and (sentences := names.dns_label(configuration.namespace)):
         yield invalid("namespace", configuration.namespace, ",".join(sentences))
-        return  # a selector that is not written is made of it
+        return  # the default selector is made from the invalid namespace
     path, selector = "managedJobsNamespaceSelector", configuration.managed_jobs_namespace_selector
     if selector is None:
         return
@@ -254,7 +254,7 @@ def _namespaces(configuration: Configuration) -> Errors:
     try:
         matcher = label_matcher(selector)
     except SelectorError:
-        return  # just said
+        return  # another rule reports the error
     for namespace in dict.fromkeys(("kube-system", configuration.namespace)):
         if namespace and matcher.matches({"kubernetes.io/metadata.name": namespace}):
             yield invalid(path, selector, f'should not match the "{namespace}" namespace')
@@ -281,14 +281,14 @@ def _visibility(configuration: Configuration) -> Errors:
 
 
 def _webhook(configuration: Configuration) -> Errors:
-    """Check the port; in upstream, the server refuses it at its start."""
+    """Check the port. In upstream, the webhook server refuses an invalid port when it starts."""
     port = configuration.webhook.port
     if not 0 <= port <= _MAX_PORT:
         yield invalid("webhook.port", port, f"must be a valid port number (1-{_MAX_PORT})")
 
 
 def _leader_election(configuration: Configuration) -> Errors:
-    """Check client-go's rules, which end upstream's start."""
+    """Check client-go's rules of leader election, whose violation ends upstream's start."""
     path, election = "leaderElection", configuration.leader_election
     if not election.leader_elect:
         return

@@ -1,4 +1,4 @@
-"""Rules of labels and annotations that become labels of metrics: few, so that metrics stay small."""
+"""The rules of custom labels of metrics. Their number is limited so that the metrics stay small."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ _MAX_VALUES_OF_WORKLOADS: Final = 12
 
 
 def errors(labels: tuple[CustomLabel, ...]) -> Errors:
-    """Yield what is wrong with `metrics.customLabels`."""
+    """Yield the errors in `metrics.customLabels`."""
     if len(labels) > _MAX_LABELS:
         yield too_many(_PATH, len(labels), _MAX_LABELS)
     seen = set()

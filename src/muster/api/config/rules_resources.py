@@ -1,4 +1,4 @@
-"""Rules of what counts in quotas: transformations of resources, and the names of classes of devices."""
+"""The rules of the resources that count in quotas: their transformations, and the mappings of device classes."""
 
 import re
 from typing import Final
@@ -19,14 +19,14 @@ _MAPPINGS: Final = "resources.deviceClassMappings"
 _MAX_MAPPINGS: Final = 16
 _MAX_CLASSES: Final = 8
 _MAX_NAME: Final = 253
-_MAX_DRIVER: Final = 63  # of a driver, and of the domain of a capacity
+_MAX_DRIVER: Final = 63  # characters of a driver, and of the domain of a capacity
 _MAX_IDENTIFIER: Final = 32
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ONE_SOURCE: Final = "exactly one source type must be set per entry"
 
 
 def errors(configuration: Configuration) -> Errors:
-    """Yield what is wrong with `resources`."""
+    """Yield the errors in `resources`."""
     resources = configuration.resources
     yield from _transformations(resources)
     yield from _mappings(resources.device_class_mappings, configuration.features)
@@ -72,16 +72,16 @@ def _name(path: str, name: str) -> Errors:
 
 
 class _Owner:
-    """The resource that a class of devices counts as, and which of the devices' counters are counted."""
+    """The resource as which a device class counts, with the counters of the devices that it counts."""
 
     def __init__(self, resource: str, counter: str) -> None:
         self.resource = resource
         self.counters = {counter} if counter else set()
 
     def refusal(self, resource: str, counter: str) -> str:
-        """Return why the class may not count as another resource too.
+        """Return why the class may not also count as another resource, or "" if it may.
 
-        "" if it may: as another counter of its devices.
+        It may if the other resource counts another counter of the devices.
         """
         if resource == self.resource:
             return ""
@@ -164,7 +164,7 @@ def _devices(path: str, source: DeviceClassSource) -> Errors:
 
 
 def _qualified(path: str, name: str) -> Errors:
-    """Check an identifier, with or without a domain before it."""
+    """Check an identifier with an optional domain."""
     domain, slash, identifier = name.rpartition("/")
     if slash and not domain:
         yield invalid(path, "", "the domain must not be empty")

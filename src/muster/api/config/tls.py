@@ -1,4 +1,4 @@
-"""Lists the TLS versions, ciphers and curves that a configuration may name: those of Go's crypto/tls."""
+"""The TLS versions, ciphers and curves of Go's crypto/tls, which a configuration may name."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -28,7 +28,7 @@ _MAX_CURVE: Final = 2**16 - 1
 
 
 def problems(options: TLSOptions) -> Iterator[str]:
-    """Yield upstream's messages for options with which no server could start."""
+    """Yield upstream's messages about options with which no server could start."""
     version = options.min_version
     if version not in ("", "VersionTLS12", NEWEST):
         known = version in ("VersionTLS10", "VersionTLS11")

@@ -1,8 +1,8 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""The settings of an engine, as Kueue's Configuration spells them (config.kueue.x-k8s.io), and a section of ours.
+"""The settings of an engine: Kueue's Configuration (config.kueue.x-k8s.io), and a section of Muster's own.
 
-The structs are those of v1beta2 with its defaults; `written` says what a file of either version means in them. All
-durations are nanoseconds (`muster.api.values.durations`). A `Configuration` that `load` has returned keeps all rules.
+The structs are those of v1beta2 with its defaults. `written` converts a file of either version to them. All durations
+are nanoseconds (`muster.api.values.durations`). Every `Configuration` that `load` returns satisfies all rules.
 """
 
 from typing import Annotated, Final, Literal, TypeAlias
@@ -18,15 +18,15 @@ from muster.api.validation.jobs.job import Elastic
 from muster.api.values.durations import HOUR, MINUTE, SECOND
 from muster.api.values.quantity import ResourceList
 
-DURATION: Final = "duration"  # written as Go writes it: 5m, 1h30m
+DURATION: Final = "duration"  # the file has Go's notation: 5m, 1h30m
 ONLY_IN: Final = "only-in"  # the one version that has the field
-EMPTY_IS_UNSET: Final = "empty-is-unset"  # "", 0 and [] stand for the default
+EMPTY_IS_UNSET: Final = "empty-is-unset"  # the values "", 0 and [] mean the default
 
 V1BETA1: Final = "v1beta1"
 V1BETA2: Final = "v1beta2"
 
 Duration = Annotated[int, msgspec.Meta(extra={DURATION: True})]
-# Go's zero values of fields that are no pointers: upstream cannot tell them from nothing.
+# Go's zero values of fields that are no pointers: upstream cannot distinguish them from absent fields.
 DurationOrDefault = Annotated[int, msgspec.Meta(extra={DURATION: True, EMPTY_IS_UNSET: True})]
 TextOrDefault = Annotated[str, msgspec.Meta(extra={EMPTY_IS_UNSET: True})]
 
@@ -46,11 +46,11 @@ AlphaVersion: TypeAlias = Literal["scheduling.k8s.io/v1alpha2"]
 
 
 class Webhook(Struct):
-    """Where admission webhooks are served.
+    """The server of the admission webhooks.
 
-    port: the port of the HTTPS server that answers the API server.
-    host: the address that it listens on; if empty, all.
-    cert_dir: a folder with a certificate.
+    port: the port of the HTTPS server that the API server calls.
+    host: the address on which the server listens; all addresses if empty.
+    cert_dir: a folder with the certificate of the server.
     """
 
     port: int = 9443
@@ -61,11 +61,11 @@ class Webhook(Struct):
 class CustomLabel(Struct):
     """A label or annotation of an object that becomes a label of its metrics.
 
-    name: the metric's label is `custom_` and this name.
-    source_label_key: the label that is read; the name itself if neither key is given.
-    source_annotation_key: the annotation that is read instead.
-    source_kind: the kind of the object that is read.
-    tracked_values: values that are shown as they are; all others are shown as one. If empty, all values are shown.
+    name: the name of the label, to which the metric adds the prefix `custom_`.
+    source_label_key: the label to read; the name itself if neither key is given.
+    source_annotation_key: the annotation to read instead of a label.
+    source_kind: the kind of the object to read.
+    tracked_values: the values that the metric shows; all others become one value. If empty, all values are shown.
     """
 
     name: str = ""
@@ -76,9 +76,10 @@ class CustomLabel(Struct):
 
 
 class LocalQueueMetrics(Struct):
-    """Whether LocalQueues have metrics of their own, and which of them.
+    """The metrics of LocalQueues.
 
-    enable: whether they have.
+
+    enable: whether LocalQueues have metrics of their own.
     """
 
     enable: bool = False
@@ -86,11 +87,11 @@ class LocalQueueMetrics(Struct):
 
 
 class Metrics(Struct):
-    """What is measured, and where it is served.
+    """The metrics of the engine, and where they are served.
 
-    bind_address: where Prometheus scrapes them, as host:port; `0` serves none.
-    enable_cluster_queue_resources: whether quota and usage of each ClusterQueue are measured.
-    custom_labels: labels that queues, cohorts and workloads bring along.
+    bind_address: the address that Prometheus scrapes, as host:port; `0` serves no metrics.
+    enable_cluster_queue_resources: whether there are metrics of the quota and usage of each ClusterQueue.
+    custom_labels: labels of metrics whose values come from queues, cohorts and workloads.
     """
 
     bind_address: TextOrDefault = ":8443"
@@ -100,9 +101,9 @@ class Metrics(Struct):
 
 
 class Health(Struct):
-    """Where probes are answered.
+    """The probes of the engine.
 
-    health_probe_bind_address: where, as host:port; `0` serves none.
+    health_probe_bind_address: the address that answers probes, as host:port; `0` serves no probes.
     readiness_endpoint_name: the path of the readiness probe; `readyz` if empty.
     liveness_endpoint_name: the path of the liveness probe; `healthz` if empty.
     """
@@ -113,10 +114,10 @@ class Health(Struct):
 
 
 class LeaderElection(Struct):
-    """How one of several replicas becomes the leader.
+    """The election of a leader among replicas.
 
-    leader_elect: whether replicas elect a leader; without it there may be one replica.
-    lease_duration: how long the others wait before they take over from a leader that is silent.
+    leader_elect: whether replicas elect a leader. Without an election there may be only one replica.
+    lease_duration: how long the other replicas wait before they take over from a leader that stopped renewing.
     renew_deadline: how long a leader tries to renew before it stops leading.
     retry_period: the time between two tries.
     resource_lock: the kind of the lock; only `leases`.
@@ -134,10 +135,10 @@ class LeaderElection(Struct):
 
 
 class Controller(Struct):
-    """How many workers each kind has (`Job.batch: 5`), and how long caches may take to fill (in ns).
+    """The concurrency of the controllers (`Job.batch: 5`), and how long caches may take to fill.
 
-    group_kind_concurrency: workers by kind.
-    cache_sync_timeout: the limit of the first lists.
+    group_kind_concurrency: the number of workers by kind.
+    cache_sync_timeout: the time limit of the first lists, in nanoseconds.
     """
 
     group_kind_concurrency: dict[str, int] = {}
@@ -145,9 +146,9 @@ class Controller(Struct):
 
 
 class TLSOptions(Struct):
-    """What servers accept; Go's names and numbers.
+    """The TLS options that servers accept, in Go's names and numbers.
 
-    min_version: the oldest version, as `VersionTLS12`.
+    min_version: the oldest version, such as `VersionTLS12`.
     cipher_suites: the suites of TLS 1.2; all safe suites if empty.
     curve_preferences: the numbers of the curves, in order.
     """
@@ -158,11 +159,11 @@ class TLSOptions(Struct):
 
 
 class InternalCertManagement(Struct):
-    """Whether the webhooks' certificates are made by ourselves, and for which names.
+    """The engine's own management of the certificates of its webhooks.
 
-    enable: whether they are.
-    webhook_service_name: the Service that the certificate is for.
-    webhook_secret_name: the Secret that keeps the certificate.
+    enable: whether the engine creates the certificates itself.
+    webhook_service_name: the Service for which the certificate is valid.
+    webhook_secret_name: the Secret that stores the certificate.
     """
 
     enable: bool = True
@@ -171,12 +172,12 @@ class InternalCertManagement(Struct):
 
 
 class ClientConnection(Struct):
-    """How many requests a second are sent to the API server and to each worker cluster, and how many at once.
+    """The limits of requests to the API server and to each worker cluster.
 
-    As client-go reads them: below 0 there is no limit, and 0 stands for 5 and 10.
+    As in client-go, a negative number means no limit, and 0 means the defaults 5 and 10.
 
-    qps: requests a second.
-    burst: requests at once.
+    qps: the requests per second.
+    burst: the requests that may exceed this rate at once.
     """
 
     qps: float = 300.0
@@ -184,11 +185,11 @@ class ClientConnection(Struct):
 
 
 class RequeuingStrategy(Struct):
-    """What becomes of a workload whose pods did not get ready in time.
+    """The requeuing of a workload whose pods were not ready in time.
 
-    timestamp: by which time it is ordered in its queue, that of its creation or of its eviction.
-    backoff_limit_count: after so many times it is deactivated; None: never.
-    backoff_base_seconds: the first wait; doubled each time.
+    timestamp: the time by which the queue orders the workload: its creation or its eviction.
+    backoff_limit_count: the number of requeues after which the workload is deactivated; None means never.
+    backoff_base_seconds: the first wait, which doubles each time.
     backoff_max_seconds: the longest wait.
     """
 
@@ -199,15 +200,15 @@ class RequeuingStrategy(Struct):
 
 
 class WaitForPodsReady(Struct):
-    """All or nothing in time (Kueue KEP-349): a workload's pods get ready within the timeout, or it releases its quota.
+    """All-or-nothing readiness (Kueue KEP-349): a workload whose pods are not ready in time releases its quota.
 
-    timeout: how long the pods may take.
-    timeout_seconds: the same in Kueue KEP-349's spelling, counted from the start of the job; only one of the
-        two may be given.
-    clock: what the timeout counts from: the Admitted condition (Kueue's `timeout`), or the start of the job (the
-        KEP's `timeoutSeconds`).
-    block_admission: nothing else is admitted while an admitted workload is not ready.
-    recovery_timeout: how long a pod that was ready once may take to be ready again; None: for ever.
+    timeout: how long the pods may take to become ready.
+    timeout_seconds: the same in the spelling of Kueue KEP-349, counted from the start of the job. Only one of the two
+        may be given.
+    clock: the start of the timeout: the Admitted condition (Kueue's `timeout`), or the start of the job
+        (`timeoutSeconds` of Kueue KEP-349).
+    block_admission: whether the engine admits no other workload while an admitted workload is not ready.
+    recovery_timeout: how long a pod that stopped being ready may take to be ready again; None means forever.
     """
 
     timeout: Duration = 30 * MINUTE
@@ -218,11 +219,11 @@ class WaitForPodsReady(Struct):
 
 
 class Integrations(Struct):
-    """Which kinds of jobs are managed.
+    """The kinds of jobs that the engine manages.
 
-    frameworks: kinds that come with the engine, by upstream's names (`batch/job`).
-    external_frameworks: kinds with controllers from outside, as `Kind.version.group`.
-    label_keys_to_copy: labels of jobs that their workloads get too.
+    frameworks: the kinds that the engine supports, by upstream's names (`batch/job`).
+    external_frameworks: the kinds with external controllers, as `Kind.version.group`.
+    label_keys_to_copy: the labels that the engine copies from jobs to their workloads.
     """
 
     frameworks: Annotated[tuple[str, ...], msgspec.Meta(extra={EMPTY_IS_UNSET: True})] = ("batch/job",)
@@ -231,9 +232,9 @@ class Integrations(Struct):
 
 
 class MultiKueueExternalFramework(Struct):
-    """A kind from outside that is dispatched too, as `Kind.version.group`.
+    """An external kind of job that MultiKueue dispatches.
 
-    name: the kind.
+    name: the kind, as `Kind.version.group`.
     """
 
     name: str = ""
@@ -255,11 +256,11 @@ class ExecCredentials(Struct):
 
     command: the program.
     args: its arguments.
-    env: variables that it gets besides.
-    api_version: the version of `client.authentication.k8s.io` that it speaks.
-    install_hint: what to tell where the program is missing.
-    provide_cluster_info: whether it is told of the cluster.
-    interactive_mode: `Never`, `IfAvailable` or `Always`: whether it needs a terminal.
+    env: additional variables of its environment.
+    api_version: the version of `client.authentication.k8s.io` that the plugin uses.
+    install_hint: the message for users if the program is missing.
+    provide_cluster_info: whether the plugin gets information about the cluster.
+    interactive_mode: whether the plugin needs a terminal: `Never`, `IfAvailable` or `Always`.
     """
 
     command: str = ""
@@ -272,7 +273,7 @@ class ExecCredentials(Struct):
 
 
 class AccessProvider(Struct):
-    """How to get at the clusters of a ClusterProfile's provider.
+    """The access to the clusters of a provider of ClusterProfiles.
 
     name: the provider, as a ClusterProfile names it.
     exec_config: the plugin that gets credentials for its clusters.
@@ -283,7 +284,7 @@ class AccessProvider(Struct):
 
 
 class ClusterProfile(Struct):
-    """How ClusterProfiles are turned into connections; `credentials_providers` is the old name.
+    """The connections to clusters that ClusterProfiles describe.
 
     access_providers: the providers.
     credentials_providers: the old name of the same list.
@@ -294,23 +295,23 @@ class ClusterProfile(Struct):
 
 
 class IncrementalDispatcher(Struct):
-    """How many more clusters are asked in each round.
+    """The incremental dispatcher, which nominates more clusters in each round.
 
-    step_size: how many.
+    step_size: how many clusters each round adds.
     """
 
     step_size: Int32 = 3
 
 
 class MultiKueue(Struct):
-    """Dispatching to worker clusters (Kueue KEP-693).
+    """The dispatching of workloads to worker clusters (Kueue KEP-693).
 
-    gc_interval: how often orphans are looked for in workers; 0: never.
-    origin: marks what this manager has made in workers.
-    worker_lost_timeout: how long a lost worker keeps its workloads.
-    dispatcher_name: who chooses the workers that are asked: all at once, a few more in each round, or
-        (Muster's own) the worker where the job would start first.
-    external_frameworks: kinds from outside that are dispatched, too.
+    gc_interval: how often the manager looks for orphans in workers; 0 means never.
+    origin: the label value that marks the objects of this manager in workers.
+    worker_lost_timeout: how long workloads stay assigned to a lost worker.
+    dispatcher_name: the dispatcher that nominates workers: all at once, a few more in each round, or (Muster's own) the
+        worker where the job would start first.
+    external_frameworks: the external kinds that MultiKueue also dispatches.
     """
 
     gc_interval: Duration = MINUTE
@@ -323,21 +324,21 @@ class MultiKueue(Struct):
 
 
 class FairSharing(Struct):
-    """Fair sharing (Kueue KEP-1714) is on; which rules decide that a preemption is fair, in order.
+    """The settings of fair sharing (Kueue KEP-1714), which is on if they are present.
 
-    preemption_strategies: `LessThanOrEqualToFinalShare` and `LessThanInitialShare`, in the order in which they are
-        tried.
+    preemption_strategies: the rules that decide whether a preemption is fair, in the order in which they are tried:
+        `LessThanOrEqualToFinalShare` and `LessThanInitialShare`.
     """
 
     preemption_strategies: tuple[str, ...] = ()
 
 
 class AdmissionFairSharing(Struct):
-    """LocalQueues are ordered by what they used, which counts half after each half life (Kueue KEP-4136).
+    """The settings of admission fair sharing, which orders LocalQueues by their past usage (Kueue KEP-4136).
 
-    usage_half_life_time: after so long a usage counts half; 0: usage never fades, and none is added.
-    usage_sampling_interval: how often usage is sampled.
-    resource_weights: how much a unit of each resource counts; 1 if it is not named.
+    usage_half_life_time: the time after which past usage counts half; 0 means that usage neither fades nor grows.
+    usage_sampling_interval: how often the engine samples usage.
+    resource_weights: how much a unit of each resource counts; 1 by default.
     """
 
     usage_half_life_time: Duration = 0
@@ -346,12 +347,12 @@ class AdmissionFairSharing(Struct):
 
 
 class ResourceTransformation(Struct):
-    """Counts a resource as others: for each unit of `input`, the `outputs`, times the amount of `multiply_by`.
+    """A rule that counts each unit of a resource (`input`) as other resources (`outputs`).
 
-    input: the resource.
-    strategy: whether it counts itself, too.
+    input: the resource that pods request.
+    strategy: whether the resource itself counts too.
     multiply_by: a resource of the pod whose amount multiplies the outputs.
-    outputs: what one unit of it counts as.
+    outputs: the resources and amounts as which one unit counts.
     """
 
     input: str = ""
@@ -363,27 +364,27 @@ class ResourceTransformation(Struct):
 class CELSelector(Struct):
     """An expression over devices.
 
-    expression: true for a device that is meant.
+    expression: the expression, which is true for the selected devices.
     """
 
     expression: str = ""
 
 
 class DeviceSelector(Struct):
-    """Which devices.
+    """A selector of devices.
 
-    cel: by an expression; all devices of the driver if absent.
+    cel: the expression that selects them; all devices of the driver if absent.
     """
 
     cel: CELSelector | None = None
 
 
 class DeviceClassSource(Struct):
-    """Counts a counter, or a capacity, of the devices that a driver has.
+    """A counter or a capacity of the devices of a driver, which counts in quotas.
 
-    name: the counter, or the capacity.
+    name: the name of the counter or the capacity.
     driver: the driver whose devices have it.
-    device_selector: which of them.
+    device_selector: the devices that count.
     """
 
     name: str = ""
@@ -392,7 +393,7 @@ class DeviceClassSource(Struct):
 
 
 class DeviceClassSources(Struct):
-    """One source: exactly one of the two.
+    """A source of the amount that counts in quotas. Exactly one field is set.
 
     counter: a counter that devices share.
     capacity: a capacity of each device.
@@ -407,7 +408,7 @@ class DeviceClassMapping(Struct):
 
     name: the name in quotas.
     device_class_names: the classes.
-    sources: what is counted instead of devices.
+    sources: the counters or capacities that count instead of the number of devices.
     """
 
     name: str = ""
@@ -416,12 +417,12 @@ class DeviceClassMapping(Struct):
 
 
 class Resources(Struct):
-    """What of a pod's requests counts in quotas, and as what.
+    """The resources of pods that count in quotas.
 
-    quota_check_strategy: whether a pod may ask for a resource that its ClusterQueue does not name.
-    exclude_resource_prefixes: resources whose names begin so count nothing.
-    transformations: resources that count as others.
-    device_class_mappings: names of device classes in quotas.
+    quota_check_strategy: whether a pod may request a resource that its ClusterQueue does not name.
+    exclude_resource_prefixes: the prefixes of the names of resources that do not count.
+    transformations: the resources that count as other resources.
+    device_class_mappings: the names of device classes in quotas.
     """
 
     quota_check_strategy: Annotated[QuotaCheckStrategy, NEW] = "BlockUndeclared"
@@ -431,10 +432,10 @@ class Resources(Struct):
 
 
 class WorkloadRetention(Struct):
-    """How long workloads are kept after their end; None: as long as their owners.
+    """The retention of workloads after their end. None means as long as their owners exist.
 
-    after_finished: after so long a finished workload is deleted.
-    after_deactivated_by_kueue: after so long a workload that the engine deactivated is deleted, with its job.
+    after_finished: how long after its end a finished workload is deleted.
+    after_deactivated_by_kueue: how long after its deactivation by the engine a workload is deleted, with its job.
     """
 
     after_finished: Duration | None = None
@@ -442,18 +443,18 @@ class WorkloadRetention(Struct):
 
 
 class ObjectRetentionPolicies(Struct):
-    """How long objects are kept.
+    """The retention of objects.
 
-    workloads: those of workloads.
+    workloads: the retention of workloads.
     """
 
     workloads: WorkloadRetention = WorkloadRetention()
 
 
 class VisibilityServer(Struct):
-    """Where the visibility API is served.
+    """The server of the visibility API.
 
-    bind_address: the address; all if absent.
+    bind_address: the address on which it listens; all addresses if absent.
     bind_port: the port.
     """
 
@@ -461,21 +462,21 @@ class VisibilityServer(Struct):
     bind_port: Int32 = 8082
 
 
-# Our own, Kubernetes', and those whose PodGroups are known: manifests that were made for them need no change.
+# Muster's own, Kubernetes', and the schedulers whose PodGroups Muster supports: their manifests work unchanged.
 SCHEDULER_NAMES: Final = ("default-scheduler", "muster", "volcano", "kube-batch", "scheduler-plugins-scheduler")
 
 
 class Scheduling(Struct):
-    """How pods get their nodes.
+    """The placement of pods on nodes.
 
-    scheduler_names: pods that ask for a scheduler of one of these names are placed; others are left to theirs.
-    overtakings: how many gangs whose end is not known may start before the one at the head, which has yet no room.
-    minimum_run_time: for so long a gang runs before it may be told to go for one of higher priority.
-    recovery_timeout: for so long a gang that lost members, and finds no room for others, holds the nodes of the rest;
-        0: for ever. Gangs with a queue have `waitForPodsReady.recoveryTimeout` where that is set.
-    scoring_strategy: how nodes are used that are as welcome to a gang as each other: as few as can be, the fullest
-        first, the emptiest first, or those whose resources are then used in the most equal shares.
-    provisioning_class_name: how an autoscaler is asked for the room that a gang lacks; none is if it is empty.
+    scheduler_names: the names of schedulers whose pods Muster places; other pods are left to their schedulers.
+    overtakings: how many gangs without a known end may start before the gang at the head, while that has no room.
+    minimum_run_time: how long a gang runs before a gang of higher priority may preempt it.
+    recovery_timeout: how long a gang that lost members, and finds no room for replacements, keeps the nodes of its
+        other members; 0 means forever. Gangs with a queue have `waitForPodsReady.recoveryTimeout` if that is set.
+    scoring_strategy: how the scheduler chooses among equally suitable nodes: as few nodes as possible, the fullest
+        first, the emptiest first, or the nodes whose resources are then used most evenly.
+    provisioning_class_name: the class of requests to an autoscaler for room that a gang lacks; no requests if empty.
     """
 
     scheduler_names: Annotated[tuple[str, ...], msgspec.Meta(extra={EMPTY_IS_UNSET: True})] = SCHEDULER_NAMES
@@ -486,19 +487,19 @@ class Scheduling(Struct):
     provisioning_class_name: str = ""
 
 
-# Where JobSet's own manifests put its controller.
+# The namespace of the controller in JobSet's own manifests.
 JOBSET_NAMESPACE: Final = "jobset-system"
 
 
 class GroupScheduling(Struct):
-    """How the pods of a JobSet wait for each other (jobset KEP-498).
+    """The group start of JobSets, whose pods wait for each other (jobset KEP-498).
 
-    image: of the init container that waits; it has bash.
-    resources: what that asks for; if absent, a little, and no more than the first main container does.
-    security_context: its rights; if absent, those of the first main container, less what restricted namespaces refuse.
-    bind_address: where the word that all may start is given at once, as host:port; if empty, it comes by the ConfigMap
-        alone, which takes a kubelet up to a minute and a half.
-    address: where pods find that, as host:port, such as a Service's; bindAddress if empty.
+    image: the image of the init container that waits, which must have bash.
+    resources: its requests; if absent, a little, and no more than those of the first main container.
+    security_context: its rights; if absent, those of the first main container that restricted namespaces allow.
+    bind_address: the address that tells waiting pods at once that all may start, as host:port. If empty, only the
+        ConfigMap tells them, which takes a kubelet up to a minute and a half.
+    address: the address under which pods reach it, as host:port, such as that of a Service; bindAddress if empty.
     """
 
     image: TextOrDefault = "bash"
@@ -509,10 +510,10 @@ class GroupScheduling(Struct):
 
 
 class History(Struct):
-    """What is kept of jobs that have ended, on a cluster of ours.
+    """The history of ended jobs, which the embedded cluster keeps.
 
-    max_age: for how long after their end.
-    max_records: of how many at the most, the newest.
+    max_age: how long after its end the cluster keeps the record of a job.
+    max_records: the most records that the cluster keeps; older ones are removed.
     """
 
     max_age: Duration = 180 * 24 * HOUR
@@ -520,11 +521,11 @@ class History(Struct):
 
 
 class Nodes(Struct):
-    """When an embedded cluster gives up a node, as kube-controller-manager and kube-apiserver are told by flags.
+    """The handling of lost nodes in an embedded cluster, which Kubernetes configures by flags.
 
-    monitor_grace_period: a node that renews its Lease is lost when it has not for this long
+    monitor_grace_period: how long a node may fail to renew its Lease before it counts as lost
         (`--node-monitor-grace-period`).
-    default_toleration_seconds: for how long pods that say nothing of it stay on a node that is lost or not ready
+    default_toleration_seconds: how long pods without their own toleration stay on a node that is lost or not ready
         (`--default-unreachable-toleration-seconds`, `--default-not-ready-toleration-seconds`).
     """
 
@@ -533,17 +534,18 @@ class Nodes(Struct):
 
 
 class Muster(Struct):
-    """What is ours.
+    """The settings of Muster's own.
 
-    elastic_indexed_jobs: which rule holds for a change of an Indexed Job's completions: the text of kubernetes KEP-3715
-        (they equal parallelism before and after, and the Job is not finished), or what kube-apiserver checks today
-        (they equal it after).
-    apis: alpha versions that are served too. Upstream serves none unasked (`--runtime-config`).
-    scheduling: how pods get their nodes.
-    group_scheduling: how the pods of a JobSet wait for each other.
-    history: what is kept of jobs that have ended.
-    nodes: when a node is given up, on a cluster of ours.
-    job_set_namespace: where JobSet's own controller is, if there is one: JobSets are left to it while it works.
+    elastic_indexed_jobs: the rule for a change of an Indexed Job's completions: the text of kubernetes KEP-3715 (they
+        equal parallelism before and after, and the Job is not finished), or the check of today's kube-apiserver (they
+        equal parallelism after).
+    apis: the alpha versions to serve too. Upstream serves none by default (`--runtime-config`).
+    scheduling: the placement of pods on nodes.
+    group_scheduling: the group start of JobSets.
+    history: the history of ended jobs.
+    nodes: the handling of lost nodes in an embedded cluster.
+    job_set_namespace: the namespace of JobSet's own controller, if there is one. Muster leaves JobSets to it while it
+        works.
     """
 
     elastic_indexed_jobs: ElasticRule = "KEP"
@@ -556,20 +558,21 @@ class Muster(Struct):
 
     @property
     def elastic(self) -> Elastic:
-        """The rule, as the validation of Jobs calls it."""
+        """The rule by the name that the validation of Jobs uses."""
         return "kep" if self.elastic_indexed_jobs == "KEP" else "upstream"
 
 
 class CommonSettings(Struct):
-    """What is the same in every version.
+    """The settings that are the same in every version.
 
-    namespace: where the engine runs: its Lease, its Secrets and kubeconfigs are there.
-    pprof_bind_address: where profiles are served.
-    manage_jobs_without_queue_name: whether jobs without a queue wait, too: they are suspended until they get one.
-    managed_jobs_namespace_selector: the namespaces whose jobs and pods may queue; by default all but `kube-system` and
-        the namespace of the engine.
+    namespace: the namespace of the engine, which has its Lease, its Secrets and kubeconfigs.
+    pprof_bind_address: the address that serves profiles.
+    manage_jobs_without_queue_name: whether jobs without a queue are managed too: they stay suspended until they
+        get a queue.
+    managed_jobs_namespace_selector: the namespaces whose jobs and pods are managed; by default all but `kube-system`
+        and the namespace of the engine.
     client_connection: limits of requests to the API server and to each worker cluster; no limits if absent.
-    feature_gates: switches of Kueue's features, by name; `AllAlpha` and `AllBeta` switch a whole stage.
+    feature_gates: the settings of Kueue's features by name; `AllAlpha` and `AllBeta` set a whole stage.
     """
 
     namespace: str = NAMESPACE
@@ -594,14 +597,14 @@ class CommonSettings(Struct):
 
     @property
     def features(self) -> FeatureGates:
-        """Which features are on."""
+        """The feature gates."""
         return FeatureGates(self.feature_gates)
 
 
 class Configuration(CommonSettings):
-    """All settings, complete. What is None is off.
+    """The complete settings. A section that is None is off.
 
-    warnings: a line for each setting of the file that has no effect.
+    warnings: a line for each setting of the file without effect.
     """
 
     wait_for_pods_ready: WaitForPodsReady | None = WaitForPodsReady()
@@ -611,12 +614,12 @@ class Configuration(CommonSettings):
 
     @property
     def custom_labels(self) -> tuple[CustomLabel, ...]:
-        """The labels that metrics get besides their own, if the feature is on."""
+        """The additional labels of metrics, if the feature is on."""
         return self.metrics.custom_labels if self.features.enabled("CustomMetricLabels") else ()
 
     @property
     def labels_to_copy(self) -> tuple[str, ...]:
-        """The labels of jobs that their Workloads get too, also for metrics to read them there."""
+        """The labels that the engine copies from jobs to their Workloads, including those that metrics read."""
         metrics = [
             label.source_label_key or label.name
             for label in self.custom_labels
@@ -626,17 +629,17 @@ class Configuration(CommonSettings):
 
     @property
     def annotations_to_copy(self) -> tuple[str, ...]:
-        """The annotations of jobs that their Workloads get, for metrics to read them there."""
+        """The annotations that the engine copies from jobs to their Workloads, because metrics read them."""
         ours = [label for label in self.custom_labels if label.source_kind == "Workload"]
         return tuple(label.source_annotation_key for label in ours if label.source_annotation_key)
 
     @classmethod
     def default(cls) -> "Configuration":
-        """Return the settings without a file: Kueue's defaults (v1beta2)."""
+        """Return the settings for a missing file: Kueue's defaults (v1beta2)."""
         return cls(managed_jobs_namespace_selector=all_namespaces_but("kube-system", NAMESPACE))
 
 
 def all_namespaces_but(*names: str) -> LabelSelector:
-    """Return a selector of all namespaces but these."""
+    """Return a selector of all namespaces except these."""
     requirement = LabelSelectorRequirement(key="kubernetes.io/metadata.name", operator="NotIn", values=names)
     return LabelSelector(match_expressions=(requirement,))

@@ -1,6 +1,6 @@
-"""Warns of settings in a file that this engine does not read: each by its path, with the reason.
+"""The warnings about settings that Muster does not read, each with its path and the reason.
 
-Kueue's files are accepted as they are, so such a setting is no error. Whoever wrote it is told at the start.
+Kueue's files are accepted unchanged, so such a setting is no error. The engine prints the warnings when it starts.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from muster.api.config.written import Written
 
 
 class _Unread(NamedTuple):
-    """A field, by its path in a file, that no part of the engine reads, and why it has none."""
+    """A field that the engine does not read: its path in the file, and the reason."""
 
     path: str
     reason: str
 
 
-# A field that stands here covers the fields inside it.
+# An entry also covers the fields inside its field.
 UNREAD: Final = (
     _Unread("webhook.certDir", "certificates come from the Secret of internalCertManagement.webhookSecretName"),
     _Unread("pprofBindAddress", "the engine is no Go program"),
@@ -31,7 +31,7 @@ UNREAD: Final = (
 
 
 def warnings(written: Written, configuration: Configuration) -> Iterator[str]:
-    """Yield one line for each setting that has no effect."""
+    """Yield one line for each setting without effect."""
     for gate, on in configuration.features.without_effect():
         state = "does not have the feature" if on else "always has the feature"
         yield f"featureGates.{gate}: {str(on).lower()} has no effect: this engine {state}"
@@ -44,7 +44,7 @@ def warnings(written: Written, configuration: Configuration) -> Iterator[str]:
 
 
 def _at(settings: msgspec.Struct | None, path: str) -> object:
-    """Return the value of a field by its path; None if a struct on the path is absent."""
+    """Return the value of a field by its path, or None if a struct on the path is absent."""
     name, _, rest = path.partition(".")
     if settings is None:
         return None

@@ -1,12 +1,14 @@
-"""Defines what a file may say, in either version, and what it means.
+"""The fields of a file in either version, and their meaning as settings.
 
-v1beta1 is what Kueue read first and v1beta2 what it reads today; the file of each is completed by the rules of its own
-version. They differ in two defaults: `waitForPodsReady` is off in v1beta1 unless `enable` says otherwise and is then
-as strict as at first (5 minutes, admission blocked), while in v1beta2 it is always on (30 minutes, not blocking); and
-`fairSharing` is on in v1beta2 if it is there at all.
+`meaning` takes a decoded file and gives the complete settings. Each version has its own defaults. The two versions
+differ in two points:
 
-Kueue KEP-349 has `timeoutSeconds`, counted from the start of the job; it has the KEP's own defaults in either version:
-admission is blocked, and pods that were ready once are not waited for.
+- `waitForPodsReady` is off in v1beta1 unless `enable` is true. Then it lasts 5 minutes and blocks admission. In v1beta2
+  it is always on, lasts 30 minutes and does not block admission.
+- `fairSharing` is on in v1beta2 if it is present. In v1beta1 its field `enable` decides.
+
+Kueue KEP-349 has `timeoutSeconds`, which counts from the start of the job. It has the KEP's own defaults in both
+versions: it blocks admission, and has no timeout for pods that stop being ready.
 """
 
 from typing import Annotated, TypeAlias
@@ -28,15 +30,15 @@ from muster.api.config.types import (
 from muster.api.meta import LabelSelector, Struct
 from muster.api.values.durations import MINUTE, SECOND
 
-_LONGEST = 2**63 // 10**9  # seconds that a Go duration can hold
+_LONGEST = 2**63 // 10**9  # the most seconds that a Go duration can hold
 _Seconds: TypeAlias = Annotated[int, msgspec.Meta(ge=-_LONGEST, le=_LONGEST)]
 
-_FIRST_TIMEOUT = 5 * MINUTE  # of Kueue KEP-349 and v1beta1
-_TIMEOUT = 30 * MINUTE  # of v1beta2
+_FIRST_TIMEOUT = 5 * MINUTE  # the default of Kueue KEP-349 and v1beta1
+_TIMEOUT = 30 * MINUTE  # the default of v1beta2
 
 
 class WrittenWait(Struct):
-    """`waitForPodsReady` in all its spellings."""
+    """The field `waitForPodsReady` in all spellings of both versions."""
 
     enable: Annotated[bool, OLD] = False
     timeout: Duration | None = None
@@ -47,40 +49,40 @@ class WrittenWait(Struct):
 
 
 class WrittenFairSharing(Struct):
-    """`fairSharing`, which in v1beta1 says itself whether it is on."""
+    """The field `fairSharing`, which in v1beta1 has a field `enable`."""
 
     enable: Annotated[bool, OLD] = False
     preemption_strategies: tuple[str, ...] = ()
 
 
 class PodOptions(Struct):
-    """Not looked at any more, as in Kueue: `managedJobsNamespaceSelector` took its place."""
+    """A field without effect, as in Kueue. `managedJobsNamespaceSelector` replaced it."""
 
     namespace_selector: LabelSelector | None = None
     pod_selector: LabelSelector | None = None
 
 
 class WrittenIntegrations(Integrations):
-    """`integrations`, with what v1beta1 had besides."""
+    """The field `integrations`, with the additional fields of v1beta1."""
 
     pod_options: Annotated[PodOptions | None, OLD] = None
 
 
 class ClusterQueueVisibility(Struct):
-    """Not looked at any more."""
+    """A field without effect."""
 
     max_count: int = 0
 
 
 class QueueVisibility(Struct):
-    """Not looked at any more, as in Kueue: the visibility API took its place."""
+    """A field without effect, as in Kueue. The visibility API replaced it."""
 
     cluster_queues: ClusterQueueVisibility | None = None
     update_interval_seconds: int = 0
 
 
 class Written(CommonSettings):
-    """A whole file. Fields that only one version has are marked so."""
+    """A whole file of either version. Fields that only one version has are marked so."""
 
     api_version: str = ""
     kind: str = ""
@@ -91,7 +93,7 @@ class Written(CommonSettings):
 
 
 def meaning(written: Written, version: str) -> Configuration:
-    """Return the settings that a file of that version makes."""
+    """Return the complete settings of a file of a version."""
     same = {name: getattr(written, name) for name in CommonSettings.__struct_fields__}
     selector = written.managed_jobs_namespace_selector
     if selector is None:
