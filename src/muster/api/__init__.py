@@ -1,4 +1,4 @@
-"""Defines what users write: typed objects by API group, with their defaults, validation and wording. Pure.
+"""The types of the objects that users write, by API group, with their defaults, validation and conversion.
 
-Nothing in here does I/O, reads a clock or knows who calls it.
+All functions are pure: nothing in this package does I/O, reads a clock or depends on its caller.
 """

@@ -16,14 +16,14 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"  # both a label an
 INDEX_FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
-# A strategic merge patch of metadata that takes the tracking finalizer away and leaves others alone.
+# A strategic merge patch of the metadata that removes only the tracking finalizer.
 UNTRACK = {"$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}
 JOB_CONTROLLER_NAME = "kubernetes.io/job-controller"
 
 INDEXED = "Indexed"
 NON_INDEXED = "NonIndexed"
 
-# Of an Indexed Job: it bounds the length of status.completedIndexes.
+# The limit for an Indexed Job, which bounds the length of status.completedIndexes.
 MAX_PARALLELISM = 100_000
 
 
@@ -43,7 +43,7 @@ class PodFailurePolicyOnPodConditionsPattern(Struct):
 
 
 class PodFailurePolicyRule(Struct):
-    """What to do about a failed pod that meets one of two kinds of condition."""
+    """A rule for failed pods that meet one of two kinds of conditions."""
 
     action: Required[str] = ""
     on_exit_codes: PodFailurePolicyOnExitCodesRequirement | None = None
@@ -51,26 +51,26 @@ class PodFailurePolicyRule(Struct):
 
 
 class PodFailurePolicy(Struct):
-    """What to do about failed pods."""
+    """The rules for failed pods."""
 
     rules: Required[tuple[PodFailurePolicyRule, ...]] = ()
 
 
 class SuccessPolicyRule(Struct):
-    """When an Indexed Job has succeeded; what is given must all hold."""
+    """A condition under which an Indexed Job succeeds. All given fields must hold."""
 
     succeeded_indexes: str | None = None
     succeeded_count: Int32 | None = None
 
 
 class SuccessPolicy(Struct):
-    """When an Indexed Job has succeeded before all its indexes have."""
+    """The conditions under which an Indexed Job succeeds before all its indexes do."""
 
     rules: Required[tuple[SuccessPolicyRule, ...]] = ()
 
 
 class JobSpec(Struct):
-    """What a Job runs, how often, and when it gives up."""
+    """The desired state of a Job: what it runs, how often, and when it fails."""
 
     parallelism: Int32 | None = None
     completions: Int32 | None = None
@@ -102,14 +102,14 @@ class JobCondition(Struct):
 
 
 class UncountedTerminatedPods(Struct):
-    """UIDs of ended pods that are being counted; none is ever counted twice or lost."""
+    """The UIDs of ended pods that the controller has yet to count. The controller counts each pod exactly once."""
 
     succeeded: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
 
 class JobStatus(Struct):
-    """What was observed of a Job."""
+    """The observed state of a Job."""
 
     conditions: tuple[JobCondition, ...] = ()
     start_time: datetime | None = None
@@ -125,7 +125,7 @@ class JobStatus(Struct):
 
 
 class Job(Struct):
-    """Runs pods until so many of them have succeeded."""
+    """A workload that runs pods until a given number of them have succeeded."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()
@@ -133,7 +133,7 @@ class Job(Struct):
 
 
 class JobTemplateSpec(Struct):
-    """Describes the Jobs that a controller makes."""
+    """A template of the Jobs that a controller creates."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: JobSpec = JobSpec()

@@ -5,16 +5,16 @@ from typing import Protocol, TypeVar
 
 
 class ConditionLike(Protocol):
-    """What all conditions have."""
+    """The fields that conditions of all kinds have."""
 
     @property
     def type(self) -> str:
-        """Of its kind's own."""
+        """The type of the condition, as its kind defines it."""
         ...
 
     @property
     def status(self) -> str:
-        """True, False or Unknown."""
+        """The status: True, False or Unknown."""
         ...
 
 
@@ -23,7 +23,7 @@ C = TypeVar("C", bound=ConditionLike)
 
 def find(conditions: Sequence[C], type: str) -> C | None:
     """Return the condition of a type."""
-    for condition in conditions:  # a generator would take twice as long, and nothing is asked more often
+    for condition in conditions:  # a generator would take twice as long in this hot function
         if condition.type == type:
             return condition
     return None

@@ -1,4 +1,4 @@
-"""A `Kind` joins the name of an API resource with the Python type that views it."""
+"""The kinds of API objects: a `Kind` links an API resource with the Python type of its objects."""
 
 import builtins
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class Page(msgspec.Struct, Generic[T]):
-    """One page of a list, as the server sent it."""
+    """A page of a list from the server."""
 
     metadata: ListMeta = ListMeta()
     items: list[T] = []
@@ -26,7 +26,7 @@ class Page(msgspec.Struct, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """One served kind at one version. `type` is a `Struct`, or `dict` for kinds that we have no view of."""
+    """A kind of objects at one API version. `type` is a `Struct`, or `dict` for a kind without a Muster type."""
 
     group: str  # "" for the core group
     version: str
@@ -37,29 +37,29 @@ class Kind(Generic[T]):
 
     @property
     def api_version(self) -> str:
-        """`v1`, `batch/v1`: what stands in an object's apiVersion."""
+        """The apiVersion of the objects: `v1`, `batch/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def resource(self) -> str:
-        """`pods`, `jobs.batch`: the name in messages and the store, the same for all versions."""
+        """The name in messages and in the store, which is the same for all versions: `pods`, `jobs.batch`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def names(self) -> dict[str, str]:
-        """Group, version and kind, as several documents list them."""
+        """The group, version and kind, as several documents list them."""
         return {"group": self.group, "version": self.version, "kind": self.kind}
 
     def is_of(self, owner: OwnerReference) -> bool:
-        """Return whether the owner is of this kind: a Job of another group is none of ours."""
+        """Return whether the owner is of this kind. Kinds of the same name in different groups differ."""
         return (owner.api_version, owner.kind) == (self.api_version, self.kind)
 
     def refer_to_owner(self, meta: ObjectMeta) -> OwnerReference:
-        """Return the reference by which an object goes with its owner, one of this kind."""
+        """Return a reference to an owner of this kind. The garbage collector deletes the object after its owner."""
         return OwnerReference(api_version=self.api_version, kind=self.kind, name=meta.name, uid=meta.uid)
 
     def refer_to_controller(self, meta: ObjectMeta) -> OwnerReference:
-        """Return the reference to the owner that manages an object, and waits for it when it is deleted itself."""
+        """Return a reference to the managing owner, whose foreground deletion waits for the object."""
         return OwnerReference(
             api_version=self.api_version,
             kind=self.kind,
@@ -83,7 +83,7 @@ class Kind(Generic[T]):
         return "/".join([*parts, self.plural, *filter(None, (name, subresource))])
 
     def seen_as(self, type_: "builtins.type[U]") -> "Kind[U]":
-        """Return the same kind through another type: only its metadata (`Object`), or as plain JSON (`dict`)."""
+        """Return the same kind with another type: `Object` for the metadata only, or `dict` for plain JSON."""
         return Kind(self.group, self.version, self.kind, self.plural, type_, namespaced=self.namespaced)
 
     def encode(self, obj: T) -> bytes:
@@ -95,18 +95,22 @@ class Kind(Generic[T]):
         return head + (b"," + body[1:] if body != b"{}" else b"}")
 
     def decode(self, body: bytes | msgspec.Raw) -> T:
-        """Return the typed view of a JSON object; explicit nulls count as absent."""
+        """Decode a JSON object to the type. Explicit nulls count as absent."""
         return _decode(self.type, body)  # type: ignore[no-any-return]
 
     def typed(self, document: Any) -> T:
-        """Return the same view of JSON that is decoded already. Raises `msgspec.ValidationError`."""
+        """Convert decoded JSON to the type.
+
+        Raises:
+            msgspec.ValidationError: a member has the wrong type.
+        """
         try:
             return msgspec.convert(document, self.type)
         except msgspec.ValidationError:
             return msgspec.convert(without_nulls(document), self.type)
 
     def decode_page(self, body: bytes) -> Page[T]:
-        """Return the typed view of a JSON list."""
+        """Decode a JSON list to a page of typed objects."""
         return _decode(Page[self.type], body)  # type: ignore[name-defined,no-any-return]
 
 
@@ -119,12 +123,12 @@ def _decode(type_: Any, body: bytes | msgspec.Raw) -> Any:
     try:
         return _decoder(type_).decode(body)
     except msgspec.ValidationError:
-        # Go servers write `null` for some empty lists and times; a second look without them is rarely needed.
+        # Go servers write `null` for some empty lists and times, so a failed decoding is tried again without nulls.
         return msgspec.convert(without_nulls(msgspec.json.decode(body)), type_)
 
 
 def without_nulls(value: Any) -> Any:
-    """Return the same JSON value with every null member of an object left out."""
+    """Return the JSON value without the null members of its objects."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -1,8 +1,8 @@
-"""Marks fields of API types with what their Python type does not say: the keywords of the OpenAPI schema.
+"""The markers of fields of API types, for the keywords of the OpenAPI schema that a Python type cannot express.
 
-A marker stands in an `Annotated` type: `Annotated[tuple[Container, ...], merged_by("name")]`. msgspec ignores all of
-them but the integer ranges; `muster.api.schema` reads them. A field that must be given is `Required[str] = ""`: the
-type still decodes without it, so that validation, not decoding, tells the user what is missing.
+A marker is part of an `Annotated` type: `Annotated[tuple[Container, ...], merged_by("name")]`. `muster.api.schema`
+reads all markers, msgspec only the integer ranges. A required field is `Required[str] = ""`. The type decodes without
+it, so that the validation instead of the decoder reports the missing field.
 """
 
 from datetime import datetime
@@ -15,23 +15,23 @@ T = TypeVar("T")
 
 
 class RequiredField(Struct, frozen=True):
-    """The API asks for this field."""
+    """The marker of a required field."""
 
 
 class Format(Struct, frozen=True):
-    """The OpenAPI `format` of a scalar, or one of the special shapes: `int-or-string`, `quantity`."""
+    """The marker of the OpenAPI `format` of a scalar, or of a special shape: `int-or-string`, `quantity`."""
 
     name: str
 
 
 class OneOf(Struct, frozen=True):
-    """The values that the API accepts, in upstream's order of definition."""
+    """The marker of the values that the API accepts, in upstream's order of definition."""
 
     values: tuple[str, ...]
 
 
 class ListRules(Struct, frozen=True):
-    """How lists are merged: `type` and `keys` by server-side apply, the rest by strategic merge patch."""
+    """The marker of a list's merge rules: `type`, `keys` of server-side apply, the rest of strategic merge patch."""
 
     type: Literal["atomic", "set", "map"]
     keys: tuple[str, ...] = ()
@@ -40,17 +40,17 @@ class ListRules(Struct, frozen=True):
 
 
 class AtomicMap(Struct, frozen=True):
-    """An object or map that server-side apply replaces as a whole."""
+    """The marker of an object or map that server-side apply replaces as a whole."""
 
 
 class Limits(Struct, frozen=True):
-    """What else the API asks of a value: OpenAPI keywords (`maxItems`, `pattern`) and their arguments."""
+    """The marker of other limits of a value: OpenAPI keywords (`maxItems`, `pattern`) and their arguments."""
 
     keywords: tuple[tuple[str, Any], ...]
 
 
 class DefaultedField(Struct, frozen=True):
-    """The API fills in the field's Python default where it is absent."""
+    """The marker of an absent field to which the API gives its Python default."""
 
 
 def merged_by(*keys: str) -> ListRules:
@@ -62,17 +62,17 @@ def merged_by(*keys: str) -> ListRules:
 
 
 def map_by(*keys: str) -> ListRules:
-    """Return the marker of a list of objects identified by `keys`, but replaced whole by a strategic merge patch."""
+    """Return the marker of a list of objects identified by `keys`, which a strategic merge patch replaces whole."""
     return ListRules("map", keys)
 
 
 def one_of(*values: str) -> OneOf:
-    """Return the marker of a word from a closed list."""
+    """Return the marker of a value from a closed list."""
     return OneOf(values)
 
 
 def limits(**keywords: int | str) -> Limits:
-    """Return OpenAPI keywords in Python's spelling: `limits(min_items=1, max_items=16)`."""
+    """Return the marker of OpenAPI keywords in Python's spelling: `limits(min_items=1, max_items=16)`."""
     return Limits(tuple((_camel(name), value) for name, value in keywords.items()))
 
 
@@ -83,7 +83,7 @@ def _camel(name: str) -> str:
 
 ATOMIC = ListRules("atomic")
 SET = ListRules("set")
-MERGED_SET = ListRules("set", (), "", "merge")  # of scalars
+MERGED_SET = ListRules("set", (), "", "merge")  # for lists of scalars
 ATOMIC_MAP = AtomicMap()
 DEFAULTED = DefaultedField()
 

@@ -1,4 +1,4 @@
-"""Copies JSON objects with other members."""
+"""Helpers that copy JSON objects with changed members."""
 
 from typing import Any
 
@@ -11,5 +11,5 @@ def without(document: Json, *names: str) -> Json:
 
 
 def renamed(document: Json, old: str, new: str) -> Json:
-    """Return the object with one member by another name, in its place."""
+    """Return the object with one member renamed at its position."""
     return {new if name == old else name: value for name, value in document.items()}

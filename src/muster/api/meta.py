@@ -1,8 +1,8 @@
-"""Metadata of every object: names, versions, owners, conditions.
+"""The metadata of every object: names, versions, owners, conditions.
 
-All API types are frozen `Struct`s, snake_case in Python and camelCase on the wire (`wire_name`). They describe
-what we use; fields that they do not name are ignored on read, so a decoded object is never written back whole
-to a server that may know more: writes are patches of the fields that we own.
+All API types are frozen `Struct`s, snake_case in Python and camelCase on the wire (`wire_name`). The types have the
+fields that Muster uses, and the decoder ignores all others. So Muster never writes a decoded object back as a whole:
+writes are patches of the fields that Muster owns.
 """
 
 from datetime import datetime
@@ -12,12 +12,12 @@ import msgspec
 
 from muster.api.markers import ATOMIC, MERGED_SET, Required, Strings, limits, merged_by, one_of
 
-# The finalizers that Kubernetes itself knows; all others have a domain.
-ORPHAN_FINALIZER = "orphan"  # dependents are let go first
-FOREGROUND_FINALIZER = "foregroundDeletion"  # dependents go first
-NAMESPACE_FINALIZER = "kubernetes"  # of a namespace, in its spec: it is emptied first
+# The finalizers that Kubernetes itself defines. All others have a domain.
+ORPHAN_FINALIZER = "orphan"  # orphans the dependents first
+FOREGROUND_FINALIZER = "foregroundDeletion"  # deletes the dependents first
+NAMESPACE_FINALIZER = "kubernetes"  # in the spec of a namespace: deletes its objects first
 
-# Words that the Kubernetes API spells in capitals wherever they are not the first of a name.
+# The words that the Kubernetes API spells in capitals unless a name begins with them.
 _ACRONYMS = {
     word.lower(): word
     for word in (
@@ -38,7 +38,7 @@ def wire_name(field: str) -> str:
 
 
 class _KeywordOnly(msgspec.StructMeta):
-    """Makes every subclass keyword-only, which msgspec does not inherit."""
+    """A base that makes every subclass keyword-only, because msgspec does not inherit this option."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
         return super().__new__(mcls, name, bases, namespace, **({"kw_only": True} | options))
@@ -46,22 +46,21 @@ class _KeywordOnly(msgspec.StructMeta):
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Struct(msgspec.Struct, metaclass=_KeywordOnly, frozen=True, omit_defaults=True, rename=wire_name, gc=False):
-    """Base of every API type.
+    """The base of every API type.
 
-    A docstring line `field: text` describes a field to `kubectl explain`, where Kubernetes does not publish the schema.
-
-    What is frozen holds no cycles: the collector, which would look at each of millions of them, is spared it.
+    A docstring line `field: text` is the description of a field in `kubectl explain`, unless Kubernetes publishes the
+    schema. The objects are frozen and have no reference cycles, so Python's garbage collector does not track them.
     """
 
 
 class OwnerReference(Struct):
-    """Names the object that this one belongs to; it is collected once all its owners are gone.
+    """A reference to an owner of the object. The object is deleted once all its owners are deleted.
 
-    api_version: version of the API in which the owner's kind is meant.
-    kind: kind of the owner.
-    name: name of the owner, in the same namespace.
-    uid: UID of the owner.
-    controller: whether this owner is the one that manages the object.
+    api_version: the API version of the owner's kind.
+    kind: the kind of the owner.
+    name: the name of the owner, in the same namespace.
+    uid: the UID of the owner.
+    controller: whether this owner manages the object.
     block_owner_deletion: whether a foreground deletion of the owner waits for this object.
     """
 
@@ -74,23 +73,23 @@ class OwnerReference(Struct):
 
 
 class ObjectMeta(Struct):
-    """What every stored object carries.
+    """The metadata of every stored object.
 
-    name: unique within the namespace (or the cluster) for a kind; never changes.
-    generate_name: prefix of a name that the server completes when `name` is empty.
-    namespace: the space in which the name is unique; empty for cluster-wide kinds.
-    self_link: not used any more.
-    uid: unique in time and space, set by the server.
-    resource_version: changes with every write; opaque, for optimistic concurrency and watches.
-    generation: counts the changes of the desired state.
+    name: the name, unique within the namespace (or the cluster) for a kind; never changes.
+    generate_name: the prefix of a name that the server completes if `name` is empty.
+    namespace: the namespace of the object; empty for cluster-wide kinds.
+    self_link: no longer used.
+    uid: an identifier that is unique in time and space, set by the server.
+    resource_version: an opaque version that changes with every write, for optimistic concurrency and watches.
+    generation: the number of changes of the desired state.
     creation_timestamp: when the server stored the object.
-    deletion_timestamp: when deletion was asked for plus the grace period; set by the server.
+    deletion_timestamp: the time of the deletion request plus the grace period; set by the server.
     deletion_grace_period_seconds: seconds that the object has to end gracefully.
     labels: keys and values that selectors match.
     annotations: keys and values that selectors do not match.
-    owner_references: the objects that this one depends on.
-    finalizers: who must still act before the object is removed.
-    managed_fields: which manager set which fields.
+    owner_references: the owners of the object.
+    finalizers: the steps to take before the object is removed.
+    managed_fields: the fields that each manager set.
     """
 
     name: str = ""
@@ -116,25 +115,25 @@ def controller_of(meta: ObjectMeta) -> OwnerReference | None:
 
 
 class ListMeta(Struct):
-    """What every list carries: the revision it shows and, if it is a page, how to get the next."""
+    """The metadata of a list: its revision and, for a page, the token of the next page."""
 
     resource_version: str = ""
     continue_: str = ""
     remaining_item_count: int | None = None
 
 
-# Defaults of fields that are written out whatever they are; others are left out where they are as by default.
+# The defaults of fields that are always encoded. Other fields are omitted if they have their default value.
 WRITTEN_ZERO: Any = msgspec.field(default_factory=int)
 WRITTEN_EMPTY: Any = msgspec.field(default_factory=str)
 WRITTEN_NULL: Any = msgspec.field(default_factory=lambda: None)
 
 
 class Condition(Struct):
-    """One observed aspect of an object's state (metav1.Condition); an empty message too is written out.
+    """One observed aspect of an object's state (metav1.Condition). Its message is encoded even if it is empty.
 
-    type: what it is about, in CamelCase.
+    type: the type of the condition, in CamelCase.
     status: True, False or Unknown.
-    observed_generation: the generation of the object that it is about; if absent, whichever it is.
+    observed_generation: the generation of the object that was observed; if absent, any generation.
     last_transition_time: when the status last changed.
     reason: one word for the status, in CamelCase.
     message: a sentence for people.
@@ -151,9 +150,9 @@ class Condition(Struct):
 
 
 class PlainCondition(Struct):
-    """One observed aspect of an object's state, in the older form that many built-in kinds have.
+    """One observed aspect of an object's state, in the older form of many built-in kinds.
 
-    type: what it is about, in CamelCase.
+    type: the type of the condition, in CamelCase.
     status: True, False or Unknown.
     last_transition_time: when the status last changed.
     reason: one word for the status.
@@ -168,7 +167,7 @@ class PlainCondition(Struct):
 
 
 class Object(Struct):
-    """Any object, seen only as its metadata: what the garbage collector and labels need."""
+    """An object of any kind with its metadata only, as the garbage collector and selectors need it."""
 
     api_version: str = ""
     kind: str = ""
@@ -176,10 +175,10 @@ class Object(Struct):
 
 
 class Preconditions(Struct):
-    """What must hold for a deletion to be carried out.
+    """The preconditions of a deletion.
 
-    uid: the very object, not just one of that name.
-    resource_version: the object is still as it was at that version.
+    uid: the UID that the object must have.
+    resource_version: the version that the object must have.
     """
 
     uid: str | None = None
@@ -187,13 +186,13 @@ class Preconditions(Struct):
 
 
 class DeleteOptions(Struct):
-    """How to delete.
+    """The options of a deletion.
 
-    grace_period_seconds: seconds to end gracefully; 0 is at once; the kind's default if absent.
-    preconditions: what must hold for the deletion to be carried out.
-    orphan_dependents: deprecated way of saying Orphan or Background.
-    propagation_policy: Orphan, Background or Foreground: what happens to the objects that this one owns.
-    dry_run: All: go through everything but storing it.
+    grace_period_seconds: the seconds to end gracefully; 0 means at once; the kind's default if absent.
+    preconditions: the preconditions of the deletion.
+    orphan_dependents: the deprecated form of propagation_policy: Orphan or Background.
+    propagation_policy: what happens to the dependents: Orphan, Background or Foreground.
+    dry_run: All: process the request without storing its result.
     """
 
     grace_period_seconds: int | None = None
@@ -208,7 +207,7 @@ class LabelSelectorRequirement(Struct):
 
     key: the label.
     operator: In, NotIn, Exists or DoesNotExist.
-    values: what the operator compares with; none for Exists and DoesNotExist.
+    values: the values that the operator compares; none for Exists and DoesNotExist.
     """
 
     key: Required[str] = ""
@@ -217,9 +216,9 @@ class LabelSelectorRequirement(Struct):
 
 
 class LabelSelector(Struct):
-    """Selects objects by labels; all parts must match, and an empty selector matches everything.
+    """A selector of objects by labels. All parts must match, and an empty selector matches everything.
 
-    match_labels: labels that an object must have.
+    match_labels: the labels that an object must have.
     match_expressions: requirements on labels.
     """
 

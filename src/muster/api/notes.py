@@ -1,4 +1,4 @@
-"""Describes an event that a decision wants recorded about an object. Pure."""
+"""The note about an event that a decision requests, so that the decision itself does no I/O."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Note(Struct, frozen=True):
-    """An event about the object that was decided on, for people; its words are the Event's."""
+    """An event to record about the object of a decision. Its fields are those of the Event."""
 
     type: Literal["Normal", "Warning"]
     reason: str

@@ -1,4 +1,4 @@
-"""Answers questions about pods that several parts ask: a pod's requests, its state, its owner."""
+"""Shared functions about pods: requests, state, owner."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,11 +13,11 @@ from muster.api.meta import OwnerReference, controller_of
 from muster.api.ours.embedded import CLUSTER_STOPPED
 from muster.api.values.quantity import ResourceList, amount
 
-# The reason of the condition Ready of a pod on a lost node: the pod may well run, and nobody can say so.
+# The reason of the condition Ready of a pod on a lost node, where the pod may still run.
 NODE_NOT_READY = "NodeNotReady"
-# The message with which the kubelet ends a pod when its machine is shut down.
+# The message of a pod that the kubelet ended because its machine shut down.
 SHUTDOWN_MESSAGE = "Pod was terminated in response to imminent node shutdown."
-# The message of a process node for a pod that is over, although the server takes it for one that runs.
+# The message of a pod that a process node found ended, although the server had it as running.
 FORGOTTEN_MESSAGE = (
     "The server took the pod for one that runs: a backup was restored, or the end of the pod was never written."
 )
@@ -27,8 +27,12 @@ _QOS_RESOURCES = ("cpu", "memory")
 
 
 def pod_requests(spec: PodSpec) -> dict[str, int]:
-    """Return the resources that the pod needs on a node, in units of `quantity.amount`. Raises `QuantityError`."""
-    if len(spec.containers) == 1 and not spec.init_containers:  # as most are
+    """Return the resources that the pod needs on a node, in units of `quantity.amount`.
+
+    Raises:
+        QuantityError: a request is invalid.
+    """
+    if len(spec.containers) == 1 and not spec.init_containers:  # the shape of most pods
         requests = container_requests(spec.containers[0].resources)
         return _as_a_whole(spec, {resource: number for resource, number in requests.items() if number > 0})
     running = Counter[str]()
@@ -57,17 +61,25 @@ def _as_a_whole(spec: PodSpec, total: dict[str, int]) -> dict[str, int]:
 
 
 def container_requests(resources: ResourceRequirements) -> dict[str, int]:
-    """Return one container's requests; its limits where it has none. Raises `QuantityError`."""
+    """Return the requests of a container. A missing request is its limit.
+
+    Raises:
+        QuantityError: a request is invalid.
+    """
     return amounts(resources.limits | resources.requests) if resources.limits else amounts(resources.requests)
 
 
 def amounts(resources: ResourceList) -> dict[str, int]:
-    """Return the resources in the units of `quantity.amount`. Raises `QuantityError`."""
+    """Return the resources in units of `quantity.amount`.
+
+    Raises:
+        QuantityError: a quantity is invalid.
+    """
     return {resource: amount(resource, quantity) for resource, quantity in resources.items()}
 
 
 def is_sidecar(container: Container) -> bool:
-    """Return whether an init container keeps running beside the others."""
+    """Return whether an init container keeps running with the main containers."""
     return container.restart_policy == "Always"
 
 
@@ -79,7 +91,7 @@ def all_containers(spec: PodSpec) -> Iterator[Container]:
 
 
 def priority(pod: Pod) -> int:
-    """Return the pod's priority; 0 where it has none."""
+    """Return the pod's priority, or 0 if it has none."""
     return pod.spec.priority or 0
 
 
@@ -99,7 +111,7 @@ def is_active(pod: Pod) -> bool:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Return whether its condition Ready is True."""
+    """Return whether the pod's condition Ready is True."""
     return is_true(pod.status.conditions, "Ready")
 
 
@@ -109,12 +121,12 @@ def is_gated(pod: Pod) -> bool:
 
 
 def find_condition(pod: Pod, type: str) -> PodCondition | None:
-    """Return the condition of that type."""
+    """Return the pod's condition of a type, or None."""
     return find(pod.status.conditions, type)
 
 
 def ended_with_cluster(pod: Pod) -> bool:
-    """Return whether the pod ended because the whole cluster stopped: its Job does not count that as a failure."""
+    """Return whether the pod ended because the whole cluster stopped, which its Job does not count as a failure."""
     stopped = find_condition(pod, CLUSTER_STOPPED)
     return stopped is not None and stopped.status == "True"
 
@@ -130,13 +142,13 @@ def rank_of(pod: Pod) -> str:
 
 
 def job_reference(pod: Pod) -> OwnerReference | None:
-    """Return the pod's controller, if it is a Job."""
+    """Return the reference to the pod's controller if that is a Job."""
     owner = controller_of(pod.metadata)
     return owner if owner is not None and JOB.is_of(owner) else None
 
 
 def job_uid(pod: Pod) -> str:
-    """Return the UID of the pod's JobSet, or else of its Job; "" if it has neither."""
+    """Return the UID of the pod's JobSet, or else of its Job, or "" if it has neither."""
     owner = job_reference(pod)
     return "" if owner is None else pod.metadata.labels.get(JOBSET_UID) or owner.uid
 
@@ -162,10 +174,10 @@ def _qos_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
 
 
 def why_unplaced(pods: Iterable[Pod]) -> str:
-    """Return the last message of a scheduler about unbound pods; "" if there is none.
+    """Return the last message of a scheduler about unbound pods, or "" if there is none.
 
-    It tells each pod when it begins to wait, and one of a gang whenever the reason is another (`lastProbeTime`). Those
-    with a gate, whose turn it is not yet, only say something if there are no others.
+    A scheduler sets the message of each pod when the pod begins to wait, and of one pod of a gang when the reason
+    changes (`lastProbeTime`). The messages of gated pods count only if all pods are gated.
     """
     found = list(pods)
     said = [

@@ -1,16 +1,15 @@
-"""OpenAPI v3 schemas of the served kinds.
+"""The OpenAPI v3 schemas of the served kinds.
 
-Kubernetes' own kinds have the schemas that Kubernetes publishes (`muster.api.published`), whatever their types say. The
-schemas of all others, and of the metadata, are made from their Structs: the types say what a field is, the markers
-(`muster.api.markers`) how it is written and merged, the docstrings what it means. There are three forms:
+The schemas of Kubernetes' own kinds are those that Kubernetes publishes (`muster.api.published`). The schemas of all
+other kinds, and of the metadata, come from their Structs. The types determine what a field is, the markers
+(`muster.api.markers`) how it is encoded and merged, and the docstrings its description. There are three forms:
 
-- `components`, named as upstream (`io.k8s.api.core.v1.Pod`) and tied by `$ref`, for clients;
+- `components`, named as in upstream (`io.k8s.api.core.v1.Pod`) and linked by `$ref`, for clients;
 - `inlined`, one schema without references, for pruning and strategic merge on the server;
-- `structural`, one schema without references and with all its rules, as a CRD has it.
+- `structural`, one schema without references and with all its rules, as in a CRD.
 
-In the first, `required` and `enum` are there for people and clients. A missing or unknown value of a built-in kind is
-refused by `muster.api.validation` with the API server's own sentence; the second form leaves them out. Kinds that are
-CRDs upstream are checked by their structural schema.
+Only the first and the third form have `required` and `enum`. `muster.api.validation` checks these rules of built-in
+kinds, in the API server's words. The structural schema checks the kinds that are CRDs upstream.
 """
 
 import re
@@ -37,7 +36,7 @@ from muster.api.markers import (
 from muster.api.meta import Struct
 
 Schema = dict[str, Any]
-# A component of OpenAPI: a type of ours, or a name in Kubernetes' own data.
+# A component of OpenAPI: a Muster type, or a name in Kubernetes' own data.
 Component: TypeAlias = type | str
 
 _PACKAGES = {
@@ -76,10 +75,10 @@ _PACKAGES = {
     "muster.api.podgroups": "io.k8s.incubator.scheduling.v1alpha1",
 }
 
-# Names the type that an object schema describes (`io.k8s.api.core.v1.Container`), where that is asked for.
+# The keyword with the type that an object schema describes (`io.k8s.api.core.v1.Container`), in the schemas of `named`.
 DEFINITION = "x-muster-definition"
 
-# Objects that server-side apply replaces as a whole (`+structType=atomic`).
+# The objects that server-side apply replaces as a whole (`+structType=atomic`).
 _ATOMIC_OBJECTS = frozenset({
     "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference",
 })  # fmt: skip
@@ -89,10 +88,10 @@ _FORMATS: dict[str, Schema] = {
     "int32": {"type": "integer", "format": "int32"},
     "int-or-string": {"x-kubernetes-int-or-string": True},
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
-    "micro-time": {"type": "string", "format": "micro-time"},  # clients are told `date-time`, which it is too
+    "micro-time": {"type": "string", "format": "micro-time"},  # clients get `date-time` instead
     "byte": {"type": "string", "format": "byte"},
 }
-# How generators of CRDs write a quantity.
+# A quantity as generators of CRDs write it.
 _QUANTITY: Schema = {
     "anyOf": [{"type": "integer"}, {"type": "string"}],
     "pattern": (
@@ -120,7 +119,7 @@ _BARE_TYPE_META: dict[str, Schema] = {name: {"type": "string"} for name in TYPE_
 
 
 def component_name(type_: type) -> str:
-    """Return the type's name in OpenAPI documents: `io.k8s.api.core.v1.Pod`."""
+    """Return the name of a type in OpenAPI documents: `io.k8s.api.core.v1.Pod`."""
     module = type_.__module__
     for prefix, package in _PACKAGES.items():
         if module == prefix or module.startswith(prefix + "."):
@@ -134,13 +133,13 @@ def component_of_kind(kind: Kind[Any]) -> str:
 
 
 def schema_of(component: Component) -> Schema:
-    """Return a component's own schema, the caller's to change; other components in it are `$ref`s."""
+    """Return a new copy of a component's schema, which refers to other components by `$ref`."""
     name, type_ = _identify(component)
     return published.schema_of(name) or _object(type_, _reference, documented=True)
 
 
 def components(roots: Iterable[Component]) -> dict[str, Schema]:
-    """Return the schemas of components and of all components in them, by name."""
+    """Return the schemas of components, and of all components to which they refer, by name."""
     found: dict[str, Schema] = {}
     waiting = list(roots)
     while waiting:
@@ -153,7 +152,7 @@ def components(roots: Iterable[Component]) -> dict[str, Schema]:
 
 
 def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
-    """Return the components of kinds: their types carry apiVersion, kind and `x-kubernetes-group-version-kind`."""
+    """Return the components of kinds, which have apiVersion, kind and `x-kubernetes-group-version-kind`."""
     kinds = list(kinds)
     found = components(_root(kind) for kind in kinds)
     for kind in kinds:
@@ -164,7 +163,7 @@ def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
 
 
 def named(kind: Kind[Any]) -> Schema:
-    """Return the schema as `inlined` does, where each object also names its component."""
+    """Return the schema as `inlined` does, in which each object also names its component."""
     schema = _named(_root(kind))
     return schema | {"properties": _BARE_TYPE_META | schema["properties"]}
 
@@ -172,17 +171,18 @@ def named(kind: Kind[Any]) -> Schema:
 def inlined(kind: Kind[Any]) -> Schema:
     """Return one schema of the whole kind, apiVersion and kind included.
 
-    It has no references, descriptions, `required` and `enum`. The same sub-schema object stands wherever a type is used
-    again: do not change it.
+    The schema has no references, descriptions, `required` and `enum`. The occurrences of a type share one object, so
+    callers must not change it.
     """
     schema = _inlined(_root(kind))
     return schema | {"properties": _BARE_TYPE_META | schema["properties"]}
 
 
 def structural(kind: Kind[Any]) -> Schema:
-    """Return one schema of the whole kind with all its rules, as in a CRD; `metadata` is left to the API server.
+    """Return one schema of the whole kind with all its rules, as in a CRD.
 
-    The same sub-schema object stands wherever a type is used again: do not change it.
+    The schema leaves `metadata` to the API server. The occurrences of a type share one object, so callers must not
+    change it.
     """
     schema = _structural(_root(kind))
     return schema | {"properties": TYPE_META | schema["properties"] | {"metadata": {"type": "object"}}}
@@ -193,7 +193,7 @@ def _root(kind: Kind[Any]) -> Component:
 
 
 def _identify(component: Component) -> tuple[str, type]:
-    """Return a component's name and type; data refer by name to components of the metadata, which have types."""
+    """Return the name and the type of a component. Published data refer to components of the metadata by name."""
     if isinstance(component, str):
         return component, vars(meta).get(component.rpartition(".")[2], dict)
     return component_name(component), component
@@ -221,14 +221,14 @@ def _structural(component: Component) -> Schema:
     if schema is None:
         schema, rules = _object(type_, _structural, documented=True), True
     else:
-        # Upstream's generators do not know the closed lists of words of the core types; their defaults come with pods.
+        # Upstream's generators omit enums and defaults of the core types. Pods get the defaults when they are created.
         schema, rules = _without_references(schema, _structural, documented=True), False
     properties = {name: _as_custom(member, rules=rules) for name, member in schema["properties"].items()}
     return schema | {"properties": properties}
 
 
 def _without_references(schema: Schema, other: Callable[[str], Schema], *, documented: bool = False) -> Schema:
-    """Return a published schema with other components in the places of the references to them."""
+    """Return a published schema with the components in place of the references to them."""
     result: Schema = {}
     for keyword, value in schema.items():
         match keyword:
@@ -253,7 +253,7 @@ def _without_references(schema: Schema, other: Callable[[str], Schema], *, docum
 
 
 def _as_custom(schema: Schema, *, rules: bool) -> Schema:
-    """Return a member's schema as a CRD spells it; what is in named types is spelled so already."""
+    """Return a member's schema as a CRD spells it. Named types inside it are spelled so already."""
     if "oneOf" in schema:
         return {key: value for key, value in schema.items() if key != "oneOf"} | _QUANTITY
     result = schema if rules else {key: value for key, value in schema.items() if key not in ("enum", "default")}
@@ -295,7 +295,7 @@ def _object(type_: type, other: Callable[[type], Schema], *, documented: bool) -
 
 def _describe(schema: Schema, description: str, markers: tuple[Any, ...]) -> None:
     if "$ref" in schema:
-        # A reference stands alone in OpenAPI 3.0: what belongs to the field goes around it.
+        # A reference has no siblings in OpenAPI 3.0, so the keywords of the field go around it.
         schema["allOf"] = [{"$ref": schema.pop("$ref")}]
         schema.setdefault("default", {})
     if description:
@@ -351,7 +351,7 @@ def _add_list_rules(schema: Schema, rules: ListRules) -> None:
 
 
 def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the type without `Annotated` and `| None`, and all the markers that stood around it."""
+    """Return the type without `Annotated` and `| None`, and the markers that were around it."""
     markers: tuple[Any, ...] = ()
     while True:
         if get_origin(hint) is typing.Annotated:
@@ -406,7 +406,7 @@ def _names_in(schema: Any) -> Iterator[str]:
 
 @cache
 def documentation(type_: type) -> tuple[str, Mapping[str, str]]:
-    """Return what the docstrings say of the type, and of each of its fields (by Python name); bases describe theirs."""
+    """Return the descriptions of a type and of its fields by Python name, from the docstrings of it and its bases."""
     docs: dict[str, str] = {}
     for base in reversed(type_.__mro__):
         if issubclass(base, Struct):

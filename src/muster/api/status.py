@@ -1,7 +1,7 @@
-"""Words the API server's refusals: `Status` objects, in its own wording.
+"""The errors of the API server: `Status` objects in its own words.
 
-`ApiError` carries one. The server raises it and encodes it; the client decodes it and raises it: one type on both
-sides of the wire. Code tells errors apart by `reason` (the machine word), people read `message`.
+`ApiError` has a `Status`. The server raises the error and encodes the status; the client decodes the status and raises
+the same type. Code distinguishes errors by `reason`, and people read `message`.
 """
 
 import json
@@ -13,7 +13,7 @@ from muster.api.meta import ListMeta, Struct
 
 
 class StatusCause(Struct):
-    """One field that was wrong, and how."""
+    """One invalid field, with the reason."""
 
     reason: str = ""
     message: str = ""
@@ -21,7 +21,7 @@ class StatusCause(Struct):
 
 
 class StatusDetails(Struct):
-    """What the status is about."""
+    """The object of a status, with the causes."""
 
     name: str = ""
     group: str = ""
@@ -32,7 +32,7 @@ class StatusDetails(Struct):
 
 
 class Status(Struct):
-    """The body of every answer that is not an object."""
+    """The body of a response that is not an object."""
 
     metadata: ListMeta = ListMeta()
     status: str = ""
@@ -43,7 +43,7 @@ class Status(Struct):
 
 
 class ApiError(Exception):
-    """A request was refused; `status` says why in the API server's words."""
+    """The error of a refused request. `status` has the reason in the API server's words."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message)
@@ -56,43 +56,43 @@ class ApiError(Exception):
 
     @property
     def reason(self) -> str:
-        """The machine word: NotFound, AlreadyExists, Conflict, Invalid, Expired, ..."""
+        """The reason for programs: NotFound, AlreadyExists, Conflict, Invalid, Expired, ..."""
         return self.status.reason
 
     @property
     def namespace_goes(self) -> bool:
-        """Whether nothing new may be created because the namespace is being deleted."""
+        """Whether the creation was refused because the namespace is being deleted."""
         causes = self.status.details.causes if self.status.details is not None else ()
         return any(cause.reason == "NamespaceTerminating" for cause in causes)
 
 
-# For errors about a value that is too big, or too secret, to be repeated.
+# The value of errors that must not repeat it, because it is too large or secret.
 NO_VALUE: Final = ("<no value>",)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One rule that a field of a manifest breaks. `str()` is the API server's own sentence."""
+    """A rule that a field of a manifest breaks. `str()` is the API server's sentence."""
 
     path: str  # spec.template.spec.containers[0].name
-    type: str  # one of the words below
+    type: str  # one of the constants below
     value: Any = None
     detail: str = ""
-    place: str = field(default="", compare=False)  # where that is, if the path does not say it
+    place: str = field(default="", compare=False)  # the place in the object, if the path is no path
 
     def __str__(self) -> str:
         return f"{self.path}: {self.body}" if self.path else self.body
 
     @property
     def body(self) -> str:
-        """The sentence without the path."""
+        """The message without the path."""
         head = self.type
         if self.type in _TYPES_WITH_VALUE and self.value is not NO_VALUE:
             head += f": {_show(self.value)}"
         return f"{head}: {self.detail}" if self.detail else head
 
 
-# The words of k8s.io/apimachinery/pkg/util/validation/field, with the reason that goes into a StatusCause.
+# The types of errors of k8s.io/apimachinery/pkg/util/validation/field, with the reason in a StatusCause.
 REQUIRED = "Required value"
 DUPLICATE = "Duplicate value"
 INVALID = "Invalid value"
@@ -131,23 +131,26 @@ def _failure(code: int, reason: str, message: str, details: StatusDetails | None
 
 
 def bad_request(message: str) -> ApiError:
-    """Return a 400: the request itself makes no sense."""
+    """Return the error 400 of an invalid request."""
     return _failure(400, "BadRequest", message)
 
 
 def unauthorized() -> ApiError:
-    """Return a 401: no credential, or an unknown one."""
+    """Return the error 401 of a missing or unknown credential."""
     return _failure(401, "Unauthorized", "Unauthorized")
 
 
 def forbidden(message: str, *, resource: str = "", name: str = "") -> ApiError:
-    """Return a 403: the user is known, but not allowed."""
+    """Return the error 403 of a user without the right."""
     plural, _, group = resource.partition(".")
     return _failure(403, "Forbidden", message, StatusDetails(name=name, group=group, kind=plural))
 
 
 def not_found(resource: str, name: str) -> ApiError:
-    """Return a 404 for an object. `resource` is `pods` or `jobs.batch`."""
+    """Return the error 404 of a missing object.
+
+    resource: the resource, such as `pods` or `jobs.batch`.
+    """
     plural, _, group = resource.partition(".")
     return _failure(
         404, "NotFound", f'{resource} "{name}" not found', StatusDetails(name=name, group=group, kind=plural)
@@ -155,8 +158,8 @@ def not_found(resource: str, name: str) -> ApiError:
 
 
 def path_not_found() -> ApiError:
-    """Return a 404 for a path that no resource answers."""
-    # Clients look into the details without asking whether there are any (kubectl debug).
+    """Return the error 404 of a path without a resource."""
+    # Some clients read the details without checking that there are any (kubectl debug).
     return _failure(404, "NotFound", "the server could not find the requested resource", StatusDetails())
 
 
@@ -164,12 +167,12 @@ _NO_METHOD = "the server does not allow this method on the requested resource"
 
 
 def method_not_allowed() -> ApiError:
-    """Return a 405: the resource has no such verb."""
+    """Return the error 405 of a resource that has no such verb."""
     return _failure(405, "MethodNotAllowed", _NO_METHOD, StatusDetails())
 
 
 def already_exists(resource: str, name: str) -> ApiError:
-    """Return a 409 on create."""
+    """Return the error 409 of a create whose object exists."""
     plural, _, group = resource.partition(".")
     details = StatusDetails(name=name, group=group, kind=plural)
     return _failure(409, "AlreadyExists", f'{resource} "{name}" already exists', details)
@@ -179,38 +182,41 @@ OPTIMISTIC_LOCK = "the object has been modified; please apply your changes to th
 
 
 def conflict(resource: str, name: str, message: str = OPTIMISTIC_LOCK) -> ApiError:
-    """Return a 409 on update: the object has changed since the client read it."""
+    """Return the error 409 of an update whose object changed since the client read it."""
     plural, _, group = resource.partition(".")
     details = StatusDetails(name=name, group=group, kind=plural)
     return _failure(409, "Conflict", f'Operation cannot be fulfilled on {resource} "{name}": {message}', details)
 
 
 def expired(message: str) -> ApiError:
-    """Return a 410: the requested revision is no longer kept."""
+    """Return the error 410 of a revision that is no longer available."""
     return _failure(410, "Expired", message)
 
 
 def unsupported_media_type(message: str) -> ApiError:
-    """Return a 415: the type of the body or patch is none that we read."""
+    """Return the error 415 of a body or patch of an unsupported media type."""
     return _failure(415, "UnsupportedMediaType", message)
 
 
 def not_acceptable(message: str) -> ApiError:
-    """Return a 406: none of the types that the client accepts is one that we write."""
+    """Return the error 406 of a client that accepts no supported media type."""
     return _failure(406, "NotAcceptable", message)
 
 
 def too_large(message: str) -> ApiError:
-    """Return a 413: the body is over the limit."""
+    """Return the error 413 of a body that exceeds the limit."""
     return _failure(413, "RequestEntityTooLarge", message)
 
 
 class OfWebhook(list[FieldError]):
-    """What rules say that upstream has in a webhook of Kueue's: the answer is that of the webhook."""
+    """The errors of rules that upstream has in a webhook of Kueue. The response is that of the webhook."""
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> ApiError:
-    """Return a 422: the manifest breaks rules; every one is a cause. `kind` is `Job`, `group` is `batch`."""
+    """Return the error 422 of a manifest that breaks rules. Each rule is a cause.
+
+    kind, group: the kind of the object, such as `Job` and `batch`.
+    """
     causes = tuple(StatusCause(reason=CAUSE_REASONS[e.type], message=e.body, field=e.path) for e in errors)
     full = f"{kind}.{group}" if group else kind
     details = StatusDetails(name=name, group=group, kind=kind, causes=causes)
@@ -218,27 +224,27 @@ def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> A
 
 
 def denied(kind: str, errors: Sequence[FieldError]) -> ApiError:
-    """Return a 403, as Kueue's validating webhook of a kind (`Job`) words it."""
+    """Return the error 403 in the words of Kueue's validating webhook of a kind (`Job`)."""
     text = f'admission webhook "v{kind.lower()}.kb.io" denied the request: {together(errors)}'
     return _failure(403, "Forbidden", text)
 
 
 def together(errors: Sequence[FieldError]) -> str:
-    """Return all errors in one sentence, as upstream aggregates them."""
+    """Return one sentence with all errors, as upstream aggregates them."""
     sentences = list(dict.fromkeys(str(e) for e in errors))
     return sentences[0] if len(sentences) == 1 else f"[{', '.join(sentences)}]"
 
 
 def too_many_requests(message: str, retry_after_seconds: int) -> ApiError:
-    """Return a 429: come back later."""
+    """Return the error 429 of a client that must retry later."""
     return _failure(429, "TooManyRequests", message, StatusDetails(retry_after_seconds=retry_after_seconds))
 
 
 def internal_error(message: str) -> ApiError:
-    """Return a 500: our fault."""
+    """Return the error 500 of a fault of the server."""
     return _failure(500, "InternalError", f"Internal error occurred: {message}")
 
 
 def unavailable(message: str) -> ApiError:
-    """Return a 503: not now."""
+    """Return the error 503 of a server that is unavailable now."""
     return _failure(503, "ServiceUnavailable", message)

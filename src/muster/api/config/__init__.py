@@ -1,6 +1,6 @@
 """The `Configuration` (config.kueue.x-k8s.io), the file with all settings of an engine.
 
-`load` takes a file of v1beta1 or v1beta2 and gives the complete settings. It is strict: each unknown field and each
+`load` takes a file of v1beta1 or v1beta2 and gives the complete settings. `load` is strict: each unknown field and each
 broken rule is an error with its path, and a file with errors has no effect. The rules apply to the complete settings.
 """
 

@@ -81,7 +81,7 @@ class _Owner:
     def refusal(self, resource: str, counter: str) -> str:
         """Return why the class may not also count as another resource, or "" if it may.
 
-        It may if the other resource counts another counter of the devices.
+        A class may count as two resources if they count different counters of the devices.
         """
         if resource == self.resource:
             return ""

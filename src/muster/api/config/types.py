@@ -78,7 +78,6 @@ class CustomLabel(Struct):
 class LocalQueueMetrics(Struct):
     """The metrics of LocalQueues.
 
-
     enable: whether LocalQueues have metrics of their own.
     """
 

@@ -7,8 +7,8 @@ differ in two points:
   it is always on, lasts 30 minutes and does not block admission.
 - `fairSharing` is on in v1beta2 if it is present. In v1beta1 its field `enable` decides.
 
-Kueue KEP-349 has `timeoutSeconds`, which counts from the start of the job. It has the KEP's own defaults in both
-versions: it blocks admission, and has no timeout for pods that stop being ready.
+Kueue KEP-349 has `timeoutSeconds`, which counts from the start of the job. This field has the KEP's own defaults in
+both versions: the engine blocks admission, and has no timeout for pods that stop being ready.
 """
 
 from typing import Annotated, TypeAlias

@@ -1,4 +1,4 @@
-"""The core group, `v1`: pods, nodes, and the plain objects around them."""
+"""The core group, `v1`: pods, nodes, and other basic objects."""
 
 from muster.api.core.claims import (
     PersistentVolumeClaim,

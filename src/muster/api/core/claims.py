@@ -7,14 +7,14 @@ from muster.api.values.quantity import ResourceList
 
 
 class VolumeResourceRequirements(Struct):
-    """How much storage a claim needs."""
+    """The amount of storage that a claim needs."""
 
     limits: ResourceList = {}
     requests: ResourceList = {}
 
 
 class PersistentVolumeClaimSpec(Struct):
-    """What storage is claimed."""
+    """The storage that a claim requests."""
 
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
@@ -28,7 +28,7 @@ class PersistentVolumeClaimSpec(Struct):
 
 
 class PersistentVolumeClaimStatus(Struct):
-    """What was observed of a claim."""
+    """The observed state of a claim."""
 
     phase: str = ""
     access_modes: tuple[str, ...] = ()

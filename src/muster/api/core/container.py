@@ -9,14 +9,14 @@ from muster.api.values.quantity import Quantity, ResourceList
 
 
 class ObjectFieldSelector(Struct):
-    """Selects a field of the pod itself."""
+    """A selector of a field of the pod itself."""
 
     api_version: str = ""
     field_path: Required[str] = ""
 
 
 class ResourceFieldSelector(Struct):
-    """Selects a request or limit of a container."""
+    """A selector of a request or limit of a container."""
 
     container_name: str = ""
     resource: Required[str] = ""
@@ -24,7 +24,7 @@ class ResourceFieldSelector(Struct):
 
 
 class ConfigMapKeySelector(Struct):
-    """Selects a key of a ConfigMap."""
+    """A selector of a key of a ConfigMap."""
 
     name: str = ""
     key: Required[str] = ""
@@ -32,7 +32,7 @@ class ConfigMapKeySelector(Struct):
 
 
 class SecretKeySelector(Struct):
-    """Selects a key of a Secret."""
+    """A selector of a key of a Secret."""
 
     name: str = ""
     key: Required[str] = ""
@@ -40,7 +40,7 @@ class SecretKeySelector(Struct):
 
 
 class FileKeySelector(Struct):
-    """Selects a key of an env file in a volume."""
+    """A selector of a key of an env file in a volume."""
 
     volume_name: Required[str] = ""
     path: Required[str] = ""
@@ -49,7 +49,7 @@ class FileKeySelector(Struct):
 
 
 class EnvVarSource(Struct):
-    """Where the value of an environment variable comes from; exactly one."""
+    """The source of the value of an environment variable. Exactly one field is set."""
 
     field_ref: ObjectFieldSelector | None = None
     resource_field_ref: ResourceFieldSelector | None = None
@@ -79,7 +79,7 @@ class SecretEnvSource(LocalObjectReference):
 
 
 class EnvFromSource(Struct):
-    """Environment variables from all keys of an object; `env` wins over them, and later ones over earlier."""
+    """Environment variables from all keys of an object. `env` overrides them, and later ones override earlier ones."""
 
     prefix: str = ""
     config_map_ref: ConfigMapEnvSource | None = None
@@ -87,7 +87,7 @@ class EnvFromSource(Struct):
 
 
 class ContainerPort(Struct):
-    """A port that a container listens on; it is open whether listed or not."""
+    """A port on which a container listens. A port that is not listed is open too."""
 
     name: str = ""
     host_port: Int32 = 0
@@ -104,7 +104,7 @@ class ResourceClaim(Struct):
 
 
 class ResourceRequirements(Struct):
-    """What a container needs, and the most it may use."""
+    """The requests and limits of a container."""
 
     limits: ResourceList = {}
     requests: ResourceList = {}
@@ -112,7 +112,7 @@ class ResourceRequirements(Struct):
 
 
 class ContainerResizePolicy(Struct):
-    """What happens to a running container when its resources change."""
+    """The policy for a running container whose resources change."""
 
     resource_name: Required[str] = ""
     restart_policy: Required[str] = ""
@@ -126,14 +126,14 @@ class ContainerRestartRuleOnExitCodes(Struct):
 
 
 class ContainerRestartRule(Struct):
-    """What to do after an exit that meets a condition, whatever the restart policy says."""
+    """A rule for an exit that meets a condition, which overrides the restart policy."""
 
     action: Required[str] = ""
     exit_codes: ContainerRestartRuleOnExitCodes | None = None
 
 
 class VolumeMount(Struct):
-    """Where a container sees a volume."""
+    """The path at which a container mounts a volume."""
 
     name: Required[str] = ""
     read_only: bool = False
@@ -145,14 +145,14 @@ class VolumeMount(Struct):
 
 
 class VolumeDevice(Struct):
-    """Where a container sees a raw block volume."""
+    """The path at which a container sees a raw block volume."""
 
     name: Required[str] = ""
     device_path: Required[str] = ""
 
 
 class ExecAction(Struct):
-    """Run a command in the container; exit code 0 is success."""
+    """An action that runs a command in the container. Exit code 0 is success."""
 
     command: tuple[str, ...] = ()
 
@@ -165,7 +165,7 @@ class HTTPHeader(Struct):
 
 
 class HTTPGetAction(Struct):
-    """Ask over HTTP; a status from 200 to 399 is success."""
+    """An action that sends an HTTP request. A status from 200 to 399 is success."""
 
     path: str = ""
     port: Required[IntOrString] = 0
@@ -175,27 +175,27 @@ class HTTPGetAction(Struct):
 
 
 class TCPSocketAction(Struct):
-    """Open a TCP connection."""
+    """An action that opens a TCP connection."""
 
     port: Required[IntOrString] = 0
     host: str = ""
 
 
 class GRPCAction(Struct):
-    """Ask the gRPC health service."""
+    """An action that calls the gRPC health service."""
 
     port: Required[Int32] = 0
     service: str | None = None
 
 
 class SleepAction(Struct):
-    """Wait."""
+    """An action that waits."""
 
     seconds: Required[int] = 0
 
 
 class Probe(Struct):
-    """A check that is made again and again; exactly one way of checking."""
+    """A periodic check of a container. Exactly one action is set."""
 
     exec: ExecAction | None = None
     http_get: HTTPGetAction | None = None
@@ -210,7 +210,7 @@ class Probe(Struct):
 
 
 class LifecycleHandler(Struct):
-    """What a hook does; exactly one."""
+    """The action of a hook. Exactly one field is set."""
 
     exec: ExecAction | None = None
     http_get: HTTPGetAction | None = None
@@ -219,7 +219,7 @@ class LifecycleHandler(Struct):
 
 
 class Lifecycle(Struct):
-    """Hooks in a container's life."""
+    """The lifecycle hooks of a container."""
 
     post_start: LifecycleHandler | None = None
     pre_stop: LifecycleHandler | None = None
@@ -257,6 +257,6 @@ class Container(Struct):
 
 
 class EphemeralContainer(Container):
-    """A container put into a running pod to look at it; it is never restarted."""
+    """A container added to a running pod for debugging, which is never restarted."""
 
     target_container_name: str = ""

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""Controllers of the core group, from before there was `apps`, and templates on their own."""
+"""The controllers of the core group, which is older than the group `apps`, and pod templates."""
 
 from muster.api.core.pod import PodTemplateSpec
 from muster.api.markers import Int32
@@ -7,14 +7,14 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class PodTemplate(Struct):
-    """Describes pods, for the controllers that make them."""
+    """A template of pods, for the controllers that create them."""
 
     metadata: ObjectMeta = ObjectMeta()
     template: PodTemplateSpec = PodTemplateSpec()
 
 
 class ReplicationControllerSpec(Struct):
-    """Which pods a ReplicationController keeps running."""
+    """The desired state of a ReplicationController."""
 
     replicas: Int32 | None = None
     min_ready_seconds: Int32 = 0
@@ -23,7 +23,7 @@ class ReplicationControllerSpec(Struct):
 
 
 class ReplicationController(Struct):
-    """Keeps a number of like pods running; ReplicaSets do it better."""
+    """A controller that keeps a number of identical pods running. ReplicaSets replace it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ReplicationControllerSpec = ReplicationControllerSpec()

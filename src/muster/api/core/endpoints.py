@@ -1,17 +1,17 @@
-"""Endpoints of a service, in the older form of which EndpointSlices are the newer."""
+"""The Endpoints of a service, which EndpointSlices replace."""
 
 from muster.api.markers import Int32, Required
 from muster.api.meta import ObjectMeta, Struct
 
 
 class EndpointAddress(Struct):
-    """One place."""
+    """One address of an endpoint."""
 
     ip: Required[str] = ""
 
 
 class EndpointPort(Struct):
-    """A port of all places."""
+    """A port of all addresses."""
 
     name: str = ""
     port: Required[Int32] = 0
@@ -19,7 +19,7 @@ class EndpointPort(Struct):
 
 
 class EndpointSubset(Struct):
-    """Places that have the same ports."""
+    """Addresses that have the same ports."""
 
     addresses: tuple[EndpointAddress, ...] = ()
     not_ready_addresses: tuple[EndpointAddress, ...] = ()
@@ -27,7 +27,7 @@ class EndpointSubset(Struct):
 
 
 class Endpoints(Struct):
-    """Where the service of the same name leads."""
+    """The endpoints of the service of the same name."""
 
     metadata: ObjectMeta = ObjectMeta()
     subsets: tuple[EndpointSubset, ...] = ()

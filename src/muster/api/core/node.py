@@ -9,7 +9,7 @@ from muster.api.values.quantity import ResourceList
 
 
 class Taint(Struct):
-    """Keeps pods that do not tolerate it off a node."""
+    """A mark that keeps a pod without a matching toleration off a node."""
 
     key: Required[str] = ""
     value: str = ""
@@ -24,7 +24,7 @@ class NodeSwapStatus(Struct):
 
 
 class NodeSpec(Struct):
-    """What is wanted of a node."""
+    """The desired state of a node."""
 
     pod_cidr: str = ""
     pod_cidrs: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class NodeCondition(Struct):
 
 
 class NodeAddress(Struct):
-    """One way to reach a node."""
+    """One address of a node."""
 
     type: Required[str] = ""
     address: Required[str] = ""
@@ -60,13 +60,13 @@ class DaemonEndpoint(Struct):
 
 
 class NodeDaemonEndpoints(Struct):
-    """Where the daemons of a node listen."""
+    """The ports on which the daemons of a node listen."""
 
     kubelet_endpoint: DaemonEndpoint | None = None
 
 
 class NodeSystemInfo(Struct):
-    """What the machine is."""
+    """Facts about the machine of a node."""
 
     machine_id: Required[str] = ""
     system_uuid: Required[str] = ""
@@ -89,7 +89,7 @@ class ContainerImage(Struct):
 
 
 class NodeStatus(Struct):
-    """What was observed of a node."""
+    """The observed state of a node."""
 
     capacity: ResourceList = {}
     allocatable: ResourceList = {}

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""The plain objects of the core group: namespaces, configuration, identities, events."""
+"""The basic objects of the core group: namespaces, configuration, identities, events."""
 
 from datetime import datetime
 
@@ -9,13 +9,13 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class NamespaceSpec(Struct):
-    """What holds a namespace."""
+    """The desired state of a namespace: its finalizers."""
 
     finalizers: tuple[str, ...] = ()
 
 
 class NamespaceCondition(Struct):
-    """One observed aspect of a namespace, most of them about what its deletion waits for."""
+    """One observed aspect of a namespace, usually an obstacle to its deletion."""
 
     type: Required[str] = ""
     status: Required[str] = ""
@@ -25,14 +25,14 @@ class NamespaceCondition(Struct):
 
 
 class NamespaceStatus(Struct):
-    """What was observed of a namespace."""
+    """The observed state of a namespace."""
 
     phase: str = ""
     conditions: tuple[NamespaceCondition, ...] = ()
 
 
 class Namespace(Struct):
-    """A space for names."""
+    """A scope of names of objects."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NamespaceSpec = NamespaceSpec()
@@ -40,7 +40,7 @@ class Namespace(Struct):
 
 
 class ConfigMap(Struct):
-    """Configuration for pods: keys and texts."""
+    """Configuration for pods, as keys and texts."""
 
     metadata: ObjectMeta = ObjectMeta()
     immutable: bool | None = None
@@ -49,7 +49,7 @@ class ConfigMap(Struct):
 
 
 class Secret(Struct):
-    """What only some may know: keys and bytes."""
+    """Confidential data, as keys and bytes."""
 
     metadata: ObjectMeta = ObjectMeta()
     immutable: bool | None = None
@@ -68,21 +68,21 @@ class ServiceAccount(Struct):
 
 
 class EventSource(Struct):
-    """Who reported an event."""
+    """The reporter of an event."""
 
     component: str = ""
     host: str = ""
 
 
 class EventSeries(Struct):
-    """How often an event has happened again."""
+    """The repetitions of an event."""
 
     count: Int32 = 0
     last_observed_time: MicroTime | None = None
 
 
 class Event(Struct):
-    """Something that happened to an object, for people to read; kept for an hour or so."""
+    """A report of something that happened to an object, for people. The server keeps it for about an hour."""
 
     metadata: Required[ObjectMeta] = ObjectMeta()
     involved_object: Required[ObjectReference] = ObjectReference()

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""Storage that outlives pods, as it is there."""
+"""Volumes that outlive pods."""
 
 from typing import Any, TypeAlias
 
@@ -9,7 +9,7 @@ from muster.api.core.volumes import HostPathVolumeSource
 from muster.api.meta import ObjectMeta, Struct
 from muster.api.values.quantity import ResourceList
 
-# Where storage is that no node here provides; rules only ask which source is given, and whether it has changed.
+# A source that no node of Muster mounts. The rules check only which source is given and whether it changed.
 _Source: TypeAlias = dict[str, Any] | None
 
 
@@ -21,13 +21,13 @@ class LocalVolumeSource(Struct):
 
 
 class VolumeNodeAffinity(Struct):
-    """From which nodes a volume can be reached."""
+    """The nodes that can access a volume."""
 
     required: NodeSelector | None = None
 
 
 class PersistentVolumeSpec(Struct):
-    """What a volume is; exactly one source."""
+    """The desired state of a volume. Exactly one source is set."""
 
     capacity: ResourceList = {}
     gce_persistent_disk: _Source = None
@@ -63,7 +63,7 @@ class PersistentVolumeSpec(Struct):
 
 
 class PersistentVolumeStatus(Struct):
-    """What was observed of a volume."""
+    """The observed state of a volume."""
 
     phase: str = ""
     message: str = ""

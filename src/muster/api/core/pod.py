@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""The pod: what runs together on one node."""
+"""The pod: containers that run together on one node."""
 
 from muster.api.core.container import Container, EphemeralContainer, ResourceRequirements
 from muster.api.core.podstatus import PodStatus
@@ -25,7 +25,7 @@ class Sysctl(Struct):
 
 
 class PodSecurityContext(Struct):
-    """Rights of all containers of a pod, where a container says nothing else."""
+    """The security settings of all containers of a pod, which a container can override."""
 
     se_linux_options: SELinuxOptions | None = None
     windows_options: WindowsSecurityContextOptions | None = None
@@ -57,7 +57,7 @@ class PodDNSConfigOption(Struct):
 
 
 class PodDNSConfig(Struct):
-    """Settings of the resolver, added to what the DNS policy gives."""
+    """Settings of the resolver, in addition to those of the DNS policy."""
 
     nameservers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
@@ -71,13 +71,13 @@ class PodReadinessGate(Struct):
 
 
 class PodSchedulingGate(Struct):
-    """Something that holds the pod back from scheduling until it is removed."""
+    """A gate that keeps the pod from being scheduled until it is removed."""
 
     name: Required[str] = ""
 
 
 class PodResourceClaim(Struct):
-    """A claim on devices that the pod's containers can use; exactly one source."""
+    """A claim on devices that the pod's containers can use. Exactly one source is set."""
 
     name: Required[str] = ""
     resource_claim_name: str | None = None
@@ -85,19 +85,19 @@ class PodResourceClaim(Struct):
 
 
 class PodOS(Struct):
-    """The operating system that the pod is made for."""
+    """The operating system of the pod."""
 
     name: Required[str] = ""
 
 
 class PodSchedulingGroup(Struct):
-    """The group of pods that is scheduled together."""
+    """The group of pods with which the pod is scheduled."""
 
     pod_group_name: str | None = None
 
 
 class PodSpec(Struct):
-    """What a pod runs, where it may run, and how it ends."""
+    """The desired state of a pod: what it runs, where it may run, and how it ends."""
 
     volumes: tuple[Volume, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -152,14 +152,14 @@ class Pod(Struct):
 
 
 class PodTemplateSpec(Struct):
-    """Describes the pods that a controller makes."""
+    """A template of the pods that a controller creates."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
 
 
 class Binding(Struct):
-    """Ties a pod to a node."""
+    """A request to bind a pod to a node."""
 
     metadata: ObjectMeta = ObjectMeta()
     target: Required[ObjectReference] = ObjectReference()

@@ -4,11 +4,11 @@ from muster.api.meta import Struct
 
 
 class PodExecOptions(Struct):
-    """Which command to run in a container, and which of its streams to join.
+    """The command to run in a container, and the streams to attach to.
 
-    container: may be left out if the pod has but one.
-    command: the program and its arguments; no shell looks at them.
-    tty: its streams are a terminal.
+    container: the name of the container; may be empty if the pod has only one.
+    command: the program and its arguments, without a shell.
+    tty: whether the streams are a terminal.
     """
 
     stdin: bool = False
@@ -20,7 +20,7 @@ class PodExecOptions(Struct):
 
 
 class PodAttachOptions(Struct):
-    """Which streams of a container's own process to join."""
+    """The streams of a container's main process to attach to."""
 
     stdin: bool = False
     stdout: bool = False
@@ -30,6 +30,6 @@ class PodAttachOptions(Struct):
 
 
 class PodPortForwardOptions(Struct):
-    """Which ports to connect to; over SPDY each connection names its own."""
+    """The ports to connect to. Over SPDY each connection names its own port."""
 
     ports: tuple[int, ...] = ()

@@ -10,20 +10,20 @@ from muster.api.values.quantity import ResourceList
 
 
 class ContainerStateWaiting(Struct):
-    """The container does not run yet, or not again yet."""
+    """The state of a container that does not run yet or waits for its restart."""
 
     reason: str = ""
     message: str = ""
 
 
 class ContainerStateRunning(Struct):
-    """The container runs."""
+    """The state of a container that runs."""
 
     started_at: datetime | None = None
 
 
 class ContainerStateTerminated(Struct):
-    """The container has ended."""
+    """The state of a container that has ended."""
 
     exit_code: Required[Int32] = 0
     signal: Int32 = 0
@@ -35,7 +35,7 @@ class ContainerStateTerminated(Struct):
 
 
 class ContainerState(Struct):
-    """What a container does; exactly one, waiting if none."""
+    """The state of a container. At most one field is set; without one the container waits."""
 
     waiting: ContainerStateWaiting | None = None
     running: ContainerStateRunning | None = None
@@ -43,7 +43,7 @@ class ContainerState(Struct):
 
 
 class VolumeMountStatus(Struct):
-    """How a volume is mounted."""
+    """The mount of a volume."""
 
     name: Required[str] = ""
     mount_path: Required[str] = ""
@@ -66,21 +66,21 @@ class ContainerUser(Struct):
 
 
 class ResourceHealth(Struct):
-    """Health of a device."""
+    """The health of a device."""
 
     resource_id: Required[str] = ""
     health: str = ""
 
 
 class ResourceStatus(Struct):
-    """Health of the devices that a container has of a resource."""
+    """The health of the devices of one resource that a container has."""
 
     name: Required[str] = ""
     resources: tuple[ResourceHealth, ...] = ()
 
 
 class ContainerStatus(Struct):
-    """What was observed of a container."""
+    """The observed state of a container."""
 
     name: Required[str] = ""
     state: ContainerState = ContainerState()
@@ -124,14 +124,14 @@ class PodIP(Struct):
 
 
 class PodResourceClaimStatus(Struct):
-    """The claim that stands for an entry of the pod's resourceClaims."""
+    """The claim that was created or found for an entry of the pod's resourceClaims."""
 
     name: Required[str] = ""
     resource_claim_name: str | None = None
 
 
 class PodStatus(Struct):
-    """What was observed of a pod."""
+    """The observed state of a pod."""
 
     observed_generation: int = 0
     phase: str = ""

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""Limits of a namespace altogether (ResourceQuota), and of each object in it (LimitRange)."""
+"""The limits of a namespace as a whole (ResourceQuota) and of each object in it (LimitRange)."""
 
 from muster.api.kinds import Kind
 from muster.api.markers import Required
@@ -22,13 +22,13 @@ class ScopedResourceSelectorRequirement(Struct):
 
 
 class ScopeSelector(Struct):
-    """Requirements that an object must meet all together."""
+    """Requirements of which an object must meet all."""
 
     match_expressions: tuple[ScopedResourceSelectorRequirement, ...] = ()
 
 
 class ResourceQuotaSpec(Struct):
-    """What may be used at most, by whom."""
+    """The limits of a quota, and the objects to which they apply."""
 
     hard: ResourceList = {}
     scopes: tuple[str, ...] = ()
@@ -36,14 +36,14 @@ class ResourceQuotaSpec(Struct):
 
 
 class ResourceQuotaStatus(Struct):
-    """What is used."""
+    """The limits and the usage of a quota."""
 
     hard: ResourceList = {}
     used: ResourceList = {}
 
 
 class ResourceQuota(Struct):
-    """A limit on what all objects of a namespace use together."""
+    """A limit on the total usage of all objects in a namespace."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
@@ -62,13 +62,13 @@ class LimitRangeItem(Struct):
 
 
 class LimitRangeSpec(Struct):
-    """The limits, by type of object."""
+    """The limits by type of object."""
 
     limits: Required[tuple[LimitRangeItem, ...]] = ()
 
 
 class LimitRange(Struct):
-    """Limits on what each pod, container or volume claim of a namespace may use."""
+    """Limits on each pod, container or volume claim of a namespace."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LimitRangeSpec = LimitRangeSpec()

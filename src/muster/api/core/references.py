@@ -1,24 +1,24 @@
-"""Ways in which one object names another."""
+"""References from one object to another."""
 
 from muster.api.markers import Required
 from muster.api.meta import Struct
 
 
 class LocalObjectReference(Struct):
-    """Names an object of a known kind in the same namespace."""
+    """A reference to an object of a known kind in the same namespace."""
 
     name: str = ""
 
 
 class SecretReference(Struct):
-    """Names a Secret in any namespace."""
+    """A reference to a Secret in any namespace."""
 
     name: str = ""
     namespace: str = ""
 
 
 class TypedLocalObjectReference(Struct):
-    """Names an object of any kind in the same namespace."""
+    """A reference to an object of any kind in the same namespace."""
 
     api_group: str | None = None
     kind: Required[str] = ""
@@ -26,13 +26,13 @@ class TypedLocalObjectReference(Struct):
 
 
 class TypedObjectReference(TypedLocalObjectReference):
-    """Names an object of any kind in any namespace."""
+    """A reference to an object of any kind in any namespace."""
 
     namespace: str | None = None
 
 
 class ObjectReference(Struct):
-    """Names any object, or a part of one."""
+    """A reference to any object, or to a part of one."""
 
     kind: str = ""
     namespace: str = ""

@@ -1,4 +1,4 @@
-"""Constraints and preferences of where a pod runs: affinity, tolerations, spreading."""
+"""The constraints and preferences of a pod's placement: affinity, tolerations, spreading."""
 
 from muster.api.markers import Int32, Required
 from muster.api.meta import LabelSelector, Struct
@@ -13,34 +13,34 @@ class NodeSelectorRequirement(Struct):
 
 
 class NodeSelectorTerm(Struct):
-    """Requirements that a node must meet all together; a term with none matches no node."""
+    """Requirements of which a node must meet all. A term without requirements matches no node."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(Struct):
-    """Matches a node that any of the terms matches."""
+    """A selector of the nodes that at least one term matches."""
 
     node_selector_terms: Required[tuple[NodeSelectorTerm, ...]] = ()
 
 
 class PreferredSchedulingTerm(Struct):
-    """A wish: nodes that match get the weight."""
+    """A preference: matching nodes get the weight."""
 
     weight: Required[Int32] = 0
     preference: Required[NodeSelectorTerm] = NodeSelectorTerm()
 
 
 class NodeAffinity(Struct):
-    """Which nodes suit a pod."""
+    """The affinity of a pod to nodes."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
 
 
 class PodAffinityTerm(Struct):
-    """Pods, and the topology in which "together" is meant."""
+    """A selector of pods, and the topology in which they count as together."""
 
     label_selector: LabelSelector | None = None
     namespaces: tuple[str, ...] = ()
@@ -51,28 +51,28 @@ class PodAffinityTerm(Struct):
 
 
 class WeightedPodAffinityTerm(Struct):
-    """A wish for or against company."""
+    """A preference for or against running with other pods."""
 
     weight: Required[Int32] = 0
     pod_affinity_term: Required[PodAffinityTerm] = PodAffinityTerm()
 
 
 class PodAffinity(Struct):
-    """Which pods to be together with."""
+    """The affinity of a pod to other pods."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class PodAntiAffinity(Struct):
-    """Which pods to be apart from."""
+    """The anti-affinity of a pod to other pods."""
 
     required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
     preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class Affinity(Struct):
-    """What the scheduler looks at besides room."""
+    """The affinities of a pod to nodes and other pods."""
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
@@ -80,7 +80,7 @@ class Affinity(Struct):
 
 
 class Toleration(Struct):
-    """Lets a pod onto nodes with a matching taint."""
+    """A permission for a pod to run on nodes with a matching taint."""
 
     key: str = ""
     operator: str = ""
@@ -90,7 +90,7 @@ class Toleration(Struct):
 
 
 class TopologySpreadConstraint(Struct):
-    """How evenly matching pods are spread over places."""
+    """A constraint on how evenly matching pods are spread over topology domains."""
 
     max_skew: Required[Int32] = 0
     topology_key: Required[str] = ""

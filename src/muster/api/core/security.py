@@ -1,11 +1,11 @@
-"""Rights of processes in containers: users, groups, capabilities, profiles."""
+"""The security settings of containers: users, groups, capabilities, profiles."""
 
 from muster.api.markers import Required
 from muster.api.meta import Struct
 
 
 class Capabilities(Struct):
-    """Capabilities of the kernel, without CAP_."""
+    """Kernel capabilities, without the prefix CAP_."""
 
     add: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class SELinuxOptions(Struct):
 
 
 class WindowsSecurityContextOptions(Struct):
-    """What concerns Windows only."""
+    """The security settings for Windows only."""
 
     gmsa_credential_spec_name: str | None = None
     gmsa_credential_spec: str | None = None
@@ -44,7 +44,7 @@ class AppArmorProfile(Struct):
 
 
 class SecurityContext(Struct):
-    """Rights of a container; what is set here wins over the pod's."""
+    """The security settings of a container, which override those of the pod."""
 
     capabilities: Capabilities | None = None
     privileged: bool | None = None

@@ -29,7 +29,7 @@ class SessionAffinityConfig(Struct):
 
 
 class ServiceSpec(Struct):
-    """What a service stands for and how it is reached."""
+    """The desired state of a service: the pods behind it, and how clients reach it."""
 
     ports: tuple[ServicePort, ...] = ()
     selector: dict[str, str] = {}
@@ -54,7 +54,7 @@ class ServiceSpec(Struct):
 
 
 class PortStatus(Struct):
-    """State of a port of a load balancer."""
+    """The state of a port of a load balancer."""
 
     port: Required[Int32] = 0
     protocol: Required[str] = ""
@@ -62,7 +62,7 @@ class PortStatus(Struct):
 
 
 class LoadBalancerIngress(Struct):
-    """Where a load balancer takes traffic."""
+    """An address at which a load balancer accepts traffic."""
 
     ip: str = ""
     hostname: str = ""
@@ -71,20 +71,20 @@ class LoadBalancerIngress(Struct):
 
 
 class LoadBalancerStatus(Struct):
-    """State of a load balancer."""
+    """The state of a load balancer."""
 
     ingress: tuple[LoadBalancerIngress, ...] = ()
 
 
 class ServiceStatus(Struct):
-    """What was observed of a service."""
+    """The observed state of a service."""
 
     load_balancer: LoadBalancerStatus = LoadBalancerStatus()
     conditions: tuple[Condition, ...] = ()
 
 
 class Service(Struct):
-    """A name, and maybe an address, for a changing set of pods."""
+    """A name, and possibly an address, of a changing set of pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ServiceSpec = ServiceSpec()

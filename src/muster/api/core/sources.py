@@ -1,8 +1,8 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""Sources of volumes that need a storage system of their own, for pods and for PersistentVolumes.
+"""The sources of volumes that need a storage system, for pods and for PersistentVolumes.
 
-Where the two differ, it is in how they name a secret: a pod's is in its namespace, a PersistentVolume's in any.
-Nothing here mounts them: they are kept as they were written.
+The two differ only in how they name a Secret: that of a pod is in the pod's namespace, that of a PersistentVolume in
+any namespace. Muster stores these sources and mounts none of them.
 """
 
 from muster.api.core.references import LocalObjectReference

@@ -25,7 +25,7 @@ class HostPathVolumeSource(Struct):
 
 
 class KeyToPath(Struct):
-    """Where one key of an object goes."""
+    """The path of one key of an object."""
 
     key: Required[str] = ""
     path: Required[str] = ""
@@ -50,7 +50,7 @@ class SecretVolumeSource(Struct):
 
 
 class DownwardAPIVolumeFile(Struct):
-    """A file with a fact about the pod."""
+    """A file with a field of the pod."""
 
     path: Required[str] = ""
     field_ref: ObjectFieldSelector | None = None
@@ -59,7 +59,7 @@ class DownwardAPIVolumeFile(Struct):
 
 
 class DownwardAPIVolumeSource(Struct):
-    """Files with facts about the pod."""
+    """Files with fields of the pod."""
 
     items: tuple[DownwardAPIVolumeFile, ...] = ()
     default_mode: Int32 | None = None
@@ -80,7 +80,7 @@ class ConfigMapProjection(LocalObjectReference):
 
 
 class DownwardAPIProjection(Struct):
-    """Facts about the pod, in a projected volume."""
+    """Files with fields of the pod, in a projected volume."""
 
     items: tuple[DownwardAPIVolumeFile, ...] = ()
 
@@ -94,7 +94,7 @@ class ServiceAccountTokenProjection(Struct):
 
 
 class ClusterTrustBundleProjection(Struct):
-    """Trust anchors of the cluster, in a projected volume: of one bundle, or of all of a signer's that match."""
+    """Trust anchors of the cluster, in a projected volume: of one bundle, or of all matching bundles of a signer."""
 
     name: str | None = None
     signer_name: str | None = None
@@ -104,7 +104,7 @@ class ClusterTrustBundleProjection(Struct):
 
 
 class PodCertificateProjection(Struct):
-    """A certificate for the pod and its key, in a projected volume."""
+    """A certificate of the pod and its key, in a projected volume."""
 
     signer_name: Required[str] = ""
     key_type: Required[str] = ""
@@ -116,7 +116,7 @@ class PodCertificateProjection(Struct):
 
 
 class VolumeProjection(Struct):
-    """One source of a projected volume; exactly one."""
+    """One source of a projected volume. Exactly one field is set."""
 
     secret: SecretProjection | None = None
     downward_api: DownwardAPIProjection | None = None
@@ -141,14 +141,14 @@ class PersistentVolumeClaimVolumeSource(Struct):
 
 
 class PersistentVolumeClaimTemplate(Struct):
-    """A claim that is made for the pod."""
+    """The template of a claim that is created for the pod."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[PersistentVolumeClaimSpec] = PersistentVolumeClaimSpec()
 
 
 class EphemeralVolumeSource(Struct):
-    """A claim that is made for the pod and ends with it."""
+    """A claim that is created for the pod and deleted with it."""
 
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
@@ -161,7 +161,7 @@ class ImageVolumeSource(Struct):
 
 
 class Volume(Struct):
-    """Files that the pod's containers can mount; exactly one source."""
+    """Files that the pod's containers can mount. Exactly one source is set."""
 
     name: Required[str] = ""
     host_path: HostPathVolumeSource | None = None

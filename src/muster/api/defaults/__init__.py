@@ -1,9 +1,10 @@
-"""Fills in the API server's defaults where a manifest says nothing.
+"""The defaults of the API server for fields that a manifest does not set.
 
-Each function takes an object in its JSON form, with the types already checked by its schema and explicit nulls
-removed, and changes it in place; a second call changes nothing. Values that make no sense are left for
-`muster.api.validation` to name. What depends on other objects or on the moment (UIDs, addresses, priorities) is not
-a default: the API server's admission does that.
+Each function takes an object in its JSON form and changes it in place. The schema must have checked the types, and
+explicit nulls must be removed. A second call changes nothing. Two things are left to others:
+
+- `muster.api.validation` reports invalid values.
+- The API server sets values that depend on other objects or on the time, such as UIDs, addresses and priorities.
 """
 
 from collections.abc import Callable, Mapping
@@ -96,7 +97,7 @@ from muster.api.server.apiregistration import API_SERVICE
 from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
 from muster.api.volcano import VOLCANO_JOB
 
-# By `Kind.resource`; kinds that are not here have no defaults.
+# The functions by `Kind.resource`. Other kinds have no defaults.
 DEFAULTS: Mapping[str, Callable[[dict[str, Any]], None]] = {
     POD.resource: default_pod,
     JOB.resource: default_job,

@@ -1,4 +1,4 @@
-"""Defaults of webhook configurations and admission policies, and of the limits of a namespace."""
+"""The defaults of webhook configurations and admission policies, and of the limits of a namespace."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Defaults of the kinds that make pods (k8s.io/kubernetes/pkg/apis/{apps,batch,core}/v1/defaults.go)."""
+"""The defaults of the kinds that create pods (k8s.io/kubernetes/pkg/apis/{apps,batch,core}/v1/defaults.go)."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def default_replica_set(replica_set: Json) -> None:
 
 
 def default_stateful_set(stateful_set: Json) -> None:
-    """Fill in a StatefulSet, and the claims in it, which say what they are."""
+    """Fill in a StatefulSet, and the kind and version of the claims in it."""
     spec = _spec(stateful_set)
     fill(spec, "podManagementPolicy", "OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})
@@ -61,7 +61,7 @@ def default_daemon_set(daemon_set: Json) -> None:
 
 
 def default_replication_controller(controller: Json) -> None:
-    """Fill in a ReplicationController: its selector and its labels are those of its template, if it has none."""
+    """Fill in a ReplicationController. A missing selector or missing labels become those of its template."""
     spec = controller.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     if "template" not in spec:
@@ -76,7 +76,7 @@ def default_replication_controller(controller: Json) -> None:
 
 
 def default_cron_job(cron_job: Json) -> None:
-    """Fill in a CronJob; its Jobs get their own defaults when they are made, but for those of pods."""
+    """Fill in a CronJob and its pod template. Its Jobs get their own defaults when they are created."""
     spec = cron_job.setdefault("spec", {})
     fill(spec, "concurrencyPolicy", "Allow")
     spec.setdefault("suspend", False)
@@ -91,7 +91,7 @@ def default_template(template: Json) -> None:
 
 
 def _spec(controller: Json) -> Json:
-    """Return the spec, whose template has its defaults."""
+    """Fill in the template of the spec, and return the spec."""
     spec: Json = controller.setdefault("spec", {})
     default_pod_template(spec.setdefault("template", {}))
     return spec

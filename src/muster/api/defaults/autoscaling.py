@@ -1,4 +1,4 @@
-"""Defaults of HorizontalPodAutoscalers (k8s.io/kubernetes/pkg/apis/autoscaling/v2/defaults.go)."""
+"""The defaults of HorizontalPodAutoscalers (k8s.io/kubernetes/pkg/apis/autoscaling/v2/defaults.go)."""
 
 from copy import deepcopy
 from typing import Any
@@ -18,7 +18,7 @@ _DOWN: Json = {"selectPolicy": "Max", "policies": [_DOUBLE]}
 
 
 def default_autoscaler(autoscaler: Json) -> None:
-    """Fill in a HorizontalPodAutoscaler, as `autoscaling/v2` has it."""
+    """Fill in a HorizontalPodAutoscaler of `autoscaling/v2`."""
     spec = autoscaler.setdefault("spec", {})
     spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):
@@ -38,6 +38,6 @@ def default_autoscaler(autoscaler: Json) -> None:
 
 
 def cpu_metric(percent: int) -> Json:
-    """Fill in the target: the use of CPU as a part of the request."""
+    """Return the default metric: the use of CPU as a part of the request."""
     target = {"type": "Utilization", "averageUtilization": percent}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}

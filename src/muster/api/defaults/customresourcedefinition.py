@@ -1,4 +1,4 @@
-"""Defaults of CustomResourceDefinitions (k8s.io/apiextensions-apiserver, defaults.go)."""
+"""The defaults of CustomResourceDefinitions (k8s.io/apiextensions-apiserver, defaults.go)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Defaults of Jobs (k8s.io/kubernetes/pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/strategy.go)."""
+"""The defaults of Jobs (k8s.io/kubernetes/pkg/apis/batch/v1/defaults.go, pkg/registry/batch/job/strategy.go)."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 def default_job(job: Json) -> None:
-    """Fill in a Job. With only parallelism given, completions stay absent: that is the work-queue mode."""
+    """Fill in a Job. If it sets only parallelism, completions stay absent, which means the work-queue mode."""
     spec = job.setdefault("spec", {})
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
@@ -37,9 +37,9 @@ def default_job(job: Json) -> None:
 
 
 def generate_selector(job: Json, uid: str) -> None:
-    """Give a new Job the selector, and its pods the labels, that only it has; nothing if the selector is manual.
+    """Set a selector and pod labels that only this Job has, unless its selector is manual.
 
-    Labels that are already there stay: if they are not the right ones, validation says so.
+    Existing labels stay. If they do not match the selector, the validation reports it.
     """
     spec = job["spec"]
     if spec.get("manualSelector"):
@@ -55,7 +55,7 @@ def generate_selector(job: Json, uid: str) -> None:
 
 
 def _default_labels(job: Json, template: Json) -> None:
-    """Give a Job without labels those of its template."""
+    """Copy the labels of the template to a Job without labels."""
     labels = template.get("metadata", {}).get("labels")
     metadata = job.setdefault("metadata", {})
     if labels and not metadata.get("labels"):

@@ -1,4 +1,4 @@
-"""Defaults of JobSets: those of their schema, and those of upstream's webhook."""
+"""The defaults of JobSets, from their schema and from upstream's webhook."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _by_schema = defaults_of(JOB_SET)
 
 
 def default_job_set(job_set: Json) -> None:
-    """Fill in a JobSet. Beyond the two fields named here, the templates of its Jobs keep to what is written in them."""
+    """Fill in a JobSet. Of the templates of its Jobs, only two fields get defaults."""
     spec = job_set.setdefault("spec", {})
     spec.setdefault("successPolicy", {"operator": names.ALL})
     spec.setdefault("startupPolicy", {"startupPolicyOrder": names.ANY_ORDER})

@@ -1,4 +1,4 @@
-"""Defaults of network kinds (k8s.io/kubernetes/pkg/apis/{networking,discovery,core}/v1/defaults.go)."""
+"""The defaults of network kinds (k8s.io/kubernetes/pkg/apis/{networking,discovery,core}/v1/defaults.go)."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 
 def default_network_policy(policy: Json) -> None:
-    """Fill in a NetworkPolicy: it always restricts ingress, and egress only if it has rules for it."""
+    """Fill in a NetworkPolicy. A policy always restricts ingress, and egress only if it has rules for egress."""
     spec = policy.setdefault("spec", {})
     spec.setdefault("podSelector", {})
     for rule in (*spec.get("ingress", ()), *spec.get("egress", ())):

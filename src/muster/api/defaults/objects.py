@@ -1,4 +1,4 @@
-"""Defaults of the plain objects."""
+"""The defaults of the basic objects of the core group."""
 
 import base64
 from typing import Any
@@ -11,7 +11,7 @@ NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def default_namespace(namespace: Json) -> None:
-    """Fill in a Namespace: selectable by its name."""
+    """Fill in a Namespace: a label with its name, so that selectors can match it."""
     metadata = namespace.setdefault("metadata", {})
     if metadata.get("name"):
         metadata.setdefault("labels", {})[NAMESPACE_NAME_LABEL] = metadata["name"]
@@ -38,7 +38,7 @@ def default_secret(secret: Json) -> None:
         data = secret.setdefault("data", {})
         data |= {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
     for key, text in secret.get("data", {}).items():
-        # Base64 in YAML block scalars has line ends, which decoders upstream skip.
+        # Base64 in YAML block scalars has line breaks, which upstream's decoders skip.
         secret["data"][key] = text.replace("\n", "").replace("\r", "")
 
 

@@ -1,4 +1,4 @@
-"""Defaults of kinds that have few (k8s.io/kubernetes/pkg/apis/{flowcontrol,resource,scheduling}/.../defaults.go)."""
+"""The defaults of kinds with few fields (k8s.io/kubernetes/pkg/apis/{flowcontrol,resource,...}/.../defaults.go)."""
 
 from collections.abc import Iterator
 from typing import Any

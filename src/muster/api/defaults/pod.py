@@ -1,7 +1,7 @@
-"""Defaults of pods and pod templates (k8s.io/kubernetes/pkg/apis/core/v1/defaults.go).
+"""The defaults of pods and pod templates (k8s.io/kubernetes/pkg/apis/core/v1/defaults.go).
 
-A template gets fewer: what only a pod gets (requests from limits, service links, host ports) appears when the pod is
-made from it.
+A template gets fewer defaults than a pod. The others (requests from limits, service links, host ports) appear when the
+pod is created from the template.
 """
 
 from collections.abc import Iterator
@@ -60,7 +60,7 @@ def default_pod_spec(spec: Json) -> None:
 
 
 def image_tag(image: str) -> str:
-    """Return the tag of an image's name: `latest` where there is neither a tag nor a digest."""
+    """Return the tag in the name of an image, or `latest` if the name has neither a tag nor a digest."""
     name, at, _digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     return tag or ("" if at or not image else "latest")
@@ -85,7 +85,7 @@ def _default_container(container: Json) -> None:
         if field in container:
             _default_probe(container[field])
     for handler in container.get("lifecycle", {}).values():
-        if isinstance(handler, dict):  # stopSignal is a word
+        if isinstance(handler, dict):  # the field stopSignal is a string
             _default_handler(handler)
 
 
@@ -113,9 +113,9 @@ def _default_handler(handler: Json) -> None:
 
 
 def _default_pod_requests(spec: Json) -> None:
-    """Fill in requests of the pod as a whole, where it has limits.
+    """Fill in the requests of the pod as a whole for each resource with a limit.
 
-    The sum of its containers' requests, else the limits.
+    A request is the sum of the containers' requests, or else the limit.
     """
     resources = spec.get("resources", {})
     limits = resources.get("limits")
@@ -125,6 +125,6 @@ def _default_pod_requests(spec: Json) -> None:
         asked = pod_requests(msgspec.convert({"containers": spec.get("containers", []),
                                               "initContainers": spec.get("initContainers", [])}, PodSpec))  # fmt: skip
     except QuantityError:
-        return  # validation says so, with the path
+        return  # the validation reports the invalid quantity
     requests = {name: format_amount(name, number) for name, number in asked.items() if name in ("cpu", "memory")}
     resources["requests"] = limits | requests | resources.get("requests", {})

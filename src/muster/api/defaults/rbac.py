@@ -1,4 +1,4 @@
-"""Defaults of bindings: the group of a subject or role follows from its kind."""
+"""The defaults of bindings: the API group of a subject or role, by its kind."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Single fields: what empty ones become, and quantities in the form that the API server keeps them in."""
+"""Helpers for single fields: defaults of empty fields, and the canonical form of quantities."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ from muster.api.values.quantity import QuantityError, canonical, rounded_up_to_m
 
 
 def fill(parent: dict[str, Any], field: str, value: str | int) -> None:
-    """Where empty and absent mean the same."""
+    """Set a field that is absent or empty."""
     if not parent.get(field):
         parent[field] = value
 
 
 def default_resource_list(resources: dict[str, Any] | None) -> None:
-    """Write requests, limits and capacities in canonical form, rounded up to thousandths."""
+    """Convert requests, limits and capacities to canonical form, rounded up to thousandths."""
     for name, quantity in (resources or {}).items():
         try:
             text = rounded_up_to_milli(quantity)
@@ -30,7 +30,7 @@ def default_requirements(requirements: dict[str, Any]) -> None:
 
 
 def default_quantity(parent: dict[str, Any], field: str) -> None:
-    """Write one quantity in canonical form."""
+    """Convert one quantity to canonical form."""
     if field in parent:
         try:
             parent[field] = canonical(parent[field])

@@ -1,4 +1,4 @@
-"""Defaults of Services (k8s.io/kubernetes/pkg/apis/core/v1/defaults.go)."""
+"""The defaults of Services (k8s.io/kubernetes/pkg/apis/core/v1/defaults.go)."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ _WITH_NODE_PORTS = ("NodePort", "LoadBalancer")
 
 
 def default_service(service: Json) -> None:
-    """Fill in a Service; this cluster speaks IPv4."""
+    """Fill in a Service. The embedded cluster uses IPv4."""
     spec = service.setdefault("spec", {})
     for field, value in (("sessionAffinity", "None"), ("type", "ClusterIP")):
         if not spec.get(field):
@@ -38,7 +38,7 @@ def default_service(service: Json) -> None:
 
 
 def keep_allocated(service: Json, old: Json) -> None:
-    """Keep on an update what the server allocated and the client left out: addresses and node ports."""
+    """Keep the allocated addresses and node ports of a Service if an update omits them."""
     spec, old_spec = service.setdefault("spec", {}), old.get("spec", {})
     if _has(spec, old_spec, _WITH_CLUSTER_IP):
         for field in ("clusterIP", "clusterIPs"):

@@ -1,4 +1,4 @@
-"""Defaults of storage (k8s.io/kubernetes/pkg/apis/{core,storage}/v1/defaults.go)."""
+"""The defaults of storage (k8s.io/kubernetes/pkg/apis/{core,storage}/v1/defaults.go)."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 
 def default_claim(claim: Json) -> None:
-    """Fill in a PersistentVolumeClaim. It waits for a volume."""
+    """Fill in a PersistentVolumeClaim, whose phase is Pending at first."""
     fill(claim.setdefault("status", {}), "phase", "Pending")
     spec = claim.setdefault("spec", {})
     spec.setdefault("volumeMode", "Filesystem")

@@ -1,7 +1,7 @@
-"""Defaults of kinds that are CRDs upstream: those of their schemas, which their types declare (`markers.DEFAULTED`).
+"""The defaults of kinds that are CRDs upstream: those of their schemas, declared by `markers.DEFAULTED`.
 
-Defaults hold for members of objects that are there; what is in a default of an object is filled in with it. Pod
-templates keep to what is written in them: they get their defaults when pods are made.
+Defaults apply to the members of present objects. The default of an object comes with the defaults inside it. Pod
+templates stay as they are written: pods get their defaults when they are created.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +17,7 @@ _Fill = Callable[[Any], None]
 
 
 def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
-    """Fill in, in place, the defaults of the kind's schema."""
+    """Fill in the defaults of the kind's schema, in place."""
 
     def default(document: Json) -> None:
         fill = _filler_of(kind)
@@ -29,12 +29,12 @@ def defaults_of(kind: Kind[Any]) -> Callable[[Json], None]:
 
 @cache
 def _filler_of(kind: Kind[Any]) -> _Fill | None:
-    # Made when first used: the schema of pods takes a while.
+    # Compiled on first use, because the schema of pods takes long to compile.
     return _filler(structural(kind))
 
 
 def _filler(schema: Schema) -> _Fill | None:
-    """Return a function that fills in the members of a value; None if there are no defaults anywhere in it."""
+    """Return a function that fills in the members of a value, or None if the schema has no defaults."""
     if "properties" in schema:
         return _members(schema["properties"])
     for inner, values in (("items", iter), ("additionalProperties", _values)):

@@ -1,4 +1,4 @@
-"""Defaults of Volcano's Jobs: those of their schema, and those of upstream's webhook."""
+"""The defaults of Volcano's Jobs, from their schema and from upstream's webhook."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _by_schema = defaults_of(VOLCANO_JOB)
 
 
 def default_volcano_job(job: Json) -> None:
-    """Fill in a Job of Volcano's. A count of 0 says nothing, as upstream."""
+    """Fill in a Volcano Job. As in upstream, a count of 0 means an absent one."""
     spec = job.setdefault("spec", {})
     fill(spec, "schedulerName", _SCHEDULER)
     fill(spec, "maxRetry", DEFAULT_RETRIES)

@@ -1,4 +1,4 @@
-"""Defaults of a pod's volumes."""
+"""The defaults of a pod's volumes."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ Json = dict[str, Any]
 _MODE = 0o644
 _WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 _ONE_HOUR = 3600
-# What sources say if they say nothing, of pods' volumes and of PersistentVolumes.
+# The defaults of the sources, both of pods' volumes and of PersistentVolumes.
 _SOURCES: dict[str, Json] = {
     "hostPath": {"type": ""},
     "iscsi": {"iscsiInterface": "default"},
@@ -20,7 +20,7 @@ _SOURCES: dict[str, Json] = {
 
 
 def default_volume(volume: Json) -> None:
-    """Fill in one volume; without any source it is an empty directory."""
+    """Fill in one volume. Without a source it becomes an empty directory."""
     if not volume.keys() - {"name"}:
         volume["emptyDir"] = {}
     for source in _WITH_MODE:
@@ -51,14 +51,14 @@ def default_volume_source(volume: Json) -> None:
 
 
 def default_field_ref(parent: Json) -> None:
-    """Return the version to which a field's path belongs."""
+    """Fill in the API version of a field's path."""
     reference = parent.get("fieldRef")
     if reference is not None and not reference.get("apiVersion"):
         reference["apiVersion"] = "v1"
 
 
 def default_resource_field_ref(parent: Json) -> None:
-    """Return the unit; "0" is the API server's spelling of an absent one, which means 1."""
+    """Fill in the divisor. The API server spells an absent one as "0", which means 1."""
     reference = parent.get("resourceFieldRef")
     if reference is not None:
         reference.setdefault("divisor", "0")

@@ -1,1 +1,1 @@
-"""API groups beside the core and batch, a module each: what the server serves, and some that the engine reads."""
+"""The API groups besides core and batch, one module each: those that the server serves or the engine reads."""

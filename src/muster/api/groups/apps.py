@@ -1,4 +1,4 @@
-"""`apps/v1`: controllers of pods that never end, with the fields that rules read. Nothing here acts on them."""
+"""`apps/v1`: controllers of pods that never end, with the fields that rules read. Muster runs no such controller."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from muster.api.meta import LabelSelector, ObjectMeta, Struct
 
 
 class DeploymentStrategy(Struct):
-    """How a Deployment replaces its pods."""
+    """The strategy by which a Deployment replaces its pods."""
 
     type: str = ""
     rolling_update: dict[str, Any] | None = None
 
 
 class DeploymentSpec(Struct):
-    """Which pods a Deployment keeps running."""
+    """The desired state of a Deployment."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
@@ -28,14 +28,14 @@ class DeploymentSpec(Struct):
 
 
 class Deployment(Struct):
-    """Keeps a number of like pods running, and replaces them bit by bit when their template changes."""
+    """A controller that keeps identical pods running and replaces them gradually when their template changes."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: DeploymentSpec = DeploymentSpec()
 
 
 class ReplicaSetSpec(Struct):
-    """Which pods a ReplicaSet keeps running."""
+    """The desired state of a ReplicaSet."""
 
     replicas: int | None = None
     min_ready_seconds: int = 0
@@ -44,27 +44,27 @@ class ReplicaSetSpec(Struct):
 
 
 class ReplicaSet(Struct):
-    """Keeps a number of like pods running."""
+    """A controller that keeps a number of identical pods running."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ReplicaSetSpec = ReplicaSetSpec()
 
 
 class UpdateStrategy(Struct):
-    """When a StatefulSet or a DaemonSet replaces its pods."""
+    """The strategy by which a StatefulSet or a DaemonSet replaces its pods."""
 
     type: str = ""
     rolling_update: dict[str, Any] | None = None
 
 
 class StatefulSetOrdinals(Struct):
-    """The numbers that pods are named by."""
+    """The ordinals in the names of pods."""
 
     start: int = 0
 
 
 class StatefulSetSpec(Struct):
-    """Which pods a StatefulSet keeps running."""
+    """The desired state of a StatefulSet."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
@@ -78,14 +78,14 @@ class StatefulSetSpec(Struct):
 
 
 class StatefulSet(Struct):
-    """Keeps pods running that each have a name and storage of their own."""
+    """A controller that keeps pods running, each with a name and storage of its own."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: StatefulSetSpec = StatefulSetSpec()
 
 
 class DaemonSetSpec(Struct):
-    """Which pods a DaemonSet keeps running."""
+    """The desired state of a DaemonSet."""
 
     selector: LabelSelector | None = None
     template: PodTemplateSpec = PodTemplateSpec()
@@ -95,14 +95,14 @@ class DaemonSetSpec(Struct):
 
 
 class DaemonSet(Struct):
-    """Keeps one pod running on every node that suits it."""
+    """A controller that keeps one pod running on every suitable node."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: DaemonSetSpec = DaemonSetSpec()
 
 
 class ControllerRevision(Struct):
-    """What a controller's template was at some time."""
+    """A past version of a controller's template."""
 
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, Any] | None = None

@@ -5,20 +5,20 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class ScaleSpec(Struct):
-    """How many are wanted."""
+    """The desired number of replicas."""
 
     replicas: Int32 = 0
 
 
 class ScaleStatus(Struct):
-    """How many there are."""
+    """The observed number of replicas."""
 
     replicas: Required[Int32] = 0
     selector: str = ""
 
 
 class Scale(Struct):
-    """An object seen only as a number of replicas."""
+    """The view of an object as a number of replicas."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ScaleSpec = ScaleSpec()

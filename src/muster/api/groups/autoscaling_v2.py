@@ -1,4 +1,4 @@
-"""`autoscaling/v2`: autoscalers, with the fields that rules read. Nothing here acts on them."""
+"""`autoscaling/v2`: autoscalers, with the fields that rules read. Muster runs no autoscaler."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class CrossVersionObjectReference(Struct):
-    """Names an object with a scale, in the same namespace."""
+    """A reference to an object with a scale, in the same namespace."""
 
     kind: str = ""
     name: str = ""
 
 
 class MetricSpec(Struct):
-    """What is measured, and the value that is wanted; the source that type names."""
+    """A metric and its target value. Only the source that `type` names is set."""
 
     type: str = ""
     object: dict[str, Any] | None = None
@@ -25,7 +25,7 @@ class MetricSpec(Struct):
 
 
 class HorizontalPodAutoscalerSpec(Struct):
-    """What is scaled, between which numbers, and by what."""
+    """The target of an autoscaler, the bounds of its replicas, and its metrics."""
 
     scale_target_ref: CrossVersionObjectReference = CrossVersionObjectReference()
     min_replicas: int | None = None
@@ -34,7 +34,7 @@ class HorizontalPodAutoscalerSpec(Struct):
 
 
 class HorizontalPodAutoscaler(Struct):
-    """Scales a workload by what is measured."""
+    """An autoscaler that scales a workload by metrics."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: HorizontalPodAutoscalerSpec = HorizontalPodAutoscalerSpec()

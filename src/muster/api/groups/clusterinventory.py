@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`multicluster.x-k8s.io`: a cluster manager's profiles of the clusters that it knows. Read only."""
+"""`multicluster.x-k8s.io`: a cluster manager's profiles of its clusters. The engine only reads them."""
 
 from typing import Any
 
@@ -8,10 +8,10 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class AccessProvider(Struct):
-    """One way to a cluster.
+    """One way to access a cluster.
 
-    name: by which the credential plugin for it is chosen.
-    cluster: as in a kubeconfig.
+    name: the name that selects the credential plugin.
+    cluster: the address of the cluster, as in a kubeconfig.
     """
 
     name: str = ""
@@ -19,7 +19,7 @@ class AccessProvider(Struct):
 
 
 class ClusterProfileStatus(Struct):
-    """Where the cluster is; `credential_providers` is the old name."""
+    """The ways to access a cluster. `credential_providers` is the old name of the field."""
 
     access_providers: tuple[AccessProvider, ...] = ()
     credential_providers: tuple[AccessProvider, ...] = ()

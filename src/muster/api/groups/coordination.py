@@ -1,4 +1,4 @@
-"""`coordination.k8s.io/v1`: the Lease, by which one of many claims to lead, or a node shows that it is alive."""
+"""`coordination.k8s.io/v1`: the Lease, with which a replica claims to lead, or a node shows that it is alive."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class LeaseSpec(Struct):
-    """Who holds a lease, since when, for how long."""
+    """The holder of a lease, since when, and for how long."""
 
     holder_identity: str | None = None
     lease_duration_seconds: Int32 | None = None
@@ -20,14 +20,14 @@ class LeaseSpec(Struct):
 
 
 class Lease(Struct):
-    """A claim that runs out unless it is renewed."""
+    """A claim that expires unless its holder renews it."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()
 
 
 def micro_time(now: datetime) -> datetime:
-    """Write a time as Leases have it: servers written in Go refuse one without a fraction."""
+    """Format a time for a Lease. Servers written in Go refuse a time without a fraction."""
     return now.replace(microsecond=max(now.microsecond, 1))
 
 

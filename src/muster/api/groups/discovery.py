@@ -5,13 +5,13 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class Endpoint(Struct):
-    """One place where a service leads."""
+    """One endpoint of a service."""
 
     addresses: tuple[str, ...] = ()
 
 
 class EndpointSlice(Struct):
-    """Some of the places where a service leads."""
+    """Some of the endpoints of a service."""
 
     metadata: ObjectMeta = ObjectMeta()
     address_type: str = ""

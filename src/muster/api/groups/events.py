@@ -10,14 +10,14 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class EventSeries(Struct):
-    """How often an event has happened again."""
+    """The repetitions of an event."""
 
     count: Required[Int32] = 0
     last_observed_time: Required[MicroTime | None] = None
 
 
 class Event(Struct):
-    """Something that happened to an object, for people to read; kept for an hour or so."""
+    """A report of something that happened to an object, for people. The server keeps it for about an hour."""
 
     metadata: ObjectMeta = ObjectMeta()
     event_time: Required[MicroTime | None] = None

@@ -7,7 +7,7 @@ from muster.api.meta import LabelSelector, ObjectMeta, Struct
 
 
 class NetworkPolicyPort(Struct):
-    """Ports that traffic may go to."""
+    """Ports to which traffic is allowed."""
 
     protocol: str | None = None
     port: IntOrString | None = None
@@ -30,21 +30,21 @@ class NetworkPolicyPeer(Struct):
 
 
 class NetworkPolicyIngressRule(Struct):
-    """Traffic that may come in."""
+    """Ingress traffic that is allowed."""
 
     ports: tuple[NetworkPolicyPort, ...] = ()
     from_: tuple[NetworkPolicyPeer, ...] = ()
 
 
 class NetworkPolicyEgressRule(Struct):
-    """Traffic that may go out."""
+    """Egress traffic that is allowed."""
 
     ports: tuple[NetworkPolicyPort, ...] = ()
     to: tuple[NetworkPolicyPeer, ...] = ()
 
 
 class NetworkPolicySpec(Struct):
-    """What traffic some pods may have."""
+    """The selected pods and their allowed traffic."""
 
     pod_selector: LabelSelector = LabelSelector()
     ingress: tuple[NetworkPolicyIngressRule, ...] = ()
@@ -53,7 +53,7 @@ class NetworkPolicySpec(Struct):
 
 
 class NetworkPolicy(Struct):
-    """Says what traffic some pods may have."""
+    """A policy of the allowed traffic of some pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: NetworkPolicySpec = NetworkPolicySpec()
@@ -67,21 +67,21 @@ class ServiceBackendPort(Struct):
 
 
 class IngressServiceBackend(Struct):
-    """A service as the place where traffic goes."""
+    """A service as the destination of traffic."""
 
     name: str = ""
     port: ServiceBackendPort = ServiceBackendPort()
 
 
 class IngressBackend(Struct):
-    """Where traffic goes; exactly one."""
+    """The destination of traffic. Exactly one field is set."""
 
     service: IngressServiceBackend | None = None
     resource: TypedLocalObjectReference | None = None
 
 
 class HTTPIngressPath(Struct):
-    """A path, and where requests for it go."""
+    """A path, and the destination of its requests."""
 
     path: str = ""
     path_type: str | None = None
@@ -89,27 +89,27 @@ class HTTPIngressPath(Struct):
 
 
 class HTTPIngressRuleValue(Struct):
-    """Paths, and where requests for them go."""
+    """Paths, and the destinations of their requests."""
 
     paths: tuple[HTTPIngressPath, ...] = ()
 
 
 class IngressRule(Struct):
-    """Where requests for a host go."""
+    """The destinations of requests for a host."""
 
     host: str = ""
     http: HTTPIngressRuleValue | None = None
 
 
 class IngressTLS(Struct):
-    """A certificate for hosts."""
+    """The certificate of some hosts."""
 
     hosts: tuple[str, ...] = ()
     secret_name: str = ""
 
 
 class IngressSpec(Struct):
-    """Ways in from outside."""
+    """The desired state of an Ingress: hosts, paths and destinations."""
 
     ingress_class_name: str | None = None
     default_backend: IngressBackend | None = None
@@ -118,20 +118,20 @@ class IngressSpec(Struct):
 
 
 class Ingress(Struct):
-    """Leads requests from outside to services."""
+    """A set of rules that route external requests to services."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: IngressSpec = IngressSpec()
 
 
 class IngressClassSpec(Struct):
-    """Who serves Ingresses of a class."""
+    """The controller that serves the Ingresses of a class."""
 
     controller: str = ""
 
 
 class IngressClass(Struct):
-    """Says who serves the Ingresses that name it."""
+    """A class of Ingresses, which names the controller that serves them."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: IngressClassSpec = IngressClassSpec()

@@ -9,14 +9,14 @@ from muster.api.meta import Condition, DeleteOptions, LabelSelector, ObjectMeta,
 
 
 class Eviction(Struct):
-    """Asks for a pod to be ended gracefully."""
+    """A request to end a pod gracefully."""
 
     metadata: ObjectMeta = ObjectMeta()
     delete_options: DeleteOptions | None = None
 
 
 class PodDisruptionBudgetSpec(Struct):
-    """How many pods must stay; minAvailable or maxUnavailable."""
+    """The pods that must stay available: minAvailable or maxUnavailable."""
 
     min_available: IntOrString | None = None
     selector: LabelSelector | None = None
@@ -25,7 +25,7 @@ class PodDisruptionBudgetSpec(Struct):
 
 
 class PodDisruptionBudgetStatus(Struct):
-    """What was observed of a budget."""
+    """The observed state of a budget."""
 
     observed_generation: int = 0
     disrupted_pods: dict[str, datetime] = {}
@@ -37,7 +37,7 @@ class PodDisruptionBudgetStatus(Struct):
 
 
 class PodDisruptionBudget(Struct):
-    """Bounds how many of some pods may be missing at once by a user's choice."""
+    """A limit on the pods that voluntary disruptions may take away at the same time."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()

@@ -6,33 +6,40 @@ from typing import Final
 from muster.api.kinds import Kind
 from muster.api.meta import Condition, ObjectMeta, Struct
 
-# Conditions of a ProvisioningRequest, which the autoscaler sets.
+# The conditions of a ProvisioningRequest, which the autoscaler sets.
 ACCEPTED: Final = "Accepted"
 PROVISIONED: Final = "Provisioned"
 FAILED: Final = "Failed"
 BOOKING_EXPIRED: Final = "BookingExpired"
 CAPACITY_REVOKED: Final = "CapacityRevoked"
 
-# On pods: the request whose room they use, and its class.
+# Annotations of pods: the request whose room they use, and its class.
 CONSUME_ANNOTATION: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS_NAME_ANNOTATION: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 
 
 class PodTemplateReference(Struct):
-    """Names a PodTemplate of the same namespace."""
+    """A reference to a PodTemplate in the same namespace."""
 
     name: str = ""
 
 
 class ProvisionedPodSet(Struct):
-    """Like pods. count: how many of them."""
+    """A set of identical pods.
+
+    count: the number of pods.
+    """
 
     pod_template_ref: PodTemplateReference = PodTemplateReference()
     count: int = 0
 
 
 class ProvisioningRequestSpec(Struct):
-    """What room is asked for. provisioning_class_name: how the autoscaler provides it. parameters: of the class."""
+    """The requested room.
+
+    provisioning_class_name: the class by which the autoscaler provides the room.
+    parameters: the parameters of the class.
+    """
 
     provisioning_class_name: str = ""
     pod_sets: tuple[ProvisionedPodSet, ...] = ()
@@ -40,14 +47,17 @@ class ProvisioningRequestSpec(Struct):
 
 
 class ProvisioningRequestStatus(Struct):
-    """What the autoscaler says of a request. provisioning_class_details: what its class tells besides."""
+    """The state of a request, which the autoscaler reports.
+
+    provisioning_class_details: additional facts that the class reports.
+    """
 
     conditions: tuple[Condition, ...] = ()
     provisioning_class_details: dict[str, str] = {}
 
 
 class ProvisioningRequest(Struct):
-    """Asks for room for pods. Its spec never changes."""
+    """A request for room for pods. Its spec never changes."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ProvisioningRequestSpec = ProvisioningRequestSpec()

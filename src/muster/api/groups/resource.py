@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`resource.k8s.io/v1`: devices, and claims on them. The scheduler allocates devices by them."""
+"""`resource.k8s.io/v1`: devices and claims on them, by which the scheduler allocates devices."""
 
 import builtins
 from datetime import datetime
@@ -13,7 +13,7 @@ from muster.api.values.quantity import Quantity
 
 
 class Counter(Struct):
-    """An amount of something."""
+    """The amount of a counter."""
 
     value: Required[Quantity] = "0"
 
@@ -26,7 +26,7 @@ class CounterSet(Struct):
 
 
 class ResourcePool(Struct):
-    """The pool of devices that a slice is a part of."""
+    """The pool to which a slice belongs."""
 
     name: Required[str] = ""
     generation: Required[int] = 0
@@ -34,7 +34,7 @@ class ResourcePool(Struct):
 
 
 class DeviceAttribute(Struct):
-    """A fact about a device; exactly one form."""
+    """A fact about a device. Exactly one field is set."""
 
     int: builtins.int | None = None
     bool: builtins.bool | None = None
@@ -43,7 +43,7 @@ class DeviceAttribute(Struct):
 
 
 class CapacityRequestPolicyRange(Struct):
-    """Amounts that may be asked for, as a range."""
+    """A range of amounts that a claim may request."""
 
     min: Quantity | None = None
     max: Quantity | None = None
@@ -51,7 +51,7 @@ class CapacityRequestPolicyRange(Struct):
 
 
 class CapacityRequestPolicy(Struct):
-    """Amounts that may be asked for."""
+    """The amounts that a claim may request."""
 
     default: Quantity | None = None
     valid_values: tuple[Quantity, ...] = ()
@@ -59,21 +59,21 @@ class CapacityRequestPolicy(Struct):
 
 
 class DeviceCapacity(Struct):
-    """How much a device has of something."""
+    """The amount of a capacity that a device has."""
 
     value: Required[Quantity] = "0"
     request_policy: CapacityRequestPolicy | None = None
 
 
 class DeviceCounterConsumption(Struct):
-    """What a device takes of amounts that devices share."""
+    """The shared amounts that a device consumes."""
 
     counter_set: Required[str] = ""
     counters: dict[str, Counter] = {}
 
 
 class DeviceTaint(Struct):
-    """Keeps claims that do not tolerate it off a device."""
+    """A mark that keeps a claim without a matching toleration off a device."""
 
     key: Required[str] = ""
     value: str = ""
@@ -82,7 +82,7 @@ class DeviceTaint(Struct):
 
 
 class Device(Struct):
-    """A device."""
+    """A device of a slice."""
 
     name: Required[str] = ""
     attributes: dict[str, DeviceAttribute] = {}
@@ -99,7 +99,7 @@ class Device(Struct):
 
 
 class ResourceSliceSpec(Struct):
-    """Some devices of a pool."""
+    """The devices of a slice, and the nodes that can use them."""
 
     driver: Required[str] = ""
     pool: Required[ResourcePool] = ResourcePool()
@@ -112,26 +112,26 @@ class ResourceSliceSpec(Struct):
 
 
 class ResourceSlice(Struct):
-    """Says which devices there are."""
+    """A list of some devices of a pool."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[ResourceSliceSpec] = ResourceSliceSpec()
 
 
 class CELDeviceSelector(Struct):
-    """Selects devices by an expression."""
+    """A selector of devices by a CEL expression."""
 
     expression: Required[str] = ""
 
 
 class DeviceSelector(Struct):
-    """Selects devices."""
+    """A selector of devices."""
 
     cel: CELDeviceSelector | None = None
 
 
 class DeviceToleration(Struct):
-    """Lets a claim have devices with a matching taint."""
+    """A permission for a claim to get devices with a matching taint."""
 
     key: str = ""
     operator: str = ""
@@ -141,13 +141,13 @@ class DeviceToleration(Struct):
 
 
 class CapacityRequirements(Struct):
-    """How much of a device is asked for."""
+    """The requested capacity of a device."""
 
     requests: dict[str, Quantity] = {}
 
 
 class ExactDeviceRequest(Struct):
-    """Devices of one class."""
+    """A request for devices of one class."""
 
     device_class_name: Required[str] = ""
     selectors: tuple[DeviceSelector, ...] = ()
@@ -159,7 +159,7 @@ class ExactDeviceRequest(Struct):
 
 
 class DeviceSubRequest(Struct):
-    """One of several ways to meet a request."""
+    """One of several alternatives that meet a request."""
 
     name: Required[str] = ""
     device_class_name: Required[str] = ""
@@ -171,7 +171,7 @@ class DeviceSubRequest(Struct):
 
 
 class DeviceRequest(Struct):
-    """Devices that are asked for; exactly one way."""
+    """A request for devices. Either `exactly` or `firstAvailable` is set."""
 
     name: Required[str] = ""
     exactly: ExactDeviceRequest | None = None
@@ -179,7 +179,7 @@ class DeviceRequest(Struct):
 
 
 class DeviceConstraint(Struct):
-    """What the devices of some requests must have in common."""
+    """A constraint on what the devices of some requests must have in common."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
@@ -187,21 +187,21 @@ class DeviceConstraint(Struct):
 
 
 class OpaqueDeviceConfiguration(Struct):
-    """What a driver is told."""
+    """The configuration that a driver gets."""
 
     driver: Required[str] = ""
     parameters: Required[dict[str, Any]] = {}
 
 
 class DeviceClaimConfiguration(Struct):
-    """What drivers are told of the devices of some requests."""
+    """The configuration that drivers get for the devices of some requests."""
 
     requests: tuple[str, ...] = ()
     opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClaim(Struct):
-    """Which devices are claimed."""
+    """The devices that a claim requests."""
 
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[DeviceConstraint, ...] = ()
@@ -209,13 +209,13 @@ class DeviceClaim(Struct):
 
 
 class ResourceClaimSpec(Struct):
-    """What is claimed; never changes."""
+    """The desired devices of a claim, which never change."""
 
     devices: DeviceClaim = DeviceClaim()
 
 
 class DeviceRequestAllocationResult(Struct):
-    """A device that was given."""
+    """A device that was allocated."""
 
     request: Required[str] = ""
     driver: Required[str] = ""
@@ -230,7 +230,7 @@ class DeviceRequestAllocationResult(Struct):
 
 
 class DeviceAllocationConfiguration(Struct):
-    """What drivers are told, and who says it."""
+    """The configuration that drivers get, and its origin: the class or the claim."""
 
     source: Required[str] = ""
     requests: tuple[str, ...] = ()
@@ -238,14 +238,14 @@ class DeviceAllocationConfiguration(Struct):
 
 
 class DeviceAllocationResult(Struct):
-    """The devices that were given."""
+    """The devices that were allocated."""
 
     results: tuple[DeviceRequestAllocationResult, ...] = ()
     config: tuple[DeviceAllocationConfiguration, ...] = ()
 
 
 class AllocationResult(Struct):
-    """What was given to a claim."""
+    """The result of an allocation: the devices, and the nodes that can use them."""
 
     devices: DeviceAllocationResult = DeviceAllocationResult()
     node_selector: NodeSelector | None = None
@@ -253,7 +253,7 @@ class AllocationResult(Struct):
 
 
 class ResourceClaimConsumerReference(Struct):
-    """Who may use what was given to a claim."""
+    """A consumer that may use the devices of a claim."""
 
     api_group: str = ""
     resource: Required[str] = ""
@@ -262,7 +262,7 @@ class ResourceClaimConsumerReference(Struct):
 
 
 class NetworkDeviceData(Struct):
-    """State of a device of a network."""
+    """The state of a network device."""
 
     interface_name: str = ""
     ips: tuple[str, ...] = ()
@@ -270,7 +270,7 @@ class NetworkDeviceData(Struct):
 
 
 class AllocatedDeviceStatus(Struct):
-    """State of a device that was given, as its driver says."""
+    """The state of an allocated device, which its driver reports."""
 
     driver: Required[str] = ""
     pool: Required[str] = ""
@@ -282,7 +282,7 @@ class AllocatedDeviceStatus(Struct):
 
 
 class ResourceClaimStatus(Struct):
-    """What has become of a claim."""
+    """The observed state of a claim."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ResourceClaimConsumerReference, ...] = ()
@@ -290,7 +290,7 @@ class ResourceClaimStatus(Struct):
 
 
 class ResourceClaim(Struct):
-    """Claims devices for pods."""
+    """A claim on devices for pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[ResourceClaimSpec] = ResourceClaimSpec()
@@ -298,27 +298,27 @@ class ResourceClaim(Struct):
 
 
 class ResourceClaimTemplateSpec(Struct):
-    """Describes claims that are made for pods."""
+    """A template of claims that are created for pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[ResourceClaimSpec] = ResourceClaimSpec()
 
 
 class ResourceClaimTemplate(Struct):
-    """Describes claims that are made for pods."""
+    """A template of claims that are created for pods."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[ResourceClaimTemplateSpec] = ResourceClaimTemplateSpec()
 
 
 class DeviceClassConfiguration(Struct):
-    """What drivers are told of the devices of a class."""
+    """The configuration that drivers get for the devices of a class."""
 
     opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClassSpec(Struct):
-    """Which devices a class has."""
+    """The devices of a class."""
 
     selectors: tuple[DeviceSelector, ...] = ()
     config: tuple[DeviceClassConfiguration, ...] = ()
@@ -326,7 +326,7 @@ class DeviceClassSpec(Struct):
 
 
 class DeviceClass(Struct):
-    """A class of devices that claims can ask for."""
+    """A class of devices that claims can request."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[DeviceClassSpec] = DeviceClassSpec()

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`node.k8s.io/v1`: container runtimes that nodes may have."""
+"""`node.k8s.io/v1`: the container runtimes of nodes."""
 
 from muster.api.core.scheduling import Toleration
 from muster.api.kinds import Kind
@@ -9,20 +9,20 @@ from muster.api.values.quantity import ResourceList
 
 
 class Overhead(Struct):
-    """What running a pod takes beside its containers."""
+    """The resources that a pod takes in addition to its containers."""
 
     pod_fixed: ResourceList = {}
 
 
 class Scheduling(Struct):
-    """Which nodes have a way of running containers."""
+    """The nodes that support a container runtime."""
 
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
 
 
 class RuntimeClass(Struct):
-    """A way of running containers that pods can ask for."""
+    """A container runtime that pods can request."""
 
     metadata: ObjectMeta = ObjectMeta()
     handler: Required[str] = ""

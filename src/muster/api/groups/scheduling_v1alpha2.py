@@ -1,4 +1,4 @@
-"""`scheduling.k8s.io/v1alpha2`: upstream's own gangs."""
+"""`scheduling.k8s.io/v1alpha2`: upstream's own PodGroup."""
 
 from muster.api.kinds import Kind
 from muster.api.markers import Int32, Required
@@ -6,36 +6,36 @@ from muster.api.meta import Condition, ObjectMeta, Struct
 
 
 class BasicSchedulingPolicy(Struct):
-    """Pods are scheduled one by one."""
+    """The policy that schedules the pods of a group one by one."""
 
 
 class GangSchedulingPolicy(Struct):
-    """Pods are scheduled together."""
+    """The policy that schedules the pods of a group together."""
 
     min_count: Required[Int32] = 0
 
 
 class PodGroupSchedulingPolicy(Struct):
-    """How the pods of a group are scheduled; exactly one."""
+    """The scheduling policy of a group. Exactly one field is set."""
 
     basic: BasicSchedulingPolicy | None = None
     gang: GangSchedulingPolicy | None = None
 
 
 class TopologyConstraint(Struct):
-    """All pods of a group run in one place."""
+    """A constraint that all pods of a group run in one topology domain."""
 
     key: Required[str] = ""
 
 
 class PodGroupSchedulingConstraints(Struct):
-    """Where the pods of a group run."""
+    """The constraints on the placement of a group."""
 
     topology: tuple[TopologyConstraint, ...] = ()
 
 
 class PodGroupResourceClaim(Struct):
-    """A claim on devices that all pods of a group share; exactly one source."""
+    """A claim on devices that all pods of a group share. Exactly one source is set."""
 
     name: Required[str] = ""
     resource_claim_name: str | None = None
@@ -43,7 +43,7 @@ class PodGroupResourceClaim(Struct):
 
 
 class PodGroupSpec(Struct):
-    """How the pods of a group are scheduled."""
+    """The desired scheduling of the pods of a group."""
 
     scheduling_policy: Required[PodGroupSchedulingPolicy] = PodGroupSchedulingPolicy()
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
@@ -54,21 +54,21 @@ class PodGroupSpec(Struct):
 
 
 class PodGroupResourceClaimStatus(Struct):
-    """The claim that stands for an entry of the group's resourceClaims."""
+    """The claim that was created or found for an entry of the group's resourceClaims."""
 
     name: Required[str] = ""
     resource_claim_name: str | None = None
 
 
 class PodGroupStatus(Struct):
-    """What was observed of a group."""
+    """The observed state of a group."""
 
     conditions: tuple[Condition, ...] = ()
     resource_claim_statuses: tuple[PodGroupResourceClaimStatus, ...] = ()
 
 
 class PodGroup(Struct):
-    """Pods that are scheduled by one policy."""
+    """A group of pods that one policy schedules."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[PodGroupSpec] = PodGroupSpec()

@@ -6,7 +6,7 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class StorageClass(Struct):
-    """A kind of storage that claims can ask for."""
+    """A class of storage that claims can request."""
 
     metadata: ObjectMeta = ObjectMeta()
     provisioner: str = ""
@@ -16,7 +16,7 @@ class StorageClass(Struct):
 
 
 class VolumeAttributesClass(Struct):
-    """Changeable attributes of volumes that claims can ask for."""
+    """A class of changeable attributes of volumes, which claims can request."""
 
     metadata: ObjectMeta = ObjectMeta()
     driver_name: str = ""

@@ -1,4 +1,4 @@
-"""`jobset.x-k8s.io/v1alpha2`: a JobSet, Jobs of several roles that are one object; with the start of jobset KEP-498."""
+"""`jobset.x-k8s.io/v1alpha2`: the JobSet, with the group start of jobset KEP-498."""
 
 from datetime import datetime
 from typing import Annotated
@@ -14,10 +14,10 @@ Count = Annotated[Int32, limits(minimum=0)]
 
 
 class DependsOn(Struct):
-    """An earlier replicated job that must have come so far.
+    """A dependency on an earlier replicated job, which must reach a status first.
 
-    name: which one.
-    status: Ready: all its Jobs are ready, or have ended; Complete: all have succeeded.
+    name: the name of the replicated job.
+    status: Ready: all its Jobs are ready or have ended. Complete: all have succeeded.
     """
 
     name: Required[str] = ""
@@ -25,13 +25,13 @@ class DependsOn(Struct):
 
 
 class ReplicatedJob(Struct):
-    """One role: Jobs from one template.
+    """A role of a JobSet: Jobs from one template.
 
-    name: of the role; the Jobs are called JOBSET-NAME-INDEX.
+    name: the name of the role; the names of its Jobs are JOBSET-NAME-INDEX.
     group_name: the group of roles within which Jobs are counted; `default` if absent.
-    template: what the Jobs are like.
-    replicas: how many Jobs; 1 if absent.
-    depends_on: earlier roles that must have come so far before these Jobs are made.
+    template: the template of the Jobs.
+    replicas: the number of Jobs; 1 if absent.
+    depends_on: the earlier roles that must reach a status before these Jobs are created.
     """
 
     name: Required[str] = ""
@@ -42,11 +42,11 @@ class ReplicatedJob(Struct):
 
 
 class Network(Struct):
-    """How the pods find each other.
+    """The network settings by which the pods of a JobSet find each other.
 
-    enable_dns_hostnames: whether a headless Service gives them names; they have them if absent.
+    enable_dns_hostnames: whether a headless Service gives the pods host names; true if absent.
     subdomain: the name of that Service; the JobSet's own if empty.
-    publish_not_ready_addresses: whether pods have names before they are ready; they have them if absent.
+    publish_not_ready_addresses: whether pods have host names before they are ready; true if absent.
     """
 
     enable_dns_hostnames: bool | None = None
@@ -55,9 +55,9 @@ class Network(Struct):
 
 
 class SuccessPolicy(Struct):
-    """When the JobSet has succeeded.
+    """The condition under which a JobSet succeeds.
 
-    operator: All or Any of the Jobs must have.
+    operator: whether All or Any of the Jobs must succeed.
     target_replicated_jobs: the roles that count; all if empty.
     """
 
@@ -66,13 +66,13 @@ class SuccessPolicy(Struct):
 
 
 class FailurePolicyRule(Struct):
-    """What to do when a Job fails that meets all of this.
+    """A rule for failed Jobs that match all its fields.
 
-    name: of the rule; failurePolicyRule and its place in the list, from 0, if empty.
-    action: FailJobSet, RestartJobSet, RestartJob, or one of the latter two without counting.
+    name: the name of the rule; if empty, failurePolicyRule and its index in the list.
+    action: FailJobSet, RestartJobSet, RestartJob, or one of the last two without counting the restart.
     on_job_failure_reasons: reasons of the Job's failure; any if empty.
-    on_job_failure_message_patterns: expressions (RE2), one of which is found in its message; any if empty.
-    target_replicated_jobs: the roles that it is about; all if empty.
+    on_job_failure_message_patterns: regular expressions (RE2), of which one must match the message; any if empty.
+    target_replicated_jobs: the roles to which the rule applies; all if empty.
     """
 
     name: str = ""
@@ -92,12 +92,12 @@ class FailurePolicyRule(Struct):
 
 
 class FailurePolicy(Struct):
-    """What to do when Jobs fail; without it the JobSet fails with the first.
+    """The policy for failed Jobs. Without it the first failed Job fails the JobSet.
 
-    max_restarts: how many restarts count before the JobSet fails.
+    max_restarts: the number of counted restarts after which the JobSet fails.
     restart_strategy: Recreate: each Job anew as soon as the old one is gone; BlockingRecreate: none before all old ones
         are gone; InPlaceRestart: the containers restart in their pods.
-    rules: the first that a failed Job meets decides; if none does, the JobSet is restarted.
+    rules: the first matching rule decides; if none matches, the JobSet restarts.
     """
 
     max_restarts: Int32 = 0
@@ -108,19 +108,19 @@ class FailurePolicy(Struct):
 
 
 class StartupPolicy(Struct):
-    """In which order roles start.
+    """The order in which roles start.
 
-    startup_policy_order: AnyOrder, or InOrder: a role starts once all before it are ready.
+    startup_policy_order: AnyOrder, or InOrder: a role starts once all earlier roles are ready.
     """
 
     startup_policy_order: Annotated[Required[str], one_of(names.ANY_ORDER, names.IN_ORDER)] = ""
 
 
 class Coordinator(Struct):
-    """The pod that others look for; its host name is a label of all Jobs and pods.
+    """The pod that the other pods look up. All Jobs and pods have a label with its host name.
 
-    replicated_job: its role.
-    job_index: its Job.
+    replicated_job: the role of the pod.
+    job_index: the index of its Job.
     pod_index: its completion index.
     """
 
@@ -130,19 +130,19 @@ class Coordinator(Struct):
 
 
 class VolumeRetentionPolicy(Struct):
-    """What becomes of the claims.
+    """The retention of the claims of a JobSet.
 
-    when_deleted: Delete or Retain them when the JobSet is deleted.
+    when_deleted: whether to Delete or Retain the claims when the JobSet is deleted.
     """
 
     when_deleted: Annotated[str, one_of(names.DELETE, names.RETAIN), DEFAULTED] = names.DELETE
 
 
 class VolumeClaimPolicy(Struct):
-    """Claims on storage that are made for the JobSet, and shared by those of its pods that mount them.
+    """The claims on storage that are created for a JobSet and shared by the pods that mount them.
 
-    templates: the claims; each is called NAME-JOBSET.
-    retention_policy: what becomes of them.
+    templates: the templates of the claims; the name of each claim is NAME-JOBSET.
+    retention_policy: the retention of the claims.
     """
 
     templates: Annotated[tuple[PersistentVolumeClaim, ...], ATOMIC, limits(max_items=50)] = ()
@@ -150,9 +150,9 @@ class VolumeClaimPolicy(Struct):
 
 
 class GroupSchedulingConfig(Struct):
-    """Main containers start once all pods of the group have started (jobset KEP-498).
+    """The group start of a JobSet: main containers start once all pods of the group have started (jobset KEP-498).
 
-    timeout_after_seconds: the group fails if that takes longer; for ever if absent.
+    timeout_after_seconds: the time after which the start of the group fails; no limit if absent.
     target_replicated_jobs: the roles whose pods are the group; all if empty.
     """
 
@@ -161,22 +161,22 @@ class GroupSchedulingConfig(Struct):
 
 
 class JobSetSpec(Struct):
-    """What Jobs there are, in which order they start, and when the whole has succeeded or failed.
+    """The desired state of a JobSet: its Jobs, their order, and when the whole succeeds or fails.
 
     replicated_jobs: the roles.
-    network: how the pods find each other.
-    success_policy: when it has succeeded; once all Jobs have, if absent.
-    failure_policy: what to do when Jobs fail; the first failure fails the JobSet, if absent.
-    startup_policy: in which order roles start; dependsOn says more.
-    suspend: whether no pods run for the time being.
-    coordinator: the pod that others look for.
-    managed_by: who runs it; jobset.sigs.k8s.io/jobset-controller if absent.
-    ttl_seconds_after_finished: it is deleted so long after its end; never if absent.
-    volume_claim_policies: claims on storage that are made for it.
-    group_scheduling_config: main containers start once all pods of the group have started.
+    network: the network settings by which the pods find each other.
+    success_policy: the condition of success; if absent, all Jobs must succeed.
+    failure_policy: the policy for failed Jobs; if absent, the first failure fails the JobSet.
+    startup_policy: the order in which roles start; dependsOn can refine it.
+    suspend: whether the JobSet is suspended, so that no pods run.
+    coordinator: the pod that the other pods look up.
+    managed_by: the controller of the JobSet; jobset.sigs.k8s.io/jobset-controller if absent.
+    ttl_seconds_after_finished: how long after its end the JobSet is deleted; never if absent.
+    volume_claim_policies: the claims on storage that are created for the JobSet.
+    group_scheduling_config: the group start, which delays main containers until all pods of the group have started.
     """
 
-    # Merged by name, as upstream's are not: a manifest that is applied again leaves alone what a queue has added.
+    # Unlike upstream, a list merged by name, so that applying a manifest again keeps what a queue added.
     replicated_jobs: Annotated[tuple[ReplicatedJob, ...], merged_by("name")] = ()
     network: Network | None = None
     success_policy: SuccessPolicy | None = None
@@ -191,16 +191,16 @@ class JobSetSpec(Struct):
 
 
 class ReplicatedJobStatus(Struct):
-    """How far the Jobs of a role are.
+    """The state of the Jobs of a role.
 
     name: the role.
-    ready: Jobs whose pods are all ready, or have succeeded.
-    succeeded: Jobs that have.
-    failed: Jobs that have.
-    active: Jobs with a pod that is pending or runs.
-    suspended: Jobs that are.
-    job_restarts: by the Job's index, how many times it was restarted by itself.
-    job_restarts_count_towards_max: those of them that count.
+    ready: the number of Jobs whose pods are all ready or have succeeded.
+    succeeded: the number of succeeded Jobs.
+    failed: the number of failed Jobs.
+    active: the number of Jobs with a pending or running pod.
+    suspended: the number of suspended Jobs.
+    job_restarts: the individual restarts of each Job, by its index.
+    job_restarts_count_towards_max: the individual restarts that count towards maxRestarts.
     """
 
     name: Required[str] = ""
@@ -214,13 +214,13 @@ class ReplicatedJobStatus(Struct):
 
 
 class GroupSchedulingStatus(Struct):
-    """How far the start of the group is.
+    """The progress of the group start.
 
-    epoch: counts the starts of the group: a restart or a resume is another one.
-    released_epoch: the last epoch whose main containers may start; 0 if none ever might.
-    started: of this epoch, pods that have started, as far as it was told.
-    expected: how many there have to be.
-    start_time: when the first pod of this epoch had started, from which on the timeout counts.
+    epoch: the number of the current start; each restart or resume increases it.
+    released_epoch: the last epoch whose main containers may start; 0 if there is none yet.
+    started: the pods of this epoch that reported their start.
+    expected: the pods that have to start.
+    start_time: when the first pod of this epoch started, which is the beginning of the timeout.
     """
 
     epoch: Int32 = 0
@@ -231,16 +231,16 @@ class GroupSchedulingStatus(Struct):
 
 
 class JobSetStatus(Struct):
-    """What was observed of a JobSet.
+    """The observed state of a JobSet.
 
     conditions: observed aspects; Completed and Failed are final.
-    restarts: how many times all Jobs were restarted.
-    restarts_count_towards_max: those of them that count.
+    restarts: how often all Jobs were restarted.
+    restarts_count_towards_max: the restarts that count towards maxRestarts.
     terminal_state: Completed or Failed, once it has ended.
-    replicated_jobs_status: how far each role is.
+    replicated_jobs_status: the state of each role.
     previous_in_place_restart_attempt: containers of this attempt and of earlier ones restart.
     current_in_place_restart_attempt: containers of this attempt may go on.
-    group_scheduling: how far the start of the group is.
+    group_scheduling: the progress of the group start.
     """
 
     conditions: Annotated[tuple[Condition, ...], map_by("type")] = ()
@@ -254,11 +254,11 @@ class JobSetStatus(Struct):
 
 
 class JobSet(Struct):
-    """Jobs of several roles that are one: they start, succeed, fail and are restarted together.
+    """A set of Jobs of several roles that start, succeed, fail and restart together.
 
-    metadata: what every object carries.
-    spec: what Jobs there are, and what becomes of the whole.
-    status: what was observed.
+    metadata: the standard metadata of an object.
+    spec: the Jobs and the policies of the whole.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()

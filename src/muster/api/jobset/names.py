@@ -1,4 +1,4 @@
-"""Labels, annotations and conditions of JobSets and of the objects that they make. The words are upstream's."""
+"""The labels, annotations and conditions of JobSets and of the objects that they create, as upstream names them."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ CONTROLLER_NAME: Final = "jobset.sigs.k8s.io/jobset-controller"
 
 _PREFIX: Final = "jobset.sigs.k8s.io/"
 
-# On child Jobs and their pods: each is a label and an annotation.
+# Labels and annotations of child Jobs and their pods.
 JOBSET_NAME: Final = _PREFIX + "jobset-name"
 JOBSET_UID: Final = _PREFIX + "jobset-uid"
 REPLICATED_JOB_NAME: Final = _PREFIX + "replicatedjob-name"
@@ -22,21 +22,21 @@ GROUP_REPLICAS: Final = _PREFIX + "group-replicas"
 JOB_GROUP_INDEX: Final = _PREFIX + "job-group-index"
 COORDINATOR: Final = _PREFIX + "coordinator"
 
-# On pods only.
+# Labels and annotations of pods only.
 PRIORITY_LABEL: Final = _PREFIX + "priority"
 IN_PLACE_RESTART_ATTEMPT: Final = _PREFIX + "in-place-restart-attempt"
 
-# Exclusive placement: on a JobSet or the template of a replicated job.
+# Annotations of a JobSet or the template of a replicated job that request exclusive placement.
 EXCLUSIVE_TOPOLOGY: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 NODE_SELECTOR_STRATEGY: Final = "alpha.jobset.sigs.k8s.io/node-selector"
 NAMESPACED_JOB: Final = "alpha.jobset.sigs.k8s.io/namespaced-job"
 NO_SCHEDULE_TAINT: Final = "alpha.jobset.sigs.k8s.io/no-schedule"
 
-# The start of a group (jobset KEP-498).
+# The group start (jobset KEP-498).
 GROUP_SCHEDULING_INIT: Final = "group-scheduling-init"
 GROUP_SCHEDULING_VOLUME: Final = "group-scheduling"
 GROUP_SCHEDULING_SUFFIX: Final = "-group-scheduling"
-# Of its container when its time is over, for podFailurePolicy.onExitCodes: EX_TEMPFAIL.
+# The exit code of the waiting container after the timeout, for podFailurePolicy.onExitCodes: EX_TEMPFAIL.
 GROUP_SCHEDULING_EXIT_CODE: Final = 75
 GROUP_SCHEDULING_EPOCH: Final = _PREFIX + "group-scheduling-epoch"
 
@@ -48,9 +48,9 @@ RESTARTING: Final = "RestartingJobSet"
 STARTUP_IN_PROGRESS: Final = "StartupPolicyInProgress"
 STARTUP_COMPLETED: Final = "StartupPolicyCompleted"
 GROUP_SCHEDULING_READY: Final = "GroupSchedulingReady"
-CONFIG_MAP_CONFLICT: Final = "ConfigMapConflict"  # why it is not
+CONFIG_MAP_CONFLICT: Final = "ConfigMapConflict"  # the reason if GroupSchedulingReady is False
 
-# Values of fields.
+# The values of fields.
 ALL: Final = "All"
 ANY: Final = "Any"
 ANY_ORDER: Final = "AnyOrder"

@@ -1,4 +1,4 @@
-"""Names the objects that a JobSet makes after the JobSet."""
+"""The names of the objects that a JobSet creates."""
 
 from muster.api.jobset import Coordinator, JobSet
 
@@ -9,7 +9,7 @@ def job_name(job_set: JobSet, role: str, index: int) -> str:
 
 
 def pod_host(job_set: JobSet, role: str, job: int, pod: int) -> str:
-    """Return the host name of a pod of an Indexed Job; the pod's name is longer by a suffix."""
+    """Return the host name of a pod of an Indexed Job, which is the pod's name without the random suffix."""
     return f"{job_name(job_set, role, job)}-{pod}"
 
 
@@ -20,11 +20,11 @@ def subdomain(job_set: JobSet) -> str:
 
 
 def coordinator_endpoint(job_set: JobSet, coordinator: Coordinator) -> str:
-    """Return the address at which others find the coordinator's pod."""
+    """Return the address at which other pods reach the coordinator."""
     host = pod_host(job_set, coordinator.replicated_job, coordinator.job_index, coordinator.pod_index)
     return f"{host}.{subdomain(job_set)}"
 
 
 def claim_name(job_set: JobSet, template: str) -> str:
-    """Return the claim that is made from a template."""
+    """Return the name of the claim that is created from a template."""
     return f"{template}-{job_set.metadata.name}"

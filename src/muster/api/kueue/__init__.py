@@ -1,4 +1,4 @@
-"""`kueue.x-k8s.io/v1beta2`: queues, quotas, workloads. Names of conditions, labels and so on are in `names`."""
+"""`kueue.x-k8s.io/v1beta2`: queues, quotas, workloads. The names of conditions, labels and the like are in `names`."""
 
 from typing import Any
 
@@ -135,7 +135,7 @@ from muster.api.kueue.workload import (
     WorkloadStatus,
 )
 
-# All that are stored, in the order of their names.
+# All stored kinds, in the order of their names.
 KUEUE_KINDS: tuple[Kind[Any], ...] = (
     ADMISSION_CHECK,
     CLUSTER_QUEUE,

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""Admission checks and the configurations of two of their controllers: MultiKueue and provisioning requests."""
+"""The AdmissionCheck, and the configurations of two controllers of checks: MultiKueue and provisioning requests."""
 
 from typing import Annotated
 
@@ -15,11 +15,11 @@ AUTOMATED = "Automated"
 
 
 class AdmissionCheckParametersReference(Struct):
-    """Names the object that configures a check.
+    """A reference to the object that configures a check.
 
-    api_group: group of its kind.
-    kind: its kind.
-    name: its name.
+    api_group: the API group of the object.
+    kind: the kind of the object.
+    name: the name of the object.
     """
 
     api_group: Annotated[Required[str], limits(min_length=1, max_length=253, pattern=SUBDOMAIN)] = ""
@@ -28,9 +28,9 @@ class AdmissionCheckParametersReference(Struct):
 
 
 class AdmissionCheckSpec(Struct):
-    """Who carries out a check, and how.
+    """The controller of a check and its configuration.
 
-    controller_name: the controller; it never changes.
+    controller_name: the name of the controller, which never changes.
     parameters: the object that configures it.
     """
 
@@ -39,7 +39,7 @@ class AdmissionCheckSpec(Struct):
 
 
 class AdmissionCheckStatus(Struct):
-    """What was observed of a check.
+    """The observed state of a check.
 
     conditions: observed aspects: Active.
     """
@@ -48,11 +48,11 @@ class AdmissionCheckStatus(Struct):
 
 
 class AdmissionCheck(Struct):
-    """Something that must be ready for a workload with quota to be admitted.
+    """A check that must be ready before a workload with quota is admitted.
 
-    metadata: what every object carries.
-    spec: who carries it out, and how.
-    status: what was observed.
+    metadata: the standard metadata of an object.
+    spec: the controller of the check and its configuration.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -63,7 +63,7 @@ class AdmissionCheck(Struct):
 class MultiKueueConfigSpec(Struct):
     """The clusters of a MultiKueue check.
 
-    clusters: names of MultiKueueClusters, in order of preference.
+    clusters: the names of MultiKueueClusters, in order of preference.
     quota_management: Manual, or Automated: the quota is the sum of the clusters'.
     """
 
@@ -74,9 +74,9 @@ class MultiKueueConfigSpec(Struct):
 
 
 class MultiKueueConfig(Struct):
-    """Configures a MultiKueue check.
+    """The configuration of a MultiKueue check.
 
-    metadata: what every object carries.
+    metadata: the standard metadata of an object.
     spec: the clusters.
     """
 
@@ -85,9 +85,9 @@ class MultiKueueConfig(Struct):
 
 
 class KubeConfig(Struct):
-    """Where the kubeconfig of a cluster is.
+    """The location of the kubeconfig of a cluster.
 
-    location: name of a Secret, or path of a file.
+    location: the name of a Secret, or the path of a file.
     location_type: Secret or Path.
     """
 
@@ -96,18 +96,18 @@ class KubeConfig(Struct):
 
 
 class ClusterProfileReference(Struct):
-    """Names a ClusterProfile.
+    """A reference to a ClusterProfile.
 
-    name: its name.
+    name: the name of the ClusterProfile.
     """
 
     name: Annotated[Required[str], limits(min_length=1, max_length=256)] = ""
 
 
 class ClusterSource(Struct):
-    """How to reach a cluster; exactly one of the two.
+    """The way to access a cluster. Exactly one field is set.
 
-    kube_config: where its kubeconfig is.
+    kube_config: the location of its kubeconfig.
     cluster_profile_ref: the ClusterProfile that describes it.
     """
 
@@ -116,16 +116,16 @@ class ClusterSource(Struct):
 
 
 class MultiKueueClusterSpec(Struct):
-    """How to reach a worker cluster.
+    """The access to a worker cluster.
 
-    cluster_source: how to reach it.
+    cluster_source: the way to access it.
     """
 
     cluster_source: Required[ClusterSource] = ClusterSource()
 
 
 class MultiKueueClusterStatus(Struct):
-    """What was observed of a worker cluster.
+    """The observed state of a worker cluster.
 
     conditions: observed aspects: Active.
     """
@@ -134,11 +134,11 @@ class MultiKueueClusterStatus(Struct):
 
 
 class MultiKueueCluster(Struct):
-    """A cluster that workloads may be dispatched to.
+    """A worker cluster to which the manager can dispatch workloads.
 
-    metadata: what every object carries.
-    spec: how to reach it.
-    status: what was observed.
+    metadata: the standard metadata of an object.
+    spec: the access to the cluster.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -147,9 +147,9 @@ class MultiKueueCluster(Struct):
 
 
 class ProvisioningRequestRetryStrategy(Struct, omit_defaults=False):
-    """When a failed request is made again: after base * 2^n seconds.
+    """The retries of a failed request, of which each waits base * 2^n seconds.
 
-    backoff_limit_count: how often.
+    backoff_limit_count: the most retries.
     backoff_base_seconds: the first wait.
     backoff_max_seconds: the longest wait.
     """
@@ -160,10 +160,10 @@ class ProvisioningRequestRetryStrategy(Struct, omit_defaults=False):
 
 
 class ProvisioningRequestPodSetUpdatesNodeSelector(Struct):
-    """A node label whose value the request's class tells.
+    """A node label whose value comes from the details of the request's class.
 
     key: the label.
-    value_from_provisioning_class_detail: name of the detail that holds the value.
+    value_from_provisioning_class_detail: the name of the detail with the value.
     """
 
     key: Annotated[Required[str], limits(min_length=1, max_length=317, pattern=QUALIFIED_NAME)] = ""
@@ -171,9 +171,9 @@ class ProvisioningRequestPodSetUpdatesNodeSelector(Struct):
 
 
 class ProvisioningRequestPodSetUpdates(Struct):
-    """What pods are given when their request is fulfilled.
+    """The changes of pods whose request is fulfilled.
 
-    node_selector: labels of the nodes.
+    node_selector: the node labels to select.
     """
 
     node_selector: Annotated[
@@ -182,14 +182,14 @@ class ProvisioningRequestPodSetUpdates(Struct):
 
 
 class ProvisioningRequestConfigSpec(Struct):
-    """What is asked of a cluster's autoscaler.
+    """The requests to the autoscaler of a cluster.
 
-    provisioning_class_name: class of the requests.
-    parameters: passed on to the class.
-    managed_resources: only workloads that ask for one of these need a request; all if empty.
-    retry_strategy: when a failed request is made again.
-    pod_set_updates: what pods are given when their request is fulfilled.
-    pod_set_merge_policy: IdenticalPodTemplates or IdenticalWorkloadSchedulingRequirements: podsets asked for as one.
+    provisioning_class_name: the class of the requests.
+    parameters: the parameters of the class.
+    managed_resources: the resources that need a request; all if empty.
+    retry_strategy: the retries of a failed request.
+    pod_set_updates: the changes of pods whose request is fulfilled.
+    pod_set_merge_policy: podsets with one request: IdenticalPodTemplates or IdenticalWorkloadSchedulingRequirements.
     """
 
     provisioning_class_name: Annotated[Required[str], limits(min_length=1, max_length=253, pattern=SUBDOMAIN)] = ""
@@ -203,10 +203,10 @@ class ProvisioningRequestConfigSpec(Struct):
 
 
 class ProvisioningRequestConfig(Struct):
-    """Configures a check by ProvisioningRequest.
+    """The configuration of a check by ProvisioningRequest.
 
-    metadata: what every object carries.
-    spec: what is asked of the autoscaler.
+    metadata: the standard metadata of an object.
+    spec: the requests to the autoscaler.
     """
 
     metadata: ObjectMeta = ObjectMeta()

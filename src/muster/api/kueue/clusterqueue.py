@@ -8,7 +8,7 @@ from muster.api.kueue.quotas import FairSharing, FairSharingStatus, FlavorUsage,
 from muster.api.markers import DEFAULTED, SET, Int32, Required, limits, map_by, one_of
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
 
-# Words of the spec.
+# The values of fields of the spec.
 STRICT_FIFO = "StrictFIFO"
 BEST_EFFORT_FIFO = "BestEffortFIFO"
 STOP_NONE = "None"
@@ -31,7 +31,7 @@ StopPolicy = Annotated[str, one_of(STOP_NONE, HOLD, HOLD_AND_DRAIN), DEFAULTED]
 
 
 class FlavorFungibility(Struct):
-    """When the next flavor is tried instead of borrowing or preempting in this one.
+    """The choice between the next flavor and borrowing or preempting in the current one.
 
     when_can_borrow: MayStopSearch, or TryNextFlavor: what to do if the workload fits by borrowing.
     when_can_preempt: MayStopSearch, or TryNextFlavor: what to do if the workload fits by preempting.
@@ -44,10 +44,10 @@ class FlavorFungibility(Struct):
 
 
 class BorrowWithinCohort(Struct):
-    """Whether a workload may preempt in other ClusterQueues while it borrows.
+    """The preemption in other ClusterQueues by a workload that borrows.
 
     policy: Never, or LowerPriority.
-    max_priority_threshold: only workloads of at most this priority are preempted; of any lower one if absent.
+    max_priority_threshold: the highest priority of workloads to preempt; any lower priority if absent.
     """
 
     policy: Annotated[str, one_of(NEVER, LOWER_PRIORITY), DEFAULTED] = NEVER
@@ -55,11 +55,11 @@ class BorrowWithinCohort(Struct):
 
 
 class ClusterQueuePreemption(Struct):
-    """Which workloads may be preempted.
+    """The workloads that a workload may preempt.
 
-    reclaim_within_cohort: Never, LowerPriority or Any: workloads of other ClusterQueues that borrow.
-    borrow_within_cohort: whether to preempt others while borrowing.
-    within_cluster_queue: Never, LowerPriority or LowerOrNewerEqualPriority: workloads of the same ClusterQueue.
+    reclaim_within_cohort: the borrowing workloads of other ClusterQueues: Never, LowerPriority or Any.
+    borrow_within_cohort: the preemption by a workload that borrows.
+    within_cluster_queue: the workloads of the same ClusterQueue: Never, LowerPriority or LowerOrNewerEqualPriority.
     """
 
     reclaim_within_cohort: Annotated[str, one_of(NEVER, LOWER_PRIORITY, ANY), DEFAULTED] = NEVER
@@ -73,7 +73,7 @@ class AdmissionCheckStrategyRule(Struct):
     """A check that workloads must pass.
 
     name: the AdmissionCheck.
-    on_flavors: only for workloads that get one of these flavors; for all if empty.
+    on_flavors: the flavors whose workloads must pass the check; all if empty.
     """
 
     name: RequiredCheckName = ""
@@ -92,7 +92,7 @@ class AdmissionChecksStrategy(Struct):
 
 
 class AdmissionScope(Struct):
-    """How the LocalQueues of the ClusterQueue share it.
+    """The way in which the LocalQueues of a ClusterQueue share it.
 
     admission_mode: UsageBasedAdmissionFairSharing or NoAdmissionFairSharing.
     """
@@ -101,19 +101,19 @@ class AdmissionScope(Struct):
 
 
 class ConcurrentAdmissionConstraints(Struct):
-    """How far a workload may move.
+    """The limit of the migration of a workload.
 
-    last_acceptable_flavor_name: flavors after this one are not tried.
+    last_acceptable_flavor_name: the last flavor to try.
     """
 
     last_acceptable_flavor_name: ObjectName = ""
 
 
 class ConcurrentAdmissionMigration(Struct):
-    """Whether an admitted workload moves to a better flavor.
+    """The migration of an admitted workload to a better flavor.
 
     mode: TryPreferredFlavors or RetainFirstAdmission.
-    constraints: how far it may move.
+    constraints: the limit of the migration.
     """
 
     mode: Annotated[
@@ -123,28 +123,28 @@ class ConcurrentAdmissionMigration(Struct):
 
 
 class ConcurrentAdmissionPolicy(Struct):
-    """Whether workloads are tried in several flavors at once.
+    """The policy of trying a workload in several flavors at once.
 
-    migration: whether an admitted workload moves to a better flavor.
+    migration: the migration of an admitted workload to a better flavor.
     """
 
     migration: Required[ConcurrentAdmissionMigration] = ConcurrentAdmissionMigration()
 
 
 class ClusterQueueSpec(Struct):
-    """Quota, and the rules by which workloads get it.
+    """The quota of a ClusterQueue, and the rules by which workloads get it.
 
-    resource_groups: the quotas; workloads get one flavor of each group.
+    resource_groups: the quotas. A workload gets one flavor of each group.
     cohort_name: the cohort with which unused quota is shared.
-    queueing_strategy: BestEffortFIFO, or StrictFIFO: a workload that does not fit blocks younger ones.
-    namespace_selector: whose LocalQueues may use it; none if absent, all if empty.
-    flavor_fungibility: when the next flavor is tried.
-    preemption: which workloads may be preempted.
+    queueing_strategy: BestEffortFIFO, or StrictFIFO, in which a workload that does not fit blocks newer ones.
+    namespace_selector: the namespaces whose LocalQueues may use it; none if absent, all if empty.
+    flavor_fungibility: the choice between the next flavor and borrowing or preempting.
+    preemption: the workloads that a workload may preempt.
     admission_checks_strategy: the checks that workloads must pass.
-    stop_policy: None, Hold (nothing new is admitted) or HoldAndDrain (what is admitted is evicted, too).
-    fair_sharing: weight when unused quota is shared.
-    admission_scope: how its LocalQueues share it.
-    concurrent_admission_policy: whether workloads are tried in several flavors at once.
+    stop_policy: None, Hold (admits no workload) or HoldAndDrain (also evicts the admitted workloads).
+    fair_sharing: the weight in the sharing of unused quota.
+    admission_scope: the way in which its LocalQueues share it.
+    concurrent_admission_policy: the policy of trying a workload in several flavors at once.
     """
 
     resource_groups: ResourceGroups = ()
@@ -161,15 +161,15 @@ class ClusterQueueSpec(Struct):
 
 
 class ClusterQueueStatus(Struct):
-    """What was observed of a ClusterQueue.
+    """The observed state of a ClusterQueue.
 
     conditions: observed aspects: Active.
-    flavors_reservation: quota reserved, by flavor.
-    flavors_usage: quota of admitted workloads, by flavor.
-    pending_workloads: workloads that wait.
-    reserving_workloads: workloads that hold quota.
-    admitted_workloads: workloads that are admitted and not finished.
-    fair_sharing: what fair sharing makes of it.
+    flavors_reservation: the reserved quota by flavor.
+    flavors_usage: the quota of admitted workloads by flavor.
+    pending_workloads: the number of workloads that wait.
+    reserving_workloads: the number of workloads that hold quota.
+    admitted_workloads: the number of admitted workloads that are not finished.
+    fair_sharing: the share of the ClusterQueue in fair sharing.
     """
 
     conditions: Conditions = ()
@@ -184,9 +184,9 @@ class ClusterQueueStatus(Struct):
 class ClusterQueue(Struct):
     """Quota for the workloads of some namespaces, and the rules by which they get it.
 
-    metadata: what every object carries.
+    metadata: the standard metadata of an object.
     spec: the quota and the rules.
-    status: what was observed.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,4 +1,4 @@
-"""Types of fields that several Kueue kinds have, with the limits of their schemas."""
+"""The types of fields that several Kueue kinds share, with the limits of their schemas."""
 
 from typing import Annotated, Final
 
@@ -6,7 +6,7 @@ from muster.api.markers import Required, limits, map_by
 from muster.api.meta import Condition
 
 GROUP: Final = "kueue.x-k8s.io"
-VERSION: Final = "v1beta2"  # the stored one, which these types are; v1beta1 is served by conversion
+VERSION: Final = "v1beta2"  # the stored version, which the types describe; v1beta1 is converted
 OLD_VERSION: Final = "v1beta1"
 
 LABEL: Final = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"

@@ -1,10 +1,10 @@
-"""Names that users, dashboards and controllers of Kueue use: conditions, reasons, labels, annotations, finalizers."""
+"""The names in Kueue's API: conditions, reasons, labels, annotations, finalizers."""
 
 from typing import Final
 
 from muster.api.kueue.fields import GROUP
 
-# Conditions of Workloads.
+# The conditions of Workloads.
 QUOTA_RESERVED: Final = "QuotaReserved"
 ADMITTED: Final = "Admitted"
 PODS_READY: Final = "PodsReady"
@@ -16,13 +16,13 @@ DEACTIVATION_TARGET: Final = "DeactivationTarget"
 WAITING_FOR_REPLACEMENT_PODS: Final = "WaitingForReplacementPods"
 BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
 
-# Why a workload is blocked on its preemption gates.
+# The reasons why preemption gates block a workload.
 PREEMPTION_GATED: Final = "PreemptionGated"
 
-# Condition of ClusterQueues, LocalQueues, AdmissionChecks and MultiKueueClusters.
+# The condition of ClusterQueues, LocalQueues, AdmissionChecks and MultiKueueClusters.
 ACTIVE: Final = "Active"
 
-# Why quota is not reserved.
+# The reasons why quota is not reserved.
 NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
 WAITING_FOR_QUOTA: Final = "WaitingForQuota"
 EXCEEDS_MAX_QUOTA: Final = "ExceedsMaxQuota"
@@ -34,58 +34,58 @@ PENDING_EVALUATION: Final = "PendingEvaluation"
 WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
 ADMISSION_GATED: Final = "AdmissionGated"
 ON_HOLD: Final = "OnHold"
-DEACTIVATED: Final = "Deactivated"  # also why a workload is evicted
+DEACTIVATED: Final = "Deactivated"  # also a reason of an eviction
 DEACTIVATED_MESSAGE: Final = "The workload is deactivated"
-PENDING: Final = "Pending"  # this and the next two: as older releases say it
+PENDING: Final = "Pending"  # this reason and the next two are those of older releases
 INADMISSIBLE: Final = "Inadmissible"
 WAITING: Final = "Waiting"
 
-# The event of a job of which no Workload can be made.
+# The event of a job for which the engine cannot create a Workload.
 ERR_WORKLOAD_COMPOSE: Final = "ErrWorkloadCompose"
 
-# Why a workload is not admitted.
+# The reasons why a workload is not admitted.
 NO_RESERVATION: Final = "NoReservation"
 UNSATISFIED_ADMISSION_CHECKS: Final = "UnsatisfiedAdmissionChecks"
 PENDING_DELAYED_TOPOLOGY_REQUESTS: Final = "PendingDelayedTopologyRequests"
 
-# Why a workload is evicted; also PREEMPTED and DEACTIVATED.
+# The reasons of an eviction, besides PREEMPTED and DEACTIVATED.
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
-ADMISSION_CHECK_EVICTION: Final = "AdmissionCheck"  # also a cause, and why a workload is to be deactivated
+ADMISSION_CHECK_EVICTION: Final = "AdmissionCheck"  # also a cause, and the reason of a requested deactivation
 CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
 LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
 NODE_FAILURES: Final = "NodeFailures"
 FLAVOR_MIGRATION: Final = "FlavorMigration"
-# How the message of such an eviction ends.
+# The end of the message of such an eviction.
 FLAVOR_MIGRATION_CAUSE: Final = "migration to more favorable resource flavor"
 VARIANT_EVICTED: Final = "VariantEvicted"
 CONCURRENT_ADMISSION: Final = "ConcurrentAdmission"
-DEACTIVATED_DUE_TO: Final = "DeactivatedDueTo"  # with the cause behind it
-EVICTED_DUE_TO: Final = "EvictedDueTo"  # event: with the reason behind it
+DEACTIVATED_DUE_TO: Final = "DeactivatedDueTo"  # a prefix, which the cause follows
+EVICTED_DUE_TO: Final = "EvictedDueTo"  # the prefix of an event, which the reason follows
 
-# What was behind an eviction; also ADMISSION_CHECK_EVICTION.
-WAIT_FOR_START: Final = "WaitForStart"  # also why pods are not ready
+# The underlying causes of an eviction, besides ADMISSION_CHECK_EVICTION.
+WAIT_FOR_START: Final = "WaitForStart"  # also the reason why pods are not ready
 WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
 REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
 MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 EVICTED_ON_MANAGER_CLUSTER: Final = "EvictedOnManagerCluster"
 
-# Why a workload is preempted.
+# The reasons of a preemption.
 IN_CLUSTER_QUEUE: Final = "InClusterQueue"
 IN_COHORT_RECLAMATION: Final = "InCohortReclamation"
 IN_COHORT_FAIR_SHARING: Final = "InCohortFairSharing"
 IN_COHORT_RECLAIM_WHILE_BORROWING: Final = "InCohortReclaimWhileBorrowing"
 
-# Why a workload is queued again.
+# The reasons of a requeue.
 REACTIVATED: Final = "Reactivated"
 BACKOFF_FINISHED: Final = "BackoffFinished"
 CLUSTER_QUEUE_RESTARTED: Final = "ClusterQueueRestarted"
 LOCAL_QUEUE_RESTARTED: Final = "LocalQueueRestarted"
 
-# Why pods are ready.
+# The reasons why pods are ready.
 STARTED: Final = "Started"
 RECOVERED: Final = "Recovered"
 
-# Why a workload is finished.
+# The reasons of the end of a workload.
 SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 OUT_OF_SYNC: Final = "OutOfSync"
@@ -93,7 +93,7 @@ OWNER_NOT_FOUND: Final = "OwnerNotFound"
 WORKLOAD_SLICE_REPLACED: Final = "WorkloadSliceReplaced"
 FAILED_TO_START: Final = "FailedToStart"
 
-# Why a ClusterQueue or LocalQueue is active or not.
+# The reasons why a ClusterQueue or LocalQueue is active or not.
 READY: Final = "Ready"
 TERMINATING: Final = "Terminating"
 STOPPED: Final = "Stopped"
@@ -108,24 +108,24 @@ UNKNOWN: Final = "Unknown"
 CLUSTER_QUEUE_IS_INACTIVE: Final = "ClusterQueueIsInactive"
 CLUSTER_QUEUE_DOES_NOT_EXIST: Final = "ClusterQueueDoesNotExist"
 
-# Why a MultiKueueCluster, or a check that needs some, is not active; also ACTIVE.
+# The reasons why a MultiKueueCluster, or a check that needs some, is not active; also ACTIVE.
 CLIENT_CONNECTION_FAILED: Final = "ClientConnectionFailed"
 BAD_KUBE_CONFIG: Final = "BadKubeConfig"
 INSECURE_KUBE_CONFIG: Final = "InsecureKubeConfig"
 BAD_CLUSTER_PROFILE: Final = "BadClusterProfile"
 BAD_REST_CONFIG: Final = "BadRestConfig"
 MULTI_KUEUE_CLUSTER_PROFILE_FEATURE_DISABLED: Final = "MultiKueueClusterProfileFeatureDisabled"
-SOME_ACTIVE_CLUSTERS: Final = "SomeActiveClusters"  # why a check is active
+SOME_ACTIVE_CLUSTERS: Final = "SomeActiveClusters"  # the reason why a check is active
 NO_USABLE_CLUSTERS: Final = "NoUsableClusters"
 BAD_CONFIG: Final = "BadConfig"
 
-# Whether the quota of a ClusterQueue is the sum of its workers', and why not.
+# The condition whether the quota of a ClusterQueue is the sum of its workers' quotas, and its reasons.
 MULTI_KUEUE_MANAGER_QUOTA_AUTOMATION: Final = "MultiKueueManagerQuotaAutomation"
 QUOTA_AUTOMATED: Final = "QuotaAutomated"
 NOT_REQUESTED: Final = "NotRequested"
 UNSUPPORTED_CONFIGURATION: Final = "UnsupportedConfiguration"
 
-# Controllers of admission checks.
+# The controllers of admission checks.
 MULTI_KUEUE_CONTROLLER: Final = f"{GROUP}/multikueue"
 PROVISIONING_REQUEST_CONTROLLER: Final = f"{GROUP}/provisioning-request"
 
@@ -145,7 +145,7 @@ PREBUILT_WORKLOAD_NAME_LABEL: Final = f"{GROUP}/prebuilt-workload-name"  # also 
 POD_GROUP_POD_INDEX_LABEL: Final = f"{GROUP}/pod-group-pod-index"
 
 # Annotations.
-QUEUE_NAME_ANNOTATION: Final = QUEUE_NAME_LABEL  # deprecated: a label nowadays
+QUEUE_NAME_ANNOTATION: Final = QUEUE_NAME_LABEL  # deprecated in favor of the label
 ADMISSION_GATED_BY: Final = f"{GROUP}/admission-gated-by"
 COMPONENT_WORKLOAD_INDEX: Final = f"{GROUP}/component-workload-index"
 ALLOWED_FLAVORS: Final = f"{GROUP}/workload-allowed-resource-flavors"
@@ -169,7 +169,7 @@ POD_SET_UNCONSTRAINED_TOPOLOGY: Final = f"{GROUP}/podset-unconstrained-topology"
 POD_SET_SLICE_REQUIRED_TOPOLOGY: Final = f"{GROUP}/podset-slice-required-topology"
 POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS: Final = f"{GROUP}/podset-slice-required-topology-constraints"
 POD_SET_SLICE_SIZE: Final = f"{GROUP}/podset-slice-size"
-TOPOLOGY_ANNOTATIONS: Final = frozenset(  # pods that have one go where their workload's assignment says
+TOPOLOGY_ANNOTATIONS: Final = frozenset(  # a pod with one of these runs where the assignment of its workload says
     (
         POD_SET_PREFERRED_TOPOLOGY,
         POD_SET_REQUIRED_TOPOLOGY,
@@ -186,15 +186,15 @@ STOPPING: Final = f"{GROUP}/stopping"
 WORKLOAD_ANNOTATION: Final = f"{GROUP}/workload"
 WORKLOAD_SLICE_NAME: Final = f"{GROUP}/workload-slice-name"
 WORKLOAD_SLICE_REPLACEMENT_FOR: Final = f"{GROUP}/workload-slice-replacement-for"
-PROVISIONING_REQUEST_PREFIX: Final = "provreq.kueue.x-k8s.io/"  # such annotations become parameters of requests
+PROVISIONING_REQUEST_PREFIX: Final = "provreq.kueue.x-k8s.io/"  # such annotations become request parameters
 
 # The preemption gate of variants.
 CONCURRENT_ADMISSION_GATE: Final = f"{GROUP}/concurrent-admission"
 
-# Scheduling gates of pods.
+# The scheduling gates of pods.
 ADMISSION_GATE: Final = f"{GROUP}/admission"
 TOPOLOGY_GATE: Final = f"{GROUP}/topology"
 
-# Finalizers.
-RESOURCE_IN_USE_FINALIZER: Final = f"{GROUP}/resource-in-use"  # of ClusterQueues and ResourceFlavors
-MANAGED_FINALIZER: Final = f"{GROUP}/managed"  # of pods
+# The finalizers.
+RESOURCE_IN_USE_FINALIZER: Final = f"{GROUP}/resource-in-use"  # on ClusterQueues and ResourceFlavors
+MANAGED_FINALIZER: Final = f"{GROUP}/managed"  # on pods

@@ -19,11 +19,11 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class LocalQueueSpec(Struct):
-    """Where a LocalQueue's workloads get their quota.
+    """The source of the quota of a LocalQueue's workloads.
 
-    cluster_queue: the ClusterQueue; it never changes.
-    stop_policy: None, Hold (nothing new is admitted) or HoldAndDrain (what is admitted is evicted, too).
-    fair_sharing: weight among the LocalQueues of the ClusterQueue.
+    cluster_queue: the ClusterQueue, which never changes.
+    stop_policy: None, Hold (admits no workload) or HoldAndDrain (also evicts the admitted workloads).
+    fair_sharing: the weight among the LocalQueues of the ClusterQueue.
     """
 
     cluster_queue: ObjectName = ""
@@ -32,15 +32,15 @@ class LocalQueueSpec(Struct):
 
 
 class LocalQueueStatus(Struct):
-    """What was observed of a LocalQueue.
+    """The observed state of a LocalQueue.
 
     conditions: observed aspects: Active.
-    pending_workloads: workloads that wait.
-    reserving_workloads: workloads that hold quota.
-    admitted_workloads: workloads that are admitted and not finished.
-    flavors_reservation: quota reserved, by flavor.
-    flavors_usage: quota of admitted workloads, by flavor.
-    fair_sharing: what fair sharing makes of it.
+    pending_workloads: the number of workloads that wait.
+    reserving_workloads: the number of workloads that hold quota.
+    admitted_workloads: the number of admitted workloads that are not finished.
+    flavors_reservation: the reserved quota by flavor.
+    flavors_usage: the quota of admitted workloads by flavor.
+    fair_sharing: the share of the LocalQueue in fair sharing.
     """
 
     conditions: Conditions = ()
@@ -53,11 +53,11 @@ class LocalQueueStatus(Struct):
 
 
 class LocalQueue(Struct):
-    """Where users of a namespace submit their jobs.
+    """The queue to which users of a namespace submit their jobs.
 
-    metadata: what every object carries.
+    metadata: the standard metadata of an object.
     spec: the ClusterQueue behind it.
-    status: what was observed.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -68,9 +68,9 @@ class LocalQueue(Struct):
 class CohortSpec(Struct):
     """A node of the tree in which quota is shared.
 
-    parent_name: the cohort above; none if empty.
-    resource_groups: quota for everybody below, in addition to their own.
-    fair_sharing: weight among the children of its parent.
+    parent_name: the parent cohort; none if empty.
+    resource_groups: the quota for all queues and cohorts below, in addition to their own.
+    fair_sharing: the weight among the children of its parent.
     """
 
     parent_name: ObjectName = ""
@@ -79,20 +79,20 @@ class CohortSpec(Struct):
 
 
 class CohortStatus(Struct):
-    """What was observed of a Cohort.
+    """The observed state of a Cohort.
 
-    fair_sharing: what fair sharing makes of it.
+    fair_sharing: the share of the Cohort in fair sharing.
     """
 
     fair_sharing: FairSharingStatus | None = None
 
 
 class Cohort(Struct):
-    """ClusterQueues and other Cohorts that share what they do not use.
+    """A group of ClusterQueues and other Cohorts that share their unused quota.
 
-    metadata: what every object carries.
+    metadata: the standard metadata of an object.
     spec: its place in the tree, and its own quota.
-    status: what was observed.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -101,11 +101,11 @@ class Cohort(Struct):
 
 
 class ResourceFlavorSpec(Struct):
-    """What the nodes of a flavor have in common.
+    """The common properties of the nodes of a flavor.
 
-    node_labels: labels of the nodes; pods that get the flavor run on such nodes only.
-    node_taints: taints of the nodes; workloads must tolerate them to get the flavor.
-    tolerations: given to the pods that get the flavor.
+    node_labels: the labels of the nodes; pods that get the flavor run only on such nodes.
+    node_taints: the taints of the nodes; workloads must tolerate them to get the flavor.
+    tolerations: the tolerations that pods with the flavor get.
     topology_name: the Topology of the nodes.
     """
 
@@ -116,10 +116,10 @@ class ResourceFlavorSpec(Struct):
 
 
 class ResourceFlavor(Struct):
-    """A sort of nodes that quota is counted by.
+    """A kind of nodes by which quota is counted.
 
-    metadata: what every object carries.
-    spec: what its nodes have in common.
+    metadata: the standard metadata of an object.
+    spec: the common properties of its nodes.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -138,16 +138,16 @@ class TopologyLevel(Struct):
 class TopologySpec(Struct):
     """The levels of a topology.
 
-    levels: from the widest to the narrowest.
+    levels: the levels from the widest to the narrowest.
     """
 
     levels: Required[Annotated[tuple[TopologyLevel, ...], ATOMIC, limits(min_items=1, max_items=16)]] = ()
 
 
 class Topology(Struct):
-    """How nodes stand together: blocks, racks, hosts.
+    """The structure of a data center: blocks, racks, hosts.
 
-    metadata: what every object carries.
+    metadata: the standard metadata of an object.
     spec: its levels.
     """
 
@@ -156,11 +156,11 @@ class Topology(Struct):
 
 
 class WorkloadPriorityClass(Struct):
-    """A name for a priority in queues, which does not touch the priority of pods.
+    """A name for a priority in queues, which does not change the priority of pods.
 
-    metadata: what every object carries.
-    value: the priority; the greater, the sooner.
-    description: for whom the class is.
+    metadata: the standard metadata of an object.
+    value: the priority; a higher one comes first.
+    description: the purpose of the class.
     """
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,4 +1,4 @@
-"""Quotas of resources by flavor, of ClusterQueues and Cohorts, and their usage."""
+"""The quotas of ClusterQueues and Cohorts by flavor and resource, and their usage."""
 
 from datetime import datetime
 from typing import Annotated
@@ -10,12 +10,12 @@ from muster.api.values.quantity import Quantity, ResourceList
 
 
 class ResourceQuota(Struct):
-    """How much of one resource there is in one flavor.
+    """The quota of one resource in one flavor.
 
     name: the resource.
-    nominal_quota: what is there at any time, unless it is lent.
+    nominal_quota: the amount that is available at any time, unless it is lent.
     borrowing_limit: how much more may be borrowed from the cohort; without limit if absent.
-    lending_limit: how much of the nominal quota others may borrow; all of it if absent.
+    lending_limit: how much of the nominal quota other queues may borrow; all of it if absent.
     """
 
     name: Required[str] = ""
@@ -27,7 +27,7 @@ class ResourceQuota(Struct):
 class FlavorQuotas(Struct):
     """The quotas of one flavor.
 
-    name: the ResourceFlavor; it need not exist yet, but until it does nothing is admitted.
+    name: the ResourceFlavor. Until it exists, nothing is admitted.
     resources: the quotas, in the order of the group's coveredResources.
     """
 
@@ -38,9 +38,9 @@ class FlavorQuotas(Struct):
 
 
 class ResourceGroup(Struct):
-    """Resources that come together in each of some flavors.
+    """A group of resources that workloads get from the same flavor.
 
-    covered_resources: names of the resources; each is in one group only.
+    covered_resources: the names of the resources, each in one group only.
     flavors: the flavors, in the order in which they are tried.
     """
 
@@ -52,26 +52,26 @@ ResourceGroups = Annotated[tuple[ResourceGroup, ...], ATOMIC, limits(max_items=1
 
 
 class FairSharing(Struct):
-    """Weight of a queue or cohort when unused quota is shared.
+    """The weight of a queue or cohort in the sharing of unused quota.
 
-    weight: advantage over others of the same cohort; 0 lends to everybody else first.
+    weight: the advantage over others of the same cohort; 0 means that all others come first.
     """
 
     weight: Annotated[Quantity, DEFAULTED] = 1
 
 
 class FairSharingStatus(Struct):
-    """What fair sharing makes of a queue or cohort.
+    """The share of a queue or cohort in fair sharing.
 
-    weighted_share: greatest ratio of borrowed to lendable resources, by weight, in thousandths; the maximum of int64
-        means a weight of zero while borrowing.
+    weighted_share: the greatest ratio of borrowed to lendable resources, divided by the weight, in thousandths; the
+        maximum of int64 means a weight of zero while borrowing.
     """
 
     weighted_share: int
 
 
 class AdmissionFairSharingStatus(Struct):
-    """What a LocalQueue has used, decayed over time.
+    """The past usage of a LocalQueue, which decays over time.
 
     consumed_resources: usage by resource.
     last_update: when it was last computed.
@@ -82,10 +82,10 @@ class AdmissionFairSharingStatus(Struct):
 
 
 class LocalQueueFairSharingStatus(Struct):
-    """What fair sharing makes of a LocalQueue.
+    """The share of a LocalQueue in fair sharing.
 
-    weighted_share: greatest ratio of borrowed to lendable resources, by weight, in thousandths.
-    admission_fair_sharing_status: usage over time, by which LocalQueues of one ClusterQueue are ordered.
+    weighted_share: the greatest ratio of borrowed to lendable resources, divided by the weight, in thousandths.
+    admission_fair_sharing_status: the past usage, which orders the LocalQueues of a ClusterQueue.
     """
 
     weighted_share: int
@@ -93,11 +93,11 @@ class LocalQueueFairSharingStatus(Struct):
 
 
 class ResourceUsage(Struct, omit_defaults=False):
-    """Usage of one resource in one flavor of a ClusterQueue.
+    """The usage of one resource in one flavor of a ClusterQueue.
 
     name: the resource.
-    total: what is used, with what is borrowed.
-    borrowed: what is used beyond the nominal quota.
+    total: the used amount, including the borrowed one.
+    borrowed: the used amount beyond the nominal quota.
     """
 
     name: Required[str] = ""
@@ -106,7 +106,7 @@ class ResourceUsage(Struct, omit_defaults=False):
 
 
 class FlavorUsage(Struct):
-    """Usage of one flavor in a ClusterQueue.
+    """The usage of one flavor in a ClusterQueue.
 
     name: the flavor.
     resources: usage by resource.
@@ -117,10 +117,10 @@ class FlavorUsage(Struct):
 
 
 class LocalQueueResourceUsage(Struct, omit_defaults=False):
-    """Usage of one resource in one flavor of a LocalQueue.
+    """The usage of one resource in one flavor of a LocalQueue.
 
     name: the resource.
-    total: what is used.
+    total: the used amount.
     """
 
     name: Required[str] = ""
@@ -128,7 +128,7 @@ class LocalQueueResourceUsage(Struct, omit_defaults=False):
 
 
 class LocalQueueFlavorUsage(Struct):
-    """Usage of one flavor in a LocalQueue.
+    """The usage of one flavor in a LocalQueue.
 
     name: the flavor.
     resources: usage by resource.

@@ -1,4 +1,4 @@
-"""Reads the annotations that set readiness, level 4 (Kueue KEP-349), for a single job or Workload."""
+"""The annotations that set the readiness of a single job or Workload (Kueue KEP-349)."""
 
 from datetime import datetime
 
@@ -7,24 +7,30 @@ import msgspec
 from muster.api.config import WaitForPodsReady
 from muster.api.values.durations import DurationError, parse
 
-# On a Workload (or its job), a ClusterQueue or a ResourceFlavor: `false`, `true`, or what differs from the
-# Configuration: `timeout=10m,recoveryTimeout=5m,blockAdmission=true`.
+# The annotation of a Workload (or its job), a ClusterQueue or a ResourceFlavor: `false`, `true`, or the settings that
+# differ from the Configuration: `timeout=10m,recoveryTimeout=5m,blockAdmission=true`.
 READY_ANNOTATION = "muster.dev/wait-for-pods-ready"
 
-# On a Workload: when its job began, for a timeout that counts from there (Kueue KEP-349's `timeoutSeconds`).
+# The annotation of a Workload with the start of its job, where the timeout begins (`timeoutSeconds` of Kueue KEP-349).
 JOB_START_ANNOTATION = "muster.dev/job-start"
 
-# Which of an annotation's settings is which.
+# The fields of the settings in the annotation.
 _DURATIONS = {"timeout": "timeout", "recoveryTimeout": "recovery_timeout"}
 _BOOLEANS = {"true": True, "false": False}
 
 
 class ReadyAnnotationError(ValueError):
-    """The annotation is not understood; the text is for the user."""
+    """The error of an invalid annotation, with a text for the user."""
 
 
 def parse_annotation(text: str, base: WaitForPodsReady | None) -> WaitForPodsReady | None:
-    """Return what `READY_ANNOTATION` says, the rest from `base`; None is off. Raises `ReadyAnnotationError`."""
+    """Parse `READY_ANNOTATION`, or return None if it turns readiness off.
+
+    base: the settings for what the annotation does not set.
+
+    Raises:
+        ReadyAnnotationError: the annotation is invalid.
+    """
     if text.strip() == "false":
         return None
     settings = base or WaitForPodsReady()
@@ -37,7 +43,11 @@ def parse_annotation(text: str, base: WaitForPodsReady | None) -> WaitForPodsRea
 
 
 def parse_job_start(text: str) -> datetime:
-    """Return what `JOB_START_ANNOTATION` says: a moment with its time zone. Raises `ReadyAnnotationError`."""
+    """Parse `JOB_START_ANNOTATION`, a time with its time zone.
+
+    Raises:
+        ReadyAnnotationError: the annotation is invalid.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -1,7 +1,7 @@
-"""Places of a podset's pods: the request (`PodSetTopologyRequest`) and the result (`TopologyAssignment`).
+"""The placement of a podset's pods: the request (`PodSetTopologyRequest`) and the result (`TopologyAssignment`).
 
-An assignment lists domains, each with a number of pods. It is kept by column: a slice holds, for many domains, the
-values of each level and the counts, and says only once what all of them share.
+An assignment lists domains, each with a number of pods. The assignment is stored by column: a slice has
+the values of each level and the counts of many domains, and stores shared values only once.
 """
 
 from typing import Annotated
@@ -12,10 +12,10 @@ from muster.api.meta import Struct
 
 
 class PodsetSliceRequiredTopologyConstraint(Struct):
-    """Slices of one size keep to one level.
+    """A constraint that all pods of a slice of one size are in one domain of a level.
 
-    topology: label of the level.
-    size: pods in a slice.
+    topology: the label of the level.
+    size: the number of pods in a slice.
     """
 
     topology: Annotated[Required[str], limits(min_length=1, max_length=63)] = ""
@@ -23,18 +23,18 @@ class PodsetSliceRequiredTopologyConstraint(Struct):
 
 
 class PodSetTopologyRequest(Struct):
-    """How close together the pods of a podset must be.
+    """The request how close together the pods of a podset must be.
 
-    required: level in whose one domain all the pods must be.
-    preferred: level in whose one domain the pods should be; else in as few wider ones as possible.
-    unconstrained: whether any placement will do that has room for all.
-    pod_index_label: label that holds a pod's index.
-    sub_group_index_label: label that holds the index of a pod's group, such as a replicated Job.
-    sub_group_count: number of such groups.
+    required: the level of which one domain must have all pods.
+    preferred: the level of which one domain should have all pods, or else as few wider domains as possible.
+    unconstrained: whether any placement with room for all pods is allowed.
+    pod_index_label: the label with the index of a pod.
+    sub_group_index_label: the label with the index of a pod's group, such as a replicated Job.
+    sub_group_count: the number of such groups.
     pod_set_group_name: podsets of the same group are placed together.
-    pod_set_slice_required_topology: level in whose one domain every slice must be.
-    pod_set_slice_size: pods in a slice.
-    podset_slice_required_topology_constraints: slices of several sizes, the larger first.
+    pod_set_slice_required_topology: the level of which one domain must have all pods of a slice.
+    pod_set_slice_size: the number of pods in a slice.
+    podset_slice_required_topology_constraints: the constraints of slices of several sizes, the larger first.
     """
 
     required: TopologyLabel | None = None
@@ -52,7 +52,7 @@ class PodSetTopologyRequest(Struct):
 
 
 class TopologyAssignmentSlicePodCounts(Struct):
-    """Pods in each domain of a slice; exactly one of the two.
+    """The number of pods in each domain of a slice. Exactly one field is set.
 
     universal: the number in every domain.
     individual: the number in each domain.
@@ -65,11 +65,11 @@ class TopologyAssignmentSlicePodCounts(Struct):
 
 
 class TopologyAssignmentSliceLevelIndividualValues(Struct):
-    """A value for each domain: prefix + root + suffix.
+    """The values of the domains, each made of prefix, root and suffix.
 
-    prefix: what all values begin with.
-    suffix: what all values end with.
-    roots: what is in between, for each domain.
+    prefix: the common beginning of all values.
+    suffix: the common end of all values.
+    roots: the part in between, for each domain.
     """
 
     prefix: TopologyLabel | None = None
@@ -78,7 +78,7 @@ class TopologyAssignmentSliceLevelIndividualValues(Struct):
 
 
 class TopologyAssignmentSliceLevelValues(Struct):
-    """The values of one level in a slice; exactly one of the two.
+    """The values of one level in a slice. Exactly one field is set.
 
     universal: the value of every domain.
     individual: the value of each domain.
@@ -91,9 +91,9 @@ class TopologyAssignmentSliceLevelValues(Struct):
 class TopologyAssignmentSlice(Struct):
     """Some domains with their pods.
 
-    domain_count: how many domains.
-    values_per_level: their values, for each level of the assignment.
-    pod_counts: pods in each.
+    domain_count: the number of domains.
+    values_per_level: the values of the domains for each level of the assignment.
+    pod_counts: the number of pods in each domain.
     """
 
     domain_count: Annotated[Int32, limits(minimum=1)]
@@ -104,10 +104,10 @@ class TopologyAssignmentSlice(Struct):
 
 
 class TopologyAssignment(Struct):
-    """Where the pods of a podset go.
+    """The domains to which the pods of a podset are assigned.
 
-    levels: labels of the levels that name a domain, from the widest to the narrowest.
-    slices: the domains with their pods; the pods' ranks follow their order.
+    levels: the labels of the levels that name a domain, from the widest to the narrowest.
+    slices: the domains with their pods, in the order of the pods' ranks.
     """
 
     levels: Required[

@@ -1,4 +1,4 @@
-"""`visibility.kueue.x-k8s.io`: the pending workloads of a queue, in their order; computed on demand, never stored."""
+"""`visibility.kueue.x-k8s.io`: the pending workloads of a queue in order, computed on demand and never stored."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ from muster.api.markers import Int32, Required
 from muster.api.meta import ObjectMeta, Struct
 
 VISIBILITY_GROUP: Final = "visibility.kueue.x-k8s.io"
-VISIBILITY_VERSIONS: Final = ("v1beta2", "v1beta1")  # the preferred one first; they are alike
+VISIBILITY_VERSIONS: Final = ("v1beta2", "v1beta1")  # the preferred version first; both have the same fields
 DEFAULT_PENDING_LIMIT: Final = 1000
 MAX_PENDING_LIMIT: Final = 100_000
 
@@ -17,9 +17,9 @@ class PendingWorkload(Struct, omit_defaults=False):
 
     metadata: its name, namespace, owners and creation time.
     priority: its priority.
-    local_queue_name: the LocalQueue that it was submitted to.
-    position_in_cluster_queue: how many of the ClusterQueue are before it.
-    position_in_local_queue: how many of the LocalQueue are before it.
+    local_queue_name: the LocalQueue of the workload.
+    position_in_cluster_queue: the number of workloads of the ClusterQueue ahead of it.
+    position_in_local_queue: the number of workloads of the LocalQueue ahead of it.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -33,7 +33,7 @@ class PendingWorkloadsSummary(Struct, omit_defaults=False):
     """The workloads that wait in a queue.
 
     metadata: empty.
-    items: the workloads, in the order in which they are considered.
+    items: the workloads in the order of admission attempts.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -41,10 +41,10 @@ class PendingWorkloadsSummary(Struct, omit_defaults=False):
 
 
 class PendingWorkloadOptions(Struct):
-    """Which part of the list is asked for.
+    """The requested part of the list of pending workloads.
 
-    offset: how many to leave out at the beginning.
-    limit: how many at most.
+    offset: the number of workloads to skip at the beginning.
+    limit: the most workloads to return.
     """
 
     offset: int = 0
@@ -52,7 +52,7 @@ class PendingWorkloadOptions(Struct):
 
 
 class ClusterQueue(Struct):
-    """A ClusterQueue, as far as this group knows it; below it are the workloads that wait in it.
+    """The ClusterQueue in this API group, with the subresource of its pending workloads.
 
     metadata: its name.
     pending_workloads_summary: the workloads that wait.
@@ -63,7 +63,7 @@ class ClusterQueue(Struct):
 
 
 class LocalQueue(Struct):
-    """A LocalQueue, as far as this group knows it; below it are the workloads that wait in it.
+    """The LocalQueue in this API group, with the subresource of its pending workloads.
 
     metadata: its name and namespace.
     pending_workloads_summary: the workloads that wait.
@@ -74,15 +74,15 @@ class LocalQueue(Struct):
 
 
 def cluster_queues(version: str) -> Kind[ClusterQueue]:
-    """Return the kind of ClusterQueues in one of the versions."""
+    """Return the kind of ClusterQueues in a version."""
     return Kind(VISIBILITY_GROUP, version, "ClusterQueue", "clusterqueues", ClusterQueue, namespaced=False)
 
 
 def local_queues(version: str) -> Kind[LocalQueue]:
-    """Return the kind of LocalQueues in one of the versions."""
+    """Return the kind of LocalQueues in a version."""
     return Kind(VISIBILITY_GROUP, version, "LocalQueue", "localqueues", LocalQueue)
 
 
 def summaries(version: str) -> Kind[PendingWorkloadsSummary]:
-    """Return the kind of `pendingworkloads` below a queue, in one of the versions."""
+    """Return the kind of the subresource `pendingworkloads` of a queue in a version."""
     return Kind(VISIBILITY_GROUP, version, "PendingWorkloadsSummary", "pendingworkloads", PendingWorkloadsSummary)

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""The Workload: the pods of one job as queues see them, and how far it has come on its way to running."""
+"""The Workload: the pods of one job as queues see them, and their progress from the queue to their end."""
 
 from datetime import datetime
 from typing import Annotated
@@ -23,21 +23,21 @@ from muster.api.values.quantity import ResourceList
 
 MAIN_POD_SET = "main"
 
-# States of an admission check.
+# The states of an admission check.
 CHECK_PENDING = "Pending"
 CHECK_READY = "Ready"
 CHECK_RETRY = "Retry"
 CHECK_REJECTED = "Rejected"
 
-# Positions of a preemption gate.
+# The positions of a preemption gate.
 GATE_CLOSED = "Closed"
 GATE_OPEN = "Open"
 
-# Groups of priority classes; the kinds are WorkloadPriorityClass and PriorityClass.
+# The groups of priority classes, whose kinds are WorkloadPriorityClass and PriorityClass.
 WORKLOAD_PRIORITY_GROUP = "kueue.x-k8s.io"
 POD_PRIORITY_GROUP = "scheduling.k8s.io"
 
-# As many podsets has a workload at most.
+# The most podsets of a workload.
 MOST_POD_SETS = 18
 
 _Count = Annotated[Int32, limits(minimum=0)]
@@ -45,13 +45,13 @@ _DefaultedPodSetName = Annotated[str, limits(max_length=63, pattern=LABEL), DEFA
 
 
 class PodSet(Struct):
-    """Pods that are alike.
+    """A set of identical pods of a workload.
 
-    name: unique in the workload.
-    template: what the pods are like.
-    count: how many there are.
-    min_count: with how few the job would run; absent if it needs all.
-    topology_request: how close together they must be.
+    name: a name that is unique in the workload.
+    template: the template of the pods.
+    count: the number of pods.
+    min_count: the least number of pods with which the job runs; if absent, it needs all.
+    topology_request: the request how close together the pods must be.
     """
 
     name: _DefaultedPodSetName = MAIN_POD_SET
@@ -62,10 +62,10 @@ class PodSet(Struct):
 
 
 class PriorityClassRef(Struct):
-    """The class that a workload's priority comes from.
+    """A reference to the class of a workload's priority.
 
     group: kueue.x-k8s.io or scheduling.k8s.io.
-    kind: WorkloadPriorityClass or PriorityClass, in this order.
+    kind: WorkloadPriorityClass for the first group, PriorityClass for the second.
     name: the class.
     """
 
@@ -75,24 +75,24 @@ class PriorityClassRef(Struct):
 
 
 class PreemptionGate(Struct):
-    """Something that must be open before the workload may preempt others.
+    """A gate that must be open before the workload may preempt others.
 
-    name: unique in the workload.
+    name: a name that is unique in the workload.
     """
 
     name: Annotated[Required[str], limits(min_length=1, max_length=63)] = ""
 
 
 class WorkloadSpec(Struct):
-    """What a workload needs, and where it queues for it.
+    """The demand of a workload, and its queue.
 
     pod_sets: the pods.
     queue_name: the LocalQueue, in the same namespace.
-    priority_class_ref: the class that the priority comes from.
-    priority: the greater, the sooner.
-    active: whether it may be admitted; an admitted one that is not active any more is evicted.
-    maximum_execution_time_seconds: it is deactivated after being admitted for so long.
-    preemption_gates: what must be open before it may preempt others.
+    priority_class_ref: the class of the priority.
+    priority: the priority; a higher one comes first.
+    active: whether the workload may be admitted. An admitted workload that becomes inactive is evicted.
+    maximum_execution_time_seconds: the time after its admission when the workload is deactivated.
+    preemption_gates: the gates that must be open before the workload may preempt others.
     """
 
     pod_sets: Annotated[tuple[PodSet, ...], map_by("name"), limits(min_items=1, max_items=MOST_POD_SETS)] = ()
@@ -105,14 +105,14 @@ class WorkloadSpec(Struct):
 
 
 class PodSetAssignment(Struct):
-    """What a podset got.
+    """The quota and the placement that a podset got.
 
     name: the podset.
     flavors: the flavor of each resource.
-    resource_usage: what all its pods use together.
-    count: pods that were counted; fewer than the podset has if it was admitted in part.
-    topology_assignment: where the pods go.
-    delayed_topology_request: Pending or Ready: whether places are still to be found, after the admission checks.
+    resource_usage: the usage of all its pods together.
+    count: the number of admitted pods, which is less than that of the podset after a partial admission.
+    topology_assignment: the placement of the pods.
+    delayed_topology_request: whether the placement waits for the admission checks: Pending or Ready.
     """
 
     name: _DefaultedPodSetName = MAIN_POD_SET
@@ -126,8 +126,8 @@ class PodSetAssignment(Struct):
 class Admission(Struct):
     """The quota that a workload holds.
 
-    cluster_queue: whose quota.
-    pod_set_assignments: what each podset got.
+    cluster_queue: the ClusterQueue of the quota.
+    pod_set_assignments: the quota and placement of each podset.
     """
 
     cluster_queue: ObjectName = ""
@@ -135,10 +135,10 @@ class Admission(Struct):
 
 
 class RequeueState(Struct):
-    """How often a workload went back to its queue, and when it may come out again.
+    """The number of a workload's requeues, and the end of its backoff.
 
-    count: how often, since it last was ready.
-    requeue_at: when it is next considered.
+    count: the number of requeues since the workload was last ready.
+    requeue_at: when the workload is next considered.
     """
 
     count: _Count | None = None
@@ -146,10 +146,10 @@ class RequeueState(Struct):
 
 
 class ReclaimablePod(Struct):
-    """Pods whose quota is not needed any more.
+    """The pods of a podset that no longer need their quota.
 
     name: the podset.
-    count: how many.
+    count: the number of pods.
     """
 
     name: RequiredPodSetName = ""
@@ -157,13 +157,13 @@ class ReclaimablePod(Struct):
 
 
 class PodSetUpdate(Struct):
-    """What an admission check asks the pods of a podset to have.
+    """The changes that an admission check requests for the pods of a podset.
 
     name: the podset.
-    labels: further labels.
-    annotations: further annotations.
-    node_selector: further labels of the node.
-    tolerations: further tolerations.
+    labels: additional labels.
+    annotations: additional annotations.
+    node_selector: additional labels of the node.
+    tolerations: additional tolerations.
     """
 
     name: RequiredPodSetName = ""
@@ -174,15 +174,15 @@ class PodSetUpdate(Struct):
 
 
 class AdmissionCheckState(Struct):
-    """How one admission check stands.
+    """The state of an admission check of a workload.
 
     name: the AdmissionCheck.
     state: Pending, Ready, Retry or Rejected.
     last_transition_time: when the state last changed.
     message: a sentence for people.
     requeue_after_seconds: how long to wait before the next try.
-    retry_count: how often it was tried again.
-    pod_set_updates: what the pods must have.
+    retry_count: the number of retries.
+    pod_set_updates: the changes that the check requests for the pods.
     """
 
     name: RequiredCheckName = ""
@@ -195,10 +195,10 @@ class AdmissionCheckState(Struct):
 
 
 class PodSetRequest(Struct):
-    """What a waiting podset asks for.
+    """The requests of a waiting podset.
 
     name: the podset.
-    resources: what all its pods use together.
+    resources: the requests of all its pods together.
     """
 
     name: RequiredPodSetName = ""
@@ -206,11 +206,11 @@ class PodSetRequest(Struct):
 
 
 class WorkloadSchedulingStatsEviction(Struct):
-    """How often a workload was evicted for one cause.
+    """The number of evictions of a workload for one cause.
 
-    reason: reason of the Evicted condition.
-    underlying_cause: what was behind it; may be empty.
-    count: how often.
+    reason: the reason of the Evicted condition.
+    underlying_cause: the underlying cause; may be empty.
+    count: the number of evictions.
     """
 
     reason: Annotated[Required[str], limits(max_length=316)] = ""
@@ -219,9 +219,9 @@ class WorkloadSchedulingStatsEviction(Struct):
 
 
 class SchedulingStats(Struct):
-    """What has happened to a workload.
+    """The counts of a workload's evictions.
 
-    evictions: how often it was evicted.
+    evictions: the number of evictions by cause.
     """
 
     evictions: Annotated[
@@ -239,7 +239,7 @@ class UnhealthyNode(Struct):
 
 
 class PreemptionGateState(Struct):
-    """How a preemption gate stands.
+    """The state of a preemption gate.
 
     name: the gate.
     position: Closed or Open.
@@ -252,20 +252,20 @@ class PreemptionGateState(Struct):
 
 
 class WorkloadStatus(Struct):
-    """How far a workload has come.
+    """The observed state of a workload.
 
     conditions: observed aspects: QuotaReserved, Admitted, PodsReady, Evicted, Finished and others.
-    admission: the quota that it holds.
-    requeue_state: how often it went back to its queue.
-    reclaimable_pods: pods whose quota is not needed any more.
-    admission_checks: how its admission checks stand.
-    resource_requests: what it asks for while it waits.
-    accumulated_past_execution_time_seconds: how long it was admitted before, in all.
-    scheduling_stats: what has happened to it.
-    nominated_cluster_names: clusters where it is tried.
-    cluster_name: the cluster where it runs.
-    unhealthy_nodes: nodes that its pods have to leave.
-    preemption_gates: how its preemption gates stand.
+    admission: the quota that the workload holds.
+    requeue_state: the number of requeues, and the time of the next one.
+    reclaimable_pods: the pods that no longer need their quota.
+    admission_checks: the states of the admission checks.
+    resource_requests: the requests of a waiting workload.
+    accumulated_past_execution_time_seconds: the total time of earlier admissions.
+    scheduling_stats: the counts of evictions.
+    nominated_cluster_names: the clusters that try the workload.
+    cluster_name: the cluster where the workload runs.
+    unhealthy_nodes: the nodes that its pods have to leave.
+    preemption_gates: the states of the preemption gates.
     """
 
     conditions: Conditions = ()
@@ -285,11 +285,11 @@ class WorkloadStatus(Struct):
 
 
 class Workload(Struct):
-    """The pods of one job, which get quota all together or wait.
+    """The pods of one job, which get their quota together or wait.
 
-    metadata: what every object carries.
-    spec: what it needs.
-    status: how far it has come.
+    metadata: the standard metadata of an object.
+    spec: the demand of the workload, and its queue.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()

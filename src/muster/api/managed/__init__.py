@@ -1,1 +1,1 @@
-"""Decides the defaults, rules and gates of objects that queue when they are written. Pure."""
+"""The decisions about managed objects when they are written: defaults, rules and gates. All functions are pure."""

@@ -1,19 +1,20 @@
-"""Jobs that belong to other jobs: only the topmost that queues has a Workload; the others follow it."""
+"""The ancestry of jobs that belong to other jobs: only the topmost job that queues has a Workload."""
 
 from collections.abc import Callable
 
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 
-# Upstream's limit: a deeper chain is a mistake.
+# Upstream's limit of the depth of a chain of owners.
 MOST_LEVELS = 10
 
-# An owner, by the namespace and the reference; None for kinds that do not queue, and for owners that are gone.
+# Takes the namespace and the reference of an owner, and returns the owner. It returns None for a kind that does not
+# queue and for an owner that no longer exists.
 OwnerOf = Callable[[str, OwnerReference], ObjectMeta | None]
 
 
 class NestingTooDeepError(Exception):
-    """The chain of owners is longer than any that is meant; the text is upstream's."""
+    """The error of a chain of owners that is too long, in upstream's words."""
 
     def __init__(self) -> None:
         limit = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {MOST_LEVELS}"
@@ -23,10 +24,12 @@ class NestingTooDeepError(Exception):
 def managed_ancestor(
     meta: ObjectMeta, owner_of: OwnerOf, *, without_queue: bool = False
 ) -> tuple[OwnerReference, ObjectMeta] | None:
-    """Return the topmost owner that queues, with the reference to it; None if there is none.
+    """Return the topmost owner that queues, with the reference to it, or None if there is none.
 
-    without_queue: jobs without a queue's name are managed too. A circle of owners ends like a chain that is too long:
-    raises `NestingTooDeepError`.
+    without_queue: whether jobs without the name of a queue are managed too.
+
+    Raises:
+        NestingTooDeepError: the chain of owners is too long or circular.
     """
     top: tuple[OwnerReference, ObjectMeta] | None = None
     namespace = meta.namespace

@@ -1,4 +1,4 @@
-"""Reads and writes what is stored of a workload that runs in another cluster, beside what Kueue stores."""
+"""The annotations of a workload that runs in another cluster, in addition to Kueue's."""
 
 from collections.abc import Iterable
 from typing import Final, Self
@@ -8,39 +8,39 @@ import msgspec
 from muster.api.kueue import Workload
 from muster.api.meta import ObjectMeta
 
-# The one cluster where its job may be. It is stored before anything is made there that could run.
+# The only cluster where the job may exist. The annotation is stored before any job is created there.
 HOME_ANNOTATION: Final = "muster.dev/multikueue-home"
 
-# The size that this cluster refused, as `Refusal` in JSON. It goes with the home, and when another size is asked for.
+# The size that the cluster refused, as `Refusal` in JSON. It is removed with the home, or if the request changes.
 REFUSED_ANNOTATION: Final = "muster.dev/multikueue-refused"
 
-# How the check's message begins where its job cannot be made in some clusters; then they are named.
+# The beginning of the check's message if the job cannot be created in some clusters, whose names follow.
 _BARRED: Final = "A job or PodGroup of the same name, which this manager did not make, is in: "
 
 
 def home_of(workload: ObjectMeta) -> str:
-    """Return the cluster that runs the workload's job; "" if none does."""
+    """Return the cluster that runs the workload's job, or "" if none does."""
     return workload.annotations.get(HOME_ANNOTATION, "")
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """What a worker cluster said when a workload that runs there was to get so many pods, by podset."""
+    """The refusal of a worker cluster to run a workload with given numbers of pods."""
 
     sizes: tuple[int, ...]
     said: str
 
     @classmethod
     def of(cls, workload: Workload, said: str) -> Self:
-        """Return the refusal of the size that the workload requests."""
+        """Build the refusal of the size that the workload requests."""
         return cls(tuple(podset.count for podset in workload.spec.pod_sets), said)
 
     def written(self) -> dict[str, str]:
-        """Return the annotation."""
+        """Return the annotation with the refusal."""
         return {REFUSED_ANNOTATION: msgspec.json.encode(self).decode()}
 
 
 def refusal_of(workload: Workload) -> Refusal | None:
-    """Return the refusal of the size that the workload requests; None if there is none, or an unreadable one."""
+    """Return the refusal of the size that the workload requests, or None if there is none or it is unreadable."""
     try:
         found = msgspec.json.decode(workload.metadata.annotations.get(REFUSED_ANNOTATION, "null"), type=Refusal | None)
     except msgspec.DecodeError:
@@ -49,11 +49,11 @@ def refusal_of(workload: Workload) -> Refusal | None:
 
 
 def barred(clusters: Iterable[str]) -> str:
-    """Return the check's message about clusters that another job's object bars; "" if there are none."""
+    """Return the check's message about clusters where another job's object is in the way, or "" if there are none."""
     names = ", ".join(clusters)
     return f"{_BARRED}{names}" if names else ""
 
 
 def barred_in(message: str) -> tuple[str, ...]:
-    """Return the barred clusters, from the check's message."""
+    """Return the names of the barred clusters in the check's message."""
     return tuple(message.removeprefix(_BARRED).split(", ")) if message.startswith(_BARRED) else ()

@@ -1,4 +1,4 @@
-"""Holds objects that must not be deleted while they are used: their controller then removes the finalizer."""
+"""The finalizer of objects that must not be deleted while they are used. Their controller removes it."""
 
 from typing import Any, Final
 
@@ -9,7 +9,7 @@ HELD_KINDS: Final = (CLUSTER_QUEUE, RESOURCE_FLAVOR)
 
 
 def hold_while_used(document: dict[str, Any]) -> None:
-    """Change a new object of such a kind."""
+    """Add the finalizer to a new object of such a kind."""
     finalizers = document["metadata"].setdefault("finalizers", [])
     if RESOURCE_IN_USE_FINALIZER not in finalizers:
         finalizers.append(RESOURCE_IN_USE_FINALIZER)

@@ -1,10 +1,12 @@
-"""Decides what a new job of any kind gets: a queue, a priority, a suspension; and which changes are allowed.
+"""The decisions about a new job of any kind (its queue, priority and suspension), and the rules of its changes.
 
-Order and sentences are those of Kueue's webhooks (jobframework/defaults.go, validation.go). Unlike upstream, a job in a
-namespace that is not managed runs as it is: there, upstream suspends a job with a queue's name, and no controller ever
-starts it. And a job that another controller owns does not get a queue that it does not name: upstream knows the owners
-that are integrated, and takes the jobs of all others one by one. And a Job of a JobSet never queues by itself, whatever
-its template says, where JobSets queue: the JobSet starts and stops it.
+The order and the messages are those of Kueue's webhooks (jobframework/defaults.go, validation.go). Three rules differ
+from upstream:
+
+- A job in a namespace that is not managed runs as it is. Upstream suspends it if it names a queue, and never starts it.
+- A job that another controller owns gets no queue that it does not name. In upstream this holds for known owners only.
+- If JobSets queue, a Job of a JobSet never queues by itself, whatever its template says. The JobSet starts and stops
+  it.
 """
 
 from collections.abc import Iterator
@@ -30,25 +32,31 @@ from muster.api.validation.fields import IMMUTABLE, Errors, each, immutable, inv
 from muster.api.validation.kueue.gates import fewer_gates, gates
 from muster.api.validation.kueue.rules import annotation_path, readiness
 
-# What jobs get that name none, where there is one of that name.
+# The queue and the priority class of jobs that name none, if objects of these names exist.
 DEFAULT_QUEUE = "default"
 DEFAULT_PRIORITY_CLASS = "default"
 
-# What Workloads have room for.
+# The limit of the fields of Workloads.
 _MAX_INT32 = 2**31 - 1
 
 
 class Arrival(Struct, frozen=True):
-    """What a new job gets. Empty and False leave it as it is."""
+    """The changes of a new job. An empty or False field leaves the job as it is."""
 
     queue: str = ""
     priority_class: str = ""
     suspend: bool = False
-    elsewhere: bool = False  # MultiKueue is to run it in another cluster
+    elsewhere: bool = False  # whether MultiKueue runs the job in another cluster
 
 
 def arrival(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispatchable: bool) -> Arrival:
-    """Return what a new job of any kind gets; `dispatchable`: it may run elsewhere. Raises `NestingTooDeepError`."""
+    """Return the changes of a new job of any kind.
+
+    dispatchable: whether the job may run in another cluster.
+
+    Raises:
+        NestingTooDeepError: the chain of the job's owners is too long.
+    """
     if not settings.selects.matches(around.namespace_labels(meta.namespace)):
         return Arrival()
     if (above := part_of(meta)) is not None and around.owner(meta.namespace, above) is not None:
@@ -71,22 +79,22 @@ def arrival(meta: ObjectMeta, around: Surroundings, settings: Settings, *, dispa
 
 
 def _is_run_by_another(meta: ObjectMeta) -> bool:
-    """Return whether the job's owner starts and stops it, and would undo our changes.
+    """Return whether the job's owner starts and stops it, and would undo Muster's changes.
 
-    A CronJob only makes its Jobs.
+    A CronJob only creates its Jobs.
     """
     owner = controller_of(meta)
     return owner is not None and not CRON_JOB.is_of(owner)
 
 
 def part_of(meta: ObjectMeta) -> OwnerReference | None:
-    """Return the JobSet of a job: it queues whole or not at all, and a queue in its templates means nothing."""
+    """Return the JobSet of a job. A JobSet queues as a whole, and a queue in its templates has no meaning."""
     owner = controller_of(meta)
     return owner if owner is not None and JOB_SET.is_of(owner) else None
 
 
 def prebuilt_name(meta: ObjectMeta) -> str:
-    """Return the name of the Workload that another program makes for the job; "" if the engine makes it."""
+    """Return the name of the Workload that another program creates for the job, or "" if the engine creates it."""
     name = PREBUILT_WORKLOAD_NAME_LABEL
     return meta.annotations.get(name, "") or meta.labels.get(name, "")
 
@@ -95,7 +103,10 @@ def prebuilt_name(meta: ObjectMeta) -> str:
 
 
 def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
-    """Yield what is wrong with any version; `old` is the one before, if there is one."""
+    """Yield the errors in any version.
+
+    old: the previous version, if there is one.
+    """
     yield from _name_of(meta, QUEUE_NAME_LABEL)
     prebuilt = meta.annotations.get(PREBUILT_WORKLOAD_NAME_LABEL)
     if prebuilt:
@@ -105,14 +116,14 @@ def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
     yield from _longest(meta)
     yield from gates(meta)
     yield from readiness(meta)
-    if part_of(meta) is None:  # what its JobSet may say is looked at there
+    if part_of(meta) is None:  # the rules of JobSets check the queue of a JobSet
         yield from gang(meta, old)
 
 
 def gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> Errors:
-    """Check our annotation about pods that start together; a value stored before the check existed may stay.
+    """Check Muster's annotation about pods that start together. An old invalid value may stay.
 
-    path: of what the metadata is of, with the last dot.
+    path: the path of the object with the metadata, with its last dot.
     """
     text = meta.annotations.get(GANG_ANNOTATION)
     kept = old is not None and old.annotations.get(GANG_ANNOTATION) == text
@@ -121,7 +132,7 @@ def gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> Errors:
 
 
 def changes(new: ObjectMeta, old: ObjectMeta, around: Surroundings, *, suspended: bool, was_suspended: bool) -> Errors:
-    """Yield forbidden changes: where and how a job queues may change only while it does not run."""
+    """Yield the forbidden changes. The queue settings of a job may change only while the job does not run."""
     yield from _queue_change(new, old, around, suspended=suspended)
     if not suspended and not is_elastic(old.annotations):
         yield from immutable(_prebuilt_path(new), prebuilt_name(new), prebuilt_name(old))
@@ -164,7 +175,7 @@ def _longest(meta: ObjectMeta) -> Errors:
         yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), text, not_a_number(text))
     elif seconds <= 0:
         yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), seconds, "should be greater than 0")
-    elif seconds > _MAX_INT32:  # Kueue takes it, and cuts it off
+    elif seconds > _MAX_INT32:  # Kueue accepts the value and truncates it
         yield invalid(_label(MAX_EXEC_TIME_SECONDS_LABEL), text, _out_of_range(text))
 
 
@@ -190,7 +201,7 @@ def _asks_for_size(meta: ObjectMeta) -> bool:
 
 
 def integer(text: str) -> int | None:
-    """Parse an integer as Go does, within reason."""
+    """Parse an integer as Go does, up to a bounded length."""
     digits = text.removeprefix("-") if text.startswith("-") else text.removeprefix("+")
     return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= 18 else None
 

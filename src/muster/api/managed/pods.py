@@ -1,8 +1,8 @@
-"""Decides how plain pods queue (Kueue KEP-976): what holds them until admission, and which belong together.
+"""The decisions about plain pods that queue (Kueue KEP-976): their gates, groups and roles.
 
-A pod that queues is made with a gate that keeps it from nodes, and with a finalizer, so that what became of it is seen
-before it goes. Pods of one group carry the group's name and how many they are. Their *role* is a hash of what counts
-for admission, byte for byte that of Kueue: it stands in an annotation and names a podset.
+A pod that queues has a gate that keeps it off nodes until admission. The pod also has a finalizer, so that controllers
+see its end before its deletion. The pods of a group have the name and the size of the group. The *role* of a pod is a
+hash of the fields that matter for admission, the same as Kueue's. An annotation stores the role, which names a podset.
 """
 
 import re
@@ -43,16 +43,16 @@ from muster.api.values.quantity import QuantityError, ResourceList, canonical
 _ROLE_LENGTH = 8
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
-# What pods say about queueing, in labels or annotations.
+# The labels and annotations of pods about queueing.
 WORDS = (QUEUE_NAME_LABEL, MANAGED_LABEL, POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, PREBUILT_WORKLOAD_NAME_LABEL,
           POD_SUSPENDING_PARENT)  # fmt: skip
 
-# Go's encoder makes its output safe to stand in HTML.
+# Go's encoder escapes its output for HTML.
 _HTML: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"))
 
 
 def says_something(metadata: Mapping[str, Any]) -> bool:
-    """Return whether a pod with such metadata, as JSON, has anything to do with queues; most pods have not."""
+    """Return whether metadata in JSON form have labels or annotations about queueing. Most pods have none."""
     said = [part for field in ("labels", "annotations") if isinstance(part := metadata.get(field), dict)]
     return any(word in part for part in said for word in WORDS)
 
@@ -76,18 +76,18 @@ def waits_for_place(pod: Pod) -> bool:
 
 
 def group_name(meta: ObjectMeta) -> str:
-    """Return the group that a pod belongs to; "" if it stands alone."""
+    """Return the group of a pod, or "" if it has none."""
     return meta.annotations.get(POD_GROUP_NAME_LABEL) or meta.labels.get(POD_GROUP_NAME_LABEL, "")
 
 
 def group_size(meta: ObjectMeta) -> int:
-    """Return how many pods the group of a pod has; 0 if it does not say so properly."""
+    """Return the number of pods in the group of a pod, or 0 if the annotation is missing or invalid."""
     text = meta.annotations.get(POD_GROUP_TOTAL_COUNT, "")
     return max(int(text), 0) if _INTEGER.fullmatch(text) else 0
 
 
 def is_unretriable(meta: ObjectMeta) -> bool:
-    """Return whether the pod says that failed pods of its group are not replaced."""
+    """Return whether the pod forbids replacing failed pods of its group."""
     return meta.annotations.get(RETRIABLE_IN_GROUP) == "false"
 
 
@@ -95,12 +95,20 @@ def is_unretriable(meta: ObjectMeta) -> bool:
 
 
 def role_of(pod: Pod) -> str:
-    """Return the role that the pod was made with. Raises `QuantityError`."""
+    """Return the role with which the pod was created.
+
+    Raises:
+        QuantityError: a request of the pod is invalid.
+    """
     return pod.metadata.annotations.get(ROLE_HASH) or role_hash(pod.spec)
 
 
 def role_hash(spec: PodSpec) -> str:
-    """Return a hash of what distinguishes pods for admission. Raises `QuantityError`."""
+    """Return a hash of the fields that distinguish pods for admission.
+
+    Raises:
+        QuantityError: a request of the pod is invalid.
+    """
     shape: dict[str, Any] = {
         "affinity": spec.affinity,
         "containers": _shapes(spec.containers),
@@ -119,7 +127,7 @@ def role_hash(spec: PodSpec) -> str:
 
 
 def hash_of_shape(shape: dict[str, Any]) -> str:
-    """Return the hash of the JSON that Go's encoder writes: maps by key, structs by field, what is absent as null."""
+    """Return the hash of the JSON that Go's encoder writes: maps sorted by key, absent values as null."""
     text = msgspec.json.encode({"spec": shape}, order="deterministic")
     for character, escape in _HTML:
         text = text.replace(character, escape)
@@ -136,14 +144,17 @@ def _written(resources: ResourceList) -> dict[str, str] | None:
     return {name: canonical(quantity) for name, quantity in resources.items()} or None
 
 
-# Making pods wait.
+# Gates.
 
 
 def is_to_be_held(meta: ObjectMeta, around: Surroundings, settings: Settings) -> bool:
-    """Return whether a new pod must be gated: it names a queue, or its parent is suspended with it.
+    """Return whether a new pod must be gated, because it names a queue or its parent is suspended with it.
 
-    Pods of a job that queues never do: the job does, for all of them. Beyond upstream, the LocalQueue `default` draws
-    no pods that do not ask for it. Raises `NestingTooDeepError`.
+    Pods of a job that queues are never gated: the job queues for them. Unlike upstream, the LocalQueue `default` gets
+    only pods that name it.
+
+    Raises:
+        NestingTooDeepError: the chain of the pod's owners is too long.
     """
     if POD_SUSPENDING_PARENT in meta.annotations:
         return True
@@ -155,18 +166,25 @@ def is_to_be_held(meta: ObjectMeta, around: Surroundings, settings: Settings) ->
 
 
 def complete(document: dict[str, Any], pod: Pod, namespace: str, around: Surroundings, settings: Settings) -> None:
-    """Change a new pod, which `document` is as JSON, so that it waits if it has to. Raises `NestingTooDeepError`."""
+    """Gate a new pod, given as `document` in JSON form, if it must wait.
+
+    Raises:
+        NestingTooDeepError: the chain of the pod's owners is too long.
+    """
     meta = msgspec.structs.replace(pod.metadata, namespace=namespace)
-    with suppress(QuantityError):  # validation refuses the pod, and says where
+    with suppress(QuantityError):  # the validation reports the invalid quantity
         if is_to_be_held(meta, around, settings):
             hold(document, places=settings.places)
 
 
 def hold(document: dict[str, Any], *, places: bool) -> None:
-    """Change a new pod so that it waits to be admitted. Raises `QuantityError`.
+    """Gate a new pod until it is admitted.
 
-    places: it also gets the gate of topology-aware scheduling. No gate can be added later: Kueue's manager, which does
-    so with a pod that it gives a place, could start none that lacks it.
+    places: whether to add the gate of topology-aware scheduling too. A gate cannot be added later, and Kueue's manager
+        starts only pods that have it.
+
+    Raises:
+        QuantityError: a request of the pod is invalid.
     """
     meta, spec = document["metadata"], document["spec"]
     annotations = _mapping(meta, "annotations")
@@ -197,12 +215,12 @@ def _add(found: list[Any], item: Any) -> None:
 
 
 def validate_create(pod: Pod) -> list[FieldError]:
-    """Return what is wrong with a new pod's labels and annotations about queueing."""
+    """Return the errors in the labels and annotations of a new pod about queueing."""
     return list(_rules(pod.metadata, None))
 
 
 def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError]:
-    """Return what is wrong with a change of a pod's labels and annotations about queueing."""
+    """Return the errors in a change of the labels and annotations of a pod about queueing."""
     stopped, was_stopped = (is_held(pod) or is_finished(pod) for pod in (new, old))
     common = changes(new.metadata, old.metadata, around, suspended=stopped, was_suspended=was_stopped)
     return list(chain(_rules(new.metadata, old.metadata), common, _group_change(new.metadata, old.metadata)))

@@ -1,4 +1,4 @@
-"""Declares what the rules for managed objects need to know beside the object."""
+"""The facts about other objects that the rules of managed objects need."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -11,7 +11,7 @@ from muster.api.values.selectors import EVERYTHING, LabelMatcher
 
 
 class Surroundings(Protocol):
-    """Objects as they are now."""
+    """A reader of the current state of other objects, which the server or the webhooks implement."""
 
     def local_queue(self, namespace: str, name: str) -> LocalQueue | None:
         """Return a LocalQueue."""
@@ -22,11 +22,11 @@ class Surroundings(Protocol):
         ...
 
     def owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
-        """Return the very owner that the reference means, if its kind queues."""
+        """Return the owner with the UID of the reference, if its kind queues."""
         ...
 
     def has_priority_class(self, name: str) -> bool:
-        """Return whether there is a WorkloadPriorityClass of that name."""
+        """Return whether a WorkloadPriorityClass of a name exists."""
         ...
 
     def goes_elsewhere(self, cluster_queue: str) -> bool:
@@ -35,12 +35,13 @@ class Surroundings(Protocol):
 
 
 class Settings(Struct, frozen=True):
-    """What the Configuration says.
+    """The settings of the Configuration about managed objects.
 
-    without_queue: jobs that name no queue are managed, too.
-    selects: in which namespaces jobs are managed.
-    default_priority: jobs get the WorkloadPriorityClass `default` (upstream gate WorkloadPriorityClassDefaulting).
-    places: pods may be given places, and wait for them behind a gate (upstream gate TopologyAwareScheduling).
+    without_queue: whether jobs that name no queue are managed too.
+    selects: the selector of the namespaces whose jobs are managed.
+    default_priority: whether jobs get the WorkloadPriorityClass `default` (upstream gate
+        WorkloadPriorityClassDefaulting).
+    places: whether pods wait behind a gate for their placement (upstream gate TopologyAwareScheduling).
     """
 
     without_queue: bool = False

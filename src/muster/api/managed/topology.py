@@ -1,6 +1,6 @@
-"""Reads the topology annotations of pods into a Workload's request, and checks them.
+"""The topology annotations of pods: their conversion to a Workload's request, and their rules.
 
-Order and sentences of what is wrong are Kueue's (jobframework/tas_validation.go).
+The order and the messages of errors are Kueue's (jobframework/tas_validation.go).
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from muster.api.status import NO_VALUE
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, forbidden, invalid, required
 
-# As Go's strconv.ParseBool understands them.
+# The values that Go's strconv.ParseBool accepts.
 _BOOLEANS = dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True) | dict.fromkeys(
     ("0", "f", "F", "FALSE", "false", "False"), False
 )
@@ -34,10 +34,10 @@ _WAYS = (POD_SET_REQUIRED_TOPOLOGY, POD_SET_PREFERRED_TOPOLOGY, POD_SET_UNCONSTR
 def topology_request(
     annotations: Mapping[str, str], index_label: str | None = None, groups: tuple[str, int] | None = None
 ) -> PodSetTopologyRequest | None:
-    """Return the topology request of pods with these annotations; None if there is none, or only nonsense.
+    """Return the topology request of pods with these annotations, or None if there is none or it is invalid.
 
-    index_label: the label that holds the rank of a pod. groups: where pods come in groups with ranks of their own, the
-    label that holds the index of a pod's group, and how many groups there are.
+    index_label: the label with the rank of a pod.
+    groups: for pods in groups with ranks of their own, the label with the index of the group, and the number of groups.
     """
     if TOPOLOGY_ANNOTATIONS.isdisjoint(annotations):
         return None
@@ -60,7 +60,11 @@ def topology_request(
 
 
 def problems(path: str, annotations: Mapping[str, str], count: int | None = None) -> Errors:
-    """Yield what is wrong with the annotations of pods. path: of the annotations. count: how many pods there are."""
+    """Yield the errors in the annotations of pods.
+
+    path: the path of the annotations.
+    count: the number of pods.
+    """
     said = [annotations[way] for way in _WAYS if way in annotations]
     if len(said) > 1:
         listed = ", ".join(f'"{way}"' for way in _WAYS)
@@ -77,7 +81,7 @@ def problems(path: str, annotations: Mapping[str, str], count: int | None = None
 
 
 def grouping(podsets: Sequence[tuple[str, PodSet]]) -> Errors:
-    """Yield what is wrong with podsets to place together; each with the path of its annotations."""
+    """Yield the errors in podsets to place together, each given with the path of its annotations."""
     groups: dict[str, list[tuple[str, PodSet, PodSetTopologyRequest]]] = {}
     for path, podset in podsets:
         request = podset.topology_request
@@ -149,7 +153,7 @@ def _several_slices(path: str, annotations: Mapping[str, str]) -> Errors:
 
 
 def _layers(annotations: Mapping[str, str]) -> tuple[PodsetSliceRequiredTopologyConstraint, ...] | None:
-    """Return the layers; None if they make no sense."""
+    """Return the layers, or None if they are invalid."""
     text = annotations.get(POD_SET_SLICE_REQUIRED_TOPOLOGY_CONSTRAINTS)
     if text is None:
         return ()

@@ -1,7 +1,7 @@
-"""Parents and variants: how one job asks for several flavors at once (Kueue KEP-8691, ConcurrentAdmission).
+"""Parents and variants, by which one job requests several flavors at once (Kueue KEP-8691, ConcurrentAdmission).
 
-The Workload of a job in a ClusterQueue with a `concurrentAdmissionPolicy` is a parent. It stands in no queue and holds
-no quota of its own: for each flavor of the ClusterQueue it has a variant, a Workload that may get that flavor alone.
+The Workload of a job in a ClusterQueue with a `concurrentAdmissionPolicy` is a parent. A parent waits in no queue and
+holds no quota. For each flavor of the ClusterQueue it has a variant: a Workload that may get only this flavor.
 """
 
 from typing import Final, Literal
@@ -14,17 +14,17 @@ _TRUE: Final = "true"
 
 
 def is_parent(workload: Workload) -> bool:
-    """Return whether the Workload is admitted by way of its variants."""
+    """Return whether the Workload is a parent, which is admitted through its variants."""
     return workload.metadata.labels.get(PARENT_LABEL) == _TRUE
 
 
 def is_variant(workload: Workload) -> bool:
-    """Return whether another Workload owns it."""
+    """Return whether the Workload is a variant, which another Workload owns."""
     return parent_of(workload.metadata) is not None
 
 
 def role_of(workload: Workload) -> Literal["", "parent", "variant"]:
-    """Return what the Workload is; "" of one that is neither."""
+    """Return whether the Workload is a parent or a variant, or "" if it is neither."""
     if is_parent(workload):
         return "parent"
     return "variant" if is_variant(workload) else ""
@@ -36,12 +36,12 @@ def parent_of(meta: ObjectMeta) -> OwnerReference | None:
 
 
 def allowed_flavors(meta: ObjectMeta) -> frozenset[str]:
-    """Return the only flavors that a Workload may get; none: any."""
+    """Return the flavors to which a Workload is limited, or none if it may get any."""
     return frozenset(filter(None, map(str.strip, meta.annotations.get(ALLOWED_FLAVORS, "").split(","))))
 
 
 def flavor_of(variant: Workload) -> str:
-    """Return the flavor of a variant; "" if its annotation names none."""
+    """Return the flavor of a variant, or "" if its annotation names none."""
     return next(filter(None, map(str.strip, variant.metadata.annotations.get(ALLOWED_FLAVORS, "").split(","))), "")
 
 

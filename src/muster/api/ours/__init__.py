@@ -1,1 +1,1 @@
-"""Names that are ours on objects: annotations, labels and the marks of the embedded cluster. Pure."""
+"""Muster's own names on objects: annotations, labels and the marks of the embedded cluster."""

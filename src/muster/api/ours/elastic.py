@@ -1,8 +1,8 @@
-"""Jobs that may change size while they run (kubernetes KEP-3715), in the names that are ours.
+"""Elastic Jobs, which may change their size while they run (kubernetes KEP-3715): Muster's annotations of them.
 
 An elastic Job is an Indexed Job with as many completions as parallelism and the annotation `muster.dev/elastic:
-"MIN:MAX"`. It is shrunk, never below MIN, when the cluster is short, and grown, never above MAX, when room is free.
-Its pods carry the world they are part of, as JSON, in an annotation that changes in place.
+"MIN:MAX"`. The engine shrinks it, never below MIN, if the cluster lacks room, and grows it, never above MAX, if room is
+free. An annotation of its pods has the size of the gang as JSON, and changes in place.
 """
 
 from collections.abc import Mapping
@@ -14,44 +14,46 @@ from muster.api.batch import MAX_PARALLELISM
 from muster.api.core import PodTemplateSpec
 from muster.api.kueue.names import ELASTIC_JOB
 
-# On a Job: between which sizes it may be moved.
+# The annotation of a Job with the sizes that it may have.
 ELASTIC_ANNOTATION = "muster.dev/elastic"
 
-# On a Job and on each of its pods: the current size and how often it changed, as `World` in JSON.
+# The annotation of a Job and its pods with the current size and the number of changes, as `World` in JSON.
 WORLD_ANNOTATION = "muster.dev/world"
 
-# In a container: the size of the gang, for frameworks. A value in the template stays as it is when the size changes.
+# The variable of a container with the size of the gang, for frameworks. A value in the template never changes.
 WORLD_SIZE_VARIABLE = "WORLD_SIZE"
 
-# In a container of an MPI job by `muster run`, whose command has the number of workers as an argument.
+# The variable of a container of an MPI job by `muster run`, whose command has the number of workers as an argument.
 MPI_IDENTITY_VARIABLE = "MUSTER_MPI_IDENTITY"
 
-# On a Job: "false" if its pods need not start together. On the pods of a group: "false" likewise.
+# The annotation of a Job, or of the pods of a group: "false" if the pods need not start together.
 GANG_ANNOTATION = "muster.dev/gang"
 
-# On what carries a gang, such as a Job: how many members it had when it last started or grew, and its own UID: where a
-# manifest was copied from another object, that says nothing. Absent: one at the most.
+# The annotation of a carrier of a gang, such as a Job: the number of members when it last started or grew, and the UID
+# of the carrier. Another UID comes from a copied manifest and is ignored. Without the annotation the gang had at most
+# one member.
 HELD_ANNOTATION = "muster.dev/held-members"
 
-# On each pod of a start of several, written by its binding: when the newest of them was made, and the pod's own UID. On
-# the carrier as well while a start is under way that leaves pods behind that are no younger.
+# The annotation of each pod that starts with others, written by its binding: the creation time of the newest of them,
+# and the pod's own UID. The carrier has it too during a start that leaves pods behind that are not newer.
 BINDING_ANNOTATION = "muster.dev/binding-since"
 
-# More than any `MIN:MAX` takes; what is longer is not even quoted.
+# The most characters of `MIN:MAX`. Messages do not quote a longer text.
 _LONGEST_TEXT = 32
 
 
-# On a Job: the largest size that quota allowed when it was last short. Until there is more, the Job is not grown above.
+# The annotation of a Job with the largest size that quota allowed when it last ran short. The Job does not grow above
+# this size until there is more quota.
 CAP_ANNOTATION = "muster.dev/elastic-cap"
 
 
 def is_elastic(annotations: Mapping[str, str]) -> bool:
-    """Return whether these annotations let a Job or Workload change size while it runs: in our way or in Kueue's."""
+    """Return whether these annotations make a Job or Workload elastic, by Muster's annotation or Kueue's."""
     return ELASTIC_ANNOTATION in annotations or annotations.get(ELASTIC_JOB) == "true"
 
 
 def has_fixed_size(template: PodTemplateSpec) -> bool:
-    """Return whether a pod template tells its containers a number of workers that no later change of size reaches."""
+    """Return whether a pod template gives its containers a number of workers that a change of size cannot update."""
     return any(
         variable.name == MPI_IDENTITY_VARIABLE or (variable.name == WORLD_SIZE_VARIABLE and variable.value_from is None)
         for container in template.spec.containers
@@ -59,12 +61,12 @@ def has_fixed_size(template: PodTemplateSpec) -> bool:
     )
 
 
-# Digits of the largest number of completions.
+# The digits of the largest number of completions.
 _LONGEST_SIZE = 10
 
 
 def cap_of(annotations: Mapping[str, str]) -> int | None:
-    """Return the size above which quota does not allow a Job to grow; None without an annotation of ours."""
+    """Return the size above which quota does not allow a Job to grow, or None without Muster's annotation."""
     text = annotations.get(CAP_ANNOTATION, "")
     return int(text) if 0 < len(text) <= _LONGEST_SIZE and text.isascii() and text.isdigit() else None
 
@@ -79,7 +81,8 @@ class Bounds(msgspec.Struct, frozen=True):
     def parse(cls, text: str) -> Self:
         """Parse `MIN:MAX`, whole numbers with 1 <= MIN <= MAX <= 100000.
 
-        Raises `ValueError` that says what is wrong.
+        Raises:
+            ValueError: the text is invalid; the message says why.
         """
         if len(text) > _LONGEST_TEXT:
             raise ValueError(f"{text[:_LONGEST_TEXT]!r}... is not MIN:MAX, such as 2:8")
@@ -98,7 +101,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 def bounds_of(annotations: Mapping[str, str]) -> Bounds | None:
-    """Return the sizes between which a Job may be resized; None without a valid annotation."""
+    """Return the sizes that a Job may have, or None without a valid annotation."""
     try:
         return Bounds.parse(annotations.get(ELASTIC_ANNOTATION, ""))
     except ValueError:
@@ -106,10 +109,10 @@ def bounds_of(annotations: Mapping[str, str]) -> Bounds | None:
 
 
 class World(msgspec.Struct, frozen=True):
-    """What a running worker has to know of its gang.
+    """The facts about the gang that a running worker needs.
 
-    size: how many workers there are; ranks are 0 to size - 1.
-    epoch: grows by one with each change of size, from 1 for the size that the Job was created with.
+    size: the number of workers, whose ranks are 0 to size - 1.
+    epoch: the number of the current size, which starts at 1 and increases with each change of size.
     """
 
     size: int

@@ -1,28 +1,28 @@
-"""Marks of the embedded cluster, by which clients recognise it."""
+"""The marks by which clients recognise the embedded cluster."""
 
 from typing import Final
 
-# Part of the `gitVersion` that its server answers on /version.
+# The part of the `gitVersion` on /version that marks its server.
 SERVER_MARK: Final = "muster"
 
-# The flavor of its nodes, which the queue that it begins with has quota of.
+# The flavor of its nodes, of which the first queue has quota.
 NODES_FLAVOR: Final = "muster-nodes"
 
-# On its nodes: what runs their pods.
+# The label of its nodes that says what runs their pods.
 NODE_KIND_LABEL: Final = "muster.dev/node-kind"
 PROCESS: Final = "process"
 SIMULATED: Final = "simulated"
 
-# On the nodes of the server's own machine: they share directories.
+# The label of the nodes on the server's own machine, which share directories.
 SERVER_MACHINE: Final = "muster.dev/server-machine"
 
-# On a process node that has joined a cluster: which one it is, whatever its name.
+# The label of a process node that joined a cluster, which identifies the node independently of its name.
 NODE_IDENTITY: Final = "muster.dev/node-identity"
 
-# On a node that ends its own pods when it has not reached the server for as long as they tolerate that
-# (`muster.cluster.nodes.fence`): after that time the server may take it for certain that none of them runs.
+# The mark of a node that ends its own pods when it has not reached the server for as long as the pods tolerate that
+# (`muster.cluster.nodes.fence`). After this time the server can rely on it that none of them runs.
 FENCED_ANNOTATION: Final = "muster.dev/fenced"
 
-# A pod has this condition if it ended because the whole cluster was stopped. That is no failure of its own, and no
-# machine's either: its Job tries again, and does not count it.
+# The condition of a pod that ended because the whole cluster was stopped. This is a failure neither of the pod nor of a
+# machine, so the Job tries again and does not count it.
 CLUSTER_STOPPED: Final = "muster.dev/ClusterStopped"

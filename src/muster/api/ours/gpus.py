@@ -1,19 +1,24 @@
-"""GPUs in the words of the API: the resources that pods request, and what a process node reports of its own."""
+"""GPUs in the API: the resources that pods request, and the GPUs that a process node reports."""
 
 import msgspec
 
 NVIDIA_GPU = "nvidia.com/gpu"
 AMD_GPU = "amd.com/gpu"
 
-# Of a Node: which GPUs it has, as JSON.
+# The annotation of a Node with its GPUs, as JSON.
 GPUS_ANNOTATION = "muster.dev/gpus"
 
-# The condition of a Node that is True while a GPU of its is ill; its message says which, and why, for people.
+# The condition of a Node that is True while one of its GPUs is unhealthy. Its message names the GPUs and the reasons.
 GPU_PROBLEM = "GPUProblem"
 
 
 class GpuInfo(msgspec.Struct, frozen=True):
-    """A GPU. name: by which the status of a container names it. memory: in bytes; 0 is unknown. ill: no pod gets it."""
+    """A GPU of a node.
+
+    name: the name of the GPU in the status of a container.
+    memory: the memory in bytes; 0 if unknown.
+    ill: whether the GPU is unhealthy, so that no pod gets it.
+    """
 
     name: str
     model: str = ""
@@ -22,7 +27,7 @@ class GpuInfo(msgspec.Struct, frozen=True):
 
 
 def told(text: str) -> tuple[GpuInfo, ...]:
-    """Return the content of an annotation; nothing if it is unreadable."""
+    """Return the GPUs in an annotation, or none if it is unreadable."""
     try:
         return tuple(msgspec.json.decode(text, type=list[GpuInfo])) if text else ()
     except msgspec.MsgspecError:
@@ -30,5 +35,5 @@ def told(text: str) -> tuple[GpuInfo, ...]:
 
 
 def is_gpu(resource: str) -> bool:
-    """Return whether a resource counts GPUs, of whatever maker."""
+    """Return whether a resource counts GPUs of any vendor."""
     return resource.partition("/")[2] == "gpu"

@@ -1,17 +1,18 @@
-"""Marks on pods that the platform ends, and on their replacements."""
+"""The marks of pods that the platform ends, and of their replacements."""
 
 from typing import Final
 
-# On a pod: for whom the scheduler preempts it, from before the first pod of the gangs that go is evicted.
+# The annotation of a pod that the scheduler preempts: the gang that gets its room. The scheduler writes it before it
+# evicts the first pod of the victims.
 PREEMPTED_ANNOTATION: Final = "muster.dev/preempted-by"
 
-# On a pod of an index that counts its own failures: how many pods of the index were interrupted before this one, and
-# how many there were in all.
+# The annotation of a pod of an index that counts its own failures: how many pods of the index were interrupted before
+# this one, and how many pods there were in all.
 INTERRUPTIONS_ANNOTATION: Final = "muster.dev/interruptions"
 ATTEMPT_ANNOTATION: Final = "muster.dev/attempt"
 
-# On a pod of such an index that ran: its own UID. Its Job is suspended, and the pod is deleted for that.
+# The annotation, with its own UID, of a pod of such an index that ran and is deleted because its Job was suspended.
 SUSPENDED_ANNOTATION: Final = "muster.dev/suspended"
 
-# On a job that its queue stopped: why.
+# The annotation of a job that its queue stopped, with the reason.
 STOPPED_ANNOTATION: Final = "muster.dev/stopped-for"

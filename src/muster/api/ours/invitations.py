@@ -1,4 +1,4 @@
-"""The label of everything that `muster cluster invite` makes in a worker cluster."""
+"""The label of all objects that `muster cluster invite` creates in a worker cluster."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Bounds of a pod on our nodes: each part costs the node, and all who share it, time and memory."""
+"""The bounds of a pod on Muster's nodes, where each part of a pod costs the node time and memory."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ MOST_VOLUMES: Final = 256
 
 
 def excess(*, containers: int, init_containers: int, volumes: int) -> str:
-    """Return the message for a pod that exceeds a bound; "" for a pod within the bounds."""
+    """Return the message for a pod that exceeds a bound, or "" for a pod within the bounds."""
     for count, most, what in (
         (containers, MOST_CONTAINERS, "containers"),
         (init_containers, MOST_INIT_CONTAINERS, "init containers"),

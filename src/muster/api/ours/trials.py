@@ -1,4 +1,4 @@
-"""Sweeps: Indexed Jobs whose pods are trials, each on its own, in the names that are ours.
+"""Sweeps: Indexed Jobs whose pods are independent trials, and Muster's annotations of them.
 
 The trial with the completion index *k* has the *k*-th index of the Job's array, counted from 0, and in a grid the
 values that this index stands for.
@@ -14,19 +14,20 @@ from typing import Self
 
 import msgspec
 
-# On a Job: the indexes of its trials, as `0-99`, `1,3,5` or `0-99:10`, and `%8` if no more are to run at a time.
+# The annotation of a Job with the indexes of its trials (`0-99`, `1,3,5` or `0-99:10`), and `%8` to limit the trials
+# that run at the same time.
 ARRAY_ANNOTATION = "muster.dev/array"
 
-# On a Job: the values of its grid by variable, as JSON; the last variable changes fastest.
+# The annotation of a Job with the values of its grid by variable, as JSON. The last variable changes fastest.
 GRID_ANNOTATION = "muster.dev/grid"
 
-# On a Job: the name of the one whose trials it does again.
+# The annotation of a Job with the name of the Job whose trials it repeats.
 RETRY_ANNOTATION = "muster.dev/retry-of"
 
-# The API takes Jobs with more indexes only if few of them run at once.
+# The API accepts Jobs with more indexes only if few of them run at the same time.
 MOST_TRIALS = 100_000
 
-# What one variable, or one argument, of a program may hold is 128 KiB.
+# A variable or argument of a program has at most 128 KiB.
 _LONGEST_TEXT = 100_000
 _MOST_DIGITS = 9
 _QUOTED = 40
@@ -34,13 +35,13 @@ _QUOTED = 40
 _PART = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?", re.ASCII)
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
-# What the shell that reads a grid, or the trial itself, lives by.
+# The variables that a grid may not set, because its shell or the trial needs them.
 _TAKEN = {"IFS", "PATH", "ENV", "JOB_COMPLETION_INDEX"}
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """The indexes of trials, in the order of their completion indexes: runs without overlap, none of them empty."""
+    """The indexes of trials in the order of their completion indexes, as non-empty runs without overlap."""
 
     runs: tuple[range, ...]
     _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)  # the completion index behind each run
@@ -50,7 +51,11 @@ class Array:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `0-7`, `1,3,5`, `0-99:10`, or several of them. Raises `ValueError` that says what is wrong."""
+        """Parse `0-7`, `1,3,5`, `0-99:10`, or several of them.
+
+        Raises:
+            ValueError: the text is invalid; the message says why.
+        """
         if len(text) > _LONGEST_TEXT:
             raise ValueError(f"{_quoted(text)} is longer than {_LONGEST_TEXT} characters")
         array = cls(tuple(map(_run, text.split(","))))
@@ -65,7 +70,7 @@ class Array:
 
     @classmethod
     def of(cls, indexes: Iterable[int]) -> Self:
-        """Make an array of ascending indexes."""
+        """Create an array of ascending indexes."""
         runs: list[range] = []
         for index in indexes:
             if runs and runs[-1].stop == index:
@@ -76,7 +81,7 @@ class Array:
 
     @property
     def is_plain(self) -> bool:
-        """Whether its indexes are the completion indexes."""
+        """Whether the indexes equal the completion indexes."""
         return len(self.runs) == 1 and self.runs[0] == range(len(self))
 
     def __len__(self) -> int:
@@ -91,7 +96,7 @@ class Array:
         return chain(*self.runs)
 
     def completion(self, index: int) -> int | None:
-        """Return the completion index of the trial with this index; None if there is none."""
+        """Return the completion index of the trial with this index, or None if there is none."""
         before = 0
         for run in self.runs:
             if index in run:
@@ -116,7 +121,7 @@ def _run(part: str) -> range:
     if step == 0:
         raise ValueError(f"{part}: a step is at least 1")
     run = range(first, last + 1, step)
-    return range(first, run[-1] + 1, step)  # without what no step reaches
+    return range(first, run[-1] + 1, step)  # the last step may not reach the end of the run
 
 
 def _text(run: range) -> str:
@@ -131,13 +136,17 @@ def _quoted(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Variables and the values that each may have. Index 0 is the first value of all; the last changes fastest."""
+    """The variables of a sweep with their values. Index 0 has the first value of each, and the last changes fastest."""
 
     axes: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> Self:
-        """Parse `NAME=VALUE,VALUE...` each. Raises `ValueError` that says what is wrong."""
+        """Parse texts of the form `NAME=VALUE,VALUE...`.
+
+        Raises:
+            ValueError: a text is invalid; the message says why.
+        """
         axes: dict[str, tuple[str, ...]] = {}
         for text in texts:
             name, is_, values = text.partition("=")
@@ -163,7 +172,7 @@ class Grid:
         return prod(map(len, self.axes.values()))
 
     def values(self, index: int) -> dict[str, str]:
-        """Return the values of an index; an index beyond the grid starts again."""
+        """Return the values of an index. An index beyond the grid starts from the beginning."""
         found = {}
         for name, stride in self.strides().items():
             values = self.axes[name]
@@ -171,7 +180,7 @@ class Grid:
         return found
 
     def strides(self) -> dict[str, int]:
-        """Return, by variable, how many indexes pass until it changes."""
+        """Return by variable the number of indexes until its value changes."""
         sizes = [*map(len, self.axes.values())]
         return {name: prod(islice(sizes, at + 1, None)) for at, name in enumerate(self.axes)}
 
@@ -180,7 +189,7 @@ class Grid:
 
 
 def array_of(annotations: Mapping[str, str], completions: int | None) -> Array | None:
-    """Return the indexes of a Job's trials; None if it is no sweep, or its annotation does not fit it."""
+    """Return the indexes of a Job's trials, or None if it is no sweep or its annotation does not fit."""
     if ARRAY_ANNOTATION not in annotations:
         return None
     try:
@@ -191,7 +200,7 @@ def array_of(annotations: Mapping[str, str], completions: int | None) -> Array |
 
 
 def grid_of(annotations: Mapping[str, str]) -> Grid | None:
-    """Return the grid of a Job's trials; None if it has none that makes sense."""
+    """Return the grid of a Job's trials, or None if it has no valid one."""
     try:
         axes = msgspec.json.decode(annotations.get(GRID_ANNOTATION, ""), type=dict[str, tuple[str, ...]])
     except msgspec.DecodeError:

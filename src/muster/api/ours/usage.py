@@ -1,7 +1,7 @@
-"""The annotation with a pod's use of its machine, which its node writes at its end. Kubernetes has no field for that.
+"""The annotation with a pod's usage, which its node writes at the pod's end. Kubernetes has no field for it.
 
-`cpu=1.5,memory=10485760` in an annotation: seconds of processors, of all containers and attempts, and the most memory
-that one of them held, in bytes.
+The value `cpu=1.5,memory=10485760` has two numbers: the CPU seconds of all containers and attempts, and the peak
+memory of one of them in bytes.
 """
 
 import re
@@ -15,13 +15,13 @@ _SHAPE = re.compile(r"cpu=(\d{1,12}(?:\.\d{1,6})?),memory=(\d{1,18})", re.ASCII)
 
 
 class Usage(Struct, frozen=True):
-    """Seconds of processors, and bytes of memory at the highest."""
+    """The CPU seconds and the peak of memory in bytes."""
 
     cpu_seconds: float = 0.0
     memory_bytes: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Return the usage of both: the sum of the times, and the greater memory."""
+        """Return the usage of both: the sum of the CPU seconds and the greater peak."""
         return Usage(self.cpu_seconds + other.cpu_seconds, max(self.memory_bytes, other.memory_bytes))
 
     def __str__(self) -> str:
@@ -29,6 +29,6 @@ class Usage(Struct, frozen=True):
 
 
 def usage_of(text: str) -> Usage | None:
-    """Return the value of an annotation; None if there is none."""
+    """Return the usage in an annotation, or None if the annotation has none."""
     found = _SHAPE.fullmatch(text)
     return Usage(float(found[1]), int(found[2])) if found else None

@@ -1,4 +1,4 @@
-"""Computes the JSON patch from one document to another, with which webhooks answer."""
+"""The JSON patch from one document to another, which webhooks return."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ Operation = dict[str, Any]
 
 
 def difference(before: dict[str, Any], after: dict[str, Any]) -> list[Operation]:
-    """Return the operations that turn `before` into `after`. A list that differs is replaced whole."""
+    """Return the operations that turn `before` into `after`. The operations replace a different list as a whole."""
     return list(_difference(before, after, ""))
 
 
@@ -28,5 +28,5 @@ def _difference(before: dict[str, Any], after: dict[str, Any], path: str) -> Ite
 
 
 def escape_token(name: str) -> str:
-    """Return a key as a JSON pointer has it (RFC 6901)."""
+    """Escape a key for a JSON pointer (RFC 6901)."""
     return name.replace("~", "~0").replace("/", "~1")

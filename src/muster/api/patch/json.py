@@ -1,9 +1,9 @@
-"""JSON patch, RFC 6902, with JSON pointers, RFC 6901.
+"""JSON patch (RFC 6902) with JSON pointers (RFC 6901).
 
-The document is copied once and the operations change the copy in place; a value enters the copy only as a copy of
-its own, so that neither the caller's document nor the patch is ever changed. Error sentences are those that
-kube-apiserver's library gives. Stricter than that library, as the RFCs ask: no negative indexes, no leading zeros,
-`add`, `replace` and `test` need their `value`.
+`apply` copies the document once, and the operations change the copy in place. Values of the patch are copied too, so
+neither the caller's document nor the patch ever changes. The error messages are those of kube-apiserver's library. As
+the RFCs require, and stricter than that library, negative indexes and leading zeros are errors, and `add`, `replace`
+and `test` need a `value`.
 """
 
 import re
@@ -26,9 +26,10 @@ _ABSENT = object()
 
 
 def apply(document: dict[str, Any], operations: Any) -> dict[str, Any]:
-    """Return the document after all the operations, or `ApiError`.
+    """Return the document after all operations.
 
-    400 no list of operations, 413 too many, 422 else.
+    Raises:
+        ApiError: 400 if the patch is no list of operations, 413 if it has too many, 422 if one fails.
     """
     if not isinstance(operations, list):
         raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
@@ -46,7 +47,7 @@ def apply(document: dict[str, Any], operations: Any) -> dict[str, Any]:
 
 
 class _Patching:
-    """One document while operations change it."""
+    """A copy of a document that operations change in place."""
 
     def __init__(self, document: dict[str, Any]) -> None:
         self.root: Any = _copied(document)
@@ -83,7 +84,7 @@ class _Patching:
         if isinstance(container, list):
             container[_index(member, len(container) - 1)] = value
         else:
-            container[member] = value  # also one that is not there: kube-apiserver's library takes it for an addition
+            container[member] = value  # adds a missing member too, like kube-apiserver's library
 
     def _move(self, operation: dict[str, Any], path: str) -> None:
         source = _text(operation, "from", "move operation failed to decode from")
@@ -165,7 +166,7 @@ class _Patching:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Return whether two values are equal as JSON: 1 is 1.0, and neither is `true`. Recurses as deep as `left` is."""
+    """Return whether two values are equal as JSON: 1 equals 1.0 and not `true`. Recurses as deep as `left` is."""
     if isinstance(left, dict):
         if not isinstance(right, dict) or len(left) != len(right):
             return False

@@ -1,6 +1,6 @@
-"""Limits the cost of a patch, and words its refusals.
+"""The limits of the cost of a patch, and the errors of patches.
 
-The limits of operations and copied bytes are kube-apiserver's; the limit of depth keeps recursion over a document
+The limits of operations and copied bytes are kube-apiserver's. The limit of depth keeps recursion over a document
 within the interpreter's stack.
 """
 
@@ -14,31 +14,35 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 # Deeper than any real manifest (a Pod has some 12 levels, a CRD with nested schemas some 60).
 MAX_DEPTH = 200
 
-# What has a depth. A tuple: this is asked of every value in a document, and a union takes three times as long.
+# The types with a depth. A tuple, because the check runs for every value, and a union takes three times as long.
 _CONTAINERS = (dict, list)
 
-# A hostile path or key may be as long as the request: messages show its head.
+# A hostile path or key may be as long as the request, so messages show only its beginning.
 _SHOWN_CHARACTERS = 200
 
 
 def unprocessable(message: str) -> ApiError:
-    """Return a 422: the patch is well-formed and cannot be applied to this document.
+    """Return the error 422 of a well-formed patch that cannot be applied to the document.
 
-    kube-apiserver answers the first clause alone; the cause after it is what the user needs to know.
+    The message begins with kube-apiserver's sentence, and adds the cause.
     """
     text = f"the server rejected our request due to an error in our request: {message}"
     return ApiError(Status(status="Failure", code=422, reason="Invalid", message=text, details=StatusDetails()))
 
 
 def require_object(value: Any) -> dict[str, Any]:
-    """Return the patched document, if it still is a JSON object."""
+    """Return the patched document if it is still a JSON object."""
     if not isinstance(value, dict):
         raise unprocessable(f"the patched document is {kind_of(value)}, not an object")
     return value
 
 
 def require_shallow(value: Any, what: str) -> None:
-    """Raise 400 unless the value nests at most `MAX_DEPTH` levels; does not recurse."""
+    """Require that a value nests at most `MAX_DEPTH` levels, without recursion.
+
+    Raises:
+        ApiError: 400, because it nests deeper.
+    """
     level = [value]
     for _ in range(MAX_DEPTH):
         below = []
@@ -51,7 +55,7 @@ def require_shallow(value: Any, what: str) -> None:
 
 
 def size_of(value: Any) -> int:
-    """Estimate how many bytes the value takes as JSON; does not recurse."""
+    """Estimate how many bytes the value takes as JSON, without recursion."""
     total = 0
     pending = [value]
     while pending:
@@ -66,7 +70,7 @@ def size_of(value: Any) -> int:
 
 
 def kind_of(value: Any) -> str:
-    """Return the JSON type of a value, for messages."""
+    """Return the name of the JSON type of a value, for messages."""
     match value:
         case None:
             return "null"
@@ -83,7 +87,7 @@ def kind_of(value: Any) -> str:
 
 
 def shown(text: str) -> str:
-    """Return the text as an error message may carry it."""
+    """Return a text for an error message, shortened if it is too long."""
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 

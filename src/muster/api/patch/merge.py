@@ -1,4 +1,4 @@
-"""JSON merge patch, RFC 7386: members that are present replace, `null` removes, objects merge."""
+"""JSON merge patch (RFC 7386): a present member replaces, `null` removes, and objects merge."""
 
 from typing import Any
 
@@ -6,9 +6,12 @@ from muster.api.status import bad_request
 
 
 def apply(document: dict[str, Any], patch: Any) -> dict[str, Any]:
-    """Return the document with the patch merged into it. Raises `ApiError` (400) for a patch that is no object.
+    """Return the document with the patch merged into it.
 
-    The patch nests no deeper than a body may (`decode`).
+    patch: a patch that nests no deeper than `decode` allows for bodies.
+
+    Raises:
+        ApiError: 400, because the patch is no object.
     """
     if not isinstance(patch, dict):
         raise bad_request("Invalid JSON Patch")

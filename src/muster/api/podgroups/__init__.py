@@ -1,6 +1,6 @@
-"""PodGroups of all schedulers of gangs: scheduler KEP-34's own kind, and the dialects that grew from it.
+"""The PodGroups of all gang schedulers: the kind of scheduler KEP-34 (kube-batch), and the dialects that grew from it.
 
-The newest, `scheduling.k8s.io`, is in `muster.api.groups.scheduling_v1alpha2`: Kubernetes' own, and served on request.
+Kubernetes' own and newest PodGroup is in `muster.api.groups.scheduling_v1alpha2`. The server serves it on request.
 """
 
 from typing import Any

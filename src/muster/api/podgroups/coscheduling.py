@@ -11,12 +11,11 @@ from muster.api.values.quantity import ResourceList
 
 
 class PodGroupSpec(Struct):
-    """What is asked for the pods of a group.
+    """The desired scheduling of the pods of a group.
 
-    min_member: how many of them start together, or none.
-    min_resources: what there must be before the group is looked at.
-    schedule_timeout_seconds: how long some of them hold their places while the others have none; here, after a
-        crash alone.
+    min_member: the number of pods that start together, or none of them.
+    min_resources: the resources that must be available before the group is considered.
+    schedule_timeout_seconds: how long some pods keep their nodes while others have none; here only after a crash.
     """
 
     min_member: Annotated[Int32, limits(minimum=1)] | None = None
@@ -25,14 +24,14 @@ class PodGroupSpec(Struct):
 
 
 class PodGroupStatus(Struct):
-    """What was observed of a group.
+    """The observed state of a group.
 
     phase: Pending, Scheduling, Running, Unknown, Finished or Failed.
-    occupied_by: what owns the pods.
-    running: pods that run.
-    succeeded: pods that have succeeded.
-    failed: pods that have failed.
-    schedule_start_time: when there were first enough pods.
+    occupied_by: the owner of the pods.
+    running: the number of running pods.
+    succeeded: the number of succeeded pods.
+    failed: the number of failed pods.
+    schedule_start_time: when the group first had enough pods.
     """
 
     phase: str = ""
@@ -44,11 +43,11 @@ class PodGroupStatus(Struct):
 
 
 class PodGroup(Struct):
-    """Pods that start together or not at all. The label scheduling.x-k8s.io/pod-group of a pod names its group.
+    """A group of pods that start together or not at all. The label scheduling.x-k8s.io/pod-group of a pod names it.
 
-    metadata: what every object carries.
-    spec: what is asked for the pods.
-    status: what was observed.
+    metadata: the standard metadata of an object.
+    spec: the desired scheduling of the pods.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,4 +1,4 @@
-"""Types of fields that several PodGroups have."""
+"""The types of fields that several PodGroups share."""
 
 from datetime import datetime
 from typing import Annotated
@@ -10,12 +10,12 @@ Count = Annotated[Int32, limits(minimum=0)]
 
 
 class PodGroupCondition(Struct):
-    """One observed aspect of a PodGroup, as kube-batch and Volcano keep it.
+    """One observed aspect of a PodGroup, as kube-batch and Volcano store it.
 
-    type: what it is about, such as Unschedulable.
+    type: the type of the condition, such as Unschedulable.
     status: True, False or Unknown.
-    transition_id: names this state of it; another one, another name.
-    last_transition_time: when it last changed.
+    transition_id: the identifier of the last change.
+    last_transition_time: when the condition last changed.
     reason: one word for the last change, in CamelCase.
     message: a sentence for people.
     """

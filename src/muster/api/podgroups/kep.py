@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`incubator.scheduling.k8s.io/v1alpha1`: the PodGroup of scheduler KEP-34, with the policy that it leaves open."""
+"""`incubator.scheduling.k8s.io/v1alpha1`: the PodGroup of scheduler KEP-34 (kube-batch), with a policy."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -16,12 +16,12 @@ FAIL: Final = "Fail"
 
 
 class PodGroupPolicy(Struct):
-    """What is done when fewer pods run than must; scheduler KEP-34 names it and leaves open what it says.
+    """The policy for a group of which fewer pods run than required. Scheduler KEP-34 leaves its content open.
 
-    on_below_min: None: nothing. Restart: all pods of the group go, so that their controllers make them anew. Fail: all
-        unfinished pods go, and the group is failed.
-    max_restarts: after so many restarts the group is failed; without it there is no limit.
-    backoff_seconds: how long to wait before the first restart; each later one waits twice as long as that before it.
+    on_below_min: None does nothing. Restart deletes all pods of the group, so that their controllers create them again.
+        Fail deletes all unfinished pods and fails the group.
+    max_restarts: the number of restarts after which the group fails; no limit if absent.
+    backoff_seconds: the wait before the first restart, which doubles with each later one.
     """
 
     on_below_min: Annotated[str, one_of(NONE, RESTART, FAIL), DEFAULTED] = NONE
@@ -30,12 +30,12 @@ class PodGroupPolicy(Struct):
 
 
 class PodGroupSpec(Struct):
-    """What is asked for the pods of a group.
+    """The desired scheduling of the pods of a group.
 
-    min_members: how many of them start together, or none.
-    min_member: another spelling of minMembers, that of those who came later.
-    total_resources: what the group asks of the namespace's quota, set aside for it when it is made.
-    policy: what is done when fewer pods run than must; without it that is the business of their controller.
+    min_members: the number of pods that start together, or none of them.
+    min_member: the spelling of minMembers in later dialects.
+    total_resources: the part of the namespace's quota that is reserved when the group is created.
+    policy: the policy if fewer pods run than required; if absent, the controller of the pods decides.
     """
 
     min_members: Count | None = None
@@ -45,18 +45,18 @@ class PodGroupSpec(Struct):
 
 
 class PodGroupStatus(Struct):
-    """What was observed of a group.
+    """The observed state of a group.
 
-    admitted: pods that have a node.
-    running: pods that run.
-    succeeded: pods that have succeeded.
-    failed: pods that have failed.
-    start_time: when the minimum first ran, since the last restart.
-    below_min_time: since when fewer run; absent while enough do.
-    restarts: how many times all pods have been ended so that their controllers make them anew.
-    restarted_until: pods made up to then are of the time before the last restart.
-    completion_time: when enough pods had succeeded and none was left, or the group failed; what was set aside of the
-        namespace's quota is given back then.
+    admitted: the number of pods with a node.
+    running: the number of running pods.
+    succeeded: the number of succeeded pods.
+    failed: the number of failed pods.
+    start_time: when enough pods first ran since the last restart.
+    below_min_time: when too few pods began to run; absent while enough run.
+    restarts: the number of restarts of the group.
+    restarted_until: the time up to which pods belong to the group before its last restart.
+    completion_time: when enough pods had succeeded and none was left, or the group failed. The reserved quota of the
+        namespace is released then.
     conditions: observed aspects.
     """
 
@@ -73,11 +73,11 @@ class PodGroupStatus(Struct):
 
 
 class PodGroup(Struct):
-    """Pods that start together or not at all. The annotation scheduling.k8s.io/group-name of a pod names its group.
+    """A group of pods that start together or not at all. The annotation scheduling.k8s.io/group-name of a pod names it.
 
-    metadata: what every object carries.
-    spec: what is asked for the pods; it never changes.
-    status: what was observed.
+    metadata: the standard metadata of an object.
+    spec: the desired scheduling of the pods, which never changes.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,6 +1,6 @@
-"""`scheduling.incubator.k8s.io/v1alpha1`: kube-batch's PodGroup, first.
+"""`scheduling.incubator.k8s.io/v1alpha1`: kube-batch's first PodGroup.
 
-Its definition lets through what it does not name; what kube-batch writes of that is named here.
+kube-batch's definition allows undeclared fields. The types here declare those of them that kube-batch writes.
 """
 
 from muster.api.kinds import Kind
@@ -10,12 +10,12 @@ from muster.api.podgroups.fields import PodGroupCondition
 
 
 class PodGroupSpec(Struct):
-    """What is asked for the pods of a group.
+    """The desired scheduling of the pods of a group.
 
-    min_member: how many of them start together, or none.
-    min_members: another spelling of minMember, scheduler KEP-34's.
-    queue: the queue that they are in.
-    priority_class_name: name of the PriorityClass.
+    min_member: the number of pods that start together, or none of them.
+    min_members: the spelling of minMember in scheduler KEP-34.
+    queue: the queue of the group.
+    priority_class_name: the name of the PriorityClass.
     """
 
     min_member: Int32 | None = None
@@ -25,13 +25,13 @@ class PodGroupSpec(Struct):
 
 
 class PodGroupStatus(Struct):
-    """What was observed of a group.
+    """The observed state of a group.
 
     phase: Pending, Running or Unknown.
     conditions: observed aspects: Unschedulable.
-    running: pods that run.
-    succeeded: pods that have succeeded.
-    failed: pods that have failed.
+    running: the number of running pods.
+    succeeded: the number of succeeded pods.
+    failed: the number of failed pods.
     """
 
     phase: str = ""
@@ -42,11 +42,11 @@ class PodGroupStatus(Struct):
 
 
 class PodGroup(Struct):
-    """Pods that start together or not at all. The annotation scheduling.k8s.io/group-name of a pod names its group.
+    """A group of pods that start together or not at all. The annotation scheduling.k8s.io/group-name of a pod names it.
 
-    metadata: what every object carries.
-    spec: what is asked for the pods.
-    status: what was observed.
+    metadata: the standard metadata of an object.
+    spec: the desired scheduling of the pods.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`scheduling.volcano.sh/v1beta1`: Volcano's PodGroup. Its status is no subresource but written with the rest."""
+"""`scheduling.volcano.sh/v1beta1`: Volcano's PodGroup, whose status is no subresource."""
 
 from typing import Annotated
 
@@ -14,11 +14,11 @@ _QUEUE = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
 
 class NetworkTopologySpec(Struct):
-    """How close together the pods must be.
+    """The constraint on how close together the pods must be in the network.
 
-    mode: hard: they must be. soft: they should be.
-    highest_tier_allowed: the widest tier of the network that they may be spread over, by number.
-    highest_tier_name: the same by name.
+    mode: hard for a requirement, soft for a preference.
+    highest_tier_allowed: the number of the widest tier over which the pods may be spread.
+    highest_tier_name: the name of that tier.
     """
 
     mode: Annotated[str, one_of("hard", "soft"), DEFAULTED] = "hard"
@@ -27,14 +27,14 @@ class NetworkTopologySpec(Struct):
 
 
 class SubGroupPolicySpec(Struct):
-    """Pods of a group that belong closer together.
+    """A policy for pods of a group that must be closer together.
 
-    name: name of the policy.
-    network_topology: how close together.
-    sub_group_size: pods in each sub-group.
-    min_sub_groups: how many sub-groups start together, or none.
-    label_selector: which pods.
-    match_label_keys: pods with the same values of these labels are one sub-group.
+    name: the name of the policy.
+    network_topology: the constraint of each sub-group.
+    sub_group_size: the number of pods in each sub-group.
+    min_sub_groups: the number of sub-groups that start together, or none of them.
+    label_selector: the pods of the policy.
+    match_label_keys: the labels whose equal values make pods one sub-group.
     """
 
     name: _Name = ""
@@ -46,15 +46,15 @@ class SubGroupPolicySpec(Struct):
 
 
 class PodGroupSpec(Struct):
-    """What is asked for the pods of a group.
+    """The desired scheduling of the pods of a group.
 
-    min_member: how many of them start together, or none.
-    min_task_member: how many of each task; the annotation volcano.sh/task-spec of a pod names its task.
-    queue: the queue that they are in.
-    priority_class_name: name of the PriorityClass.
-    min_resources: what there must be before the group is looked at.
-    network_topology: how close together they must be.
-    sub_group_policy: which of them belong closer together.
+    min_member: the number of pods that start together, or none of them.
+    min_task_member: the same for each task; the annotation volcano.sh/task-spec of a pod names its task.
+    queue: the queue of the group.
+    priority_class_name: the name of the PriorityClass.
+    min_resources: the resources that must be available before the group is considered.
+    network_topology: the constraint on how close together the pods must be.
+    sub_group_policy: the policies for pods that must be closer together.
     """
 
     min_member: Count = 0
@@ -67,13 +67,13 @@ class PodGroupSpec(Struct):
 
 
 class PodGroupStatus(Struct):
-    """What was observed of a group.
+    """The observed state of a group.
 
     phase: Pending, Inqueue, Running, Unknown or Completed.
     conditions: observed aspects: Scheduled, Unschedulable.
-    running: pods that run.
-    succeeded: pods that have succeeded.
-    failed: pods that have failed.
+    running: the number of running pods.
+    succeeded: the number of succeeded pods.
+    failed: the number of failed pods.
     """
 
     phase: Annotated[str, one_of("Pending", "Running", "Unknown", "Inqueue", "Completed")] = ""
@@ -84,11 +84,11 @@ class PodGroupStatus(Struct):
 
 
 class PodGroup(Struct):
-    """Pods that start together or not at all. The annotation scheduling.k8s.io/group-name of a pod names its group.
+    """A group of pods that start together or not at all. The annotation scheduling.k8s.io/group-name of a pod names it.
 
-    metadata: what every object carries.
-    spec: what is asked for the pods.
-    status: what was observed.
+    metadata: the standard metadata of an object.
+    spec: the desired scheduling of the pods.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,8 +1,8 @@
-"""Schemas of Kubernetes' own kinds, as Kubernetes publishes them (under the Apache License 2.0, as Muster).
+"""The schemas of Kubernetes' own kinds, as Kubernetes publishes them (under the Apache License 2.0, like Muster).
 
-They are data. Each file holds a Go package: its messages by name, each with its OpenAPI v3 schema, where other messages
-are references, and with its fields in the order of their numbers in protobuf. The server reads a file when a kind of
-the package first needs it. `tools.published` makes the files; nobody edits them.
+Each JSON file has the messages of one Go package by name. A message has its OpenAPI v3 schema, which refers to other
+messages, and its fields in the order of their numbers in protobuf. This module reads a file when a kind of the package
+first needs it. `tools.published` generates the files, so nobody edits them.
 """
 
 from functools import cache
@@ -37,7 +37,7 @@ class Field(NamedTuple):
 
 
 def component_of_kind(group: str, version: str, kind: str) -> str:
-    """Return the name of a kind's component (`io.k8s.api.core.v1.Pod`), "" for a kind that is not Kubernetes' own."""
+    """Return the name of a kind's component (`io.k8s.api.core.v1.Pod`), or "" if the kind is not Kubernetes' own."""
     package = _PACKAGES.get(group) or f"io.k8s.api.{group.partition('.')[0] or 'core'}"
     name = f"{package}.{version}.{kind}"
     schema = schema_of(name)
@@ -46,7 +46,7 @@ def component_of_kind(group: str, version: str, kind: str) -> str:
 
 
 def schema_of(component: str) -> dict[str, Any] | None:
-    """Return a component's schema, the caller's own to change; None for a component that is not in the data."""
+    """Return a new copy of a component's schema, or None for an unknown component."""
     message = _message(component)
     return msgspec.json.decode(message.schema) if message is not None and message.schema else None
 
@@ -54,7 +54,7 @@ def schema_of(component: str) -> dict[str, Any] | None:
 def fields_of(component: str) -> list[Field]:
     """Return a message's fields in the order of their numbers.
 
-    The field `*Message` of a message is another message, whose fields stand in the JSON object around it.
+    A field with the name `*Message` is another message, whose fields belong to the JSON object around it.
     """
     message = _message(component)
     fields: list[Field] = []

@@ -1,1 +1,1 @@
-"""The groups that govern an API server: rights, kinds, webhooks and policies."""
+"""The API groups that configure an API server: rights, kinds, webhooks and policies."""

@@ -1,4 +1,4 @@
-"""`admissionregistration.k8s.io/v1`: webhooks that the server calls before it stores an object, and policies in CEL."""
+"""`admissionregistration.k8s.io/v1`: webhooks that the server calls before it stores objects, and policies in CEL."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ GROUP = "admissionregistration.k8s.io"
 
 
 class ServiceReference(Struct):
-    """A service that answers."""
+    """A reference to the service of a webhook."""
 
     namespace: Required[str] = ""
     name: Required[str] = ""
@@ -19,7 +19,7 @@ class ServiceReference(Struct):
 
 
 class WebhookClientConfig(Struct):
-    """Where a webhook is: either a URL or a service."""
+    """The address of a webhook: either a URL or a service."""
 
     url: str | None = None
     service: ServiceReference | None = None
@@ -27,7 +27,7 @@ class WebhookClientConfig(Struct):
 
 
 class RuleWithOperations(Struct):
-    """Requests: which operations on which resources."""
+    """A rule that matches requests by operation and resource."""
 
     operations: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
@@ -37,14 +37,14 @@ class RuleWithOperations(Struct):
 
 
 class MatchCondition(Struct):
-    """One more condition, on the content of a request."""
+    """A condition on the content of a request."""
 
     name: Required[str] = ""
     expression: Required[str] = ""
 
 
 class ValidatingWebhook(Struct):
-    """A webhook that only says yes or no."""
+    """A webhook that accepts or refuses requests."""
 
     name: Required[str] = ""
     client_config: Required[WebhookClientConfig] = WebhookClientConfig()
@@ -66,27 +66,27 @@ class MutatingWebhook(ValidatingWebhook):
 
 
 class MutatingWebhookConfiguration(Struct):
-    """Webhooks that may change objects before they are stored, asked one after the other."""
+    """Webhooks that may change objects before they are stored. The server calls them one after the other."""
 
     metadata: ObjectMeta = ObjectMeta()
     webhooks: tuple[MutatingWebhook, ...] = ()
 
 
 class ValidatingWebhookConfiguration(Struct):
-    """Webhooks that may refuse objects before they are stored, asked all at once."""
+    """Webhooks that may refuse objects before they are stored. The server calls all of them at once."""
 
     metadata: ObjectMeta = ObjectMeta()
     webhooks: tuple[ValidatingWebhook, ...] = ()
 
 
 class NamedRuleWithOperations(RuleWithOperations):
-    """Requests: which operations on which resources, and on which objects by name."""
+    """A rule that matches requests by operation, resource and name of the object."""
 
     resource_names: tuple[str, ...] = ()
 
 
 class MatchResources(Struct):
-    """Which requests a policy is about."""
+    """The requests to which a policy applies."""
 
     namespace_selector: LabelSelector | None = None
     object_selector: LabelSelector | None = None
@@ -96,14 +96,14 @@ class MatchResources(Struct):
 
 
 class ParamKind(Struct):
-    """A kind of objects that policies take their parameters from."""
+    """The kind of objects with the parameters of policies."""
 
     api_version: str = ""
     kind: str = ""
 
 
 class ParamRef(Struct):
-    """The objects that hold the parameters of a policy."""
+    """A reference to the objects with the parameters of a policy."""
 
     name: str = ""
     namespace: str = ""
@@ -128,7 +128,7 @@ class AuditAnnotation(Struct):
 
 
 class Variable(Struct):
-    """A value that expressions know as `variables.NAME`."""
+    """A value that expressions use as `variables.NAME`."""
 
     name: Required[str] = ""
     expression: Required[str] = ""
@@ -147,14 +147,14 @@ class ValidatingAdmissionPolicySpec(Struct):
 
 
 class ValidatingAdmissionPolicyStatus(Struct):
-    """What was observed of a policy."""
+    """The observed state of a policy."""
 
     observed_generation: int = 0
     conditions: tuple[Condition, ...] = ()
 
 
 class ValidatingAdmissionPolicy(Struct):
-    """Rules in CEL that objects must meet, in force where a binding says so."""
+    """Rules in CEL that objects must meet. Bindings put them in force."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ValidatingAdmissionPolicySpec = ValidatingAdmissionPolicySpec()
@@ -162,7 +162,7 @@ class ValidatingAdmissionPolicy(Struct):
 
 
 class ValidatingAdmissionPolicyBindingSpec(Struct):
-    """Where a policy is in force, with which parameters."""
+    """The scope of a policy, and its parameters."""
 
     policy_name: str = ""
     param_ref: ParamRef | None = None
@@ -171,7 +171,7 @@ class ValidatingAdmissionPolicyBindingSpec(Struct):
 
 
 class ValidatingAdmissionPolicyBinding(Struct):
-    """Puts a policy in force."""
+    """A binding that puts a policy in force."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ValidatingAdmissionPolicyBindingSpec = ValidatingAdmissionPolicyBindingSpec()

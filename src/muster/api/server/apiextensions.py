@@ -1,4 +1,4 @@
-"""`apiextensions.k8s.io/v1`: CustomResourceDefinitions, by which users bring kinds of their own."""
+"""`apiextensions.k8s.io/v1`: CustomResourceDefinitions, with which users define kinds."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from muster.api.markers import Int32, Required
 from muster.api.meta import ObjectMeta, Struct
 from muster.api.server.admissionregistration import WebhookClientConfig
 
-# Holds a deleted definition until the last object of its kind has gone.
+# The finalizer that keeps a deleted definition until the last object of its kind is deleted.
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 ESTABLISHED = "Established"
@@ -22,7 +22,7 @@ WEBHOOK_CONVERSION = "Webhook"
 
 
 class CustomResourceDefinitionNames(Struct):
-    """What a kind is called."""
+    """The names of a kind."""
 
     plural: Required[str] = ""
     singular: str = ""
@@ -33,13 +33,13 @@ class CustomResourceDefinitionNames(Struct):
 
 
 class CustomResourceValidation(Struct):
-    """What objects of a version look like."""
+    """The schema of the objects of a version."""
 
     open_api_v3_schema: dict[str, Any] | None = None
 
 
 class CustomResourceSubresourceScale(Struct):
-    """How an object is seen as a number of replicas."""
+    """The paths of the replicas in an object, for its scale subresource."""
 
     spec_replicas_path: Required[str] = ""
     status_replicas_path: Required[str] = ""
@@ -65,7 +65,7 @@ class CustomResourceColumnDefinition(Struct):
 
 
 class SelectableField(Struct):
-    """A field that objects can be selected by."""
+    """A field by which clients can select objects."""
 
     json_path: Required[str] = ""
 
@@ -92,14 +92,14 @@ class WebhookConversion(Struct):
 
 
 class CustomResourceConversion(Struct):
-    """How objects of one version become objects of another."""
+    """The conversion of objects between versions."""
 
     strategy: Required[str] = ""
     webhook: WebhookConversion | None = None
 
 
 class CustomResourceDefinitionSpec(Struct):
-    """What the kind is."""
+    """The desired state of a definition: names, scope and versions of the kind."""
 
     group: Required[str] = ""
     names: CustomResourceDefinitionNames = CustomResourceDefinitionNames()
@@ -120,7 +120,7 @@ class CustomResourceDefinitionCondition(Struct):
 
 
 class CustomResourceDefinitionStatus(Struct):
-    """What has become of a definition."""
+    """The observed state of a definition."""
 
     conditions: tuple[CustomResourceDefinitionCondition, ...] = ()
     accepted_names: CustomResourceDefinitionNames | None = None
@@ -128,7 +128,7 @@ class CustomResourceDefinitionStatus(Struct):
 
 
 class CustomResourceDefinition(Struct):
-    """A kind that users have brought."""
+    """The definition of a kind by users."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: CustomResourceDefinitionSpec = CustomResourceDefinitionSpec()

@@ -1,4 +1,4 @@
-"""`apiregistration.k8s.io/v1`: groups that other servers serve. Nothing here passes requests on to them."""
+"""`apiregistration.k8s.io/v1`: API groups that other servers serve. Muster does not forward requests to them."""
 
 from muster.api.kinds import Kind
 from muster.api.markers import Base64, Int32, Required
@@ -6,7 +6,7 @@ from muster.api.meta import ObjectMeta, PlainCondition, Struct
 
 
 class ServiceReference(Struct):
-    """Names a service."""
+    """A reference to a service."""
 
     namespace: str = ""
     name: str = ""
@@ -14,7 +14,7 @@ class ServiceReference(Struct):
 
 
 class APIServiceSpec(Struct):
-    """Which version of which group, and who serves it."""
+    """The version of a group, and the service that serves it."""
 
     service: ServiceReference | None = None
     group: str = ""
@@ -30,13 +30,13 @@ class APIServiceCondition(PlainCondition):
 
 
 class APIServiceStatus(Struct):
-    """What was observed of an APIService."""
+    """The observed state of an APIService."""
 
     conditions: tuple[APIServiceCondition, ...] = ()
 
 
 class APIService(Struct):
-    """Says who serves a version of a group; its name is <version>.<group>."""
+    """The registration of the server of a version of a group. Its name is <version>.<group>."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: APIServiceSpec = APIServiceSpec()

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`authentication.k8s.io/v1`: the user of a request, and service accounts' tokens. Posted and answered, not stored."""
+"""`authentication.k8s.io/v1`: reviews of users and tokens, and tokens of service accounts, which are never stored."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ GROUP = "authentication.k8s.io"
 
 
 class UserInfo(Struct):
-    """A user."""
+    """A user of the API."""
 
     username: str = ""
     uid: str = ""
@@ -20,7 +20,7 @@ class UserInfo(Struct):
 
 
 class TokenReviewSpec(Struct):
-    """What is asked."""
+    """The token to review."""
 
     token: str = ""
     audiences: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class TokenReviewStatus(Struct):
 
 
 class TokenReview(Struct):
-    """A question whose a token is."""
+    """A request to find the user of a token."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[TokenReviewSpec] = TokenReviewSpec()
@@ -44,7 +44,7 @@ class TokenReview(Struct):
 
 
 class BoundObjectReference(Struct):
-    """The object with which a token ends."""
+    """A reference to the object whose deletion invalidates a token."""
 
     kind: str = ""
     api_version: str = ""
@@ -53,7 +53,7 @@ class BoundObjectReference(Struct):
 
 
 class TokenRequestSpec(Struct):
-    """What token is wanted."""
+    """The desired properties of a token."""
 
     audiences: Required[tuple[str, ...]] = ()
     expiration_seconds: int | None = None
@@ -61,14 +61,14 @@ class TokenRequestSpec(Struct):
 
 
 class TokenRequestStatus(Struct):
-    """The token."""
+    """The token and its expiry."""
 
     token: Required[str] = ""
     expiration_timestamp: Required[datetime | None] = None
 
 
 class TokenRequest(Struct):
-    """Asks for a token of a service account."""
+    """A request for a token of a service account."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[TokenRequestSpec] = TokenRequestSpec()
@@ -82,7 +82,7 @@ class SelfSubjectReviewStatus(Struct):
 
 
 class SelfSubjectReview(Struct):
-    """A question who the client is."""
+    """A request to find the user of the client."""
 
     metadata: ObjectMeta = ObjectMeta()
     status: SelfSubjectReviewStatus = SelfSubjectReviewStatus()

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`authorization.k8s.io/v1`: questions about rights. They are posted, answered and not stored."""
+"""`authorization.k8s.io/v1`: reviews of rights, which the server answers and never stores."""
 
 from muster.api.kinds import Kind
 from muster.api.markers import Required
@@ -45,21 +45,21 @@ class ResourceAttributes(Struct):
 
 
 class NonResourceAttributes(Struct):
-    """An access to a path that is no resource's."""
+    """An access to a path that is no resource."""
 
     path: str = ""
     verb: str = ""
 
 
 class SelfSubjectAccessReviewSpec(Struct):
-    """What is asked; one of the two."""
+    """The access to review. Exactly one field is set."""
 
     resource_attributes: ResourceAttributes | None = None
     non_resource_attributes: NonResourceAttributes | None = None
 
 
 class SubjectAccessReviewSpec(Struct):
-    """What is asked, and of whom."""
+    """The access to review, and the user."""
 
     resource_attributes: ResourceAttributes | None = None
     non_resource_attributes: NonResourceAttributes | None = None
@@ -79,7 +79,7 @@ class SubjectAccessReviewStatus(Struct, omit_defaults=False):
 
 
 class SubjectAccessReview(Struct):
-    """A question whether a user may do something."""
+    """A request to review whether a user has an access."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[SubjectAccessReviewSpec] = SubjectAccessReviewSpec()
@@ -87,7 +87,7 @@ class SubjectAccessReview(Struct):
 
 
 class LocalSubjectAccessReview(Struct):
-    """A question whether a user may do something in this namespace."""
+    """A request to review whether a user has an access in this namespace."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[SubjectAccessReviewSpec] = SubjectAccessReviewSpec()
@@ -95,7 +95,7 @@ class LocalSubjectAccessReview(Struct):
 
 
 class SelfSubjectAccessReview(Struct):
-    """A question whether the client may do something."""
+    """A request to review whether the client has an access."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[SelfSubjectAccessReviewSpec] = SelfSubjectAccessReviewSpec()
@@ -103,7 +103,7 @@ class SelfSubjectAccessReview(Struct):
 
 
 class ResourceRule(Struct):
-    """What may be done to resources."""
+    """The allowed verbs on resources."""
 
     verbs: Required[tuple[str, ...]] = ()
     api_groups: tuple[str, ...] = ()
@@ -112,14 +112,14 @@ class ResourceRule(Struct):
 
 
 class NonResourceRule(Struct):
-    """What may be done to paths."""
+    """The allowed verbs on paths."""
 
     verbs: Required[tuple[str, ...]] = ()
     non_resource_urls: tuple[str, ...] = ()
 
 
 class SubjectRulesReviewStatus(Struct, omit_defaults=False):
-    """All rights of a user in a namespace."""
+    """The rights of a user in a namespace."""
 
     resource_rules: Required[tuple[ResourceRule, ...]] = ()
     non_resource_rules: Required[tuple[NonResourceRule, ...]] = ()
@@ -128,13 +128,13 @@ class SubjectRulesReviewStatus(Struct, omit_defaults=False):
 
 
 class SelfSubjectRulesReviewSpec(Struct):
-    """What is asked."""
+    """The namespace of the rights to list."""
 
     namespace: str = ""
 
 
 class SelfSubjectRulesReview(Struct):
-    """A question what the client may do in a namespace."""
+    """A request to list the rights of the client in a namespace."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: Required[SelfSubjectRulesReviewSpec] = SelfSubjectRulesReviewSpec()

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`metrics.k8s.io`: the present usage of nodes and pods, as the metrics server reports it; never stored."""
+"""`metrics.k8s.io`: the current usage of nodes and pods, as the metrics server reports it, which is never stored."""
 
 from datetime import datetime
 from typing import Final
@@ -12,7 +12,7 @@ METRICS_GROUP: Final = "metrics.k8s.io"
 
 
 class NodeMetrics(Struct):
-    """What a node uses.
+    """The usage of a node.
 
     metadata: its name and labels.
     timestamp: the end of the time in which it was measured.
@@ -27,7 +27,7 @@ class NodeMetrics(Struct):
 
 
 class ContainerMetrics(Struct):
-    """What a container uses.
+    """The usage of a container.
 
     name: its name.
     usage: cores and bytes.
@@ -38,7 +38,7 @@ class ContainerMetrics(Struct):
 
 
 class PodMetrics(Struct):
-    """What a pod uses.
+    """The usage of a pod.
 
     metadata: its name, namespace and labels.
     timestamp: the end of the time in which it was measured.

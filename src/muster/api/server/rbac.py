@@ -1,4 +1,4 @@
-"""`rbac.authorization.k8s.io/v1`: who may do what. Rules grant only; what no rule grants is refused."""
+"""`rbac.authorization.k8s.io/v1`: roles and bindings. Rules only grant rights; an access without a rule is refused."""
 
 from muster.api.kinds import Kind
 from muster.api.markers import Required
@@ -8,7 +8,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 
 class PolicyRule(Struct):
-    """What may be done: verbs on resources, or on paths that are no resources."""
+    """A rule that grants verbs on resources, or on paths that are no resources."""
 
     verbs: Required[tuple[str, ...]] = ()
     api_groups: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class Role(Struct):
 
 
 class AggregationRule(Struct):
-    """Which ClusterRoles a ClusterRole is put together from."""
+    """The selectors of the ClusterRoles whose rules a ClusterRole combines."""
 
     cluster_role_selectors: tuple[LabelSelector, ...] = ()
 
@@ -39,7 +39,7 @@ class ClusterRole(Struct):
 
 
 class Subject(Struct):
-    """A user, a group or a service account to which rights are given."""
+    """A user, a group or a service account that gets rights."""
 
     kind: Required[str] = ""
     api_group: str = ""
@@ -48,7 +48,7 @@ class Subject(Struct):
 
 
 class RoleRef(Struct):
-    """The role that is given."""
+    """A reference to the role that a binding grants."""
 
     api_group: Required[str] = ""
     kind: Required[str] = ""
@@ -56,7 +56,7 @@ class RoleRef(Struct):
 
 
 class RoleBinding(Struct):
-    """Gives a role to subjects, in one namespace."""
+    """A binding that grants a role to subjects in one namespace."""
 
     metadata: ObjectMeta = ObjectMeta()
     subjects: tuple[Subject, ...] = ()
@@ -64,7 +64,7 @@ class RoleBinding(Struct):
 
 
 class ClusterRoleBinding(Struct):
-    """Gives a ClusterRole to subjects, everywhere."""
+    """A binding that grants a ClusterRole to subjects in the whole cluster."""
 
     metadata: ObjectMeta = ObjectMeta()
     subjects: tuple[Subject, ...] = ()

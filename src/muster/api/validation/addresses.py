@@ -1,4 +1,4 @@
-"""Rules of IP addresses and networks."""
+"""The rules of IP addresses and networks."""
 
 import ipaddress
 import re
@@ -11,7 +11,7 @@ _LEADING_ZERO = re.compile(r"(^|\.)0+(?=\d)")
 
 
 def parse(value: str) -> Address | None:
-    """Return the address, or None for another text."""
+    """Return the IP address in a text, or None for any other text."""
     try:
         return None if "%" in value else ipaddress.ip_address(value)
     except ValueError:
@@ -19,7 +19,7 @@ def parse(value: str) -> Address | None:
 
 
 def ip_address(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
-    """Check an address, unless it was there before."""
+    """Check an IP address. An unchanged address is always valid."""
     if value in known:
         return
     address = parse(value)
@@ -33,7 +33,7 @@ def ip_address(path: str, value: str, known: tuple[str, ...] = ()) -> Errors:
 
 
 def public_address(path: str, value: str) -> Errors:
-    """Check an address that others can reach, as a service's external address must be."""
+    """Check an IP address that other machines can reach, such as a service's external address."""
     address = parse(value)
     if address is None:
         return

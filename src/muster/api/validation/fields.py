@@ -1,6 +1,6 @@
-"""The ways in which a field can be wrong, as k8s.io/apimachinery/pkg/util/validation/field words them.
+"""The errors of fields, in the words of k8s.io/apimachinery/pkg/util/validation/field.
 
-Rules are generators of `FieldError`: they say everything that is wrong, in order, and their callers collect it.
+A rule is a generator of `FieldError`s: it yields all errors in order, and its callers collect them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,43 +28,43 @@ IMMUTABLE = "field is immutable"
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """Return the error that a required value is missing."""
+    """Return the error of a missing required value."""
     return FieldError(path, REQUIRED, detail=detail)
 
 
 def invalid(path: str, value: Any, detail: str) -> FieldError:
-    """Return the error that the value breaks a rule."""
+    """Return the error of a value that breaks a rule."""
     return FieldError(path, INVALID, plain(value), detail)
 
 
 def unsupported(path: str, value: Any, values: Iterable[str]) -> FieldError:
-    """Return the error that the value is none of the allowed ones."""
+    """Return the error of a value that is not one of the allowed ones."""
     supported = ", ".join(f'"{value}"' for value in values)
     return FieldError(path, NOT_SUPPORTED, value, f"supported values: {supported}" if supported else "")
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """Return the error that the value is forbidden here."""
+    """Return the error of a value that is forbidden."""
     return FieldError(path, FORBIDDEN, detail=detail)
 
 
 def duplicate(path: str, value: Any, detail: str = "") -> FieldError:
-    """Return the error that the value is a duplicate."""
+    """Return the error of a duplicate value."""
     return FieldError(path, DUPLICATE, plain(value), detail)
 
 
 def not_found(path: str, value: Any, detail: str = "") -> FieldError:
-    """Return the error that the value names something that does not exist."""
+    """Return the error of a value that names a missing object."""
     return FieldError(path, NOT_FOUND, value, detail)
 
 
 def too_long(path: str, limit: int) -> FieldError:
-    """Return the error that the value has more bytes than that."""
+    """Return the error of a value that has too many bytes."""
     return FieldError(path, TOO_LONG, detail=f"may not be more than {limit} bytes")
 
 
 def too_many(path: str, number: int, limit: int) -> FieldError:
-    """Return the error that the list has more items than that."""
+    """Return the error of a list that has too many items."""
     return FieldError(path, TOO_MANY, number, f"must have at most {limit} items")
 
 
@@ -93,7 +93,7 @@ def immutable(path: str, new: Any, old: Any) -> Errors:
 
 
 def plain(value: Any) -> Any:
-    """Return the value as a message shows it: JSON, with the members of maps in order."""
+    """Format a value for a message: as JSON with sorted members."""
     if value is NO_VALUE or isinstance(value, str | int | float | None):
         return value
     if isinstance(value, Mapping):

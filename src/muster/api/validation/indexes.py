@@ -1,4 +1,4 @@
-"""Rules of texts that name completion indexes, such as `0,2-4`."""
+"""The rules of texts with completion indexes, such as `0,2-4`."""
 
 import re
 from collections.abc import Iterator
@@ -7,11 +7,15 @@ _INTEGER = re.compile(r"[+]?[0-9]{1,18}", re.ASCII)
 
 
 class IndexesError(ValueError):
-    """The text names no indexes, or not in order; the message is the API server's."""
+    """The error of a text with invalid or unordered indexes, in the API server's words."""
 
 
 def count(text: str, completions: int) -> int:
-    """Return how many indexes the text names. Raises `IndexesError`."""
+    """Return the number of indexes in a text.
+
+    Raises:
+        IndexesError: the text is invalid.
+    """
     total = 0
     previous: int | None = None
     for first, last in _runs(text, completions):
@@ -23,7 +27,7 @@ def count(text: str, completions: int) -> int:
 
 
 def first_overlap(completed: str, failed: str, completions: int) -> int | None:
-    """Return the lowest index that both texts name; parts that make no sense are left to `count`."""
+    """Return the lowest index in both texts, or None. Invalid parts are ignored: `count` reports them."""
     runs = [_good_runs(text, completions) for text in (completed, failed)]
     left, right = next(runs[0], None), next(runs[1], None)
     while left is not None and right is not None:

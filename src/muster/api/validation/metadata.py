@@ -1,4 +1,4 @@
-"""Rules of metadata (k8s.io/apimachinery/pkg/api/validation/objectmeta.go)."""
+"""The rules of metadata (k8s.io/apimachinery/pkg/api/validation/objectmeta.go)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -31,9 +31,10 @@ _UNQUALIFIED_FINALIZERS = frozenset({NAMESPACE_FINALIZER, ORPHAN_FINALIZER, FORE
 
 
 def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True, custom: bool = False) -> Errors:
-    """Check the metadata of a new object, whose name has been generated; `rule` is the rule of its kind for names.
+    """Check the metadata of a new object, whose name is already generated.
 
-    custom: of a CustomResourceDefinition or what one defines: their finalizers need no domain.
+    rule: the rule of names of the kind.
+    custom: whether the object is a CustomResourceDefinition or a custom resource, whose finalizers need no domain.
     """
     if meta.generate_name:
         yield from each("metadata.generateName", meta.generate_name, names.prefix(rule, meta.generate_name))
@@ -56,7 +57,7 @@ def new_metadata(meta: ObjectMeta, rule: NameRule, *, namespaced: bool = True, c
 
 
 def changed_metadata(new: ObjectMeta, old: ObjectMeta, *, custom: bool = False) -> Errors:
-    """Check the metadata of an update, with the server's own fields carried over where the client left them out."""
+    """Check the metadata of an update, to which the server has added the fields that the client left out."""
     if old.deletion_timestamp is not None:
         added = sorted(set(new.finalizers) - set(old.finalizers))
         if added:
@@ -87,12 +88,12 @@ def labels(path: str, values: Mapping[str, str]) -> Errors:
 
 
 def label_key(path: str, key: str) -> Errors:
-    """Yield what is wrong with the key of a label."""
+    """Yield the errors in the key of a label."""
     yield from each(path, key, names.label_key(key))
 
 
 def annotations(path: str, values: Mapping[str, str]) -> Errors:
-    """Check annotations: keys like labels except for the case, any value, a limited size."""
+    """Check annotations: keys are those of labels in any case, values are free, and the total size is limited."""
     for key in values:
         yield from each(path, key, names.label_key(key.lower()))
     if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > MAX_ANNOTATIONS_BYTES:
@@ -100,7 +101,7 @@ def annotations(path: str, values: Mapping[str, str]) -> Errors:
 
 
 def label_selector(path: str, selector: LabelSelector | None) -> Errors:
-    """Yield what is wrong with the selector of a manifest."""
+    """Yield the errors in the selector of a manifest."""
     if selector is None:
         return
     yield from labels(f"{path}.matchLabels", selector.match_labels)
@@ -109,7 +110,10 @@ def label_selector(path: str, selector: LabelSelector | None) -> Errors:
 
 
 def has_label(path: str, meta: ObjectMeta, key: str, value: str) -> Errors:
-    """Check that one label is present; `path` is the metadata's."""
+    """Check that one label is present.
+
+    path: the path of the metadata.
+    """
     if key not in meta.labels:
         yield required(f"{path}.labels[{key}]", f"must be '{value}'")
     elif meta.labels[key] != value:
@@ -125,7 +129,7 @@ def qualified_finalizers(path: str, finalizers: Iterable[str]) -> Errors:
 
 
 def _common(meta: ObjectMeta, old: ObjectMeta) -> Errors:
-    """Check what is new; unchanged values were checked when they were written."""
+    """Check the changed values. Unchanged values were checked when they were written."""
     if meta.labels != old.labels:
         yield from labels("metadata.labels", meta.labels)
     if meta.annotations != old.annotations:
@@ -137,7 +141,7 @@ def _common(meta: ObjectMeta, old: ObjectMeta) -> Errors:
 def _owner_references(path: str, references: tuple[OwnerReference, ...]) -> Errors:
     controller = ""
     for reference in references:
-        yield from _owner_reference(path, reference)  # upstream does not say which one
+        yield from _owner_reference(path, reference)  # upstream's path has no index
         if not reference.controller:
             continue
         name = f"{reference.kind}/{reference.name}"

@@ -1,6 +1,6 @@
-"""Rules of names, labels, keys and ports.
+"""The rules of names, labels, keys and ports.
 
-Each function returns the sentences of the rules that a text breaks, none if it is good. Lengths are in bytes.
+Each function returns the messages of the rules that a text breaks. Lengths are in bytes.
 """
 
 import re
@@ -29,7 +29,7 @@ _config_key = re.compile(_CONFIG_KEY)
 _http_path = re.compile(_HTTP_PATH)
 _http_header = re.compile(_HTTP_HEADER)
 
-# Names repeat: a thousand pods of one job have the same labels, keys and containers.
+# Results are cached, because a thousand pods of one job have the same labels, keys and containers.
 _remember = lru_cache(maxsize=8192)
 
 Messages = tuple[str, ...]
@@ -37,7 +37,7 @@ NameRule = Callable[[str], Messages]
 
 
 def _too_long(value: str, limit: int, unit: str = "characters") -> Messages:
-    # Upstream says "characters" of names and "bytes" of labels; both are bytes.
+    # Upstream's messages say "characters" for names and "bytes" for labels, and mean bytes in both.
     return (f"must be no more than {limit} {unit}",) if len(value.encode()) > limit else ()
 
 
@@ -47,7 +47,7 @@ def _pattern(sentence: str, pattern: str, *examples: str) -> str:
 
 
 def path_segment(value: str) -> Messages:
-    """Return what can be one part of a path: names of roles may hold colons and capitals."""
+    """Check a segment of a URL path, such as the name of a role, which may have colons and capitals."""
     if value in (".", ".."):
         return (f"may not be '{value}'",)
     return tuple(f"may not contain '{character}'" for character in "/%" if character in value)
@@ -96,7 +96,7 @@ def dns_subdomain_with_underscore(value: str) -> Messages:
 
 @_remember
 def dns_1035_label(value: str) -> Messages:
-    """Check an RFC 1035 label, which starts with a letter: what becomes the name of a Service."""
+    """Check an RFC 1035 label, which starts with a letter, such as the name of a Service."""
     messages = _too_long(value, 63)
     if _label_1035.fullmatch(value):
         return messages
@@ -109,7 +109,7 @@ def dns_1035_label(value: str) -> Messages:
 
 @_remember
 def label_key(value: str) -> Messages:
-    """Return a qualified name: keys of labels and annotations, finalizers, conditions, resources."""
+    """Check a qualified name: keys of labels and annotations, finalizers, conditions, resources."""
     sentence = _pattern(
         "must consist of alphanumeric characters, '-', '_' or '.', "
         "and must start and end with an alphanumeric character",
@@ -137,7 +137,7 @@ def label_key(value: str) -> Messages:
 
 @_remember
 def label_value(value: str) -> Messages:
-    """Return the value of a label."""
+    """Check the value of a label."""
     messages = _too_long(value, 63, "bytes")
     if _label_value.fullmatch(value):
         return messages
@@ -150,7 +150,7 @@ def label_value(value: str) -> Messages:
 
 @_remember
 def config_key(value: str) -> Messages:
-    """Return a key of a ConfigMap or Secret, which becomes the name of a file."""
+    """Check a key of a ConfigMap or Secret, which becomes the name of a file."""
     messages = [*_too_long(value, 253)]
     if not _config_key.fullmatch(value):
         sentence = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
@@ -164,7 +164,7 @@ def config_key(value: str) -> Messages:
 
 @_remember
 def environment_variable(value: str) -> Messages:
-    """Return the name of an environment variable: any printable ASCII but `=`."""
+    """Check the name of an environment variable, which is any printable ASCII without `=`."""
     messages: list[str] = []
     if not value:
         messages.append("environment variable name must be non-empty")
@@ -177,7 +177,7 @@ def environment_variable(value: str) -> Messages:
 
 @_remember
 def http_header(value: str) -> Messages:
-    """Return the name of an HTTP header."""
+    """Check the name of an HTTP header."""
     if _http_header.fullmatch(value):
         return ()
     sentence = "a valid HTTP header must consist of alphanumeric characters or '-'"
@@ -186,13 +186,13 @@ def http_header(value: str) -> Messages:
 
 @_remember
 def http_path(value: str) -> Messages:
-    """Return a path of a URL."""
+    """Check the path of a URL."""
     return () if _http_path.fullmatch(value) else (f"Invalid path (regex used for validation is '{_HTTP_PATH}')",)
 
 
 @_remember
 def port_name(value: str) -> Messages:
-    """Return the name of a port (RFC 6335)."""
+    """Check the name of a port (RFC 6335)."""
     messages = [*_too_long(value, 15)]
     if not re.fullmatch("[-a-z0-9]+", value):
         messages.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -211,15 +211,15 @@ def in_range(value: int, low: int, high: int) -> Messages:
 
 
 def port_number(value: int) -> Messages:
-    """Return a TCP or UDP port."""
+    """Check the number of a TCP or UDP port."""
     return in_range(value, 1, 65535)
 
 
 def user_or_group_id(value: int) -> Messages:
-    """Return a Unix user or group id."""
+    """Check a Unix user or group id."""
     return in_range(value, 0, 2**31 - 1)
 
 
 def prefix(rule: NameRule, value: str) -> Messages:
-    """Return the rule for what `value` is only the beginning of: it may end with a dash."""
+    """Check a text that is only the beginning of a name, so that it may end with a dash."""
     return rule(value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value)

@@ -1,24 +1,24 @@
-"""Rules of paths in manifests: nothing may climb out of a volume."""
+"""The rules of paths in manifests, which keep a path inside its volume."""
 
 from muster.api.validation.fields import Errors, invalid
 
 
 def inside(path: str, value: str) -> Errors:
-    """Yield what is wrong with a relative path without `..`."""
+    """Check that a path is relative and has no `..`."""
     if value.startswith("/"):
         yield invalid(path, value, "must be a relative path")
     yield from no_backsteps(path, value)
 
 
 def inside_and_not_reserved(path: str, value: str) -> Errors:
-    """Yield what is wrong with a relative path without `..`, whose name does not begin like the kubelet's own links."""
+    """Check that a path is relative, has no `..` and does not begin like the kubelet's own links."""
     yield from inside(path, value)
     if value.startswith("..") and not value.startswith("../"):
         yield invalid(path, value, "must not start with '..'")
 
 
 def no_backsteps(path: str, value: str) -> Errors:
-    """Yield what is wrong with a path without `..`."""
+    """Check that a path has no `..`."""
     if ".." in value.split("/"):
         yield invalid(path, value, "must not contain '..'")
 

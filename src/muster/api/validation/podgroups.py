@@ -1,4 +1,4 @@
-"""Rules of PodGroups beyond their schemas."""
+"""The rules of PodGroups beyond their schemas."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -27,7 +27,7 @@ def _unchanged(new: kep.PodGroup, old: kep.PodGroup) -> Errors:
 
 
 def _meaning(group: kep.PodGroup) -> Any:
-    """Return what a spec says, in whatever spelling."""
+    """Return the meaning of a spec, independent of its spelling."""
     spec = group.spec
     minimum = spec.min_member if spec.min_members is None else spec.min_members
     return minimum, {name: _shown(quantity) for name, quantity in spec.total_resources.items()}, spec.policy
@@ -81,7 +81,7 @@ def _amounts(path: str, amounts: Mapping[str, Quantity]) -> Errors:
 
 NATIVE = Standard(_native, _native_changed)
 
-# By `Kind.resource`.
+# The rules by `Kind.resource`.
 VALIDATIONS: Mapping[str, Standard] = {
     kep.POD_GROUP.resource: Standard(_kep, _unchanged, custom=True),
     kubebatch.POD_GROUP.resource: Standard(_kube_batch, custom=True),

@@ -1,4 +1,4 @@
-"""Rules of requests, limits and other amounts."""
+"""The rules of requests, limits and other amounts of resources."""
 
 from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
@@ -34,7 +34,7 @@ Amounts = Mapping[str, Quantity]
 
 
 def amount(path: str, resource: str, quantity: Quantity) -> Errors:
-    """Check one amount of a resource; indivisible resources are whole."""
+    """Check one amount of a resource. Amounts of indivisible resources are whole numbers."""
     try:
         number = parse(quantity)
     except QuantityError as error:
@@ -47,17 +47,20 @@ def amount(path: str, resource: str, quantity: Quantity) -> Errors:
 
 
 def container_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
-    """Yield what is wrong with what a container asks for; `claims` are the names of the pod's resource claims."""
+    """Yield the errors in the requests and limits of a container.
+
+    claims: the names of the pod's resource claims.
+    """
     yield from _requirements(path, requirements, container_resource_name, claims)
 
 
 def pod_resources(path: str, requirements: ResourceRequirements, claims: Collection[str]) -> Errors:
-    """Yield what is wrong with what a pod as a whole asks for."""
+    """Yield the errors in the requests and limits of a pod as a whole."""
     yield from _requirements(path, requirements, _pod_resource_name, claims)
 
 
 def is_extended(resource: str) -> bool:
-    """Return whether it is a resource that others than Kubernetes define, such as example.com/gpu."""
+    """Return whether a resource is not defined by Kubernetes, such as example.com/gpu."""
     return (
         "/" in resource
         and "kubernetes.io/" not in resource
@@ -110,7 +113,7 @@ def _number(quantity: Quantity) -> Fraction | None:
     try:
         return parse(quantity)
     except QuantityError:
-        return None  # said where the quantity itself is looked at
+        return None  # the rule of quantities reports the error
 
 
 def _whole_pages(path: str, resource: str, quantity: Quantity) -> Errors:
@@ -124,7 +127,7 @@ def _whole_pages(path: str, resource: str, quantity: Quantity) -> Errors:
 
 
 def resource_name(path: str, resource: str) -> Errors:
-    """Yield what is wrong with the name of something that can be asked for, limited or counted."""
+    """Yield the errors in the name of a resource."""
     messages = names.label_key(resource)
     yield from each(path, resource, messages)
     if not messages and "/" not in resource:
@@ -134,7 +137,7 @@ def resource_name(path: str, resource: str) -> Errors:
 
 
 def container_resource_name(path: str, resource: str) -> Errors:
-    """Yield what is wrong with the name of something that a container can ask for."""
+    """Yield the errors in the name of a resource that a container can request."""
     yield from resource_name(path, resource)
     if "/" not in resource:
         if resource not in _CONTAINER_RESOURCES and not resource.startswith(HUGE_PAGES):

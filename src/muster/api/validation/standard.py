@@ -1,4 +1,4 @@
-"""Rules that most kinds have: of their metadata, and beside them a few of their own."""
+"""The shared rules of most kinds: those of the metadata, and a few rules of the kind."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -12,12 +12,12 @@ from muster.api.validation.names import NameRule
 
 
 class Standard(Struct, frozen=True):
-    """The rules of a kind; objects come with their defaults.
+    """The rules of a kind, for objects with their defaults.
 
-    whole: of every version of an object.
-    change: of a change: the new object, then the old one.
-    name: what names look like.
-    custom: of what is a CRD upstream: finalizers need no domain.
+    whole: the rule of every version of an object.
+    change: the rule of a change, from the new and the old object.
+    name: the rule of names.
+    custom: whether the kind is a CRD upstream, whose finalizers need no domain.
     """
 
     whole: Callable[[Any], Iterable[FieldError]] = lambda _: ()
@@ -27,14 +27,14 @@ class Standard(Struct, frozen=True):
     custom: bool = False
 
     def create(self, obj: Any) -> list[FieldError]:
-        """Return what is wrong with a new object."""
+        """Return the errors in a new object."""
         meta = new_metadata(obj.metadata, self.name, namespaced=self.namespaced, custom=self.custom)
         return [*meta, *self.whole(obj)]
 
     def update(self, new: Any, old: Any) -> list[FieldError]:
-        """Return what is wrong with a change of an object."""
+        """Return the errors in a change of an object."""
         return [*self.update_status(new, old), *self.change(new, old), *self.whole(new)]
 
     def update_status(self, new: Any, old: Any) -> list[FieldError]:
-        """Yield what is wrong with a change of the status, for which the controller answers."""
+        """Return the errors in a change of the status: those of the metadata, because the server trusts controllers."""
         return list(changed_metadata(new.metadata, old.metadata, custom=self.custom))

@@ -1,7 +1,7 @@
-"""Rules of Volcano's Jobs: those of upstream's webhook, and those of what this cluster cannot do.
+"""The rules of Volcano's Jobs: those of upstream's webhook, and Muster's own.
 
-Beyond upstream, what could never run is refused: templates that no pod can be made from, names of pods that no host
-can have, tasks that wait for each other.
+Muster's own rules refuse a Job that could never run, because no pod can be created from a template, a name of a pod is
+no host name, or tasks wait for each other.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -44,23 +44,23 @@ from muster.api.volcano import (
 )
 from muster.api.volcano.plugins import ARGUMENTS, ArgumentError, read_arguments
 
-# Pods are made one by one, and a Job's hosts are in one ConfigMap.
+# The controller creates pods one by one, and one ConfigMap has all hosts of a Job.
 MAX_PODS = 10_000
 # `svc` gives each pod two variables for each task.
 MAX_TASKS = 100
 _LONGEST_POD_NAME = 253
-_LONGEST_VARIABLE = 128 * 1024 - 256  # Linux, with its name
+_LONGEST_VARIABLE = 128 * 1024 - 256  # Linux's limit, with room for the name
 _LARGEST_CONFIG_MAP = 1_000_000
 _CHANGEABLE = "only minAvailable, priorityClassName, and replicas and minAvailable of tasks can change"
 
 
 def validate_create(job: Job) -> list[FieldError]:
-    """Return what is wrong with a new Job, with its defaults."""
+    """Return the errors in a new Job, with its defaults."""
     return [*new_metadata(job.metadata, names.dns_subdomain, custom=True), *_labels(job), *_whole(job)]
 
 
 def validate_update(new: Job, old: Job) -> list[FieldError]:
-    """Return what is wrong with a change of a Job's metadata or spec."""
+    """Return the errors in a change of a Job's metadata or spec."""
     meta = list(changed_metadata(new.metadata, old.metadata, custom=True))
     if new.spec == old.spec:
         return meta
@@ -70,18 +70,18 @@ def validate_update(new: Job, old: Job) -> list[FieldError]:
 
 
 def validate_status_update(new: Job, old: Job) -> list[FieldError]:
-    """Yield what is wrong with a change of the status, for which the controller answers."""
+    """Return the errors in a change of the status: those of the metadata, because the server trusts the controller."""
     return list(changed_metadata(new.metadata, old.metadata, custom=True))
 
 
 def _labels(job: Job) -> Errors:
-    """Yield what is wrong with what the pods carry as labels."""
+    """Yield the errors in the values that become labels of pods."""
     yield from each("metadata.name", job.metadata.name, names.label_value(job.metadata.name))
     yield from each("spec.queue", job.spec.queue, names.label_value(job.spec.queue))
 
 
 def _fixed(job: Job) -> Any:
-    """Return what cannot change."""
+    """Return the spec with the changeable fields reset."""
     replace = msgspec.structs.replace
     tasks = tuple(replace(task, replicas=0, min_available=None) for task in job.spec.tasks)
     return replace(job.spec, min_available=0, priority_class_name="", tasks=tasks)
@@ -93,7 +93,7 @@ def _whole(job: Job) -> Errors:
         yield required("spec.tasks", "must have at least one task")
     if len(spec.tasks) > MAX_TASKS:
         yield too_many("spec.tasks", len(spec.tasks), MAX_TASKS)
-        return  # a sentence for each task would say no more
+        return  # one error for all tasks suffices
     seen = set[str]()
     for i, task in enumerate(spec.tasks):
         if task.name in seen:
@@ -127,9 +127,9 @@ def _task(path: str, job: Job, task: TaskSpec) -> Errors:
 
 
 def _pod_name(path: str, job: Job, task: TaskSpec) -> Errors:
-    """Yield what is wrong with the name of the last pod.
+    """Yield the errors in the name of the last pod.
 
-    With `svc` it is a host name, and the Job's name one of a Service.
+    With `svc`, the name is a host name, and the name of the Job is the name of a Service.
     """
     name = f"{job.metadata.name}-{task.name}-{max(task.replicas - 1, 0)}"
     if SVC not in job.spec.plugins or task.template.spec.hostname:
@@ -157,7 +157,7 @@ def _dependencies(job: Job) -> Errors:
 
 
 def _circle(job: Job) -> list[str]:
-    """Return the tasks that are in a circle or behind one."""
+    """Return the tasks that are in a circle of dependencies or depend on one."""
     waits = {task.name: set(task.depends_on.name) if task.depends_on else set[str]() for task in job.spec.tasks}
     while free := [name for name, names_ in waits.items() if not names_ & waits.keys()]:
         for name in free:
@@ -225,9 +225,9 @@ def _plugins(job: Job) -> Errors:
 
 
 def _hosts(job: Job) -> Errors:
-    """Check that the hosts which `svc` publishes have room.
+    """Check that the hosts which `svc` publishes fit.
 
-    In a ConfigMap, and each task's in a variable of a process.
+    All hosts must fit into a ConfigMap, and the hosts of a task into a variable of a process.
     """
     meta, total = job.metadata, 0
     for i, task in enumerate(job.spec.tasks):
@@ -255,9 +255,11 @@ def _volumes(volumes: Sequence[VolumeSpec]) -> Errors:
 
 
 def warnings(job: Job, schedulers: Collection[str]) -> Iterator[str]:
-    """Return what the Job asks for and does not get here, in a sentence each. schedulers: names of those here.
+    """Return a sentence for each feature that the Job requests and Muster does not have.
 
-    The scheduler that a task's template names is looked at as that of any template.
+    The rules of templates check the scheduler that a task's template names.
+
+    schedulers: the names of the schedulers of this cluster.
     """
     spec = job.spec
     if SSH in spec.plugins:

@@ -1,1 +1,1 @@
-"""Values of fields: amounts, times, sets of indexes, selectors, and their languages. Pure."""
+"""The values of fields and their notations: amounts, times, sets of indexes, selectors. All functions are pure."""

@@ -1,4 +1,4 @@
-"""Parses and writes Go's durations (`1h30m`, `300ms`), which are integers of nanoseconds here."""
+"""Go's durations (`1h30m`, `300ms`), which are integers of nanoseconds in Muster."""
 
 import re
 from fractions import Fraction
@@ -27,11 +27,15 @@ _PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<fraction>[0-9]*))?(?P<unit>[^0-9.
 
 
 class DurationError(ValueError):
-    """The text is no duration; the message is Go's."""
+    """The error of a text that is no duration, in Go's words."""
 
 
 def parse(text: str) -> int:
-    """Parse a duration into nanoseconds; finer parts are cut off. Raises `DurationError`."""
+    """Parse a duration to nanoseconds. Smaller fractions are truncated.
+
+    Raises:
+        DurationError: the text is no duration.
+    """
     negative = text.startswith("-")
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
@@ -57,7 +61,7 @@ def parse(text: str) -> int:
 
 
 def format(nanoseconds: int) -> str:
-    """Return the duration as Go prints it: `1h30m0s`, `1.5s`, `300ms`."""
+    """Format a duration as Go does: `1h30m0s`, `1.5s`, `300ms`."""
     sign, rest = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if rest == 0:
         return "0s"
@@ -71,7 +75,11 @@ def format(nanoseconds: int) -> str:
 
 
 def seconds(text: str) -> float:
-    """Return the duration in seconds, for clocks. Raises `DurationError`."""
+    """Parse a duration to seconds, for clocks.
+
+    Raises:
+        DurationError: the text is no duration.
+    """
     return parse(text) / SECOND
 
 

@@ -1,12 +1,12 @@
-"""Escapes text that must survive the expansion of `$(NAME)` in commands, arguments and environment. Pure."""
+"""The escape of text that must survive the expansion of `$(NAME)` in commands, arguments and environment."""
 
 import re
 
-# Where expansion changes something: `$$` becomes `$`, and `$(NAME)` the value of a variable. The kubelet also takes the
-# first byte after a dollar for a whole character, so that one which is not ASCII would come out as others.
+# The texts that the expansion changes: `$$` becomes `$`, and `$(NAME)` the value of a variable. The kubelet also treats
+# the first byte after a dollar as a whole character, which breaks a character that is not ASCII.
 _CHANGED = re.compile(r"\$\$+|\$(?=\(|[^\x00-\x7f])")
 
 
 def escape(text: str) -> str:
-    """Return what expands to the text, whatever variables there are."""
+    """Escape a text so that it expands to itself, whatever variables exist."""
     return _CHANGED.sub(lambda dollars: dollars[0] * 2, text)

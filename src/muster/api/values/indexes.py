@@ -1,7 +1,7 @@
-"""Sets of completion indexes in the form that a Job's status keeps them: `0,2-4,7,8`.
+"""Sets of completion indexes in the notation of a Job's status: `0,2-4,7,8`.
 
-Invariant of `Indexes`: runs ascend, do not touch and are not empty, so equal sets are equal values and the text of a
-set is unique. Cost grows with the number of runs, not of indexes: a Job of 100,000 that went well is one run.
+The runs of `Indexes` ascend, do not touch and are not empty. So equal sets are equal values, and the text of a set is
+unique. The cost grows with the number of runs, not of indexes: 100,000 succeeded indexes are one run.
 """
 
 from bisect import bisect_right
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-Run = tuple[int, int]  # first and last, both in the set
+Run = tuple[int, int]  # the first and the last index, which are both in the set
 
 # Longer digit strings cannot be an index (the API allows 100,000) and are not worth parsing.
 _MAX_DIGITS = 9
@@ -17,29 +17,29 @@ _MAX_DIGITS = 9
 
 @dataclass(frozen=True)
 class Indexes:
-    """An immutable set of non-negative integers, kept as runs."""
+    """An immutable set of non-negative integers, stored as runs."""
 
     runs: tuple[Run, ...] = ()
 
     @classmethod
     def of(cls, indexes: Iterable[int]) -> "Indexes":
-        """Return the set of some integers, in any order, with or without repeats."""
+        """Return the set of some integers, which may be unordered and repeated."""
         return cls(_joined((index, index) for index in sorted(set(indexes))))
 
     @classmethod
     def parse(cls, text: str, limit: int) -> "Indexes":
-        """Return the set below `limit` that a status names; parts that make no sense are left out.
+        """Parse the indexes below `limit` in a status. Invalid parts are ignored.
 
-        A status is history that we cannot refuse: what is corrupt is forgotten, so that the work is done again.
-        Specs are checked with their own parser when they are admitted.
+        A controller cannot refuse an existing status, so the work of ignored indexes is done again. The validation of
+        specs has a parser of its own.
         """
         runs = (_parse_run(part, limit) for part in text.split(",")) if text else ()
         return cls(_joined(sorted(run for run in runs if run is not None)))
 
     def __str__(self) -> str:
-        """Return the text.
+        """Return the text of the set, as upstream writes it.
 
-        A run of one is `a`, of two `a,b`, of more `a-b`, as kube-apiserver accepts and upstream writes it.
+        A run of one index is `a`, of two `a,b`, of more `a-b`.
         """
         return ",".join(str(first) if first == last else f"{first}{'-' if last - first > 1 else ','}{last}"
                         for first, last in self.runs)  # fmt: skip
@@ -73,7 +73,7 @@ class Indexes:
         return count
 
     def lowest_missing(self, count: int, limit: int) -> list[int]:
-        """Return the lowest `count` integers below `limit` that are not in the set; fewer if there are not so many."""
+        """Return the lowest `count` integers below `limit` that are not in the set, or fewer if there are fewer."""
         missing: list[int] = []
         start = 0
         for first, last in (*self.runs, (limit, limit)):

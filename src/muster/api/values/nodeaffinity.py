@@ -1,4 +1,4 @@
-"""Matches nodes with the required and preferred terms of a pod's node affinity."""
+"""The match of nodes with the required and preferred terms of a pod's node affinity."""
 
 from collections.abc import Iterable, Mapping
 
@@ -18,20 +18,24 @@ _COMPARISONS = (Operator.GREATER_THAN, Operator.LESS_THAN)
 
 
 def required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...]:
-    """Return the alternatives that a pod's node affinity requires; empty if it requires nothing."""
+    """Return the alternative terms that a pod's node affinity requires, or none if it requires nothing."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
     return required.node_selector_terms if required is not None else ()
 
 
 def preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
-    """Return what a pod's node affinity prefers, with weights."""
+    """Return the terms that a pod's node affinity prefers, with their weights."""
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     return affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ()
 
 
 def requirement(written: NodeSelectorRequirement) -> Requirement:
-    """Return a requirement on labels. Raises `SelectorError`: templates are not validated as pods are."""
+    """Convert a requirement on labels.
+
+    Raises:
+        SelectorError: the requirement is invalid, which is possible in a template.
+    """
     operator = _OPERATORS.get(written.operator)
     if operator is None:
         raise SelectorError(f'"{written.operator}" is not a valid node selector operator')
@@ -43,7 +47,7 @@ def requirement(written: NodeSelectorRequirement) -> Requirement:
 
 
 def matches_any(terms: Iterable[NodeSelectorTerm], name: str, labels: Mapping[str, str]) -> bool:
-    """Return whether a node matches one of the terms; one without requirements, or without sense, matches none.
+    """Return whether a node matches one of the terms. A term that is empty or invalid matches no node.
 
     Upstream: component-helpers/scheduling/corev1/nodeaffinity, `LazyErrorNodeSelector.Match`.
     """

@@ -1,7 +1,7 @@
-"""Regular expressions of users, as manifests have them: RE2, the engine whose syntax upstream's is, in linear time.
+"""The regular expressions of manifests, which run on RE2, the engine with upstream's syntax.
 
-Time and memory are bounded by the engine: a match takes time in proportion to the text, and a pattern that would need
-too large a program is refused.
+RE2 bounds time and memory: a match takes time in proportion to the text, and a pattern that needs too large a program
+is refused.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,33 +10,37 @@ from typing import Protocol
 
 import re2
 
-_REMEMBERED = 128  # characters of a text whose answer is kept
+_REMEMBERED = 128  # the most characters of a text whose result is cached
 
 
 class PatternError(ValueError):
-    """The pattern is none that we can match."""
+    """The error of a pattern that RE2 does not accept."""
 
 
 class Pattern(Protocol):
     """A compiled pattern."""
 
     def search(self, text: str | bytes) -> object | None:
-        """Return a match if the pattern occurs in the text."""
+        """Return the first match of the pattern in the text, or None."""
 
     def finditer(self, text: str) -> Iterator["Match"]:
-        """Yield the occurrences that do not overlap, from the left."""
+        """Yield the non-overlapping matches from the left."""
 
 
 class Match(Protocol):
-    """One occurrence of a pattern."""
+    """A match of a pattern."""
 
     def group(self, group: int = 0) -> str:
-        """Return what matched."""
+        """Return the matched text."""
 
 
 @lru_cache(maxsize=1024)
 def pattern_of(pattern: str) -> Pattern:
-    """Return the compiled pattern. Raises `PatternError`."""
+    """Compile a pattern.
+
+    Raises:
+        PatternError: the pattern is invalid.
+    """
     options = re2.Options()
     options.log_errors = False
     try:
@@ -51,19 +55,24 @@ def pattern_of(pattern: str) -> Pattern:
 
 
 def line_pattern(pattern: str) -> Callable[[bytes], bool]:
-    """Return a function that returns whether the pattern occurs in a line, which need not be text.
+    """Return a function that tells whether the pattern occurs in a line of bytes.
 
-    Raises `PatternError`.
+    Raises:
+        PatternError: the pattern is invalid.
     """
     search = pattern_of(pattern).search
     return lambda line: search(line) is not None
 
 
 def compile_pattern(pattern: str) -> Callable[[str], bool]:
-    """Return a function that tells whether the pattern occurs in a text. Raises `PatternError`."""
+    """Return a function that tells whether the pattern occurs in a text.
+
+    Raises:
+        PatternError: the pattern is invalid.
+    """
     search = pattern_of(pattern).search
 
-    # Names, types and reasons are the same in most objects; asking the engine costs much more than to remember.
+    # Results are cached, because names, types and reasons repeat in most objects, and the engine is much slower.
     @lru_cache(maxsize=256)
     def known(text: str) -> bool:
         return search(text) is not None
@@ -73,7 +82,7 @@ def compile_pattern(pattern: str) -> Callable[[str], bool]:
             return known(text)
         try:
             return search(text) is not None
-        except UnicodeEncodeError:  # half a surrogate pair: no text at all
+        except UnicodeEncodeError:  # half of a surrogate pair, which is no valid text
             return False
 
     return matches

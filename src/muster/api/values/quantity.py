@@ -1,8 +1,8 @@
-"""Amounts of resources as users write them (`500m`, `2Gi`), and as the integers of decisions.
+"""The amounts of resources in the notation of users (`500m`, `2Gi`), and as the integers of decisions.
 
 The rules are those of Kubernetes' `resource.Quantity`: a decimal number and a suffix, which is binary (Ki to Ei),
-decimal (n to E) or an exponent (e3). Nothing finer than a billionth is kept: it is rounded up, away from zero.
-Decisions use `amount`: thousandths of a CPU, whole units of everything else, always rounded up.
+decimal (n to E) or an exponent (e3). Fractions of a billionth are rounded up, away from zero. Decisions use
+`amount`: thousandths of a CPU, and whole units of everything else, always rounded up.
 """
 
 import re
@@ -20,9 +20,9 @@ DECIMAL: Final = "DecimalSI"
 EXPONENT: Final = "DecimalExponent"
 
 _NANO = 10**9
-_MAX_BINARY = (2**63 - 1) * _NANO  # more than this is cut off, if it is written with a binary suffix
-_MAX_LENGTH = 128  # characters; no amount is longer, and int() of a very long one is slow
-_MAX_EXPONENT = 64  # of ten; a number beyond is a mistake, and would be as long to write down
+_MAX_BINARY = (2**63 - 1) * _NANO  # the maximum of an amount with a binary suffix, to which larger ones are cut
+_MAX_LENGTH = 128  # characters; no real amount is longer, and int() of a very long text is slow
+_MAX_EXPONENT = 64  # of ten; a larger exponent is a mistake, and its number would be very long
 
 _BINARY_SUFFIXES = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -32,12 +32,12 @@ _DECIMAL_BY_POWER = {power: suffix for suffix, power in _DECIMAL_SUFFIXES.items(
 _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 _POWER = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 
-# Written with binary suffixes where nothing says otherwise.
+# The resources whose amounts have binary suffixes by default.
 _BYTES = ("memory", "ephemeral-storage", "storage")
 
 
 class QuantityError(ValueError):
-    """The text is no quantity; the message is the API server's."""
+    """The error of a text that is no quantity, in the API server's words."""
 
 
 _WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -45,27 +45,43 @@ _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 
 def parse(quantity: Quantity) -> Fraction:
-    """Return the exact amount (to a billionth). Raises `QuantityError`."""
+    """Parse the exact amount (to a billionth).
+
+    Raises:
+        QuantityError: the text is no quantity.
+    """
     return _fraction(_text(quantity))
 
 
 def milli(quantity: Quantity) -> int:
-    """Return the amount in thousandths, rounded up. Raises `QuantityError`."""
+    """Parse the amount to thousandths, rounded up.
+
+    Raises:
+        QuantityError: the text is no quantity.
+    """
     return -(-_nanos(quantity) // 10**6)
 
 
 def value(quantity: Quantity) -> int:
-    """Return the amount in whole units, rounded up. Raises `QuantityError`."""
+    """Parse the amount to whole units, rounded up.
+
+    Raises:
+        QuantityError: the text is no quantity.
+    """
     return -(-_nanos(quantity) // _NANO)
 
 
 def amount(resource: str, quantity: Quantity) -> int:
-    """Return the amount in the unit that decisions use for the resource. Raises `QuantityError`."""
+    """Parse the amount to the unit that decisions use for the resource.
+
+    Raises:
+        QuantityError: the text is no quantity.
+    """
     return milli(quantity) if resource == "cpu" else value(quantity)
 
 
 def format_amount(resource: str, number: int) -> str:
-    """Return the quantity that `amount` makes the number from: `1500m` CPUs, `2Gi` of memory."""
+    """Format a number of `amount`'s units as a quantity: `1500m` CPUs, `2Gi` of memory."""
     if resource == "cpu":
         return _write(number * 10**6, DECIMAL)
     binary = resource in _BYTES or resource.startswith("hugepages-")
@@ -73,15 +89,16 @@ def format_amount(resource: str, number: int) -> str:
 
 
 def canonical(quantity: Quantity) -> str:
-    """Return the same amount as the API server writes it.
+    """Return the amount in the API server's canonical form: `0.5` becomes `500m`, `1024Mi` becomes `1Gi`.
 
-    `0.5` is `500m`, `1024Mi` is `1Gi`. Raises `QuantityError`.
+    Raises:
+        QuantityError: the text is no quantity.
     """
     return _canonical(_text(quantity))
 
 
 def rounded_up_to_milli(quantity: Quantity) -> str:
-    """Return the canonical form of the amount in thousandths: what the API server keeps of requests and limits."""
+    """Return the canonical form rounded up to thousandths, in which the API server stores requests and limits."""
     return _rounded_up_to_milli(_text(quantity))
 
 
@@ -101,7 +118,7 @@ def _round_up(nanos: int, unit: int) -> int:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> tuple[int, str]:
-    """Return the billionths, and the form of the text."""
+    """Return the billionths, and the notation of the text."""
     if not text or len(text) > _MAX_LENGTH or not (shape := _SHAPE.fullmatch(text)):
         raise QuantityError(_WRONG_FORMAT)
     sign, whole, fraction, suffix = shape.groups(default="")
@@ -121,7 +138,7 @@ def _parse(text: str) -> tuple[int, str]:
     return (-nanos if sign == "-" else nanos), form
 
 
-# The same few quantities stand in most objects, so what is asked of each of them is kept.
+# The results are cached, because most objects have the same few quantities.
 
 
 @lru_cache(maxsize=4096)
@@ -142,9 +159,9 @@ def _rounded_up_to_milli(text: str) -> str:
 
 
 def _stays(text: str, finest: int) -> bool:
-    """Return whether upstream's parser takes a text for canonical.
+    """Return whether upstream's parser treats a text as canonical.
 
-    Most that are, and some with signs and zeros in front.
+    The parser does so for most canonical texts, and for some texts with leading signs and zeros.
     """
     shape = _SHAPE.fullmatch(text)
     assert shape is not None, "it was parsed"
@@ -177,7 +194,7 @@ def _write(nanos: int, form: str) -> str:
             whole, power = whole // 1024, power + 10
         return f"{sign}{whole}{_BINARY_BY_POWER[power]}"
     number, power = abs(nanos), -9
-    # As few digits as powers of a thousand allow; there is no suffix above E.
+    # The suffix with the fewest digits. There is no suffix above E.
     while number % 1000 == 0 and (form == EXPONENT or power < 18):
         number, power = number // 1000, power + 3
     if form == EXPONENT:

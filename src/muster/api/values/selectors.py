@@ -1,7 +1,7 @@
-"""Selectors of objects, by their labels or by a few of their fields.
+"""The selectors of objects by their labels or by some of their fields.
 
-Label selectors come as text (`app in (a, b), !old`) or as a `LabelSelector` in a manifest, field selectors as text
-(`spec.nodeName=n1,status.phase!=Failed`). The grammar and the sentences of the errors are the API server's.
+A label selector is a text (`app in (a, b), !old`) or a `LabelSelector` in a manifest. A field selector is a text
+(`spec.nodeName=n1,status.phase!=Failed`). The grammar and the error messages are the API server's.
 """
 
 import re
@@ -17,11 +17,11 @@ from muster.api.validation import names
 
 
 class SelectorError(ValueError):
-    """The selector makes no sense; the message is the API server's."""
+    """The error of an invalid selector, in the API server's words."""
 
 
 class Operator(Enum):
-    """How a requirement compares."""
+    """The operator of a requirement."""
 
     IN = "in"
     NOT_IN = "notin"
@@ -46,7 +46,7 @@ class Requirement(Struct, frozen=True):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether the labels meet it; a missing label meets `!=` and `notin`."""
+        """Return whether the labels meet the requirement. A missing label meets `!=` and `notin`."""
         label = labels.get(self.key)
         if self.operator in _POSITIVE:
             return label in self.values
@@ -63,7 +63,7 @@ class Requirement(Struct, frozen=True):
 
     @property
     def only(self) -> str | None:
-        """The one value that the label must have, if there is one: for indexes."""
+        """The only value that the label may have, for lookups in indexes; None if there are several."""
         return next(iter(self.values)) if self.operator in _POSITIVE and len(self.values) == 1 else None
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class Requirement(Struct, frozen=True):
 
 
 class LabelMatcher(Struct, frozen=True):
-    """Requirements that labels must meet all together; none at all matches everything."""
+    """Requirements of which labels must meet all. Without requirements, it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -95,7 +95,7 @@ class LabelMatcher(Struct, frozen=True):
 
 
 class _Nothing(LabelMatcher, frozen=True):
-    """What an absent selector in a manifest selects."""
+    """A matcher that matches nothing, for an absent selector in a manifest."""
 
     def matches(self, labels: Mapping[str, str]) -> bool:  # noqa: ARG002  (it is an override)
         return False
@@ -113,7 +113,11 @@ _OPERATORS = {
 
 
 def label_matcher(selector: LabelSelector | None) -> LabelMatcher:
-    """Return a manifest's selector; an absent one matches nothing, an empty one everything. Raises `SelectorError`."""
+    """Convert the selector of a manifest. An absent one matches nothing, and an empty one everything.
+
+    Raises:
+        SelectorError: the selector is invalid.
+    """
     if selector is None:
         return NOTHING
     requirements = [_requirement(key, Operator.EQUALS, [value]) for key, value in selector.match_labels.items()]
@@ -126,13 +130,17 @@ def label_matcher(selector: LabelSelector | None) -> LabelMatcher:
 
 
 def labels_matcher(labels: Mapping[str, str]) -> LabelMatcher:
-    """Return a matcher of objects that have all these labels, as the selector of a Service does."""
+    """Return a matcher of objects with all these labels, such as the selector of a Service."""
     return _sorted([Requirement(key, Operator.EQUALS, frozenset((value,))) for key, value in labels.items()])
 
 
 @lru_cache(maxsize=1024)
 def parse_label_selector(text: str) -> LabelMatcher:
-    """Return a selector in its text form. Raises `SelectorError`."""
+    """Parse a label selector.
+
+    Raises:
+        SelectorError: the text is invalid.
+    """
     return _sorted(list(_Parser(text).requirements()))
 
 
@@ -173,7 +181,7 @@ def _integer(text: str | None) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-# The text form. Words are everything between blanks and symbols; `in` and `notin` are words that may also be values.
+# The parser of the text form. A word is everything between blanks and symbols. `in` and `notin` may also be values.
 _TOKEN = re.compile(r"[ \t\r\n]*(?:(?P<symbol>==|!=|[=!(),<>])|(?P<word>[^=!(),<> \t\r\n]+)|$)")
 _BINARY = {
     "in": Operator.IN,
@@ -188,12 +196,12 @@ _BINARY_NAMES = "in, notin, =, ==, !=, gt, lt"
 
 
 class _Token(Struct, frozen=True):
-    text: str  # "" at the end
+    text: str  # "" at the end of the text
     is_word: bool = False
 
 
 class _Parser:
-    """Recursive descent over the tokens of one selector."""
+    """A recursive descent parser of the tokens of one selector."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
@@ -220,7 +228,7 @@ class _Parser:
 
     def _next(self) -> _Token:
         token = self._peek
-        self._position += bool(token.text)  # the end stays the end
+        self._position += bool(token.text)  # the position never moves past the end
         return token
 
     def _one(self) -> Requirement:
@@ -252,7 +260,7 @@ class _Parser:
         return token.text
 
     def _set(self) -> list[str]:
-        """Parse `(a, b)`; an empty place between commas is the empty value."""
+        """Parse `(a, b)`. Nothing between two commas is the empty value."""
         opening = self._next()
         if opening.text != "(":
             raise SelectorError(f"found '{opening.text}' expected: '('")
@@ -293,25 +301,29 @@ class FieldRequirement(Struct, frozen=True):
 
 
 class FieldMatcher(Struct, frozen=True):
-    """Requirements that fields must meet all together; none at all matches everything."""
+    """Requirements of which fields must meet all. Without requirements, it matches everything."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The fields that are asked about."""
+        """The fields of the requirements."""
         return tuple(requirement.key for requirement in self.requirements)
 
     def exact(self, key: str) -> str | None:
-        """Return the value that a field must have, if one is asked for: for indexes."""
+        """Return the only value that a field may have, for lookups in indexes, or None."""
         return next((r.value for r in self.requirements if r.key == key and r.equal), None)
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Return whether the fields meet all the requirements; a missing field is empty."""
+        """Return whether the fields meet all requirements. A missing field counts as empty."""
         return all((fields.get(r.key, "") == r.value) is r.equal for r in self.requirements)
 
     def checked(self, known: Callable[[str], bool]) -> "FieldMatcher":
-        """Return the same, once every field is known. Raises `SelectorError`."""
+        """Return the matcher if all its fields are known.
+
+        Raises:
+            SelectorError: a field is unknown.
+        """
         for key in self.keys:
             if not known(key):
                 raise SelectorError(f"field label not supported: {key}")
@@ -321,7 +333,7 @@ class FieldMatcher(Struct, frozen=True):
         return bool(self.requirements)
 
 
-# A term ends at a comma that no backslash escapes; its value can hold any character behind a backslash.
+# A term ends at a comma without a backslash. Its value can have any character after a backslash.
 _TERM = re.compile(r"(?:\\.|[^,\\]|\\$)*", re.DOTALL)
 _FIELD = re.compile(r"(?P<key>.*?)(?P<sign>!=|==|=)(?P<value>.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -329,12 +341,16 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 @lru_cache(maxsize=1024)
 def parse_field_selector(text: str) -> FieldMatcher:
-    """Return a field selector in its text form. Raises `SelectorError`."""
+    """Parse a field selector.
+
+    Raises:
+        SelectorError: the text is invalid.
+    """
     terms = []
     position = 0
     while position <= len(text):
         match = _TERM.match(text, position)
-        assert match is not None  # it matches the empty string
+        assert match is not None  # the pattern matches the empty string too
         terms.append(match[0])
         position = match.end() + 1
     return FieldMatcher(tuple(_field_requirement(text, term) for term in sorted(filter(None, terms))))

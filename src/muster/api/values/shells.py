@@ -1,33 +1,33 @@
-"""Recognises shells that prepare something before they become a command, and finds that command. Pure."""
+"""Shells that run some lines before a command: how manifests spell them, and how to find the user's command in them."""
 
 from collections.abc import Sequence
 from pathlib import PurePath
 
 from muster.api.values.expansion import escape
 
-# These take a text in place of a file, and behind it a name for it.
+# The shells that take a script as an argument, followed by its name.
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"})
 
-# What ours call themselves, so that they are told from those that the user typed.
+# The name of the scripts that Muster adds, which distinguishes them from the user's.
 NAME = "muster"
 
-# On a pod: a terminal of it that is for one client (stdinOnce) is hung up when that one leaves. Container runtimes
-# leave it open, so that the client can come again.
+# The annotation of a pod whose terminal for one client (stdinOnce) is hung up when this client leaves. Container
+# runtimes leave it open, so that the client can attach again.
 HANGS_UP = "muster.dev/hangs-up"
 
 _EXEC = 'exec "$@"'
 
 
 def prepared(lines: str, command: Sequence[str], become: str = _EXEC) -> list[str]:
-    """Return the words of a shell, for a manifest, that runs these lines and then the command.
+    """Return the words of a shell that runs these lines and then the command, for a manifest.
 
-    become: how it becomes the command, if that is not its words as they stand.
+    become: the last line of the shell, which replaces the shell by the command.
     """
     return ["sh", "-c", escape(lines + become), NAME, *command]
 
 
 def typed(words: Sequence[str]) -> Sequence[str]:
-    """Return the command without what prepares it; of a script of a shell, its name and arguments without its text."""
+    """Return the command that the user typed, without Muster's shells. A script becomes its name and its arguments."""
     while len(words) > 4 and words[0] == "sh" and words[1] == "-c" and words[3] == NAME:
         words = words[4:]
     shell, name = (words.index("-c"), words.index("-c") + 2) if "-c" in words else (0, len(words))

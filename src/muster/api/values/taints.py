@@ -1,15 +1,15 @@
-"""Matches taints with the tolerations that let a pod past them."""
+"""The match of taints with the tolerations of a pod."""
 
 from collections.abc import Iterable
 
 from muster.api.core import Taint, Toleration
 
-# Effects that keep a pod away from a node; PreferNoSchedule is only advice.
+# The effects that keep a pod off a node. PreferNoSchedule only discourages it.
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> Taint | None:
-    """Return the first taint that keeps the pod away, if there is one (upstream FindMatchingUntoleratedTaint)."""
+    """Return the first taint that keeps the pod off the node, or None (upstream FindMatchingUntoleratedTaint)."""
     tolerations = tuple(tolerations)
     for taint in taints:
         if taint.effect in _HARD_EFFECTS and not any(_tolerates(toleration, taint) for toleration in tolerations):
@@ -18,17 +18,17 @@ def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> T
 
 
 def unwelcome(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:
-    """Return how many taints ask the pod to stay away if it can."""
+    """Return the number of PreferNoSchedule taints that the pod does not tolerate."""
     tolerations = tuple(tolerations)
     soft = (taint for taint in taints if taint.effect == "PreferNoSchedule")
     return sum(not any(_tolerates(toleration, taint) for toleration in tolerations) for taint in soft)
 
 
 def seconds_tolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> float | None:
-    """Return for how many seconds a pod bears a node's NoExecute taints: 0 for not at all, None for ever.
+    """Return how many seconds a pod tolerates a node's NoExecute taints: 0 for not at all, None for forever.
 
-    The rule is upstream's taint eviction (GetMatchingTolerations): of the tolerations of a taint the first counts, and
-    of all taints the one that is borne for the shortest time.
+    The rule is that of upstream's taint eviction (GetMatchingTolerations). The first toleration of a taint counts, and
+    of all taints the one with the shortest time.
     """
     tolerations = tuple(tolerations)
     shortest: float | None = None

@@ -1,6 +1,6 @@
-"""Decodes YAML from outside into the JSON document that it means.
+"""The decoder of untrusted YAML to the JSON document that it means.
 
-JSON is decoded as JSON, which YAML reads differently in places (`1e5`, escapes of characters beyond the first 65,536).
+JSON is decoded as JSON, because YAML reads some texts differently (`1e5`, escapes of characters above U+FFFF).
 """
 
 import json
@@ -30,14 +30,14 @@ MAX_DEPTH = 200
 
 _TOO_DEEP = f"yaml: it nests deeper than {MAX_DEPTH} levels"
 
-MAX_VALUES = 500_000  # what aliases may make of a document; without them 3 MiB hold about as many
+MAX_VALUES = 500_000  # the most values after the expansion of aliases; 3 MiB without aliases have about as many
 
-# Characters that aliases may add: a text is in memory once however often it is named, until the document is written.
+# The most characters that aliases may add. Memory has a text once however often aliases repeat it, until it is written.
 MAX_ALIASED = 3 * 1024 * 1024
 
 MAX_DIGITS = 100
 
-# What PyYAML calls a text that has no name.
+# The name that PyYAML gives a text without a name.
 _UNNAMED = 'in "<byte string>", '
 
 _TAG = "tag:yaml.org,2002:"
@@ -45,7 +45,7 @@ _END = object()
 
 
 class Repeated(NamedTuple):
-    """A key that was given more than once: its path, itself, and the line (from 1) where it comes again."""
+    """A key that occurs more than once: its path, the key, and the line (from 1) of the repetition."""
 
     path: str
     key: str
@@ -53,13 +53,17 @@ class Repeated(NamedTuple):
 
 
 def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
-    """Return the value of the one document, and the keys that were given more than once. Raises `ValueError`."""
-    # What is no JSON may be YAML, which also says what is wrong and where.
+    """Decode the only document of a text. Return its value and the repeated keys.
+
+    Raises:
+        ValueError: the text is no valid document.
+    """
+    # A text that is no JSON may be YAML. The YAML decoder also reports the error and its position.
     with suppress(ValueError, msgspec.DecodeError, RecursionError):
         return _json(text), ()
     try:
         events = yaml.parse(text, yaml.CSafeLoader)
-        if not any(isinstance(event, DocumentStartEvent) for event in events):  # stops at the first
+        if not any(isinstance(event, DocumentStartEvent) for event in events):  # stops at the first document
             return None, ()
         reader = _Reader(events)
         value = reader.value(next(events), "", 0)
@@ -74,15 +78,15 @@ def decode(text: bytes) -> tuple[Any, tuple[Repeated, ...]]:
 
 
 def is_nesting_error(error: yaml.YAMLError) -> bool:
-    """Return whether PyYAML refused a text for its nesting.
+    """Return whether PyYAML refused a text because of its nesting.
 
-    PyYAML 6.0.4 and later refuse 1,000 levels, up to 1,024 characters ahead of the event that is being read.
+    PyYAML 6.0.4 and later refuse 1,000 levels, up to 1,024 characters ahead of the current event.
     """
     return isinstance(error, yaml.MarkedYAMLError) and error.problem == "exceeded maximum nesting depth"
 
 
 def _json(text: bytes) -> Any:
-    """Return the object or list in a JSON text. Raises if it is none, or breaks a rule that holds for YAML, too."""
+    """Return the object or list in a JSON text. Raises if the text has neither or breaks a rule of YAML."""
     if text.lstrip()[:1] not in (b"{", b"["):
         raise ValueError("a text without a bracket is left to YAML")
     value = msgspec.json.decode(text)
@@ -112,7 +116,7 @@ def _is_shallow(value: Any, depth: int) -> bool:
 class _Reader:
     def __init__(self, events: Iterator[Event]) -> None:
         self._events = events
-        # The value, how many values are in it, and how many characters.
+        # The value, the number of values in it, and the number of its characters.
         self._anchors: dict[str, tuple[Any, int, int]] = {}
         self._count = 0
         self._length = 0
@@ -122,7 +126,7 @@ class _Reader:
         self.duplicates: list[Repeated] = []
 
     def value(self, event: Event, path: str, depth: int) -> Any:
-        """Return the value that begins with this event, or `_END`."""
+        """Return the value that begins with an event, or `_END`."""
         before, length = self._count, self._length
         self._add(1)
         match event:

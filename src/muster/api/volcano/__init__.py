@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""`batch.volcano.sh/v1alpha1`: Volcano's Job, tasks whose pods are one gang; and the names that its pods carry."""
+"""`batch.volcano.sh/v1alpha1`: Volcano's Job, whose tasks are one gang, and the names on its pods."""
 
 from datetime import datetime
 from typing import Annotated, Final
@@ -14,7 +14,7 @@ from muster.api.podgroups.volcano import NetworkTopologySpec
 _Count = Annotated[Int32, limits(minimum=0)]
 _SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
-# Phases of a Job.
+# The phases of a Job.
 PENDING: Final = "Pending"
 RUNNING: Final = "Running"
 RESTARTING: Final = "Restarting"
@@ -38,7 +38,7 @@ PHASES: Final = (
     FAILED,
 )
 
-# Events that policies name. Upstream's JobUpdated is not here.
+# The events that policies name, without upstream's JobUpdated.
 ANY_EVENT: Final = "*"
 POD_PENDING: Final = "PodPending"
 POD_FAILED: Final = "PodFailed"
@@ -48,7 +48,7 @@ TASK_COMPLETED: Final = "TaskCompleted"
 TASK_FAILED: Final = "TaskFailed"
 EVENTS: Final = (ANY_EVENT, POD_PENDING, POD_FAILED, POD_EVICTED, JOB_UNKNOWN, TASK_COMPLETED, TASK_FAILED)
 
-# Actions that policies name. Upstream's RestartPartition and ResumeJob are not here.
+# The actions that policies name, without upstream's RestartPartition and ResumeJob.
 ABORT_JOB: Final = "AbortJob"
 RESTART_JOB: Final = "RestartJob"
 RESTART_TASK: Final = "RestartTask"
@@ -57,39 +57,39 @@ TERMINATE_JOB: Final = "TerminateJob"
 COMPLETE_JOB: Final = "CompleteJob"
 ACTIONS: Final = (ABORT_JOB, RESTART_JOB, RESTART_TASK, RESTART_POD, TERMINATE_JOB, COMPLETE_JOB)
 
-# Plugins.
+# The plugins.
 ENV: Final = "env"
 SVC: Final = "svc"
 SSH: Final = "ssh"
 PYTORCH: Final = "pytorch"
-PLUGINS: Final = (ENV, SVC, PYTORCH)  # those that do something here
+PLUGINS: Final = (ENV, SVC, PYTORCH)  # the plugins that Muster implements
 
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_TASK: Final = "default"
 DEFAULT_RETRIES: Final = 3
 
-# Labels and annotations of pods.
+# The labels and annotations of pods.
 TASK_INDEX: Final = "volcano.sh/task-index"
 TASK_SPEC: Final = "volcano.sh/task-spec"
 JOB_NAME: Final = "volcano.sh/job-name"
 JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 QUEUE_NAME: Final = "volcano.sh/queue-name"
-# Annotations of pods.
+# The annotations of pods.
 JOB_VERSION: Final = "volcano.sh/job-version"
 JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 POD_TEMPLATE: Final = "volcano.sh/template-uid"
-# Ours, on a pod that its Job replaces: the number of the retry that the replacement counts as.
+# Muster's annotation of a pod that its Job replaces, with the number of the retry as which the replacement counts.
 REPLACED_BY_RETRY: Final = "muster.dev/replaced-by-retry"
 
 
 class LifecyclePolicy(Struct):
-    """What is done when something happens to the pods.
+    """A policy for an event of the pods.
 
     action: AbortJob, RestartJob, RestartTask, RestartPod, TerminateJob or CompleteJob.
-    event: PodFailed, PodEvicted, PodPending, TaskCompleted, TaskFailed, Unknown, or * for any.
-    events: several of these.
-    exit_code: instead of events, the exit code of a failed pod's first container.
-    timeout: for PodPending, how long a pod waits before the action is taken.
+    event: PodFailed, PodEvicted, PodPending, TaskCompleted, TaskFailed, Unknown, or * for any event.
+    events: several events.
+    exit_code: instead of events, the exit code of the first container of a failed pod.
+    timeout: for PodPending, how long a pod waits before the action.
     """
 
     action: str = ""
@@ -100,10 +100,10 @@ class LifecyclePolicy(Struct):
 
 
 class DependsOn(Struct):
-    """Tasks of which enough pods must run before this task's pods are created.
+    """The tasks of which enough pods must run before the pods of this task are created.
 
     name: the names of the tasks.
-    iteration: any: one of the tasks is enough; all of them if empty.
+    iteration: any if one of the tasks suffices; all of them if empty.
     """
 
     name: tuple[str, ...] = ()
@@ -111,12 +111,12 @@ class DependsOn(Struct):
 
 
 class PartitionPolicySpec(Struct):
-    """How a task is divided into parts.
+    """The division of a task into parts.
 
     total_partitions: the number of parts.
     partition_size: the number of pods in each.
-    network_topology: how close together the pods of a part must be.
-    min_partitions: how many parts start together.
+    network_topology: the constraint on how close together the pods of a part must be.
+    min_partitions: the number of parts that start together.
     """
 
     total_partitions: Required[Annotated[Int32, limits(minimum=1)]] = 0
@@ -126,17 +126,17 @@ class PartitionPolicySpec(Struct):
 
 
 class TaskSpec(Struct):
-    """Pods of one role.
+    """A task: the pods of one role.
 
-    name: of the role; the pods are called JOB-NAME-INDEX. default and its place in the list if empty.
-    replicas: how many pods.
-    min_available: how many of them start together, or none; all if absent.
-    template: what the pods are like.
-    policies: what is done when something happens to these pods; they go before those of the Job.
-    topology_policy: how the memory of a node's processors is shared out.
+    name: the name of the task; if empty, default and its index in the list. The names of its pods are JOB-NAME-INDEX.
+    replicas: the number of pods.
+    min_available: the number of pods that start together, or none of them; all if absent.
+    template: the template of the pods.
+    policies: the policies for events of these pods, which come before those of the Job.
+    topology_policy: the policy of sharing the memory of a node's processors.
     max_retry: how often containers of the task may restart in their pods before the task counts as failed.
-    depends_on: tasks that must run before this one.
-    partition_policy: how the task is divided into parts.
+    depends_on: the tasks that must run before this one.
+    partition_policy: the division of the task into parts.
     """
 
     name: Annotated[str, limits(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")] = ""
@@ -153,9 +153,9 @@ class TaskSpec(Struct):
 class VolumeSpec(Struct):
     """A claim on storage that all containers mount.
 
-    mount_path: where they mount it.
-    volume_claim_name: the name of a claim that is there.
-    volume_claim: instead of that, a claim to create for the Job.
+    mount_path: the path at which the containers mount it.
+    volume_claim_name: the name of an existing claim.
+    volume_claim: instead of an existing claim, a claim to create for the Job.
     """
 
     mount_path: Annotated[Required[str], limits(min_length=1, pattern=r"^[^:]+$")] = ""
@@ -164,21 +164,21 @@ class VolumeSpec(Struct):
 
 
 class JobSpec(Struct):
-    """What is asked for the Job.
+    """The desired state of a Volcano Job.
 
     scheduler_name: the scheduler of pods whose template names none.
-    min_available: how many pods start together, or none; those of all tasks if 0.
-    volumes: claims on storage.
-    tasks: the roles.
-    policies: what is done when something happens to pods of any task.
-    plugins: what is added to the pods, by name, with arguments.
+    min_available: the number of pods that start together, or none of them; those of all tasks if 0.
+    volumes: the claims on storage.
+    tasks: the tasks.
+    policies: the policies for events of the pods of any task.
+    plugins: the plugins that change the pods, by name, with their arguments.
     running_estimate: how long the Job is expected to run.
     queue: the name of Volcano's queue.
-    max_retry: with how many retries the Job fails; 3 if 0.
-    ttl_seconds_after_finished: for how long the Job stays after its end; for ever if absent.
+    max_retry: the number of retries with which the Job fails; 3 if 0.
+    ttl_seconds_after_finished: how long after its end the Job is deleted; never if absent.
     priority_class_name: the PriorityClass of pods whose template names none.
-    min_success: with how many succeeded pods the Job is complete.
-    network_topology: how close together the pods must be.
+    min_success: the number of succeeded pods with which the Job is complete.
+    network_topology: the constraint on how close together the pods must be.
     """
 
     scheduler_name: Annotated[str, limits(max_length=63)] = ""
@@ -197,7 +197,7 @@ class JobSpec(Struct):
 
 
 class JobState(Struct):
-    """Where the Job is on its way.
+    """The phase of a Job.
 
     phase: Pending, Running, Restarting, Aborting, Aborted, Completing, Completed, Terminating, Terminated or Failed.
     reason: one word for the last change of phase.
@@ -221,10 +221,10 @@ class TaskState(Struct):
 
 
 class JobCondition(Struct):
-    """A phase that the Job has been in.
+    """A phase that the Job had.
 
     status: the phase.
-    last_transition_time: when it last came into it.
+    last_transition_time: when the Job last entered the phase.
     """
 
     status: Required[str] = ""
@@ -232,22 +232,22 @@ class JobCondition(Struct):
 
 
 class JobStatus(Struct):
-    """What was observed of the Job.
+    """The observed state of the Job.
 
-    state: where it is on its way.
-    min_available: how many pods start together.
-    task_status_count: its pods by task and phase.
-    pending: pods that wait.
-    running: pods that run.
-    succeeded: pods that have succeeded.
-    failed: pods that have failed.
-    terminating: pods on their way out.
-    unknown: pods of which nothing is known.
+    state: the phase of the Job.
+    min_available: the number of pods that start together.
+    task_status_count: the numbers of pods by task and phase.
+    pending: the number of pending pods.
+    running: the number of running pods.
+    succeeded: the number of succeeded pods.
+    failed: the number of failed pods.
+    terminating: the number of terminating pods.
+    unknown: the number of pods in an unknown state.
     version: how often the whole Job was stopped or restarted.
-    retry_count: how often it was restarted, as a whole or in part.
-    running_duration: how long the Job took from its creation to its end.
-    controlled_resources: what was made for the Job beside its pods.
-    conditions: the phases that it has been in.
+    retry_count: how often the Job was restarted, as a whole or in part.
+    running_duration: the time from the creation of the Job to its end.
+    controlled_resources: the objects that were created for the Job besides its pods.
+    conditions: the phases that the Job had.
     """
 
     state: JobState = JobState()
@@ -267,11 +267,11 @@ class JobStatus(Struct):
 
 
 class Job(Struct):
-    """Pods of several tasks that start together or not at all.
+    """A job of several tasks, whose pods start together or not at all.
 
-    metadata: what every object carries.
-    spec: what is asked for the Job.
-    status: what was observed.
+    metadata: the standard metadata of an object.
+    spec: the desired state.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()

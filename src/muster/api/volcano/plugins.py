@@ -1,4 +1,4 @@
-"""Arguments of plugins, as Go's flags are written: `--name=value`, `--name value`, or `--name` for true."""
+"""The arguments of plugins in the notation of Go's flags: `--name=value`, `--name value`, or `--name` for true."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -10,7 +10,7 @@ from muster.api.volcano import PYTORCH, SVC, Job
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
-# The arguments of each plugin, and what kind of value each has.
+# The arguments of each plugin, with the types of their values.
 ARGUMENTS: Final[Mapping[str, Mapping[str, type]]] = {
     SVC: {"publish-not-ready-addresses": bool, "disable-network-policy": bool, "inject-hosts-env": bool},
     PYTORCH: {"master": str, "worker": str, "port": int},
@@ -18,18 +18,18 @@ ARGUMENTS: Final[Mapping[str, Mapping[str, type]]] = {
 
 
 class ArgumentError(ValueError):
-    """An argument that a plugin does not have, or whose value makes no sense."""
+    """The error of an argument that is unknown or has an invalid value."""
 
 
 class SvcArguments(Struct, frozen=True):
-    """What `svc` is asked for."""
+    """The arguments of the plugin `svc`."""
 
     publish_not_ready_addresses: bool
     inject_hosts_env: bool
 
 
 class PytorchArguments(Struct, frozen=True):
-    """What `pytorch` is asked for: the tasks of the first rank and of the others, and the port of the first."""
+    """The arguments of the plugin `pytorch`: the tasks of the first rank and of the others, and a port."""
 
     master: str
     worker: str
@@ -54,7 +54,11 @@ def pytorch_arguments(job: Job) -> PytorchArguments:
 
 
 def read_arguments(plugin: str, arguments: Sequence[str]) -> Mapping[str, str]:
-    """Return the arguments of a plugin by their names. Raises `ArgumentError`."""
+    """Parse the arguments of a plugin, and return them by name.
+
+    Raises:
+        ArgumentError: an argument is unknown or has an invalid value.
+    """
     known, given = ARGUMENTS[plugin], dict[str, str]()
     rest: Iterable[str] = iter(arguments)
     for word in rest:

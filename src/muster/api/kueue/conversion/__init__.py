@@ -1,8 +1,8 @@
-"""Converts Kueue's kinds between `v1beta1` and `v1beta2`, as JSON documents whose form their schema has checked.
+"""The conversion of Kueue's kinds between `v1beta1` and `v1beta2`.
 
-Nothing is changed in place; parts that stay as they are may be shared with what was given. What the other version
-cannot say is dropped, as upstream does: going to v1beta1 and back loses v1beta2's newer fields, and the other way
-round what v1beta1 had that v1beta2 has no field for.
+`to_v1beta2` and `to_v1beta1` take and give JSON documents, whose schema must be checked already. Both functions change
+nothing in place, and the result may share parts with the given document. As in upstream, the result lacks the fields
+that its version does not have. So a conversion to the other version and back may lose fields.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 class _Part(Struct, frozen=True):
-    """How the spec and the status of a kind are converted."""
+    """The functions that convert the spec and the status of a kind."""
 
     spec: Callable[[Json], Json] | None = None
     status: Callable[[Json], Json] | None = None
@@ -53,12 +53,12 @@ _DOWN: Mapping[str, _Part] = {
 
 
 def to_v1beta2(resource: str, document: Json) -> Json:
-    """Return a v1beta1 document of a resource (`Kind.resource`) as v1beta2."""
+    """Convert a v1beta1 document of a resource (`Kind.resource`) to v1beta2."""
     return _UP.get(resource, _SAME)(document, VERSION)
 
 
 def to_v1beta1(resource: str, document: Json) -> Json:
-    """Return a v1beta2 document of a resource (`Kind.resource`) as v1beta1."""
+    """Convert a v1beta2 document of a resource (`Kind.resource`) to v1beta1."""
     return _DOWN.get(resource, _SAME)(document, OLD_VERSION)
 
 

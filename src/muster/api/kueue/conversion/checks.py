@@ -1,4 +1,4 @@
-"""Converts AdmissionChecks and the kinds of MultiKueue from v1beta1 to v1beta2 and back."""
+"""The conversion of AdmissionChecks and the kinds of MultiKueue from v1beta1 to v1beta2 and back."""
 
 from muster.api.kueue.checks import SECRET_LOCATION
 from muster.api.members import Json, without
@@ -12,12 +12,12 @@ def admission_check_spec_up(spec: Json) -> Json:
 
 
 def config_spec_down(spec: Json) -> Json:
-    """Remove how quota is managed, which the older version lacks."""
+    """Remove the quota management, which v1beta1 lacks."""
     return without(spec, "quotaManagement")
 
 
 def cluster_spec_up(spec: Json) -> Json:
-    """Move the ways to reach a cluster one level down; drop a kubeconfig without a location."""
+    """Move the access to a cluster one level down, and drop a kubeconfig without a location."""
     source = {name: spec[name] for name in _SOURCES if name in spec}
     if not (source.get("kubeConfig") or {}).get("location"):
         source.pop("kubeConfig", None)
@@ -25,7 +25,7 @@ def cluster_spec_up(spec: Json) -> Json:
 
 
 def cluster_spec_down(spec: Json) -> Json:
-    """Move the kubeconfig up; without one, write an empty one."""
+    """Move the kubeconfig one level up, or set an empty one if there is none."""
     source = spec.get("clusterSource") or {}
     config = source.get("kubeConfig") or {"location": "", "locationType": SECRET_LOCATION}
     return without(spec, "clusterSource") | source | {"kubeConfig": config}

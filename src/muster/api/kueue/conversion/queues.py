@@ -1,4 +1,4 @@
-"""Converts ClusterQueues, LocalQueues and Cohorts from v1beta1 to v1beta2 and back."""
+"""The conversion of ClusterQueues, LocalQueues and Cohorts from v1beta1 to v1beta2 and back."""
 
 from muster.api.kueue.clusterqueue import MAY_STOP_SEARCH
 from muster.api.kueue.v1beta1.clusterqueue import BORROW, PREEMPT
@@ -6,7 +6,7 @@ from muster.api.members import Json, renamed, without
 
 
 def cluster_queue_spec_up(spec: Json) -> Json:
-    """Convert the spec: `cohort` becomes `cohortName`, the checks a strategy, and one word stops the search."""
+    """Convert the spec: `cohort` becomes `cohortName`, the checks a strategy, old words `MayStopSearch`."""
     result = renamed(without(spec, "admissionChecks", "admissionChecksStrategy"), "cohort", "cohortName")
     rules = (spec.get("admissionChecksStrategy") or {}).get("admissionChecks")
     rules = rules or [{"name": name} for name in spec.get("admissionChecks") or ()]
@@ -23,18 +23,18 @@ def cluster_queue_spec_up(spec: Json) -> Json:
 def cluster_queue_spec_down(spec: Json) -> Json:
     """Convert the spec.
 
-    Checks stay a strategy, which both versions have, and policies of concurrent admission are lost.
+    The checks stay a strategy, which both versions have. The policy of concurrent admission is lost.
     """
     return renamed(without(spec, "concurrentAdmissionPolicy"), "cohortName", "cohort")
 
 
 def cluster_queue_status_up(status: Json) -> Json:
-    """Remove the fields that are not reported any more."""
+    """Remove the fields that are no longer reported."""
     return without_consumption(without(status, "pendingWorkloadsStatus"))
 
 
 def without_consumption(status: Json) -> Json:
-    """Convert the status of a ClusterQueue or Cohort: only LocalQueues consume over time."""
+    """Remove the past usage from the status of a ClusterQueue or Cohort, because only LocalQueues have one."""
     share = status.get("fairSharing")
     if not share or "admissionFairSharingStatus" not in share:
         return status
@@ -42,7 +42,7 @@ def without_consumption(status: Json) -> Json:
 
 
 def local_queue_status_up(status: Json) -> Json:
-    """Remove the list of flavors, which is not reported any more."""
+    """Remove the list of flavors, which is no longer reported."""
     return renamed(without(status, "flavors"), "flavorUsage", "flavorsUsage")
 
 

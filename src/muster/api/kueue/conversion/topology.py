@@ -1,7 +1,7 @@
-"""Topology assignments: a list of domains with their pods (v1beta1), or the same by column (v1beta2).
+"""The conversion of topology assignments between a list of domains (v1beta1) and slices of columns (v1beta2).
 
-By column, what all domains of a slice share is said once: a value of a level or a count that is always the same, and
-what all values of a level begin and end with.
+A slice stores once what all its domains share: equal values of a level, equal counts, and common prefixes and suffixes
+of the values.
 """
 
 from collections.abc import Sequence
@@ -10,24 +10,24 @@ from typing import Any
 
 from muster.api.members import Json
 
-MAX_SLICE = 100_000  # domains, by the schema of v1beta2
+MAX_SLICE = 100_000  # the most domains of a slice in the schema of v1beta2
 
 
 def assignment_of_domains(assignment: Json) -> Json:
-    """Convert the assignment into slices."""
+    """Convert an assignment from domains to slices."""
     domains = assignment.get("domains") or []
     slices = [_slice(domains[first : first + MAX_SLICE]) for first in range(0, len(domains), MAX_SLICE)]
     return {"levels": assignment.get("levels", []), "slices": slices}
 
 
 def domains_of_assignment(assignment: Json) -> Json:
-    """Convert the assignment into domains."""
+    """Convert an assignment from slices to domains."""
     domains = [domain for part in assignment.get("slices") or () for domain in _domains(part)]
     return {"levels": assignment.get("levels", []), "domains": domains}
 
 
 def _slice(domains: list[Json]) -> Json:
-    # Rows of different lengths make no sense; the filled ones are refused by the rules of v1beta2.
+    # Rows of different lengths are invalid. The rules of v1beta2 refuse the rows that are filled up here.
     columns = zip_longest(*(domain["values"] for domain in domains), fillvalue="")
     counts = [domain["count"] for domain in domains]
     return {
@@ -59,7 +59,7 @@ def _domains(part: Json) -> list[Json]:
     if "individual" in counts:
         columns.append(counts["individual"])
     if not columns:
-        # Domains that nothing tells apart are one, however many the slice claims to have.
+        # Identical domains count as one, whatever number the slice claims.
         pods = counts.get("universal", 0) * part["domainCount"]
         return [{"values": [_value(level, 0) for level in levels], "count": pods}]
     return [

@@ -1,4 +1,4 @@
-"""Converts Workloads from v1beta1 to v1beta2 and back."""
+"""The conversion of Workloads from v1beta1 to v1beta2 and back."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ _SOURCES = {names: source for source, names in _CLASSES.items()}
 
 
 def spec_up(spec: Json) -> Json:
-    """Name a priority class by one reference; a name without a source, or a source without a name, is lost."""
+    """Convert the priority class to one reference. A name without a source, or a source without a name, is lost."""
     result = without(spec, "priorityClassName", "priorityClassSource")
     name, names = spec.get("priorityClassName"), _CLASSES.get(spec.get("priorityClassSource", ""))
     if name and names is not None:
@@ -27,7 +27,7 @@ def spec_up(spec: Json) -> Json:
 
 
 def spec_down(spec: Json) -> Json:
-    """Convert the spec; preemption gates, and slices of several sizes, are lost."""
+    """Convert the spec. Preemption gates and slices of several sizes are lost."""
     result = without(spec, "priorityClassRef", "preemptionGates")
     ref = spec.get("priorityClassRef") or {}
     source = _SOURCES.get((ref.get("group", ""), ref.get("kind", "")))
@@ -39,12 +39,12 @@ def spec_down(spec: Json) -> Json:
 
 
 def status_up(status: Json) -> Json:
-    """Convert the misspelled member, and topology assignments into slices."""
+    """Rename the misspelled member, and convert topology assignments to slices."""
     return _assigned(renamed(status, _OLD_TIME, _TIME), assignment_of_domains)
 
 
 def status_down(status: Json) -> Json:
-    """Convert the misspelled member, and topology assignments into domains; preemption gates are lost."""
+    """Rename the misspelled member, and convert topology assignments to domains. Preemption gates are lost."""
     return _assigned(renamed(without(status, "preemptionGates"), _TIME, _OLD_TIME), domains_of_assignment)
 
 

@@ -1,7 +1,7 @@
-"""`kueue.x-k8s.io/v1beta1`: how the older version spells what `v1beta2` stores.
+"""`kueue.x-k8s.io/v1beta1`: the types of the older version, which differ from the stored `v1beta2`.
 
-Only schemas are made of these types: everything else works on v1beta2, to which `conversion` brings a document. What
-is spelled alike is the same type, with v1beta2's limits: what comes in through v1beta1 is stored as v1beta2.
+Only schemas use these types: everything else works on v1beta2, to which `conversion` converts a document. Types
+that are the same in both versions are those of v1beta2 with its limits, because objects are stored as v1beta2.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from muster.api.kueue.v1beta1.clusterqueue import CLUSTER_QUEUE
 from muster.api.kueue.v1beta1.queues import COHORT, LOCAL_QUEUE, RESOURCE_FLAVOR, TOPOLOGY, WORKLOAD_PRIORITY_CLASS
 from muster.api.kueue.v1beta1.workload import WORKLOAD
 
-# By `Kind.resource`.
+# The types by `Kind.resource`.
 V1BETA1_KINDS: dict[str, Kind[Any]] = {
     kind.resource: kind
     for kind in (

@@ -1,4 +1,4 @@
-"""AdmissionCheck, MultiKueueConfig, MultiKueueCluster and ProvisioningRequestConfig of v1beta1."""
+"""The AdmissionCheck, MultiKueueConfig, MultiKueueCluster and ProvisioningRequestConfig of v1beta1."""
 
 from typing import Annotated
 
@@ -10,7 +10,7 @@ from muster.api.meta import ObjectMeta, Struct
 
 
 class AdmissionCheckSpec(checks.AdmissionCheckSpec):
-    """Who carries out a check, and how.
+    """The controller of a check and its configuration.
 
     retry_delay_minutes: deprecated and without effect.
     """
@@ -19,11 +19,11 @@ class AdmissionCheckSpec(checks.AdmissionCheckSpec):
 
 
 class AdmissionCheck(Struct):
-    """Something that must be ready for a workload with quota to be admitted.
+    """A check that must be ready before a workload with quota is admitted.
 
-    metadata: what every object carries.
-    spec: who carries it out, and how.
-    status: what was observed.
+    metadata: the standard metadata of an object.
+    spec: the controller of the check and its configuration.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -34,7 +34,7 @@ class AdmissionCheck(Struct):
 class MultiKueueConfigSpec(Struct):
     """The clusters of a MultiKueue check.
 
-    clusters: names of MultiKueueClusters.
+    clusters: the names of MultiKueueClusters.
     """
 
     clusters: Required[
@@ -43,9 +43,9 @@ class MultiKueueConfigSpec(Struct):
 
 
 class MultiKueueConfig(Struct):
-    """Configures a MultiKueue check.
+    """The configuration of a MultiKueue check.
 
-    metadata: what every object carries.
+    metadata: the standard metadata of an object.
     spec: the clusters.
     """
 
@@ -54,9 +54,9 @@ class MultiKueueConfig(Struct):
 
 
 class KubeConfig(Struct):
-    """Where the kubeconfig of a cluster is.
+    """The location of the kubeconfig of a cluster.
 
-    location: name of a Secret, or path of a file; empty if the cluster is reached by a ClusterProfile.
+    location: the name of a Secret, or the path of a file; empty if a ClusterProfile describes the cluster.
     location_type: Secret or Path.
     """
 
@@ -67,9 +67,9 @@ class KubeConfig(Struct):
 
 
 class MultiKueueClusterSpec(Struct):
-    """How to reach a worker cluster.
+    """The access to a worker cluster.
 
-    kube_config: where its kubeconfig is.
+    kube_config: the location of its kubeconfig.
     cluster_profile_ref: the ClusterProfile that describes it.
     """
 
@@ -78,11 +78,11 @@ class MultiKueueClusterSpec(Struct):
 
 
 class MultiKueueCluster(Struct):
-    """A cluster that workloads may be dispatched to.
+    """A worker cluster to which the manager can dispatch workloads.
 
-    metadata: what every object carries.
-    spec: how to reach it.
-    status: what was observed.
+    metadata: the standard metadata of an object.
+    spec: the access to the cluster.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -91,7 +91,7 @@ class MultiKueueCluster(Struct):
 
 
 class ProvisioningRequestConfig(checks.ProvisioningRequestConfig):
-    """Configures a check by ProvisioningRequest."""
+    """The configuration of a check by ProvisioningRequest."""
 
 
 ADMISSION_CHECK = Kind(GROUP, OLD_VERSION, "AdmissionCheck", "admissionchecks", AdmissionCheck, namespaced=False)

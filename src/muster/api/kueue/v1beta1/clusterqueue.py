@@ -10,13 +10,13 @@ from muster.api.kueue.quotas import FairSharing, FlavorUsage, LocalQueueFairShar
 from muster.api.markers import ATOMIC, DEFAULTED, Int32, Required, limits, map_by, one_of
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
 
-# Old words, both of which are MayStopSearch now.
+# The old words for MayStopSearch.
 BORROW: Final = "Borrow"
 PREEMPT: Final = "Preempt"
 
 
 class FlavorFungibility(Struct):
-    """When the next flavor is tried instead of borrowing or preempting in this one.
+    """The choice between the next flavor and borrowing or preempting in the current one.
 
     when_can_borrow: MayStopSearch (Borrow), or TryNextFlavor: what to do if the workload fits by borrowing.
     when_can_preempt: MayStopSearch (Preempt), or TryNextFlavor: what to do if the workload fits by preempting.
@@ -40,19 +40,19 @@ class AdmissionChecksStrategy(Struct):
 
 
 class ClusterQueueSpec(Struct):
-    """Quota, and the rules by which workloads get it.
+    """The quota of a ClusterQueue, and the rules by which workloads get it.
 
-    resource_groups: the quotas; workloads get one flavor of each group.
+    resource_groups: the quotas. A workload gets one flavor of each group.
     cohort: the cohort with which unused quota is shared.
-    queueing_strategy: BestEffortFIFO, or StrictFIFO: a workload that does not fit blocks younger ones.
-    namespace_selector: whose LocalQueues may use it; none if absent, all if empty.
-    flavor_fungibility: when the next flavor is tried.
-    preemption: which workloads may be preempted.
-    admission_checks: the checks that workloads must pass, whatever their flavors.
-    admission_checks_strategy: the same, by flavor; only one of the two.
-    stop_policy: None, Hold (nothing new is admitted) or HoldAndDrain (what is admitted is evicted, too).
-    fair_sharing: weight when unused quota is shared.
-    admission_scope: how its LocalQueues share it.
+    queueing_strategy: BestEffortFIFO, or StrictFIFO, in which a workload that does not fit blocks newer ones.
+    namespace_selector: the namespaces whose LocalQueues may use it; none if absent, all if empty.
+    flavor_fungibility: the choice between the next flavor and borrowing or preempting.
+    preemption: the workloads that a workload may preempt.
+    admission_checks: the checks that workloads of all flavors must pass.
+    admission_checks_strategy: the checks by flavor. Only one of the two fields may be set.
+    stop_policy: None, Hold (admits no workload) or HoldAndDrain (also evicts the admitted workloads).
+    fair_sharing: the weight in the sharing of unused quota.
+    admission_scope: the way in which its LocalQueues share it.
     """
 
     resource_groups: ResourceGroups = ()
@@ -71,8 +71,8 @@ class ClusterQueueSpec(Struct):
 class ClusterQueuePendingWorkload(Struct):
     """A workload that waits.
 
-    name: its name.
-    namespace: its namespace.
+    name: the name of the workload.
+    namespace: the namespace of the workload.
     """
 
     name: Required[str] = ""
@@ -80,7 +80,7 @@ class ClusterQueuePendingWorkload(Struct):
 
 
 class ClusterQueuePendingWorkloadsStatus(Struct):
-    """The first workloads that wait; not reported any more.
+    """The first workloads that wait, which are no longer reported.
 
     cluster_queue_pending_workload: the workloads.
     last_change_time: when the list last changed.
@@ -91,16 +91,16 @@ class ClusterQueuePendingWorkloadsStatus(Struct):
 
 
 class ClusterQueueStatus(Struct):
-    """What was observed of a ClusterQueue.
+    """The observed state of a ClusterQueue.
 
     conditions: observed aspects: Active.
-    flavors_reservation: quota reserved, by flavor.
-    flavors_usage: quota of admitted workloads, by flavor.
-    pending_workloads: workloads that wait.
-    reserving_workloads: workloads that hold quota.
-    admitted_workloads: workloads that are admitted and not finished.
-    pending_workloads_status: the first workloads that wait; not reported any more.
-    fair_sharing: what fair sharing makes of it.
+    flavors_reservation: the reserved quota by flavor.
+    flavors_usage: the quota of admitted workloads by flavor.
+    pending_workloads: the number of workloads that wait.
+    reserving_workloads: the number of workloads that hold quota.
+    admitted_workloads: the number of admitted workloads that are not finished.
+    pending_workloads_status: the first workloads that wait, which are no longer reported.
+    fair_sharing: the share of the ClusterQueue in fair sharing.
     """
 
     conditions: Conditions = ()
@@ -116,9 +116,9 @@ class ClusterQueueStatus(Struct):
 class ClusterQueue(Struct):
     """Quota for the workloads of some namespaces, and the rules by which they get it.
 
-    metadata: what every object carries.
+    metadata: the standard metadata of an object.
     spec: the quota and the rules.
-    status: what was observed.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF012  (msgspec gives every object its own empty dict)
-"""LocalQueue, Cohort, ResourceFlavor, Topology and WorkloadPriorityClass of v1beta1."""
+"""The LocalQueue, Cohort, ResourceFlavor, Topology and WorkloadPriorityClass of v1beta1."""
 
 from typing import Annotated
 
@@ -15,8 +15,8 @@ from muster.api.meta import ObjectMeta, Struct
 class TopologyInfo(Struct):
     """The Topology of a flavor.
 
-    name: its name.
-    levels: labels of its levels.
+    name: the name of the Topology.
+    levels: the labels of its levels.
     """
 
     name: RequiredName = ""
@@ -24,12 +24,12 @@ class TopologyInfo(Struct):
 
 
 class LocalQueueFlavorStatus(Struct):
-    """A flavor that the LocalQueue's workloads can get; not reported any more.
+    """A flavor that the LocalQueue's workloads can get, which is no longer reported.
 
     name: the flavor.
-    resources: resources that there are of it.
-    node_labels: labels of its nodes.
-    node_taints: taints of its nodes.
+    resources: the resources of the flavor.
+    node_labels: the labels of its nodes.
+    node_taints: the taints of its nodes.
     topology: its Topology.
     """
 
@@ -41,16 +41,16 @@ class LocalQueueFlavorStatus(Struct):
 
 
 class LocalQueueStatus(Struct):
-    """What was observed of a LocalQueue.
+    """The observed state of a LocalQueue.
 
     conditions: observed aspects: Active.
-    pending_workloads: workloads that wait.
-    reserving_workloads: workloads that hold quota.
-    admitted_workloads: workloads that are admitted and not finished.
-    flavors_reservation: quota reserved, by flavor.
-    flavor_usage: quota of admitted workloads, by flavor.
-    flavors: flavors that its workloads can get; not reported any more.
-    fair_sharing: what fair sharing makes of it.
+    pending_workloads: the number of workloads that wait.
+    reserving_workloads: the number of workloads that hold quota.
+    admitted_workloads: the number of admitted workloads that are not finished.
+    flavors_reservation: the reserved quota by flavor.
+    flavor_usage: the quota of admitted workloads by flavor.
+    flavors: the flavors that its workloads can get, which are no longer reported.
+    fair_sharing: the share of the LocalQueue in fair sharing.
     """
 
     conditions: Conditions = ()
@@ -64,11 +64,11 @@ class LocalQueueStatus(Struct):
 
 
 class LocalQueue(Struct):
-    """Where users of a namespace submit their jobs.
+    """The queue to which users of a namespace submit their jobs.
 
-    metadata: what every object carries.
+    metadata: the standard metadata of an object.
     spec: the ClusterQueue behind it.
-    status: what was observed.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -77,20 +77,20 @@ class LocalQueue(Struct):
 
 
 class CohortStatus(Struct):
-    """What was observed of a Cohort.
+    """The observed state of a Cohort.
 
-    fair_sharing: what fair sharing makes of it.
+    fair_sharing: the share of the Cohort in fair sharing.
     """
 
     fair_sharing: LocalQueueFairSharingStatus | None = None
 
 
 class Cohort(Struct):
-    """ClusterQueues and other Cohorts that share what they do not use.
+    """A group of ClusterQueues and other Cohorts that share their unused quota.
 
-    metadata: what every object carries.
+    metadata: the standard metadata of an object.
     spec: its place in the tree, and its own quota.
-    status: what was observed.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -99,15 +99,15 @@ class Cohort(Struct):
 
 
 class ResourceFlavor(queues.ResourceFlavor):
-    """A sort of nodes that quota is counted by."""
+    """A kind of nodes by which quota is counted."""
 
 
 class Topology(queues.Topology):
-    """How nodes stand together: blocks, racks, hosts."""
+    """The structure of a data center: blocks, racks, hosts."""
 
 
 class WorkloadPriorityClass(queues.WorkloadPriorityClass):
-    """A name for a priority in queues, which does not touch the priority of pods."""
+    """A name for a priority in queues, which does not change the priority of pods."""
 
 
 LOCAL_QUEUE = Kind(GROUP, OLD_VERSION, "LocalQueue", "localqueues", LocalQueue)

@@ -11,7 +11,7 @@ from muster.api.markers import ATOMIC, DEFAULTED, Int32, Required, limits, map_b
 from muster.api.meta import ObjectMeta, Struct
 from muster.api.values.quantity import ResourceList
 
-# Where a workload's priority class comes from.
+# The sources of a workload's priority class.
 WORKLOAD_PRIORITY_SOURCE: Final = "kueue.x-k8s.io/workloadpriorityclass"
 POD_PRIORITY_SOURCE: Final = "scheduling.k8s.io/priorityclass"
 
@@ -20,17 +20,17 @@ _DefaultedPodSetName = Annotated[str, limits(max_length=63, pattern=LABEL), DEFA
 
 
 class PodSetTopologyRequest(Struct):
-    """How close together the pods of a podset must be.
+    """The request how close together the pods of a podset must be.
 
-    required: level in whose one domain all the pods must be.
-    preferred: level in whose one domain the pods should be; else in as few wider ones as possible.
-    unconstrained: whether any placement will do that has room for all.
-    pod_index_label: label that holds a pod's index.
-    sub_group_index_label: label that holds the index of a pod's group, such as a replicated Job.
-    sub_group_count: number of such groups.
+    required: the level of which one domain must have all pods.
+    preferred: the level of which one domain should have all pods, or else as few wider domains as possible.
+    unconstrained: whether any placement with room for all pods is allowed.
+    pod_index_label: the label with the index of a pod.
+    sub_group_index_label: the label with the index of a pod's group, such as a replicated Job.
+    sub_group_count: the number of such groups.
     pod_set_group_name: podsets of the same group are placed together.
-    pod_set_slice_required_topology: level in whose one domain every slice must be.
-    pod_set_slice_size: pods in a slice.
+    pod_set_slice_required_topology: the level of which one domain must have all pods of a slice.
+    pod_set_slice_size: the number of pods in a slice.
     """
 
     required: TopologyLabel | None = None
@@ -45,13 +45,13 @@ class PodSetTopologyRequest(Struct):
 
 
 class PodSet(Struct):
-    """Pods that are alike.
+    """A set of identical pods of a workload.
 
-    name: unique in the workload.
-    template: what the pods are like.
-    count: how many there are.
-    min_count: with how few the job would run; absent if it needs all.
-    topology_request: how close together they must be.
+    name: a name that is unique in the workload.
+    template: the template of the pods.
+    count: the number of pods.
+    min_count: the least number of pods with which the job runs; if absent, it needs all.
+    topology_request: the request how close together the pods must be.
     """
 
     name: _DefaultedPodSetName = workload.MAIN_POD_SET
@@ -62,15 +62,15 @@ class PodSet(Struct):
 
 
 class WorkloadSpec(Struct):
-    """What a workload needs, and where it queues for it.
+    """The demand of a workload, and its queue.
 
     pod_sets: the pods.
     queue_name: the LocalQueue, in the same namespace.
-    priority_class_name: the class that the priority comes from.
-    priority_class_source: what sort of class that is; without it the name means nothing.
-    priority: the greater, the sooner.
-    active: whether it may be admitted; an admitted one that is not active any more is evicted.
-    maximum_execution_time_seconds: it is deactivated after being admitted for so long.
+    priority_class_name: the class of the priority.
+    priority_class_source: the kind of the class. Without it the name has no meaning.
+    priority: the priority; a higher one comes first.
+    active: whether the workload may be admitted. An admitted workload that becomes inactive is evicted.
+    maximum_execution_time_seconds: the time after its admission when the workload is deactivated.
     """
 
     pod_sets: Required[Annotated[tuple[PodSet, ...], map_by("name"), limits(min_items=1, max_items=18)]] = ()
@@ -85,10 +85,10 @@ class WorkloadSpec(Struct):
 
 
 class TopologyDomainAssignment(Struct):
-    """Pods in one domain.
+    """The number of pods in one domain.
 
-    values: values of the levels that name the domain.
-    count: how many pods.
+    values: the values of the levels that name the domain.
+    count: the number of pods.
     """
 
     values: Required[Annotated[tuple[str, ...], ATOMIC, limits(min_items=1, max_items=16)]] = ()
@@ -96,10 +96,10 @@ class TopologyDomainAssignment(Struct):
 
 
 class TopologyAssignment(Struct):
-    """Where the pods of a podset go.
+    """The domains to which the pods of a podset are assigned.
 
-    levels: labels of the levels that name a domain, from the widest to the narrowest.
-    domains: the domains with their pods; the pods' ranks follow their order.
+    levels: the labels of the levels that name a domain, from the widest to the narrowest.
+    domains: the domains with their pods, in the order of the pods' ranks.
     """
 
     levels: Required[
@@ -109,14 +109,14 @@ class TopologyAssignment(Struct):
 
 
 class PodSetAssignment(Struct):
-    """What a podset got.
+    """The quota and the placement that a podset got.
 
     name: the podset.
     flavors: the flavor of each resource.
-    resource_usage: what all its pods use together.
-    count: pods that were counted; fewer than the podset has if it was admitted in part.
-    topology_assignment: where the pods go.
-    delayed_topology_request: Pending or Ready: whether places are still to be found, after the admission checks.
+    resource_usage: the usage of all its pods together.
+    count: the number of admitted pods, which is less than that of the podset after a partial admission.
+    topology_assignment: the placement of the pods.
+    delayed_topology_request: whether the placement waits for the admission checks: Pending or Ready.
     """
 
     name: Required[_DefaultedPodSetName] = workload.MAIN_POD_SET
@@ -130,8 +130,8 @@ class PodSetAssignment(Struct):
 class Admission(Struct):
     """The quota that a workload holds.
 
-    cluster_queue: whose quota.
-    pod_set_assignments: what each podset got.
+    cluster_queue: the ClusterQueue of the quota.
+    pod_set_assignments: the quota and placement of each podset.
     """
 
     cluster_queue: RequiredName = ""
@@ -139,19 +139,19 @@ class Admission(Struct):
 
 
 class WorkloadStatus(Struct):
-    """How far a workload has come.
+    """The observed state of a workload.
 
     conditions: observed aspects: QuotaReserved, Admitted, PodsReady, Evicted, Finished and others.
-    admission: the quota that it holds.
-    requeue_state: how often it went back to its queue.
-    reclaimable_pods: pods whose quota is not needed any more.
-    admission_checks: how its admission checks stand.
-    resource_requests: what it asks for while it waits.
-    accumulated_past_exexcution_time_seconds: how long it was admitted before, in all; misspelled for good.
-    scheduling_stats: what has happened to it.
-    nominated_cluster_names: clusters where it is tried.
-    cluster_name: the cluster where it runs.
-    unhealthy_nodes: nodes that its pods have to leave.
+    admission: the quota that the workload holds.
+    requeue_state: the number of requeues, and the time of the next one.
+    reclaimable_pods: the pods that no longer need their quota.
+    admission_checks: the states of the admission checks.
+    resource_requests: the requests of a waiting workload.
+    accumulated_past_exexcution_time_seconds: the total time of earlier admissions (upstream's misspelling).
+    scheduling_stats: the counts of evictions.
+    nominated_cluster_names: the clusters that try the workload.
+    cluster_name: the cluster where the workload runs.
+    unhealthy_nodes: the nodes that its pods have to leave.
     """
 
     conditions: Conditions = ()
@@ -170,11 +170,11 @@ class WorkloadStatus(Struct):
 
 
 class Workload(Struct):
-    """The pods of one job, which get quota all together or wait.
+    """The pods of one job, which get their quota together or wait.
 
-    metadata: what every object carries.
-    spec: what it needs.
-    status: how far it has come.
+    metadata: the standard metadata of an object.
+    spec: the demand of the workload, and its queue.
+    status: the observed state.
     """
 
     metadata: ObjectMeta = ObjectMeta()

@@ -1,1 +1,1 @@
-"""Rules of the core group's plain objects."""
+"""The rules of the basic objects of the core group."""

@@ -1,4 +1,4 @@
-"""Rules of ConfigMaps (k8s.io/kubernetes/pkg/apis/core/validation)."""
+"""The rules of ConfigMaps (k8s.io/kubernetes/pkg/apis/core/validation)."""
 
 from muster.api.core import ConfigMap
 from muster.api.status import FieldError
@@ -6,17 +6,17 @@ from muster.api.validation import names
 from muster.api.validation.fields import Errors, each, forbidden, invalid, too_long
 from muster.api.validation.metadata import changed_metadata, new_metadata
 
-MAX_BYTES = 1024 * 1024  # of all values together
+MAX_BYTES = 1024 * 1024  # the limit of all values together
 FROZEN = "field is immutable when `immutable` is set"
 
 
 def validate_create(config_map: ConfigMap) -> list[FieldError]:
-    """Return what is wrong with a new ConfigMap."""
+    """Return the errors in a new ConfigMap."""
     return [*new_metadata(config_map.metadata, names.dns_subdomain), *_data(config_map)]
 
 
 def validate_update(new: ConfigMap, old: ConfigMap) -> list[FieldError]:
-    """Return what is wrong with a change of a ConfigMap, unless it is immutable."""
+    """Return the errors in a change of a ConfigMap. An immutable one allows no change of its data."""
     return [*changed_metadata(new.metadata, old.metadata), *_frozen(new, old), *_data(new)]
 
 

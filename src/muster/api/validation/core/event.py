@@ -1,4 +1,4 @@
-"""Rules of Events as the core group writes them (k8s.io/kubernetes/pkg/apis/core/validation/events.go)."""
+"""The rules of Events as the core group writes them (k8s.io/kubernetes/pkg/apis/core/validation/events.go)."""
 
 from muster.api.core import Event
 from muster.api.status import FieldError
@@ -13,12 +13,12 @@ _MISMATCH = "does not match event.namespace"
 
 
 def validate_create(event: Event) -> list[FieldError]:
-    """Return what is wrong with a new Event; one with an eventTime keeps stricter rules."""
+    """Return the errors in a new Event. An Event with an eventTime has stricter rules."""
     return list(_event(event))
 
 
 def validate_update(new: Event, _old: Event) -> list[FieldError]:
-    """Yield what is wrong with the new version of an Event, whatever it was before."""
+    """Return the errors in the new version of an Event. The old version does not matter."""
     return list(_event(new))
 
 
@@ -48,7 +48,7 @@ def report(path: str, controller: str, instance: str) -> Errors:
 
 
 def sentence_fields(action: str, reason: str, note_path: str, note: str) -> Errors:
-    """Yield what is wrong with the event's texts."""
+    """Yield the errors in the event's texts."""
     for path, text, limit in (("action", action, MAX_ACTION), ("reason", reason, MAX_REASON)):
         if not text:
             yield required(path)

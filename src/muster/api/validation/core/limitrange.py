@@ -1,4 +1,4 @@
-"""Rules of LimitRanges (k8s.io/kubernetes/pkg/apis/core/validation)."""
+"""The rules of LimitRanges (k8s.io/kubernetes/pkg/apis/core/validation)."""
 
 from collections.abc import Iterator, Mapping
 
@@ -16,12 +16,12 @@ Amounts = Mapping[str, Quantity]
 
 
 def validate_create(limits: LimitRange) -> list[FieldError]:
-    """Return what is wrong with a new LimitRange with its defaults."""
+    """Return the errors in a new LimitRange with its defaults."""
     return [*new_metadata(limits.metadata, names.dns_subdomain), *_limits(limits)]
 
 
 def validate_update(new: LimitRange, old: LimitRange) -> list[FieldError]:
-    """Return what is wrong with a change of a LimitRange."""
+    """Return the errors in a change of a LimitRange."""
     return [*changed_metadata(new.metadata, old.metadata), *_limits(new)]
 
 
@@ -76,7 +76,7 @@ def _amounts(path: str, item: LimitRangeItem) -> Iterator[tuple[str, str, Quanti
 
 
 def _order(path: str, item: LimitRangeItem, resource: str) -> Errors:
-    """Check whether the amounts of a resource agree with each other."""
+    """Check that the amounts of a resource are consistent."""
     least, most = item.min.get(resource), item.max.get(resource)
     default, request = item.default.get(resource), item.default_request.get(resource)
     at_default, at_request = f"{path}.default[{resource}]", f"{path}.defaultRequest[{resource}]"

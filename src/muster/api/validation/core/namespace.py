@@ -1,4 +1,4 @@
-"""Rules of Namespaces (k8s.io/kubernetes/pkg/apis/core/validation)."""
+"""The rules of Namespaces (k8s.io/kubernetes/pkg/apis/core/validation)."""
 
 from muster.api.core import Namespace
 from muster.api.status import FieldError
@@ -8,22 +8,22 @@ from muster.api.validation.metadata import changed_metadata, new_metadata, quali
 
 
 def validate_create(namespace: Namespace) -> list[FieldError]:
-    """Return what is wrong with a new Namespace."""
+    """Return the errors in a new Namespace."""
     return [*new_metadata(namespace.metadata, names.dns_label, namespaced=False), *_finalizers(namespace)]
 
 
 def validate_update(new: Namespace, old: Namespace) -> list[FieldError]:
-    """Return what is wrong with a change of a Namespace."""
+    """Return the errors in a change of a Namespace."""
     return list(changed_metadata(new.metadata, old.metadata))
 
 
 def validate_status_update(new: Namespace, old: Namespace) -> list[FieldError]:
-    """Yield what is wrong with a change of a Namespace's status: its phase says whether it is being deleted."""
+    """Return the errors in a change of a Namespace's status. Its phase depends on whether it is being deleted."""
     return [*changed_metadata(new.metadata, old.metadata), *_phase(new)]
 
 
 def validate_finalize(new: Namespace, old: Namespace) -> list[FieldError]:
-    """Return what is wrong with a change through `namespaces/finalize`."""
+    """Return the errors in a change through `namespaces/finalize`."""
     return [*changed_metadata(new.metadata, old.metadata), *_finalizers(new)]
 
 

@@ -1,4 +1,4 @@
-"""Rules of Nodes (k8s.io/kubernetes/pkg/apis/core/validation)."""
+"""The rules of Nodes (k8s.io/kubernetes/pkg/apis/core/validation)."""
 
 from muster.api.core import Node, NodeStatus, Taint
 from muster.api.status import FieldError
@@ -11,7 +11,7 @@ from muster.api.validation.resources import amount
 
 
 def validate_create(node: Node) -> list[FieldError]:
-    """Return what is wrong with a new Node with its defaults."""
+    """Return the errors in a new Node with its defaults."""
     return [
         *new_metadata(node.metadata, names.dns_subdomain, namespaced=False),
         *_taints(node.spec.taints),
@@ -21,7 +21,7 @@ def validate_create(node: Node) -> list[FieldError]:
 
 
 def validate_update(new: Node, old: Node) -> list[FieldError]:
-    """Return what is wrong with a change of a Node."""
+    """Return the errors in a change of a Node."""
     return [
         *changed_metadata(new.metadata, old.metadata),
         *_amounts(new.status),
@@ -32,14 +32,14 @@ def validate_update(new: Node, old: Node) -> list[FieldError]:
 
 
 def validate_status_update(new: Node, old: Node) -> list[FieldError]:
-    """Yield what is wrong with a change of a Node's status, by the same rules."""
+    """Return the errors in a change of a Node's status, by the rules of `validate_update`."""
     return validate_update(new, old)
 
 
 def _taints(taints: tuple[Taint, ...]) -> Errors:
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(taints):
-        path = f"metadata.taints[{i}]"  # upstream's path; they are in the spec
+        path = f"metadata.taints[{i}]"  # upstream's path, although the taints are in the spec
         yield from label_key(f"{path}.key", taint.key)
         if messages := names.label_value(taint.value):
             yield invalid(f"{path}.value", taint.value, ";".join(messages))

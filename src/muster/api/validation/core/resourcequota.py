@@ -1,4 +1,4 @@
-"""Rules of ResourceQuotas (k8s.io/kubernetes/pkg/apis/core/validation)."""
+"""The rules of ResourceQuotas (k8s.io/kubernetes/pkg/apis/core/validation)."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -13,7 +13,7 @@ from muster.api.values.quantity import Quantity
 _COMPUTE = frozenset({
     "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory",
 })  # fmt: skip
-# The standard resources that each scope can be about.
+# The standard resources to which each scope applies.
 _SCOPED: Mapping[str, Collection[str]] = {
     **dict.fromkeys(SCOPES, _COMPUTE | {"pods"}),
     "BestEffort": {"pods"},
@@ -28,18 +28,18 @@ _ONLY_EXISTS = (
 
 
 def validate_create(quota: ResourceQuota) -> list[FieldError]:
-    """Return what is wrong with a new ResourceQuota."""
+    """Return the errors in a new ResourceQuota."""
     return [*new_metadata(quota.metadata, names.dns_subdomain), *_spec(quota.spec)]
 
 
 def validate_update(new: ResourceQuota, old: ResourceQuota) -> list[FieldError]:
-    """Return what is wrong with a change of a ResourceQuota; its scopes stay."""
+    """Return the errors in a change of a ResourceQuota, whose scopes are immutable."""
     scopes = immutable("spec.scopes", sorted(new.spec.scopes), sorted(old.spec.scopes))
     return [*changed_metadata(new.metadata, old.metadata), *_spec(new.spec), *scopes]
 
 
 def validate_status_update(new: ResourceQuota, old: ResourceQuota) -> list[FieldError]:
-    """Return what is wrong with a change of a ResourceQuota's status."""
+    """Return the errors in a change of a ResourceQuota's status."""
     return [
         *changed_metadata(new.metadata, old.metadata),
         *_amounts("status.hard", new.status.hard),

@@ -1,4 +1,4 @@
-"""Rules of Secrets (k8s.io/kubernetes/pkg/apis/core/validation). No error repeats a secret's content."""
+"""The rules of Secrets (k8s.io/kubernetes/pkg/apis/core/validation). No error repeats a secret's content."""
 
 import json
 
@@ -14,12 +14,12 @@ _JSON_KEYS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconf
 
 
 def validate_create(secret: Secret) -> list[FieldError]:
-    """Return what is wrong with a new Secret with its defaults."""
+    """Return the errors in a new Secret with its defaults."""
     return [*new_metadata(secret.metadata, names.dns_subdomain), *_data(secret)]
 
 
 def validate_update(new: Secret, old: Secret) -> list[FieldError]:
-    """Return what is wrong with a change of a Secret; never of its type."""
+    """Return the errors in a change of a Secret, whose type is immutable."""
     return [*changed_metadata(new.metadata, old.metadata), *_kept(new, old), *_data(new)]
 
 

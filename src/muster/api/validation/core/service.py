@@ -1,4 +1,4 @@
-"""Rules of Services (k8s.io/kubernetes/pkg/apis/core/validation)."""
+"""The rules of Services (k8s.io/kubernetes/pkg/apis/core/validation)."""
 
 from muster.api.core import Service, ServicePort, ServiceSpec, SessionAffinityConfig
 from muster.api.status import FieldError
@@ -29,12 +29,12 @@ _NOT_LOAD_BALANCER = "may only be used when `type` is 'LoadBalancer'"
 
 
 def validate_create(service: Service) -> list[FieldError]:
-    """Return what is wrong with a new Service with its defaults."""
+    """Return the errors in a new Service with its defaults."""
     return [*new_metadata(service.metadata, names.dns_label), *_spec(service.spec, ServiceSpec())]
 
 
 def validate_update(new: Service, old: Service) -> list[FieldError]:
-    """Return what is wrong with a change of a Service; what the server allocated stays."""
+    """Return the errors in a change of a Service, whose allocated addresses and ports must stay."""
     return [
         *changed_metadata(new.metadata, old.metadata),
         *_kept_addresses(new.spec, old.spec),
@@ -44,12 +44,12 @@ def validate_update(new: Service, old: Service) -> list[FieldError]:
 
 
 def validate_status_update(new: Service, old: Service) -> list[FieldError]:
-    """Return what is wrong with a change of a Service's status."""
+    """Return the errors in a change of a Service's status."""
     return [*changed_metadata(new.metadata, old.metadata), *_ingress(new, old)]
 
 
 def is_headless(spec: ServiceSpec) -> bool:
-    """Return whether the service's name resolves to its pods themselves."""
+    """Return whether the name of the service resolves to its pods."""
     return spec.cluster_ips == ("None",)
 
 
@@ -264,12 +264,12 @@ def _kept_addresses(new: ServiceSpec, old: ServiceSpec) -> Errors:
 
 
 def _kept(what: str, now: tuple[str, ...], before: tuple[str, ...], spec: ServiceSpec) -> Errors:
-    """Check that the first of two stays; the second may come, and may go if one address family is requested."""
+    """Check that the first value stays. A second one may be added, or removed if one address family is requested."""
     path = {"clusterIP": "spec.clusterIPs", "ipFamily": "spec.ipFamilies"}[what]
     if len(now) == len(before):
         for i, (value, old_value) in enumerate(zip(now, before, strict=True)):
             if value != old_value:
-                # Upstream names the first family, whichever has changed.
+                # Upstream's path names the first family, whichever one changed.
                 yield invalid(f"{path}[{i if what == 'clusterIP' else 0}]", now, "may not change once set")
         return
     if not now:

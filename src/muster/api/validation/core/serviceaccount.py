@@ -1,4 +1,4 @@
-"""Rules of ServiceAccounts."""
+"""The rules of ServiceAccounts."""
 
 from muster.api.core import ServiceAccount
 from muster.api.status import FieldError
@@ -7,10 +7,10 @@ from muster.api.validation.metadata import changed_metadata, new_metadata
 
 
 def validate_create(account: ServiceAccount) -> list[FieldError]:
-    """Return what is wrong with a new ServiceAccount."""
+    """Return the errors in a new ServiceAccount."""
     return list(new_metadata(account.metadata, names.dns_subdomain))
 
 
 def validate_update(new: ServiceAccount, old: ServiceAccount) -> list[FieldError]:
-    """Return what is wrong with a change of a ServiceAccount."""
+    """Return the errors in a change of a ServiceAccount."""
     return list(changed_metadata(new.metadata, old.metadata))

@@ -1,1 +1,1 @@
-"""Rules of groups beside the core and batch; a core kind that is one of a family lies with it (volumes in storage)."""
+"""The rules of the groups besides core and batch, and of core kinds that are related to such a group."""

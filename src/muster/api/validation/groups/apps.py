@@ -1,6 +1,6 @@
-"""Rules of the kinds that make pods (k8s.io/kubernetes/pkg/apis/{apps,core,batch}/validation).
+"""The rules of the kinds that create pods (k8s.io/kubernetes/pkg/apis/{apps,core,batch}/validation).
 
-Of what a controller does, the server only asks that it can know its pods: a selector that matches the template.
+Of each controller, the server checks that it can find its pods: its selector must match its template.
 """
 
 import re
@@ -87,7 +87,7 @@ def _stateful_set(stateful_set: StatefulSet) -> Errors:
 
 
 def _with_claims(spec: StatefulSetSpec) -> PodTemplateSpec:
-    """Return the template with the volumes that its pods get from claims of their own."""
+    """Return the template with the volumes that its pods get from the claim templates."""
     template = spec.template
     own = {volume.name for volume in template.spec.volumes}
     claimed = tuple(
@@ -177,7 +177,7 @@ def _pod_template(template: PodTemplate) -> Errors:
 
 
 def _selector(selector: LabelSelector | None, template: PodTemplateSpec, of: str) -> Errors:
-    """Yield what is wrong with the selector of a controller, and its template, which it must match."""
+    """Yield the errors in the selector of a controller, which must match its template, and in the template."""
     if selector is None:
         yield required("spec.selector")
     else:
@@ -193,11 +193,11 @@ def _matches(selector: LabelSelector, template: PodTemplateSpec) -> bool:
     try:
         return label_matcher(selector).matches(template.metadata.labels)
     except SelectorError:
-        return True  # what is wrong with it has been said
+        return True  # another rule reports the error
 
 
 def _endless_template(template: PodTemplateSpec) -> Errors:
-    """Yield what is wrong with the template of pods that are restarted again and again."""
+    """Yield the errors in the template of pods that always restart."""
     yield from pod_template("spec.template", template)
     if template.spec.restart_policy != "Always":
         yield unsupported("spec.template.spec.restartPolicy", template.spec.restart_policy, ("Always",))

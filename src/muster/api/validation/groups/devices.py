@@ -1,4 +1,4 @@
-"""Rules of devices, their classes and claims on them (k8s.io/kubernetes/pkg/apis/resource/validation)."""
+"""The rules of devices, their classes and claims on them (k8s.io/kubernetes/pkg/apis/resource/validation)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -42,7 +42,7 @@ from muster.api.validation.resources import amount
 from muster.api.validation.standard import Standard
 from muster.api.values.quantity import Quantity
 
-# Says why an expression is none over a device; "" if it is one.
+# Returns why an expression is invalid over a device, or "" if it is valid.
 Compile = Callable[[str], str]
 
 _MOST_REQUESTS: Final = 32
@@ -59,7 +59,7 @@ _MOST_PROPERTIES: Final = 32
 _MOST_VALUE: Final = 64
 _MOST_DRIVER: Final = 63
 _MOST_EXPRESSION: Final = 10 * 1024
-# Ours: the server compiles some 50 KiB of expressions a second, and serves nobody else meanwhile.
+# Muster's own limit: the server compiles some 50 KiB of expressions per second, and serves no request meanwhile.
 _MOST_EXPRESSIONS: Final = 2 * _MOST_EXPRESSION
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 _MODES: Final = ("All", "ExactCount")
@@ -82,7 +82,10 @@ class Rules(NamedTuple):
 
 
 def rules(compile: Compile = lambda _: "") -> Rules:
-    """Return the rules of each kind, with what tells a sound expression over a device."""
+    """Return the rules of each kind.
+
+    compile: returns the problem of an expression over a device.
+    """
     return Rules(
         claim=Standard(partial(_claim, compile), _claim_change),
         template=Standard(partial(_template, compile), _claim_change),
@@ -92,7 +95,7 @@ def rules(compile: Compile = lambda _: "") -> Rules:
 
 
 def claim_status_change(new: ResourceClaim, old: ResourceClaim) -> list[FieldError]:
-    """Return what is wrong with a change of a claim's status."""
+    """Return the errors in a change of a claim's status."""
     return [*changed_metadata(new.metadata, old.metadata), *_status(new, old)]
 
 
@@ -271,7 +274,7 @@ def _slice_change(new: ResourceSlice, old: ResourceSlice) -> Errors:
 
 
 def _places(spec: ResourceSliceSpec) -> Iterator[str]:
-    """Yield the fields that say which nodes can use the devices."""
+    """Yield the fields that select the nodes for the devices."""
     said: dict[str, Any] = {
         "nodeName": spec.node_name,
         "nodeSelector": spec.node_selector,
@@ -306,7 +309,7 @@ def _attribute(path: str, attribute: DeviceAttribute) -> Errors:
 
 
 def _amount(path: str, quantity: Quantity) -> Errors:
-    """Check the amount of a part of a device, which may be a fraction, unlike the resources of pods."""
+    """Check the amount of a part of a device, which may be a fraction, unlike an amount of a pod's resource."""
     yield from amount(path, "", quantity)
 
 

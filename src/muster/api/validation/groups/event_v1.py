@@ -1,6 +1,6 @@
-"""Rules of Events as `events.k8s.io/v1` writes them: stricter, and an Event hardly changes.
+"""The rules of Events of `events.k8s.io/v1`, which are stricter than those of the core group and allow few changes.
 
-Paths are those of the core Event, as upstream's are: both are views of one object.
+As in upstream, the paths are those of the core Event, because both are views of one object.
 """
 
 from datetime import datetime
@@ -16,12 +16,12 @@ _UNSET = "needs to be unset"
 
 
 def validate_create(event: Event) -> list[FieldError]:
-    """Return what is wrong with a new Event."""
+    """Return the errors in a new Event."""
     return [*_common(event), *new_metadata(event.metadata, names.dns_subdomain), *_series(event), *_strict(event)]
 
 
 def validate_update(new: Event, old: Event) -> list[FieldError]:
-    """Return what is wrong with a change of an Event: of its series."""
+    """Return the errors in a change of an Event, of which only the series may change."""
     return [*_common(new), *changed_metadata(new.metadata, old.metadata), *_kept(new, old)]
 
 

@@ -1,4 +1,4 @@
-"""Rules of Leases (k8s.io/kubernetes/pkg/apis/coordination/validation)."""
+"""The rules of Leases (k8s.io/kubernetes/pkg/apis/coordination/validation)."""
 
 from muster.api.groups.coordination import Lease, LeaseSpec
 from muster.api.status import FieldError
@@ -10,12 +10,12 @@ _STRATEGIES = ("OldestEmulationVersion",)
 
 
 def validate_create(lease: Lease) -> list[FieldError]:
-    """Return what is wrong with a new Lease."""
+    """Return the errors in a new Lease."""
     return [*new_metadata(lease.metadata, names.dns_subdomain), *_spec(lease.spec)]
 
 
 def validate_update(new: Lease, old: Lease) -> list[FieldError]:
-    """Return what is wrong with a change of a Lease."""
+    """Return the errors in a change of a Lease."""
     return [*changed_metadata(new.metadata, old.metadata), *_spec(new.spec)]
 
 

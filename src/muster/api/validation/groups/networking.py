@@ -1,4 +1,4 @@
-"""Rules of network kinds (k8s.io/kubernetes/pkg/apis/{networking,discovery,core}/validation)."""
+"""The rules of network kinds (k8s.io/kubernetes/pkg/apis/{networking,discovery,core}/validation)."""
 
 from muster.api.core import Endpoints
 from muster.api.groups.discovery import EndpointSlice

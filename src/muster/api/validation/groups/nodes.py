@@ -1,4 +1,4 @@
-"""Rules of runtime classes (k8s.io/kubernetes/pkg/apis/node/validation)."""
+"""The rules of runtime classes (k8s.io/kubernetes/pkg/apis/node/validation)."""
 
 from muster.api.groups.runtimeclass import RuntimeClass
 from muster.api.validation import names

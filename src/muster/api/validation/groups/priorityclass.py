@@ -1,4 +1,4 @@
-"""Rules of PriorityClasses (k8s.io/kubernetes/pkg/apis/scheduling/validation)."""
+"""The rules of PriorityClasses (k8s.io/kubernetes/pkg/apis/scheduling/validation)."""
 
 from muster.api.groups.scheduling import PriorityClass
 from muster.api.status import FieldError
@@ -16,13 +16,13 @@ SYSTEM_CLASSES = {
 
 
 def validate_create(priority_class: PriorityClass) -> list[FieldError]:
-    """Return what is wrong with a new PriorityClass with its defaults."""
+    """Return the errors in a new PriorityClass with its defaults."""
     meta = priority_class.metadata
     return [*new_metadata(meta, names.dns_subdomain, namespaced=False), *_value(priority_class)]
 
 
 def validate_update(new: PriorityClass, old: PriorityClass) -> list[FieldError]:
-    """Return what is wrong with a change of a PriorityClass: of its description, and whether it is the default."""
+    """Return the errors in a change of a PriorityClass, whose value and preemption policy are immutable."""
     return [*changed_metadata(new.metadata, old.metadata), *_kept(new, old)]
 
 

@@ -1,4 +1,4 @@
-"""Rules of autoscalers and disruption budgets (k8s.io/kubernetes/pkg/apis/{autoscaling,policy}/validation)."""
+"""The rules of autoscalers and disruption budgets (k8s.io/kubernetes/pkg/apis/{autoscaling,policy}/validation)."""
 
 from muster.api.groups.autoscaling_v2 import HorizontalPodAutoscaler, MetricSpec
 from muster.api.groups.policy import PodDisruptionBudget

@@ -1,4 +1,4 @@
-"""Rules of storage (k8s.io/kubernetes/pkg/apis/{core,storage}/validation)."""
+"""The rules of storage (k8s.io/kubernetes/pkg/apis/{core,storage}/validation)."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ _BINDING = ("Immediate", "WaitForFirstConsumer")
 _CLAIM_CHANGES = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
-# What of a PersistentVolumeSpec says nothing of where the storage is.
+# The fields of a PersistentVolumeSpec that are no source.
 _NO_SOURCES = frozenset({
     "capacity", "access_modes", "claim_ref", "persistent_volume_reclaim_policy", "storage_class_name", "mount_options",
     "volume_mode", "node_affinity", "volume_attributes_class_name",
@@ -44,7 +44,7 @@ def _claim_change(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> Err
         )
     else:
         kept = msgspec.structs.replace(before, volume_name=before.volume_name or now.volume_name)
-        if before.storage_class_name is None:  # it may be given one later
+        if before.storage_class_name is None:  # a class may be set later
             kept = msgspec.structs.replace(kept, storage_class_name=now.storage_class_name)
     if kept != now:
         yield forbidden("spec", _CLAIM_CHANGES)
@@ -56,7 +56,7 @@ def _shrinks(now: PersistentVolumeClaimSpec, before: PersistentVolumeClaimSpec) 
     try:
         return parse(_storage(now)) < parse(_storage(before))
     except QuantityError:
-        return False  # said where the amount itself is looked at
+        return False  # the rule of amounts reports the error
 
 
 def _storage(spec: PersistentVolumeClaimSpec) -> Quantity:
@@ -86,7 +86,7 @@ def _volume(volume: PersistentVolume) -> Errors:
 
 
 def _without_zeroes(value: Any) -> Any:
-    """Return a value without members that say as much as if they were absent: clients in Go leave them out."""
+    """Return a value without the members that mean the same as absent ones. Clients in Go omit these members."""
     if isinstance(value, dict):
         return {name: _without_zeroes(member) for name, member in value.items() if member not in (False, 0, "", None)}
     return value

@@ -1,1 +1,1 @@
-"""Rules of Jobs."""
+"""The rules of Jobs."""

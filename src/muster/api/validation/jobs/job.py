@@ -1,4 +1,4 @@
-"""Rules of Jobs: what a new one may be, and what may change afterwards.
+"""The rules of Jobs: what a new one may be, and what may change afterwards.
 
 Paths and sentences are those of k8s.io/kubernetes/pkg/apis/batch/validation (1.36). Elastic Indexed Jobs follow the
 text of kubernetes KEP-3715 by default: completions change only together with parallelism, equal before and
@@ -45,28 +45,28 @@ from muster.api.values.selectors import SelectorError, label_matcher
 Elastic = Literal["kep", "upstream"]
 
 _MANY_COMPLETIONS = 100_000
-_LIMIT_FOR_MANY = 10_000  # of parallelism and maxFailedIndexes, with backoffLimitPerIndex
+_LIMIT_FOR_MANY = 10_000  # the limit of parallelism and maxFailedIndexes with backoffLimitPerIndex
 _MAX_MANAGED_BY = 63
 _REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
 
 
 def validate_create(job: Job) -> list[FieldError]:
-    """Return what is wrong with a new Job with its defaults and its generated selector."""
+    """Return the errors in a new Job with its defaults and its generated selector."""
     return list(_job(job))
 
 
 def validate_update(new: Job, old: Job, *, elastic: Elastic = "kep") -> list[FieldError]:
-    """Return what is wrong with a change of a Job's metadata or spec."""
+    """Return the errors in a change of a Job's metadata or spec."""
     return [*_new_rules(new), *_update(new, old, elastic)]
 
 
 def validate_status_update(new: Job, old: Job) -> list[FieldError]:
-    """Return what is wrong with a change of a Job's status; only what changed is looked at."""
+    """Return the errors in a change of a Job's status. Only changed fields are checked."""
     return [*changed_metadata(new.metadata, old.metadata), *status.status_update(new, old)]
 
 
 def validate_template_spec(path: str, spec: JobSpec) -> list[FieldError]:
-    """Return what is wrong with the spec of a Job that a controller will make; its selector comes later."""
+    """Return the errors in the spec of a Job that a controller will create, which has no selector yet."""
     return list(_job_template_spec(path, spec))
 
 
@@ -78,7 +78,10 @@ def _job(job: Job) -> Errors:
 
 
 def _new_rules(job: Job) -> Errors:
-    """Yield what is wrong with any version; `old` is the one before, if there is one."""
+    """Yield the errors in any version.
+
+    old: the previous version, if there is one.
+    """
     yield from _generated_selector(job)
     yield from _spec("spec", job.spec)
     yield from _pod_names(job)
@@ -119,7 +122,7 @@ def _generated_selector(job: Job) -> Errors:
     try:
         matcher = label_matcher(job.spec.selector)
     except SelectorError:
-        return  # said where the selector itself is looked at
+        return  # the rule of selectors reports the error
     if not matcher.matches(expected):
         yield invalid("spec.selector", job.spec.selector, "`selector` not auto-generated")
 
@@ -133,7 +136,7 @@ def _spec(path: str, spec: JobSpec) -> Errors:
     try:
         matcher = label_matcher(spec.selector)
     except SelectorError:
-        return  # just said
+        return  # another rule reports the error
     if not matcher.matches(spec.template.metadata.labels):
         place = f"{path}.template.metadata.labels"
         yield invalid(place, spec.template.metadata.labels, "`selector` does not match template `labels`")
@@ -209,7 +212,7 @@ def _replacement_policy(path: str, spec: JobSpec) -> Errors:
 
 def _restart_policy(path: str, spec: JobSpec) -> Errors:
     policy = spec.template.spec.restart_policy
-    if policy in ("Always", ""):  # Always is what the default made of nothing
+    if policy in ("Always", ""):  # Always is the default of an absent policy
         yield required(path, 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
         yield unsupported(path, policy, ("OnFailure", "Never"))
@@ -251,7 +254,7 @@ def _completions(spec: JobSpec, old: Job, elastic: Elastic) -> Errors:
         yield from immutable(path, spec.completions, old.spec.completions)
         return
     if spec.completions == old.spec.completions or spec.completions is None:
-        return  # an Indexed Job without completions is refused anyway
+        return  # another rule refuses an Indexed Job without completions
     tandem = "can only be modified in tandem with spec.parallelism"
     if spec.completions != spec.parallelism:
         yield invalid(path, spec.completions, tandem)
@@ -265,7 +268,7 @@ def _completions(spec: JobSpec, old: Job, elastic: Elastic) -> Errors:
 def _template_update(spec: JobSpec, old: Job) -> Errors:
     """Check that a template changes only while its Job is suspended and has no pods.
 
-    Where pods run, and their requests.
+    Only the placement and the requests of the pods may change.
     """
     new = spec.template
     allowed = old.spec.template
@@ -295,7 +298,7 @@ def _with_directives(template: PodTemplateSpec, new: PodTemplateSpec) -> PodTemp
 
 def _with_node_affinity(affinity: Affinity | None, new: Affinity | None) -> Affinity | None:
     if new is None:
-        # Node affinity may go, and what is left empty with it.
+        # Node affinity may be removed, and an affinity that is then empty too.
         rest = msgspec.structs.replace(affinity or Affinity(), node_affinity=None)
         return None if rest == Affinity() else rest
     return msgspec.structs.replace(affinity or Affinity(), node_affinity=new.node_affinity)

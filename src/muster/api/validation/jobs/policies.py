@@ -1,4 +1,4 @@
-"""Rules of a Job's policies for failed pods and for success."""
+"""The rules of a Job's policies for failed pods and for success."""
 
 from collections.abc import Collection, Sequence
 
@@ -35,7 +35,7 @@ _MAX_INDEXES_BYTES = 64 * 1024
 
 
 def pod_failure_policy(path: str, spec: JobSpec) -> Errors:
-    """Yield what is wrong with the podFailurePolicy."""
+    """Yield the errors in the podFailurePolicy."""
     policy = spec.pod_failure_policy
     if policy is None:
         return
@@ -48,7 +48,7 @@ def pod_failure_policy(path: str, spec: JobSpec) -> Errors:
 
 
 def success_policy(path: str, spec: JobSpec) -> Errors:
-    """Yield what is wrong with the successPolicy."""
+    """Yield the errors in the successPolicy."""
     policy = spec.success_policy
     if policy is None:
         return
@@ -61,7 +61,7 @@ def success_policy(path: str, spec: JobSpec) -> Errors:
     if len(policy.rules) > _MAX_SUCCESS_RULES:
         yield too_many(f"{path}.rules", len(policy.rules), _MAX_SUCCESS_RULES)
     if spec.completions is None:
-        return  # refused anyway; there is nothing to compare with
+        return  # another rule refuses this Job
     for i, rule in enumerate(policy.rules):
         yield from _success_rule(f"{path}.rules[{i}]", rule, spec.completions)
 

@@ -1,8 +1,8 @@
-"""Rules of a Job's status.
+"""The rules of a Job's status.
 
-The controller of a Job, ours or a foreign one, must keep them, so that clients can rely on what they see. A
-rule is looked at only if what it is about has changed: a status that once was wrong can still be mended, and just
-after the spec has changed the status may lag behind.
+The controller of a Job, Muster's or another one, must satisfy these rules, so that clients can rely on the status. A
+rule applies only if its fields changed, for two reasons: a controller can repair an invalid status, and the status may
+lag behind a changed spec.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ _CONDITIONS = "status.conditions"
 
 
 def is_finished(status: JobStatus) -> bool:
-    """Return whether the Job has ended, well or badly."""
+    """Return whether the Job has succeeded or failed."""
     return is_true(status.conditions, "Complete") or is_true(status.conditions, "Failed")
 
 
 def is_ending(status: JobStatus) -> bool:
-    """Return whether the end is decided, though pods may still run."""
+    """Return whether the end of the Job is decided, although pods may still run."""
     return (
         is_finished(status)
         or is_true(status.conditions, "SuccessCriteriaMet")
@@ -31,7 +31,7 @@ def is_ending(status: JobStatus) -> bool:
 
 
 def status_update(new: Job, old: Job) -> Errors:
-    """Yield what is wrong with the change of a status."""
+    """Yield the errors in the change of a status."""
     status, before = new.status, old.status
     yield from _numbers(status)
     yield from _uncounted(status.uncounted_terminated_pods)
@@ -175,15 +175,15 @@ def _success(job: Job) -> Errors:
 
 
 def _history(new: Job, old: Job) -> Errors:
-    """Check the fields that never go back."""
+    """Check the fields that never decrease or lose entries."""
     status, before = new.status, old.status
     for type_ in ("Failed", "Complete", "FailureTarget"):
         if is_true(before.conditions, type_) and not is_true(status.conditions, type_):
             yield _condition_error(f"cannot disable the terminal {type_}=True condition")
     if status.failed < before.failed:
         yield invalid("status.failed", status.failed, "cannot decrease the failed counter")
-    # An Indexed Job may have been scaled down, and its parallelism changed since (upstream asks that they be equal
-    # still, and so locks out a controller that looks only now).
+    # An Indexed Job may have been scaled down before its parallelism changed. Upstream requires that completions and
+    # parallelism are still equal, and so refuses a controller that reads the Job only now.
     if status.succeeded < before.succeeded and new.spec.completion_mode != INDEXED:
         yield invalid("status.succeeded", status.succeeded, "cannot decrease the succeeded counter")
     ended, ended_before = status.completion_time, before.completion_time

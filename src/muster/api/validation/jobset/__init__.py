@@ -1,8 +1,11 @@
-"""Rules of JobSets: those of upstream's CRD (CEL) and then those of its webhook, in their words and their order.
+"""The rules of JobSets: those of upstream's CRD (CEL) and then those of its webhook, in their words and their order.
 
-Upstream, each error of the webhook that is about no field in particular has the path `<nil>`; here it has that of what
-has to be changed. Beyond upstream, what could never run is refused: see `template`, `groupstart` and `placement`; and
-what upstream only means to be immutable is: optional fields are neither added nor taken away.
+The rules differ from upstream in three points:
+
+- An error of the webhook about no particular field has the path `<nil>` in upstream, and here the path of the field
+  that has to change.
+- A JobSet that could never run is refused: see `template`, `groupstart` and `placement`.
+- Immutable optional fields can be neither added nor removed, as upstream intends.
 """
 
 from collections.abc import Iterable
@@ -15,13 +18,13 @@ from muster.api.validation.metadata import changed_metadata, new_metadata
 
 
 def validate_create(job_set: JobSet) -> list[FieldError]:
-    """Return what is wrong with a new JobSet, with its defaults and its name."""
+    """Return the errors in a new JobSet, with its defaults and its name."""
     meta = new_metadata(job_set.metadata, names.dns_subdomain, custom=True)
     return [*meta, *definition.rules(job_set)] or list(webhook.rules(job_set))
 
 
 def validate_update(new: JobSet, old: JobSet) -> list[FieldError]:
-    """Return what is wrong with a change of a JobSet's metadata or spec."""
+    """Return the errors in a change of a JobSet's metadata or spec."""
     meta = changed_metadata(new.metadata, old.metadata, custom=True)
     if new.spec == old.spec and new.metadata.annotations == old.metadata.annotations:
         return list(meta)
@@ -34,12 +37,12 @@ def validate_update(new: JobSet, old: JobSet) -> list[FieldError]:
 
 
 def validate_status_update(new: JobSet, old: JobSet) -> list[FieldError]:
-    """Yield what is wrong with a change of the status, for which the controller answers."""
+    """Return the errors in a change of the status: those of the metadata, because the server trusts the controller."""
     return list(changed_metadata(new.metadata, old.metadata, custom=True))
 
 
 def _without(found: Iterable[FieldError], old: Iterable[FieldError]) -> list[FieldError]:
-    """Yield what is wrong now and was not before: objects stored under other rules can still be changed."""
+    """Return the errors that the old object does not have. Objects stored under other rules can still change."""
     errors = list(found)
     known = {str(error) for error in old} if errors else set()
     return [error for error in errors if str(error) not in known]

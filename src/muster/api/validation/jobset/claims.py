@@ -1,4 +1,4 @@
-"""Rules of the claims on storage that a JobSet makes."""
+"""The rules of the claims on storage that a JobSet creates."""
 
 from collections.abc import Iterator
 
@@ -11,9 +11,9 @@ _MAX_NAME = 63
 
 
 def volume_claims(path: str, job_set: JobSet) -> Errors:
-    """Check that each claim has a name of its own, and that some container mounts it.
+    """Check that each claim has a unique name and that a container mounts it.
 
-    Its existence is checked later.
+    Whether the claims exist is checked later.
     """
     seen: set[str] = set()
     roles = job_set.spec.replicated_jobs
@@ -39,7 +39,7 @@ def volume_claims(path: str, job_set: JobSet) -> Errors:
 
 
 def mounts(role: ReplicatedJob) -> frozenset[str]:
-    """Return the names of what the containers of a replicated job mount."""
+    """Return the names of the volumes that the containers of a replicated job mount."""
     spec = role.template.spec.template.spec
     containers = (*spec.init_containers, *spec.containers)
     return frozenset(mount.name for container in containers for mount in container.volume_mounts)

@@ -1,4 +1,4 @@
-"""Rules of the coordinator, the pod that the other pods look up."""
+"""The rules of the coordinator, the pod that the other pods look up."""
 
 from muster.api.batch import INDEXED
 from muster.api.jobset import Coordinator, JobSet, names
@@ -8,7 +8,7 @@ from muster.api.validation.names import label_value
 
 
 def coordinator(path: str, job_set: JobSet, pod: Coordinator) -> Errors:
-    """Check that the pod exists as long as the JobSet is as it is, and that its host name can be a label."""
+    """Check that the JobSet has the coordinator's pod, and that the pod's host name is a valid label."""
     yield from _is_there(path, job_set, pod)
     endpoint = coordinator_endpoint(job_set, pod)
     messages = label_value(endpoint)

@@ -1,4 +1,4 @@
-"""Rules that upstream's CRD has beside its schema (CEL)."""
+"""The rules of upstream's CRD in addition to its schema (CEL)."""
 
 from typing import Any
 
@@ -10,7 +10,10 @@ _IMMUTABLE = "Value is immutable"
 
 
 def rules(job_set: JobSet) -> Errors:
-    """Yield what is wrong with any version; `old` is the one before, if there is one."""
+    """Yield the errors in any version.
+
+    old: the previous version, if there is one.
+    """
     spec = job_set.spec
     in_order = spec.startup_policy is not None and spec.startup_policy.startup_policy_order == names.IN_ORDER
     if in_order and any(role.depends_on for role in spec.replicated_jobs):
@@ -22,7 +25,7 @@ def rules(job_set: JobSet) -> Errors:
 
 
 def changes(new: JobSet, old: JobSet) -> Errors:
-    """Check what must not change.
+    """Check that immutable fields do not change.
 
     Unlike CEL, which compares only present fields, this also forbids adding or removing.
     """

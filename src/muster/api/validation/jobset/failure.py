@@ -1,4 +1,4 @@
-"""Rules of what to do when Jobs fail."""
+"""The rules of the failure policy."""
 
 import re
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from muster.api.validation.fields import Errors, invalid, too_long
 from muster.api.values.patterns import PatternError, compile_pattern
 
 _ACTIONS_OF_ONE_JOB = (names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX)
-_MAX_REPLICAS = 1024  # of whose restarts one by one the status keeps count
+_MAX_REPLICAS = 1024  # the most Jobs of a role whose individual restarts the status counts
 _MAX_NAME = 128
-_MAX_PATTERN_BYTES = 4096  # as many as a Job's message is long at most, and more
+_MAX_PATTERN_BYTES = 4096  # more than the most bytes of a Job's message
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _REASONS = (
     "BackoffLimitExceeded",
@@ -22,7 +22,7 @@ _REASONS = (
 
 
 def failure_policy(path: str, policy: FailurePolicy, roles: Sequence[ReplicatedJob]) -> Errors:
-    """Yield what is wrong with what a JobSet does when its Jobs fail."""
+    """Yield the errors in the failure policy of a JobSet."""
     if any(rule.action in _ACTIONS_OF_ONE_JOB for rule in policy.rules):
         yield from _restarted_alone(roles)
     known = {role.name for role in roles}
@@ -76,7 +76,7 @@ def _rule(path: str, rule: FailurePolicyRule, roles: set[str]) -> Errors:
 
 
 def _pattern(path: str, pattern: str) -> Errors:
-    """Check the pattern; upstream meets a bad one when a Job fails, and skips it."""
+    """Check the pattern. Upstream finds an invalid one only when a Job fails, and then skips it."""
     if len(pattern.encode()) > _MAX_PATTERN_BYTES:
         yield too_long(path, _MAX_PATTERN_BYTES)
         return

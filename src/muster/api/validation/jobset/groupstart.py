@@ -1,4 +1,4 @@
-"""Rules of the start of a group (jobset KEP-498): a group that could never start is refused."""
+"""The rules of the group start (jobset KEP-498), which refuse a group that could never start."""
 
 from collections.abc import Collection, Sequence
 
@@ -7,13 +7,13 @@ from muster.api.jobset import JobSetSpec, ReplicatedJob, names
 from muster.api.validation.fields import Errors, duplicate, forbidden, invalid
 from muster.api.validation.jobset.claims import mounts
 
-# Each of them is counted and looked at by itself.
+# A limit, because the controller counts and checks each pod individually.
 MOST_PODS = MAX_PARALLELISM
 _RESERVED = "the name is reserved for the volume that the start of the group is told by"
 
 
 def group_start(path: str, spec: JobSetSpec) -> Errors:
-    """Check which replicated jobs wait for each other."""
+    """Check the replicated jobs whose pods wait for each other."""
     config = spec.group_scheduling_config
     if config is None:
         return
@@ -43,7 +43,7 @@ def group_start(path: str, spec: JobSetSpec) -> Errors:
 
 
 def _pods(role: ReplicatedJob) -> int:
-    """Return how many pods of a role start together; a Job without pods is treated like one with one pod."""
+    """Return the number of pods of a role that start together. A Job without pods counts as a Job with one pod."""
     return role.replicas * max(pods_at_once(role.template.spec), 1)
 
 
@@ -61,9 +61,9 @@ def _named(path: str, named: tuple[str, ...], roles: Collection[str]) -> Errors:
 def _dependencies(path: str, roles: Sequence[ReplicatedJob], targets: Collection[str]) -> Errors:
     """Check that no role depends on another in one group.
 
-    Its pods would come after the other's start, which waits for them.
+    The pods of the role would come after the start of the other role, whose pods wait for them.
     """
-    held: dict[str, str] = {}  # by replicated job: the member of the group that it is, or that it waits for
+    held: dict[str, str] = {}  # by replicated job, the member of the group that it is or waits for
     for i, role in enumerate(roles):
         for j, dependency in enumerate(role.depends_on):
             if (member := held.get(dependency.name)) is None:

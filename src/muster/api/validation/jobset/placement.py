@@ -1,4 +1,4 @@
-"""Rules of exclusive placement, which annotations request: a JobSet whose pods would be refused is refused here."""
+"""The rules of exclusive placement, which annotations request. A JobSet whose pods would be refused is refused."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from muster.api.validation.names import label_key, label_value
 
 
 def exclusive_placement(job_set: JobSet) -> Errors:
-    """Check that a label of nodes names the place, and that reserved nodes name a Job in one."""
+    """Check that the topology is a label of nodes, and that the label of reserved nodes can have the name of a Job."""
     said = job_set.metadata.annotations
     yield from _topology("metadata.annotations", said)
     for i, role in enumerate(job_set.spec.replicated_jobs):

@@ -1,7 +1,7 @@
-"""Rules of the Jobs that a JobSet will make.
+"""The rules of the Jobs that a JobSet will create.
 
-Upstream lets a template pass that no Job can be made from, and says so in an event, for ever. Here it is looked at as
-the Job will be: with the Job's defaults, and with what the JobSet adds that the template may refer to.
+Upstream accepts a template from which no Job can be created, and then reports it in events forever. Muster checks the
+template as the Job will be: with the Job's defaults, and with the volumes and containers that the JobSet adds.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def job_template(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
-    """Yield what is wrong with the template of the Jobs of a role."""
+    """Yield the errors in the template of the Jobs of a role."""
     template = role.template
     yield from labels(f"{path}.metadata.labels", template.metadata.labels)
     yield from annotations(f"{path}.metadata.annotations", template.metadata.annotations)
@@ -30,13 +30,13 @@ def job_template(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
 
 
 def _add(pod: Json, job_set: JobSet, role: ReplicatedJob) -> None:
-    """Add what the JobSet adds.
+    """Add to the Job what the JobSet adds and other fields may name.
 
-    Volumes of claims, and the container that waits for the group, which rules may name.
+    The additions are the volumes of claims, and the container that waits for the group.
     """
     there = {volume.get("name") for volume in pod.get("volumes", ())}
     claims = {template.metadata.name for policy in job_set.spec.volume_claim_policies for template in policy.templates}
-    # One that is there as well is named where claims are looked at.
+    # The rules of claims report a volume of the same name.
     added = [{"name": name, "emptyDir": {}} for name in sorted(claims - there)]
     if added:
         pod["volumes"] = [*pod.get("volumes", ()), *added]

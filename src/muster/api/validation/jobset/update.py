@@ -1,4 +1,4 @@
-"""Rules of changes of a JobSet: those of upstream's webhook, and here the number of Jobs may change too."""
+"""The rules of changes of a JobSet: those of upstream's webhook, except that the number of Jobs may change."""
 
 from msgspec.structs import replace
 
@@ -12,7 +12,7 @@ _ENDED = "when JobSet is in a terminal state (Completed or Failed)"
 
 
 def changes(new: JobSet, old: JobSet) -> Errors:
-    """Yield what is wrong with a change of the spec."""
+    """Yield the errors in a change of the spec."""
     stored = {role.name: role for role in old.spec.replicated_jobs}
     ended = is_true(old.status.conditions, names.COMPLETED) or is_true(old.status.conditions, names.FAILED)
     for i, role in enumerate(new.spec.replicated_jobs):
@@ -28,7 +28,7 @@ def changes(new: JobSet, old: JobSet) -> Errors:
 
 
 def _scaled(path: str, new: ReplicatedJob, old: ReplicatedJob, *, ended: bool) -> Errors:
-    """Yield what is wrong with a change of the number of Jobs, and of their pods."""
+    """Yield the errors in a change of the number of Jobs, and of their pods."""
     if ended and new.replicas != old.replicas:
         yield forbidden(path, f"Cannot mutate replicas {_ENDED}")
     job, before = new.template.spec, old.template.spec
@@ -50,7 +50,7 @@ def _scaled(path: str, new: ReplicatedJob, old: ReplicatedJob, *, ended: bool) -
 
 
 def _as_before(new: ReplicatedJob, old: ReplicatedJob, *, suspended: bool) -> ReplicatedJob:
-    """Return the replicated job with every changeable field as it was."""
+    """Return the replicated job with the old values of all changeable fields."""
     job, before = new.template.spec, old.template.spec
     if job.completion_mode == INDEXED:
         job = replace(job, parallelism=before.parallelism, completions=before.completions)
@@ -68,7 +68,7 @@ def _as_before(new: ReplicatedJob, old: ReplicatedJob, *, suspended: bool) -> Re
 
 
 def _same(path: str, new: list[ReplicatedJob], old: tuple[ReplicatedJob, ...]) -> Errors:
-    """Return errors that show the names of the differing items, not all of them."""
+    """Return errors that show only the names of the differing items."""
     if tuple(new) == old:
         return
     stored = {role.name: role for role in old}

@@ -1,4 +1,4 @@
-"""Rules of upstream's webhook for JobSets, and those of the start of a group."""
+"""The rules of upstream's webhook for JobSets, and those of the group start."""
 
 from collections.abc import Collection
 
@@ -14,12 +14,12 @@ from muster.api.validation.jobset.placement import exclusive_placement
 from muster.api.validation.jobset.template import job_template
 from muster.api.validation.names import dns_1035_label, dns_subdomain
 
-# Upstream begins to make as many Jobs as an int32 can say.
+# Muster's own limit: upstream allows as many Jobs as an int32 can express.
 _MOST_JOBS = 100_000
 
 _MAX_INT32 = 2**31 - 1
 _MAX_NAME = 63
-_SUFFIX = "-abcde"  # of a pod's name: any five characters
+_SUFFIX = "-abcde"  # the end of a pod's name: any five characters
 _TOO_LONG = f"must be no more than {_MAX_NAME} characters"
 
 _SUBDOMAIN_TOO_LONG = ".spec.network.subdomain is too long, must be less than 63 characters"
@@ -29,7 +29,10 @@ _POD_NAME_TOO_LONG = "JobSet name is too long, pod names generated for this JobS
 
 
 def rules(job_set: JobSet) -> Errors:
-    """Yield what is wrong with any version; `old` is the one before, if there is one."""
+    """Yield the errors in any version.
+
+    old: the previous version, if there is one.
+    """
     spec = job_set.spec
     if spec.replicated_jobs and spec.replicated_jobs[0].depends_on:
         sentence = "DependsOn can't be set for the first ReplicatedJob"
@@ -68,7 +71,7 @@ def _subdomain(path: str, value: str) -> Errors:
 
 
 def _or_too_long(value: str, sentence: str) -> list[str]:
-    """Return what is wrong with a DNS-1035 label, where there is a sentence for one that is too long."""
+    """Return the errors in a DNS-1035 label, with a message of its own for a label that is too long."""
     return [sentence if message == _TOO_LONG else message for message in dns_1035_label(value)]
 
 
@@ -87,7 +90,7 @@ def _replicated_job(path: str, job_set: JobSet, role: ReplicatedJob, earlier: Co
 
 
 def _names(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
-    """Check the longest names of Jobs and pods, which are those with the highest indexes."""
+    """Check the longest names of Jobs and pods, those with the highest indexes."""
     last, job = max(role.replicas, 1) - 1, role.template.spec
     longest = naming.job_name(job_set, role.name, last)
     yield from each(path, longest, _or_too_long(longest, _JOB_NAME_TOO_LONG))
@@ -97,7 +100,7 @@ def _names(path: str, job_set: JobSet, role: ReplicatedJob) -> Errors:
 
 
 def _dependencies(path: str, role: str, on: tuple[DependsOn, ...], earlier: Collection[str]) -> Errors:
-    """Check that a role waits only for earlier ones; upstream lets a role wait for itself, for ever."""
+    """Check that a role depends only on earlier ones. Upstream lets a role wait for itself forever."""
     for i, dependency in enumerate(on):
         if dependency.name not in earlier:
             sentence = f"replicatedJob: {role} cannot depend on replicatedJob: {dependency.name}"
@@ -105,7 +108,7 @@ def _dependencies(path: str, role: str, on: tuple[DependsOn, ...], earlier: Coll
 
 
 def _in_place(path: str, role: str, job: JobSpec) -> Errors:
-    """Yield what is wrong with a Job whose pods stay while their containers restart."""
+    """Yield the errors in a Job whose containers restart in their pods."""
     when = "when in-place restart is enabled"
     if job.backoff_limit != _MAX_INT32:
         sentence = f"replicatedJob {role}: must be set to {_MAX_INT32} (MaxInt32) {when}"

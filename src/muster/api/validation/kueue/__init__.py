@@ -1,7 +1,7 @@
-"""Rules of the Kueue kinds: those of upstream's CRDs (CEL) and webhooks, in their words and their order.
+"""The rules of the Kueue kinds: those of upstream's CRDs (CEL) and webhooks, in their words and their order.
 
-What the schema says (types, words, ranges, lengths) is checked where the schema is. Rules see objects as they are
-stored, in v1beta2, whatever version they were written in.
+The schema checks types, enums, ranges and lengths. The rules get objects in the stored version v1beta2, whatever
+version the client used.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,14 +49,14 @@ def _changed_metadata(new: Any, old: Any) -> list[FieldError]:
 
 
 class Validation(Struct, frozen=True):
-    """The rules of a kind beyond its schema: for new objects, for changes (new, old), for changes of the status."""
+    """The rules of a kind beyond its schema: of new objects, of changes (new, old), and of changes of the status."""
 
     create: Create = _metadata
     update: Update = _changed_metadata
     status: Update = _changed_metadata
 
 
-# By `Kind.resource`.
+# The rules by `Kind.resource`.
 VALIDATIONS: Mapping[str, Validation] = {
     ADMISSION_CHECK.resource: Validation(admissioncheck.validate_create, admissioncheck.validate_update),
     CLUSTER_QUEUE.resource: Validation(clusterqueue.validate_create, clusterqueue.validate_update),

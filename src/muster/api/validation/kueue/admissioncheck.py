@@ -1,4 +1,4 @@
-"""Rules of AdmissionChecks."""
+"""The rules of AdmissionChecks."""
 
 from muster.api.kueue import AdmissionCheck
 from muster.api.status import FieldError
@@ -7,11 +7,11 @@ from muster.api.validation.kueue.rules import changed, created
 
 
 def validate_create(check: AdmissionCheck) -> list[FieldError]:
-    """Return what is wrong with a new AdmissionCheck."""
+    """Return the errors in a new AdmissionCheck."""
     return created(check.metadata)
 
 
 def validate_update(new: AdmissionCheck, old: AdmissionCheck) -> list[FieldError]:
-    """Return what is wrong with a change of an AdmissionCheck."""
+    """Return the errors in a change of an AdmissionCheck."""
     controllers = new.spec.controller_name, old.spec.controller_name
     return changed(new.metadata, old.metadata, immutable("spec.controllerName", *controllers))

@@ -1,4 +1,4 @@
-"""Rules of ClusterQueues."""
+"""The rules of ClusterQueues."""
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
@@ -18,19 +18,19 @@ from muster.api.validation.kueue.quotas import GROUPS, Owner, group_sizes, group
 from muster.api.validation.kueue.rules import OBJECT, changed, created, readiness
 from muster.api.validation.metadata import label_selector
 
-_MAX_FLAVORS = 256  # in all groups; as many resources
-_MAX_QUOTAS = 512  # in one group
+_MAX_FLAVORS = 256  # the most flavors, and the most resources, of all groups
+_MAX_QUOTAS = 512  # the most quotas of one group
 _MAX_CONCURRENT_FLAVORS = 16
 
 
 def validate_create(queue: ClusterQueue) -> list[FieldError]:
-    """Return what is wrong with a new ClusterQueue with its defaults."""
+    """Return the errors in a new ClusterQueue with its defaults."""
     webhook = chain(_webhook(queue.spec), _on_flavors(queue.spec, {}), readiness(queue.metadata))
     return created(queue.metadata, _crd(queue.spec), webhook)
 
 
 def validate_update(new: ClusterQueue, old: ClusterQueue) -> list[FieldError]:
-    """Return what is wrong with a change of a ClusterQueue."""
+    """Return the errors in a change of a ClusterQueue."""
     return changed(new.metadata, old.metadata, _crd(new.spec), _webhook_update(new, old))
 
 
@@ -75,7 +75,7 @@ def _flavors(spec: ClusterQueueSpec) -> tuple[str, ...]:
 
 
 def _known_on_flavors(new: ClusterQueueSpec, old: ClusterQueueSpec) -> Mapping[str, Collection[str]]:
-    """Check new flavors of checks; older releases allowed flavors that the ClusterQueue does not have."""
+    """Check the new flavors of checks. Older releases allowed flavors that the ClusterQueue does not have."""
     if old.admission_checks_strategy is None or set(_flavors(new)) != set(_flavors(old)):
         return {}
     return {check.name: set(check.on_flavors) for check in old.admission_checks_strategy.admission_checks}

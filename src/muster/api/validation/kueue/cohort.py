@@ -1,4 +1,4 @@
-"""Rules of Cohorts."""
+"""The rules of Cohorts."""
 
 from muster.api.kueue import Cohort
 from muster.api.status import FieldError
@@ -8,12 +8,12 @@ from muster.api.validation.kueue.rules import changed, created
 
 
 def validate_create(cohort: Cohort) -> list[FieldError]:
-    """Return what is wrong with a new Cohort with its defaults."""
+    """Return the errors in a new Cohort with its defaults."""
     return created(cohort.metadata, group_sizes(cohort.spec.resource_groups), _webhook(cohort))
 
 
 def validate_update(new: Cohort, old: Cohort) -> list[FieldError]:
-    """Return what is wrong with a change of a Cohort."""
+    """Return the errors in a change of a Cohort."""
     return changed(new.metadata, old.metadata, group_sizes(new.spec.resource_groups), _webhook(new))
 
 

@@ -1,4 +1,4 @@
-"""Rules of admission gates (Kueue KEP-6915), which jobs and Workloads name in an annotation."""
+"""The rules of admission gates (Kueue KEP-6915), which jobs and Workloads name in an annotation."""
 
 from muster.api.kueue.names import ADMISSION_GATED_BY
 from muster.api.meta import ObjectMeta
@@ -27,7 +27,7 @@ def gates(meta: ObjectMeta) -> Errors:
 
 
 def fewer_gates(new: ObjectMeta, old: ObjectMeta) -> Errors:
-    """Check that gates are only removed: every gate is named at creation."""
+    """Check that gates are only removed, because all gates are set at creation."""
     now, before = (meta.annotations.get(ADMISSION_GATED_BY, "") for meta in (new, old))
     if now and not before:
         yield forbidden(_PATH, "cannot add admission gate after creation")

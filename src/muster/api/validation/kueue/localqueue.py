@@ -1,4 +1,4 @@
-"""Rules of LocalQueues."""
+"""The rules of LocalQueues."""
 
 from itertools import chain
 
@@ -10,17 +10,17 @@ from muster.api.validation.kueue.rules import changed, created, not_negative
 
 
 def validate_create(queue: LocalQueue) -> list[FieldError]:
-    """Return what is wrong with a new LocalQueue with its defaults."""
+    """Return the errors in a new LocalQueue with its defaults."""
     return created(queue.metadata, weight(queue.spec.fair_sharing), namespaced=True)
 
 
 def validate_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
-    """Return what is wrong with a change of a LocalQueue."""
+    """Return the errors in a change of a LocalQueue."""
     return changed(new.metadata, old.metadata, chain(_same_queue(new, old), weight(new.spec.fair_sharing)))
 
 
 def validate_status_update(new: LocalQueue, old: LocalQueue) -> list[FieldError]:
-    """Yield what is wrong with a change of the status, from which past usage is read after a restart."""
+    """Return the errors in a change of the status, from which the engine reads past usage after a restart."""
     return changed(new.metadata, old.metadata, _past_usage(new))
 
 
@@ -33,6 +33,6 @@ def _past_usage(queue: LocalQueue) -> Errors:
 
 
 def _same_queue(new: LocalQueue, old: LocalQueue) -> Errors:
-    # Once there is one: the CRD's rule compares what was with what is. It lets the name be taken away; we do not.
+    # The rule applies once there is a name. The CRD's rule allows removing the name, Muster's does not.
     if old.spec.cluster_queue:
         yield from immutable("spec.clusterQueue", new.spec.cluster_queue, old.spec.cluster_queue)

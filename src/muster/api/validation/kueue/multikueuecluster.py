@@ -1,4 +1,4 @@
-"""Rules of MultiKueueClusters."""
+"""The rules of MultiKueueClusters."""
 
 from muster.api.kueue import MultiKueueCluster
 from muster.api.status import FieldError
@@ -7,12 +7,12 @@ from muster.api.validation.kueue.rules import OBJECT, changed, created
 
 
 def validate_create(cluster: MultiKueueCluster) -> list[FieldError]:
-    """Return what is wrong with a new MultiKueueCluster with its defaults."""
+    """Return the errors in a new MultiKueueCluster with its defaults."""
     return created(cluster.metadata, _one_source(cluster))
 
 
 def validate_update(new: MultiKueueCluster, old: MultiKueueCluster) -> list[FieldError]:
-    """Return what is wrong with a change of a MultiKueueCluster."""
+    """Return the errors in a change of a MultiKueueCluster."""
     return changed(new.metadata, old.metadata, _one_source(new))
 
 

@@ -1,4 +1,4 @@
-"""Rules of MultiKueueConfigs."""
+"""The rules of MultiKueueConfigs."""
 
 from muster.api.kueue import MultiKueueConfig
 from muster.api.status import FieldError
@@ -7,12 +7,12 @@ from muster.api.validation.kueue.rules import ARRAY, changed, created
 
 
 def validate_create(config: MultiKueueConfig) -> list[FieldError]:
-    """Return what is wrong with a new MultiKueueConfig."""
+    """Return the errors in a new MultiKueueConfig."""
     return created(config.metadata, _unique_clusters(config))
 
 
 def validate_update(new: MultiKueueConfig, old: MultiKueueConfig) -> list[FieldError]:
-    """Return what is wrong with a change of a MultiKueueConfig."""
+    """Return the errors in a change of a MultiKueueConfig."""
     return changed(new.metadata, old.metadata, _unique_clusters(new))
 
 

@@ -1,4 +1,4 @@
-"""Rules of quotas: resource groups, and weights in fair sharing, of ClusterQueues and Cohorts."""
+"""The rules of quotas: resource groups, and weights in fair sharing, of ClusterQueues and Cohorts."""
 
 from fractions import Fraction
 
@@ -12,15 +12,15 @@ from muster.api.values.quantity import Quantity, QuantityError, parse
 
 GROUPS = "spec.resourceGroups"
 
-_ZERO_WEIGHT = Fraction(1, 10**9)  # weights up to here would count as zero
+_ZERO_WEIGHT = Fraction(1, 10**9)  # weights up to this count as zero
 
 
 class Owner(Struct, frozen=True):
-    """Whose quotas they are.
+    """The owner of quotas: a ClusterQueue or a Cohort.
 
-    above: what the queue or cohort borrows from, in a word.
-    has_above: whether there is one.
-    lends_its_own: no more than the nominal quota may be lent.
+    above: the word for the cohort from which the owner borrows.
+    has_above: whether there is such a cohort.
+    lends_its_own: whether the owner may lend at most its nominal quota.
     """
 
     above: str
@@ -69,7 +69,7 @@ def _counts_as_zero(weight: Quantity) -> bool:
     try:
         return 0 < parse(weight) <= _ZERO_WEIGHT
     except QuantityError:
-        return False  # just said
+        return False  # another rule reports the error
 
 
 def _flavor(path: str, flavor: FlavorQuotas, covered: tuple[str, ...], owner: Owner) -> Errors:

@@ -1,4 +1,4 @@
-"""Rules of ResourceFlavors."""
+"""The rules of ResourceFlavors."""
 
 from muster.api.core import Taint
 from muster.api.kueue import ResourceFlavor, ResourceFlavorSpec
@@ -20,12 +20,12 @@ from muster.api.validation.pods.placement import TAINT_EFFECTS
 
 
 def validate_create(flavor: ResourceFlavor) -> list[FieldError]:
-    """Return what is wrong with a new ResourceFlavor."""
+    """Return the errors in a new ResourceFlavor."""
     return created(flavor.metadata, _crd(flavor.spec, ""), _webhook(flavor))
 
 
 def validate_update(new: ResourceFlavor, old: ResourceFlavor) -> list[FieldError]:
-    """Return what is wrong with a change of a ResourceFlavor."""
+    """Return the errors in a change of a ResourceFlavor."""
     return changed(new.metadata, old.metadata, _crd(new.spec, old.spec.topology_name), _webhook(new))
 
 

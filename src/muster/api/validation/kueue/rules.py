@@ -1,7 +1,7 @@
-"""Rules that several Kueue kinds share: their two stages, and the fields that many kinds have.
+"""The rules that several Kueue kinds share: their two stages, and the fields that many kinds have.
 
-Upstream the API server checks the rules of the CRD (CEL, beside the schema), and asks the webhook only about objects
-that keep them. So do we: a user never reads the same thing twice in different words.
+In upstream, the API server checks the rules of the CRD (CEL and schema), and calls the webhook only for objects that
+satisfy them. Muster does the same, so that a user never gets two messages about one error.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from muster.api.validation.metadata import changed_metadata, label_key, new_meta
 from muster.api.validation.pods.placement import TAINT_EFFECTS
 from muster.api.values.quantity import Quantity, QuantityError, canonical, parse
 
-# The value in the sentence of a CRD's rule: of objects and lists only their type, of anything else the value.
+# The value in the message of a CRD's rule: the type of an object or a list, or else the value itself.
 OBJECT: Final = "object"
 ARRAY: Final = "array"
 
@@ -39,7 +39,7 @@ def created(
     *,
     namespaced: bool = False,
 ) -> list[FieldError]:
-    """Return what is wrong with a new object, by the rules of its CRD or else of its webhook."""
+    """Return the errors in a new object: those of its CRD's rules, or if there are none, those of its webhook's."""
     meta = new_metadata(metadata, names.dns_subdomain, namespaced=namespaced, custom=True)
     return list(chain(meta, crd)) or OfWebhook(webhook)
 
@@ -47,7 +47,7 @@ def created(
 def changed(
     new: ObjectMeta, old: ObjectMeta, crd: Iterable[FieldError] = (), webhook: Iterable[FieldError] = ()
 ) -> list[FieldError]:
-    """Return what is wrong with a change, by the rules of its CRD or else of its webhook."""
+    """Return the errors in a change: those of the CRD's rules, or if there are none, those of the webhook's."""
     return list(chain(changed_metadata(new, old, custom=True), crd)) or OfWebhook(webhook)
 
 
@@ -57,7 +57,7 @@ def annotation_path(name: str) -> str:
 
 
 def readiness(metadata: ObjectMeta) -> Errors:
-    """Check our annotation about the time in which pods must get ready."""
+    """Check Muster's annotation about the readiness of pods."""
     text = metadata.annotations.get(READY_ANNOTATION)
     if text is not None:
         try:
@@ -67,7 +67,7 @@ def readiness(metadata: ObjectMeta) -> Errors:
 
 
 def not_negative(path: str, quantity: Quantity) -> Errors:
-    """Check an amount of a resource, which is 0 or more."""
+    """Check that an amount of a resource is 0 or more."""
     try:
         negative = parse(quantity) < 0
     except QuantityError as error:
@@ -78,7 +78,7 @@ def not_negative(path: str, quantity: Quantity) -> Errors:
 
 
 def at_most(quantity: Quantity, most: Quantity) -> bool:
-    """Return whether one amount is no more than the other; true for values that are no amounts."""
+    """Return whether one amount is at most the other. Values that are no amounts count as such."""
     try:
         return parse(quantity) <= parse(most)
     except QuantityError:
@@ -86,7 +86,7 @@ def at_most(quantity: Quantity, most: Quantity) -> bool:
 
 
 def shown(quantity: Quantity) -> str:
-    """Return the amount as the API server writes it; other values as they are."""
+    """Return an amount in canonical form, or any other value unchanged."""
     try:
         return canonical(quantity)
     except QuantityError:
@@ -96,14 +96,14 @@ def shown(quantity: Quantity) -> str:
 def unchanged(path: str, new: Any, old: Any) -> Errors:
     """Check that the value never changes.
 
-    An amount may be spelled differently, as clients that read and write it do.
+    An amount may be spelled differently, because clients change the spelling.
     """
     if new != old and _meaning(msgspec.to_builtins(new)) != _meaning(msgspec.to_builtins(old)):
         yield invalid(path, new, IMMUTABLE)
 
 
 def _meaning(value: Any) -> Any:
-    """Return the same JSON with amounts of resources in their one form."""
+    """Return the JSON value with all amounts of resources in canonical form."""
     if isinstance(value, list | tuple):
         return [_meaning(item) for item in value]
     if not isinstance(value, dict):
@@ -119,7 +119,7 @@ def _meaning(value: Any) -> Any:
 def tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
     """Check the CRD's rules of a list of tolerations.
 
-    Each is broken by the list, not by one of its items.
+    Their errors have the path of the list, not that of an item.
     """
     for holds, sentence in (
         (

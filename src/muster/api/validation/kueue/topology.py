@@ -1,4 +1,4 @@
-"""Rules of Topologies."""
+"""The rules of Topologies."""
 
 from muster.api.kueue import Topology, TopologyLevel
 from muster.api.nodes import HOSTNAME_LABEL
@@ -10,12 +10,12 @@ _LEVELS = "spec.levels"
 
 
 def validate_create(topology: Topology) -> list[FieldError]:
-    """Return what is wrong with a new Topology."""
+    """Return the errors in a new Topology."""
     return created(topology.metadata, _levels(topology.spec.levels))
 
 
 def validate_update(new: Topology, old: Topology) -> list[FieldError]:
-    """Yield what is wrong with a change of a Topology, above its hosts."""
+    """Return the errors in a change of a Topology, whose levels may change only above its hosts."""
     now, before = new.spec.levels, old.spec.levels
     return changed(new.metadata, old.metadata, [*_changed_levels(now, before), *_levels(now)])
 

@@ -1,4 +1,4 @@
-"""Rules of Workloads: their spec and their annotations; `workload_status` has the rest.
+"""The rules of the spec and the annotations of Workloads. `workload_status` has the rules of the status.
 
 Beyond upstream, an elastic Workload may grow as well as shrink while it holds quota (see `workload_status`).
 """
@@ -44,13 +44,13 @@ _KINDS = {POD_PRIORITY_GROUP: "PriorityClass", WORKLOAD_PRIORITY_GROUP: "Workloa
 
 
 def validate_create(workload: Workload) -> list[FieldError]:
-    """Return what is wrong with a new Workload with its defaults; it has no status yet."""
+    """Return the errors in a new Workload with its defaults, which has no status yet."""
     webhook = chain(_pod_sets(workload), _annotations(workload))
     return created(workload.metadata, _spec(workload), webhook, namespaced=True)
 
 
 def validate_update(new: Workload, old: Workload) -> list[FieldError]:
-    """Return what is wrong with a change of a Workload's metadata or spec."""
+    """Return the errors in a change of a Workload's metadata or spec."""
     webhook = chain(
         _pod_sets(new),
         workload_status.fits(new, old),
@@ -63,7 +63,7 @@ def validate_update(new: Workload, old: Workload) -> list[FieldError]:
 
 
 def validate_status_update(new: Workload, old: Workload) -> list[FieldError]:
-    """Yield what is wrong with a change of a Workload's status and annotations; the spec is not checked."""
+    """Yield the errors in a change of a Workload's status and annotations, without its spec."""
     webhook = chain(
         workload_status.fits(new, old),
         _annotations(new),
@@ -74,7 +74,7 @@ def validate_status_update(new: Workload, old: Workload) -> list[FieldError]:
 
 
 def _held(new: Workload, old: Workload) -> Errors:
-    """Check the CRD's rules of what does not change while the Workload holds quota."""
+    """Check the CRD's rules of the fields that may not change while the Workload holds quota."""
     yield from workload_status.assignments(new)
     if not holds(old, QUOTA_RESERVED):
         return
@@ -88,7 +88,7 @@ def _held(new: Workload, old: Workload) -> Errors:
 
 
 def _changed_priority(now: PriorityClassRef | None, before: PriorityClassRef | None) -> Iterator[str]:
-    """Check a change of the class; only the name of a WorkloadPriorityClass may change."""
+    """Check a change of the priority class. Only the name of a WorkloadPriorityClass may change."""
     if now is None or before is None:
         if now is not before:
             yield "priorityClassRef is immutable"
@@ -178,7 +178,7 @@ def _is_int32(text: str) -> bool:
 
 
 def _same_pod_sets(new: Workload, old: Workload) -> Errors:
-    """Check that podsets only lose pods while quota is held; those of an elastic Workload may also get more (ours)."""
+    """Check that podsets only lose pods while quota is held. Podsets of an elastic Workload may also grow (Muster)."""
     if not holds(old, QUOTA_RESERVED):
         return
     now, before = new.spec.pod_sets, old.spec.pod_sets

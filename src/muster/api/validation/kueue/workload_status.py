@@ -1,4 +1,4 @@
-"""Rules of the status of Workloads: the quota that they hold, their admission checks, where they run.
+"""The rules of the status of Workloads: their admission, admission checks and clusters.
 
 Beyond upstream, the counts and the usage in the admission of an elastic Workload may follow its podsets, up and down.
 """
@@ -32,7 +32,7 @@ _RECLAIMABLE = "status.reclaimablePods"
 
 
 def holds(workload: Workload, condition: str) -> bool:
-    """Return whether a condition is true."""
+    """Return whether a condition of the Workload is true."""
     return is_true(workload.status.conditions, condition)
 
 
@@ -51,7 +51,7 @@ def crd(new: Workload, old: Workload) -> Errors:
 
 
 def assignments(workload: Workload) -> Errors:
-    """Check the CRD's rule of podsets and what they got."""
+    """Check the CRD's rule that podsets and assignments correspond."""
     admission = workload.status.admission
     if admission is None or not holds(workload, QUOTA_RESERVED):
         return
@@ -60,7 +60,7 @@ def assignments(workload: Workload) -> Errors:
 
 
 def fits(new: Workload, old: Workload) -> Errors:
-    """Check the webhook's rules of how the status fits the spec."""
+    """Check the webhook's rules that the status fits the spec."""
     if holds(new, QUOTA_RESERVED):
         yield from _admission(new, old)
     yield from _reclaimable(new, old)
@@ -71,7 +71,7 @@ def fits(new: Workload, old: Workload) -> Errors:
 
 
 def kept(new: Workload, old: Workload) -> Errors:
-    """Check the webhook's rules of how the status may change."""
+    """Check the webhook's rules of changes of the status."""
     if holds(new, QUOTA_RESERVED) and holds(old, QUOTA_RESERVED):
         yield from _reclaimed(new, old)
     yield from _same_admission(new, old)
@@ -88,7 +88,7 @@ def _nominated(new: Workload, old: Workload) -> Errors:
     if chosen is None or old.status.cluster_name is not None:
         return
     if WORKLOAD_SLICE_REPLACEMENT_FOR in new.metadata.annotations:
-        return  # it runs where the slice ran that it replaces
+        return  # the Workload runs in the cluster of the slice that it replaces
     if chosen not in old.status.nominated_cluster_names:
         sentence = "when setting clusterName it must be one of the nominatedClusterNames"
         yield invalid("status.clusterName", chosen, sentence)
@@ -133,7 +133,7 @@ def _slice(path: str, slice_: TopologyAssignmentSlice) -> Errors:
 def _admission(new: Workload, old: Workload) -> Errors:
     admission = new.status.admission
     if admission is None:
-        # What is already so may still be changed: else it could never be let go.
+        # A Workload that already lacks an admission may still change, or else it could never be released.
         if not holds(old, QUOTA_RESERVED) or old.status.admission is not None:
             yield required(_ADMISSION, "must be set while the QuotaReserved condition is true")
         return
@@ -147,7 +147,7 @@ def _admission(new: Workload, old: Workload) -> Errors:
 
 
 def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None) -> Errors:
-    """Check that every pod has the same share: a pod that ends releases its part."""
+    """Check that every pod has the same share, because a pod that ends releases its part."""
     try:
         used = amount(resource, quantity)
     except QuantityError as error:
@@ -161,7 +161,7 @@ def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None)
 
 def _reclaimable(new: Workload, old: Workload) -> Errors:
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
-    # A podset that shrank leaves such a count behind until a controller sets it right (kueue#12670).
+    # A podset that shrank has such a count until a controller updates it (kueue#12670).
     stale = _reclaimable_counts(old) if is_elastic(new.metadata.annotations) else {}
     for name, count in _reclaimable_counts(new).items():
         path = f"{_RECLAIMABLE}[{name}]"
@@ -188,7 +188,7 @@ def _reclaimable_counts(workload: Workload) -> Mapping[str, int]:
 
 
 def _shrunk(new: Workload, old: Workload) -> Collection[str]:
-    """Return the podsets of an elastic Workload that lost pods; the admission may have followed already."""
+    """Return the podsets of an elastic Workload that lost pods, even if the admission has followed already."""
     if not is_elastic(new.metadata.annotations):
         return ()
     sizes = {podset.name: podset.count for podset in new.spec.pod_sets}
@@ -208,7 +208,7 @@ def _update(path: str, update: PodSetUpdate, known: Collection[str]) -> Errors:
 
 
 def _same_admission(new: Workload, old: Workload) -> Errors:
-    """Check that an admission stays as it is until it is removed; but places may be found later, and sizes follow."""
+    """Check that an admission does not change until it is removed. Delayed placements and elastic sizes may change."""
     now, before = new.status.admission, old.status.admission
     if now is None or before is None:
         return
@@ -218,7 +218,7 @@ def _same_admission(new: Workload, old: Workload) -> Errors:
 
 
 def _with_changeable(old: Admission, new: Admission, *, sizes: bool) -> Admission:
-    """Return the old admission with whatever of the new one may differ."""
+    """Return the old admission with those fields of the new one that may change."""
     pairs = zip(old.pod_set_assignments, new.pod_set_assignments, strict=True)
     return msgspec.structs.replace(old, pod_set_assignments=tuple(_changeable(*pair, sizes=sizes) for pair in pairs))
 

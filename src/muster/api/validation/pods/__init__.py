@@ -1,1 +1,1 @@
-"""Rules of pods, of their containers and of their volumes."""
+"""The rules of pods, their containers and their volumes."""

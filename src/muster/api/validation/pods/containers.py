@@ -1,4 +1,4 @@
-"""Rules of containers: what all of them, and what init and ephemeral ones alone, must keep."""
+"""The rules of all containers, and those of init containers and ephemeral containers only."""
 
 from collections.abc import Collection, Mapping
 
@@ -56,7 +56,7 @@ _NOT_FOR_EPHEMERAL = {
 
 
 class PodFacts(Struct, frozen=True):
-    """What the rules of a container ask about its pod."""
+    """The facts about a pod that the rules of its containers need."""
 
     volumes: Mapping[str, Volume]
     claims: Collection[str]
@@ -67,7 +67,7 @@ class PodFacts(Struct, frozen=True):
 
 
 def containers(path: str, given: tuple[Container, ...], pod: PodFacts) -> Errors:
-    """Yield what is wrong with the containers that run together."""
+    """Yield the errors in the main containers."""
     if not given:
         yield required(path)
     seen: set[str] = set()
@@ -83,7 +83,10 @@ def containers(path: str, given: tuple[Container, ...], pod: PodFacts) -> Errors
 
 
 def init_containers(path: str, given: tuple[Container, ...], main: tuple[Container, ...], pod: PodFacts) -> Errors:
-    """Yield what is wrong with the containers that run before the others; `main` are those."""
+    """Yield the errors in the init containers.
+
+    main: the main containers of the pod.
+    """
     seen = {container.name for container in main}
     for i, container in enumerate(given):
         place = f"{path}[{i}]"
@@ -115,7 +118,10 @@ def init_containers(path: str, given: tuple[Container, ...], main: tuple[Contain
 def ephemeral_containers(
     path: str, given: tuple[EphemeralContainer, ...], others: tuple[Container, ...], pod: PodFacts
 ) -> Errors:
-    """Yield what is wrong with the containers put into a running pod; `others` are the pod's own."""
+    """Yield the errors in the ephemeral containers.
+
+    others: the other containers of the pod.
+    """
     own = {container.name for container in others}
     seen = set(own)
     for i, container in enumerate(given):
@@ -141,7 +147,7 @@ _NO_CONTAINER = EphemeralContainer()
 
 
 def only_for_pods(path: str, container: Container) -> Errors:
-    """Yield what is wrong with what a template gets away with."""
+    """Yield the errors that only a pod can have, because templates are not checked for them."""
     if container.image != container.image.strip():
         yield invalid(f"{path}.image", container.image, "must not have leading or trailing whitespace")
 

@@ -1,4 +1,4 @@
-"""Rules of environment variables, and of references to the pod itself."""
+"""The rules of environment variables, and of references to the pod itself."""
 
 import re
 from collections.abc import Collection
@@ -40,7 +40,7 @@ _SUBSCRIPTED = re.compile(r"(?P<path>[^\[\]]*)\['(?P<key>.*)'\]", re.DOTALL)
 
 
 def environment(path: str, variables: tuple[EnvVar, ...]) -> Errors:
-    """Yield what is wrong with a container's `env`."""
+    """Yield the errors in a container's `env`."""
     for i, variable in enumerate(variables):
         place = f"{path}[{i}]"
         if not variable.name:
@@ -52,7 +52,7 @@ def environment(path: str, variables: tuple[EnvVar, ...]) -> Errors:
 
 
 def environment_from(path: str, sources: tuple[EnvFromSource, ...]) -> Errors:
-    """Yield what is wrong with a container's `envFrom`."""
+    """Yield the errors in a container's `envFrom`."""
     for i, source in enumerate(sources):
         place = f"{path}[{i}]"
         if source.prefix:
@@ -75,7 +75,10 @@ def environment_from(path: str, sources: tuple[EnvFromSource, ...]) -> Errors:
 
 
 def field_selector(path: str, selector: ObjectFieldSelector, fields: Collection[str]) -> Errors:
-    """Yield what is wrong with a field of the pod; `fields` are those that may be asked for here."""
+    """Yield the errors in a reference to a field of the pod.
+
+    fields: the fields that are allowed here.
+    """
     if not selector.api_version:
         yield required(f"{path}.apiVersion")
         return
@@ -97,7 +100,7 @@ def field_selector(path: str, selector: ObjectFieldSelector, fields: Collection[
 
 
 def resource_selector(path: str, selector: ResourceFieldSelector, *, needs_container: bool) -> Errors:
-    """Yield what is wrong with a request or limit of a container."""
+    """Yield the errors in a reference to a request or limit of a container."""
     if needs_container and not selector.container_name:
         yield required(f"{path}.containerName")
     elif not selector.resource:

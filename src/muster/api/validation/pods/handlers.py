@@ -1,4 +1,4 @@
-"""Rules of probes and life cycle hooks."""
+"""The rules of probes and lifecycle hooks."""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,7 +35,7 @@ _WINDOWS_STOP_SIGNALS = ("SIGKILL", "SIGTERM")
 
 
 def liveness_or_startup(path: str, probe: Probe | None) -> Errors:
-    """Yield what is wrong with a probe whose failure ends the container."""
+    """Yield the errors in a liveness or startup probe, whose failure ends the container."""
     if probe is None:
         return
     yield from _probe(path, probe)
@@ -44,7 +44,7 @@ def liveness_or_startup(path: str, probe: Probe | None) -> Errors:
 
 
 def readiness(path: str, probe: Probe | None) -> Errors:
-    """Yield what is wrong with a probe that ends nothing."""
+    """Yield the errors in a readiness probe."""
     if probe is None:
         return
     yield from _probe(path, probe)
@@ -54,7 +54,11 @@ def readiness(path: str, probe: Probe | None) -> Errors:
 
 
 def lifecycle(path: str, hooks: Lifecycle, grace_seconds: int | None, os: str | None) -> Errors:
-    """Check hooks; `grace_seconds` is the pod's grace period, `os` its declared operating system."""
+    """Check lifecycle hooks.
+
+    grace_seconds: the grace period of the pod.
+    os: the operating system that the pod declares.
+    """
     if hooks.post_start is not None:
         yield from _handler(f"{path}.postStart", hooks.post_start, grace_seconds)
     if hooks.pre_stop is not None:
@@ -70,7 +74,7 @@ def lifecycle(path: str, hooks: Lifecycle, grace_seconds: int | None, os: str | 
 
 
 def port(path: str, value: int | str) -> Errors:
-    """Yield what is wrong with a port by number or name."""
+    """Yield the errors in a port, which is a number or a name."""
     yield from each(path, value, names.port_name(value) if isinstance(value, str) else names.port_number(value))
 
 

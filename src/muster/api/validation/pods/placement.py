@@ -1,4 +1,4 @@
-"""Rules of a pod's placement: affinity, tolerations, spreading, gates."""
+"""The rules of a pod's placement: affinity, tolerations, spreading, gates."""
 
 from muster.api.core import (
     Affinity,
@@ -34,7 +34,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def affinity(path: str, wishes: Affinity | None) -> Errors:
-    """Yield what is wrong with all kinds of affinity."""
+    """Yield the errors in affinities of all kinds."""
     if wishes is None:
         return
     if wishes.node_affinity is not None:
@@ -46,19 +46,19 @@ def affinity(path: str, wishes: Affinity | None) -> Errors:
 
 
 def tolerations(path: str, given: tuple[Toleration, ...]) -> Errors:
-    """Yield what is wrong with the taints that a pod bears."""
+    """Yield the errors in the tolerations of a pod."""
     for i, toleration in enumerate(given):
         yield from _toleration(f"{path}[{i}]", toleration)
 
 
 def taint_effect(path: str, effect: str) -> Errors:
-    """Yield what is wrong with what a taint does."""
+    """Yield the errors in the effect of a taint."""
     if effect not in TAINT_EFFECTS:
         yield unsupported(path, effect, TAINT_EFFECTS)
 
 
 def scheduling_gates(path: str, gates: tuple[PodSchedulingGate, ...]) -> Errors:
-    """Yield what is wrong with what holds a pod back."""
+    """Yield the errors in the scheduling gates of a pod."""
     seen: set[str] = set()
     for i, gate in enumerate(gates):
         yield from each(f"{path}[{i}]", gate.name, names.label_key(gate.name))
@@ -68,7 +68,7 @@ def scheduling_gates(path: str, gates: tuple[PodSchedulingGate, ...]) -> Errors:
 
 
 def spread_constraints(path: str, constraints: tuple[TopologySpreadConstraint, ...]) -> Errors:
-    """Check how evenly pods are spread."""
+    """Check the topology spread constraints."""
     for i, constraint in enumerate(constraints):
         yield from _spread_constraint(f"{path}[{i}]", constraint, constraints[i + 1 :])
 
@@ -83,7 +83,7 @@ def _node_affinity(path: str, wishes: NodeAffinity) -> Errors:
 
 
 def node_selector(path: str, selector: NodeSelector) -> Errors:
-    """Check which nodes are selected."""
+    """Check a node selector."""
     if not selector.node_selector_terms:
         yield required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
     for i, term in enumerate(selector.node_selector_terms):
@@ -163,7 +163,7 @@ def _label_keys(path: str, match: tuple[str, ...], mismatch: tuple[str, ...], se
     if selector is not None:
         asked = set(selector.match_labels)
         for expression in selector.match_expressions:
-            # The server adds an expression for each key of matchLabelKeys: only a second one is the user's.
+            # The server adds one expression for each key of matchLabelKeys. A second one comes from the user.
             if expression.key in match and expression.key in asked:
                 place = f"{path}[{match.index(expression.key)}]"
                 yield invalid(place, expression.key, "exists in both matchLabelKeys and labelSelector")

@@ -1,4 +1,4 @@
-"""Rules of pods: what a new one may be, and what may change afterwards."""
+"""The rules of new pods and of changes of pods."""
 
 from itertools import starmap
 
@@ -43,30 +43,30 @@ _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 
 
 def validate_create(pod: Pod) -> list[FieldError]:
-    """Return what is wrong with a new pod with its defaults."""
+    """Return the errors in a new pod with its defaults."""
     return list(_create(pod))
 
 
 def validate_update(new: Pod, old: Pod) -> list[FieldError]:
-    """Return what is wrong with a change of a pod: of its metadata, and of very little else."""
+    """Return the errors in a change of a pod. Its metadata and few other fields may change."""
     return list(_update(new, old))
 
 
 def validate_status_update(new: Pod, old: Pod) -> list[FieldError]:
-    """Return what is wrong with a change of a pod's status, by its node or the scheduler."""
+    """Return the errors in a change of a pod's status, by its node or the scheduler."""
     return list(_status_update(new, old))
 
 
 def validate_ephemeral_containers_update(new: Pod, old: Pod) -> list[FieldError]:
-    """Return what is wrong with a change through `pods/ephemeralcontainers`.
+    """Return the errors in a change through `pods/ephemeralcontainers`.
 
-    Containers are added, none is changed or removed.
+    Containers may be added, but not changed or removed.
     """
     return list(_ephemeral_update(new, old))
 
 
 def validate_binding(binding: Binding) -> list[FieldError]:
-    """Return what is wrong with a `pods/binding`."""
+    """Return the errors in a `pods/binding`."""
     return list(_binding(binding))
 
 
@@ -163,7 +163,7 @@ def _only_removed_gates(new: PodSpec, old: PodSpec) -> Errors:
 
 
 def _without_updatable(new: PodSpec, old: PodSpec) -> PodSpec:
-    """Return the new spec with the old values of what may change."""
+    """Return the new spec with the old values of the changeable fields."""
     grace = new.termination_grace_period_seconds
     if (old.termination_grace_period_seconds or 0) < 0 and grace == 1:
         grace = old.termination_grace_period_seconds
@@ -215,7 +215,7 @@ def _required_terms(affinity: Affinity | None) -> tuple[NodeSelectorTerm, ...]:
 
 def _only_adds(new: NodeSelectorTerm, old: NodeSelectorTerm) -> bool:
     if not (old.match_expressions or old.match_fields):
-        return not (new.match_expressions or new.match_fields)  # an empty term matches nothing
+        return not (new.match_expressions or new.match_fields)  # an empty term matches no node
     return (
         new.match_expressions[: len(old.match_expressions)] == old.match_expressions
         and new.match_fields[: len(old.match_fields)] == old.match_fields
@@ -279,7 +279,7 @@ def _container_states(status: PodStatus, old: Pod) -> Errors:
 
 
 def _may_restart(status: ContainerStatus, container: Container | None, spec: PodSpec) -> bool:
-    """Return whether a container with this state may run again; an ephemeral one (None) never does."""
+    """Return whether a container with this status may run again. An ephemeral container (None) never does."""
     ended = status.state.terminated
     if ended is None:
         return True

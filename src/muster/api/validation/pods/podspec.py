@@ -1,4 +1,4 @@
-"""Rules of a pod's spec, which pods and templates share."""
+"""The rules of a pod's spec, for pods and templates."""
 
 from collections.abc import Iterator
 
@@ -45,7 +45,7 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def pod_template(path: str, template: PodTemplateSpec) -> Errors:
-    """Yield what is wrong with the template of a controller."""
+    """Yield the errors in the template of a controller."""
     yield from metadata.labels(f"{path}.labels", template.metadata.labels)
     yield from metadata.annotations(f"{path}.annotations", template.metadata.annotations)
     yield from pod_annotations(f"{path}.annotations", template.metadata.annotations)
@@ -55,16 +55,16 @@ def pod_template(path: str, template: PodTemplateSpec) -> Errors:
 
 
 def pod_annotations(path: str, annotations: dict[str, str]) -> Errors:
-    """Check annotations that mean something to the controllers of pods."""
+    """Check the annotations that have a meaning for the controllers of pods."""
     cost = annotations.get(_DELETION_COST)
     if cost is not None and not _is_int32(cost):
         yield invalid(f"{path}[{_DELETION_COST}]", cost, "must be a 32bit integer")
 
 
 def pod_spec(path: str, spec: PodSpec, pod_name: str = "", *, is_pod: bool = False) -> Errors:
-    """Yield what is wrong with a spec with its defaults.
+    """Yield the errors in a spec with its defaults.
 
-    `pod_name` and `is_pod` where it is that of a pod, not of a template.
+    pod_name, is_pod: set for the spec of a pod, not of a template.
     """
     if spec.termination_grace_period_seconds is None:
         yield required(f"{path}.terminationGracePeriodSeconds")
@@ -110,7 +110,7 @@ def pod_spec(path: str, spec: PodSpec, pod_name: str = "", *, is_pod: bool = Fal
 
 
 def containers_with_path(path: str, spec: PodSpec) -> Iterator[tuple[str, Container | EphemeralContainer]]:
-    """Return all containers and where they stand."""
+    """Return all containers with their paths."""
     for field, given in (
         ("initContainers", spec.init_containers),
         ("containers", spec.containers),
@@ -167,11 +167,11 @@ def _pod_resources(path: str, spec: PodSpec, resources: ResourceRequirements, fa
         together = pod_requests(PodSpec(containers=spec.containers, init_containers=spec.init_containers))
         yield from _consistency(path, spec, resources, together)
     except QuantityError:
-        return  # said where the quantity itself is looked at
+        return  # the rule of quantities reports the error
 
 
 def _consistency(path: str, spec: PodSpec, resources: ResourceRequirements, together: dict[str, int]) -> Errors:
-    """Check that the pod requests at least what its containers do, and that none may use more than the pod may."""
+    """Check that the pod requests at least as much as its containers, and that no container's limit exceeds its own."""
     for resource, number in together.items():
         asked = resources.requests.get(resource)
         if asked is not None and number > amount(resource, asked):
@@ -284,7 +284,7 @@ def _classes(path: str, spec: PodSpec) -> Errors:
 
 
 def preemption_policy(path: str, policy: str) -> Errors:
-    """Check whether pods push others out."""
+    """Check the preemption policy."""
     yield from _word(path, policy, _PREEMPTION_POLICIES)
 
 
@@ -314,7 +314,7 @@ def _scheduling_group(path: str, spec: PodSpec) -> Errors:
 
 
 def _env_files(path: str, spec: PodSpec) -> Errors:
-    """Check that files of variables are in empty directories, where an init container puts them."""
+    """Check that files of variables are in emptyDir volumes, where an init container writes them."""
     sources = {volume.name: volume for volume in spec.volumes}
     for place, container in containers_with_path(path, spec):
         for i, variable in enumerate(container.env):

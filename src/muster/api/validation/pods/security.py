@@ -1,4 +1,4 @@
-"""Rules of security contexts."""
+"""The rules of security contexts."""
 
 import re
 
@@ -64,7 +64,10 @@ def container_context(path: str, context: SecurityContext | None, *, host_users:
 
 
 def pod_context(path: str, spec: PodSpec) -> Errors:
-    """Check the security context of all containers; `path` is the spec's `securityContext`."""
+    """Check the security context of a pod.
+
+    path: the path of `securityContext`.
+    """
     context = spec.security_context
     if context is None:
         return
@@ -85,7 +88,7 @@ def pod_context(path: str, spec: PodSpec) -> Errors:
 
 
 def operating_system(path: str, os: str | None, context: SecurityContext | PodSecurityContext | None) -> Errors:
-    """Check that the containers have nothing of another operating system."""
+    """Check that no field belongs to another operating system than the pod's."""
     if context is None:
         return
     if os == "linux" and context.windows_options is not None:

@@ -1,6 +1,6 @@
-"""Rules of a pod's volumes.
+"""The rules of a pod's volumes.
 
-Kinds of volume that need a storage system of their own count as a source; what is in them is not looked at.
+A volume that needs a storage system counts as a source, and the fields of its source are not checked.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,14 +50,17 @@ _TEN_MINUTES = 600
 
 
 def volumes(path: str, given: tuple[Volume, ...], pod_name: str = "") -> tuple[dict[str, Volume], list[FieldError]]:
-    """Return the valid volumes by name, and what is wrong with the others. `pod_name` is empty for templates."""
+    """Return the valid volumes by name, and the errors in the others.
+
+    pod_name: the name of the pod; empty for templates.
+    """
     good: dict[str, Volume] = {}
     errors = list(_volumes(path, given, pod_name, good))
     return good, errors
 
 
 def pull_policy(path: str, policy: str) -> Errors:
-    """Check when an image is pulled."""
+    """Check an image pull policy."""
     if not policy:
         yield required(path)
     elif policy not in PULL_POLICIES:
@@ -266,7 +269,7 @@ _META_NAMES = {
 
 
 def claim_spec(path: str, spec: PersistentVolumeClaimSpec) -> Errors:
-    """Check which storage is claimed."""
+    """Check the spec of a claim on storage."""
     if not spec.access_modes:
         yield required(f"{path}.accessModes", "at least 1 access mode is required")
     yield from metadata.label_selector(f"{path}.selector", spec.selector)
@@ -284,7 +287,7 @@ def claim_spec(path: str, spec: PersistentVolumeClaimSpec) -> Errors:
         yield unsupported(f"{path}.volumeMode", spec.volume_mode, ("Block", "Filesystem"))
 
 
-# In the order in which upstream looks for a source; None where what is in it is not looked at.
+# The sources in the order of upstream's checks, with None for a source whose fields are not checked.
 _RULES: dict[str, Callable[[str, Any], Errors] | None] = {
     "empty_dir": _empty_dir,
     "host_path": _host_path,

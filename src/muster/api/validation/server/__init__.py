@@ -1,1 +1,1 @@
-"""Rules of the kinds that govern an API server."""
+"""The rules of the kinds that govern an API server."""

@@ -1,4 +1,4 @@
-"""Rules of ValidatingAdmissionPolicies and their bindings (k8s.io/kubernetes/pkg/apis/admissionregistration)."""
+"""The rules of ValidatingAdmissionPolicies and their bindings (k8s.io/kubernetes/pkg/apis/admissionregistration)."""
 
 from muster.api.server.admissionregistration import (
     MatchResources,
@@ -25,7 +25,7 @@ _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")
 
 
 def validate_create(policy: ValidatingAdmissionPolicy, compile: Compile = trusting) -> list[FieldError]:
-    """Return what is wrong with a new policy with its defaults."""
+    """Return the errors in a new policy with its defaults."""
     meta = new_metadata(policy.metadata, names.dns_subdomain, namespaced=False)
     return [*meta, *_policy(policy.spec, compile)]
 
@@ -33,12 +33,12 @@ def validate_create(policy: ValidatingAdmissionPolicy, compile: Compile = trusti
 def validate_update(
     new: ValidatingAdmissionPolicy, old: ValidatingAdmissionPolicy, compile: Compile = trusting
 ) -> list[FieldError]:
-    """Return what is wrong with a change of a policy."""
+    """Return the errors in a change of a policy."""
     return [*changed_metadata(new.metadata, old.metadata), *_policy(new.spec, compile)]
 
 
 def validate_binding_create(binding: ValidatingAdmissionPolicyBinding) -> list[FieldError]:
-    """Return what is wrong with a new binding with its defaults."""
+    """Return the errors in a new binding with its defaults."""
     meta = new_metadata(binding.metadata, names.dns_subdomain, namespaced=False)
     return [*meta, *_binding(binding.spec)]
 
@@ -46,7 +46,7 @@ def validate_binding_create(binding: ValidatingAdmissionPolicyBinding) -> list[F
 def validate_binding_update(
     new: ValidatingAdmissionPolicyBinding, old: ValidatingAdmissionPolicyBinding
 ) -> list[FieldError]:
-    """Return what is wrong with a change of a binding."""
+    """Return the errors in a change of a binding."""
     return [*changed_metadata(new.metadata, old.metadata), *_binding(new.spec)]
 
 

@@ -1,4 +1,4 @@
-"""Rules of APIServices (k8s.io/kube-aggregator/pkg/apis/apiregistration/validation)."""
+"""The rules of APIServices (k8s.io/kube-aggregator/pkg/apis/apiregistration/validation)."""
 
 from muster.api.server.apiregistration import APIService, APIServiceSpec
 from muster.api.validation import names

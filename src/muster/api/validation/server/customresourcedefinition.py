@@ -1,7 +1,7 @@
-"""Rules of CustomResourceDefinitions (k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation).
+"""The rules of CustomResourceDefinitions (k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation).
 
-Schemas are looked at by `structuralschema`; that their patterns, defaults and CEL rules are good, only who compiles
-them can say.
+`structuralschema` checks the schemas. The server checks their patterns, defaults and CEL rules, because it compiles
+them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ MAX_WARNING_BYTES = 256
 MAX_SELECTABLE_FIELDS = 8
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("int32", "int64", "float", "double", "byte", "date", "date-time", "password")
-# Groups that need a review before kinds may be added to them.
+# The groups that need a review before kinds may be added.
 _PROTECTED = (".k8s.io", ".kubernetes.io")
 _APPROVAL = "api-approved.kubernetes.io"
 _MUST_BE_APPROVED = f'protected groups must have approval annotation "{_APPROVAL}"'
@@ -51,18 +51,18 @@ _WHY_APPROVED = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def validate_create(definition: CustomResourceDefinition) -> list[FieldError]:
-    """Return what is wrong with a new definition with its defaults."""
+    """Return the errors in a new definition with its defaults."""
     meta = new_metadata(definition.metadata, names.dns_subdomain, namespaced=False, custom=True)
     return [*meta, *_new(definition)]
 
 
 def validate_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
-    """Return what is wrong with a change of a definition."""
+    """Return the errors in a change of a definition."""
     return [*changed_metadata(new.metadata, old.metadata, custom=True), *_changed(new, old)]
 
 
 def validate_status_update(new: CustomResourceDefinition, old: CustomResourceDefinition) -> list[FieldError]:
-    """Return what is wrong with a change of its status."""
+    """Return the errors in a change of a definition's status."""
     return [*changed_metadata(new.metadata, old.metadata, custom=True), *_stored_versions(new)]
 
 
@@ -87,7 +87,7 @@ def _changed(new: CustomResourceDefinition, old: CustomResourceDefinition) -> Er
 
 
 def _approval(definition: CustomResourceDefinition) -> Errors:
-    """Check that kinds in the community's own groups name their approval."""
+    """Check that kinds in the community's groups have an annotation of their approval."""
     group = definition.spec.group
     if not (group in ("k8s.io", "kubernetes.io") or group.endswith(_PROTECTED)):
         return
@@ -182,7 +182,7 @@ def _versions(versions: tuple[CustomResourceDefinitionVersion, ...]) -> Errors:
 
 
 def schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the schemas of versions, each with its path; one that all share is named as upstream names it, once."""
+    """Return the schemas of versions with their paths. A schema of all versions appears once, with upstream's path."""
     found = [
         (f"spec.versions[{index}].schema.openAPIV3Schema", version.schema.open_api_v3_schema)
         for index, version in enumerate(versions)
@@ -194,9 +194,9 @@ def schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[tuple
 
 
 def _alike(versions: tuple[CustomResourceDefinitionVersion, ...], field: str, name: str) -> Iterator[tuple[str, Any]]:
-    """Return a field of versions.
+    """Return a field of the versions with its paths.
 
-    Once, as a field of the spec, if all have the same (as upstream's internal form has it).
+    If all versions have the same value, it appears once as a field of the spec, as in upstream's internal form.
     """
     values = [getattr(version, field) for version in versions]
     if all(value == values[0] for value in values):
@@ -257,7 +257,7 @@ def _within(path: str, value: str, prefixes: tuple[str, ...], where: str) -> Err
 
 
 def _simple_path(path: str, value: str) -> Errors:
-    """Yield what is wrong with a path of names: `.spec.replicas`."""
+    """Yield the errors in a path of names, such as `.spec.replicas`."""
     if not value.startswith("."):
         yield invalid(path, value, "must be a simple json path starting with .")
     elif any(character in value for character in "[]{}*?()@$'\" ") or "" in value[1:].split("."):
@@ -295,7 +295,7 @@ def _selectable(path: str, fields: tuple[SelectableField, ...]) -> Errors:
 
 
 def _selectable_types(path: str, fields: tuple[SelectableField, ...], schema: Mapping[str, Any]) -> Errors:
-    """Check that selectable fields exist, and have values that can be written as text."""
+    """Check that selectable fields exist and have scalar values."""
     for index, field in enumerate(fields):
         where = f"{path}.selectableFields[{index}].jsonPath"
         found: Mapping[str, Any] | None = schema

@@ -1,4 +1,4 @@
-"""Rules of roles and bindings (k8s.io/kubernetes/pkg/apis/rbac/validation)."""
+"""The rules of roles and bindings (k8s.io/kubernetes/pkg/apis/rbac/validation)."""
 
 from muster.api.server.rbac import (
     CLUSTER_ROLE,
@@ -22,24 +22,24 @@ _SUBJECT_GROUPS = {"User": GROUP, "Group": GROUP, "ServiceAccount": ""}
 
 
 def validate_create(obj: Role | RoleBinding) -> list[FieldError]:
-    """Return what is wrong with a new Role or RoleBinding."""
+    """Return the errors in a new Role or RoleBinding."""
     return [*new_metadata(obj.metadata, names.path_segment), *_body(obj, namespaced=True)]
 
 
 def validate_update(new: Role | RoleBinding, old: Role | RoleBinding) -> list[FieldError]:
-    """Return what is wrong with a change of a Role or RoleBinding."""
+    """Return the errors in a change of a Role or RoleBinding."""
     return [*changed_metadata(new.metadata, old.metadata), *_body(new, namespaced=True), *_kept(new, old)]
 
 
 def validate_cluster_create(obj: ClusterRole | ClusterRoleBinding) -> list[FieldError]:
-    """Return what is wrong with a new ClusterRole or ClusterRoleBinding."""
+    """Return the errors in a new ClusterRole or ClusterRoleBinding."""
     return [*new_metadata(obj.metadata, names.path_segment, namespaced=False), *_body(obj, namespaced=False)]
 
 
 def validate_cluster_update(
     new: ClusterRole | ClusterRoleBinding, old: ClusterRole | ClusterRoleBinding
 ) -> list[FieldError]:
-    """Return what is wrong with a change of a ClusterRole or ClusterRoleBinding."""
+    """Return the errors in a change of a ClusterRole or ClusterRoleBinding."""
     return [*changed_metadata(new.metadata, old.metadata), *_body(new, namespaced=False), *_kept(new, old)]
 
 

@@ -1,8 +1,8 @@
-"""Rules of a custom resource's schema: it is structural, and its keywords make sense together.
+"""The rules of a custom resource's schema: it is structural, and its keywords are consistent.
 
-The rules and sentences are those of k8s.io/apiextensions-apiserver (pkg/apiserver/schema/validation.go and
+The rules and messages are those of k8s.io/apiextensions-apiserver (pkg/apiserver/schema/validation.go and
 pkg/apis/apiextensions/validation). A schema is structural if the tree of its `properties`, `items` and
-`additionalProperties` alone says of which type every value is; `allOf`, `anyOf`, `oneOf` and `not` only judge values.
+`additionalProperties` alone defines the type of every value. `allOf`, `anyOf`, `oneOf` and `not` only validate values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ LIST_TYPE = "x-kubernetes-list-type"
 LIST_KEYS = "x-kubernetes-list-map-keys"
 MAP_TYPE = "x-kubernetes-map-type"
 RULES = "x-kubernetes-validations"
-# Of a broken rule.
+# The reasons of a broken rule.
 REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
 _ROOT, _ITEM, _FIELD = (
@@ -30,7 +30,7 @@ _ROOT, _ITEM, _FIELD = (
 )
 _UNSUPPORTED = ("definitions", "dependencies", "additionalItems", "patternProperties", "id", "$schema", "$ref")
 _JUNCTIONS = ("allOf", "anyOf", "oneOf")
-# What says of which type a value is, or what becomes of it: not a matter of schemas that only judge.
+# The keywords that define or change a value, which schemas that only validate may not have.
 _NOT_IN_JUDGEMENTS: dict[str, str] = {
     "additionalProperties": "must be undefined to be structural",
     "type": "must be empty to be structural",
@@ -46,19 +46,19 @@ _NOT_IN_JUDGEMENTS: dict[str, str] = {
     MAP_TYPE: "must be undefined to be structural",
     RULES: "must be empty to be structural",
 }
-# What generators write beside `x-kubernetes-int-or-string`: it says the same again.
+# The redundant schemas that generators write beside `x-kubernetes-int-or-string`.
 INTEGER_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
 
 def validate_schema(path: str, schema: Schema) -> Errors:
-    """Yield what is wrong with the schema of a whole object."""
+    """Yield the errors in the schema of a whole object."""
     if schema.get("nullable"):
         yield forbidden(f"{path}.nullable", "nullable cannot be true at the root")
     yield from _node(path, schema, _ROOT)
 
 
 def below(path: str, schema: Schema) -> Iterator[tuple[str, Schema, str]]:
-    """Return the schemas of what is in a value: their paths, themselves, and what is said of one without a type."""
+    """Yield the schemas inside a schema: path, schema, and the message about a missing type."""
     for name, member in (schema.get("properties") or {}).items():
         yield f"{path}.properties[{name}]", member, _FIELD
     if isinstance(schema.get("items"), Mapping):
@@ -76,7 +76,7 @@ def _node(path: str, schema: Schema, untyped: str) -> Errors:
     yield from _int_or_string(path, schema)
     yield from _list(path, schema)
     yield from _map(path, schema)
-    # Only at the root has what is judged to be said by the structure too, as upstream.
+    # As in upstream, the structure must declare the fields of validating schemas only at the root.
     yield from _judgements(path, schema, schema if untyped == _ROOT else None)
     yield from _rules(path, schema)
     for inner_path, inner, word in below(path, schema):
@@ -218,7 +218,7 @@ def _map_items(path: str, keys: Any, items: Schema) -> Errors:
 
 
 def _rules(path: str, schema: Schema) -> Errors:
-    """Check what surrounds CEL rules; only their compiler can check the rules themselves."""
+    """Check the fields around CEL rules. The compiler checks the rules themselves."""
     for index, rule in enumerate(schema.get(RULES) or ()):
         where, text = f"{path}.{RULES}[{index}]", str(rule.get("rule", "")).strip()
         message = str(rule.get("message", ""))
@@ -249,9 +249,9 @@ def _map(path: str, schema: Schema) -> Errors:
 
 
 def _judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
-    """Yield what is wrong with the schemas that only judge a value of a structure.
+    """Yield the errors in the schemas that only validate a value.
 
-    None: they may judge what it does not say, too.
+    structure: the structural schema of the value; None if the validating schemas may also have other fields.
     """
     for junction in _JUNCTIONS:
         judges = schema.get(junction) or ()
@@ -266,7 +266,7 @@ def _judgements(path: str, schema: Schema, structure: Schema | None) -> Errors:
 
 
 def _repeats_int_or_string(schema: Schema, junction: str, index: int, judge: Schema) -> bool:
-    """Return whether the first of `allOf` says `anyOf` integer and string again."""
+    """Return whether the first schema of `allOf` repeats `anyOf` integer and string."""
     return (
         junction == "allOf"
         and index == 0
@@ -288,7 +288,7 @@ def _judgement(path: str, judge: Schema, structure: Schema | None) -> Errors:
 
 
 def _judged(path: str, judge: Schema, structure: Schema | None) -> Iterator[tuple[str, Schema, Schema | None]]:
-    """Return the judgements of what is in a value: their paths, themselves, and what the structure says there."""
+    """Yield the validating schemas inside a schema: path, schema, and the structural schema there."""
     known: Schema = structure or {}
     for name, member in (judge.get("properties") or {}).items():
         yield f"{path}.properties[{name}]", member, (known.get("properties") or {}).get(name)
@@ -298,6 +298,6 @@ def _judged(path: str, judge: Schema, structure: Schema | None) -> Iterator[tupl
 
 
 def _structural_place(path: str) -> str:
-    """Return the path without the junctions, at which the structure itself would have the value."""
+    """Return the path without junctions, which is the path of the value in the structure."""
     steps = [step for step in path.split(".") if not step.startswith(("allOf[", "anyOf[", "oneOf[")) and step != "not"]
     return ".".join(steps)

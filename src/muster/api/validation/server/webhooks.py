@@ -1,4 +1,4 @@
-"""Rules of webhook configurations (k8s.io/kubernetes/pkg/apis/admissionregistration/validation)."""
+"""The rules of webhook configurations (k8s.io/kubernetes/pkg/apis/admissionregistration/validation)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ SCOPES = ("*", "Cluster", "Namespaced")
 REVIEW_VERSIONS = ("v1", "v1beta1")
 MAX_MATCH_CONDITIONS = 64
 
-# Says why an expression is none that can be evaluated, or nothing; it is CEL, which is not known here.
+# Returns why an expression is invalid, or "" if it is valid. The caller passes it, because this package has no CEL.
 Compile = Callable[[str], str]
 
 
@@ -45,13 +45,13 @@ def trusting(expression: str) -> str:  # noqa: ARG001  (one of many of this shap
 
 
 def validate_create(configuration: Configuration, compile: Compile = trusting) -> list[FieldError]:
-    """Return what is wrong with a new configuration with its defaults."""
+    """Return the errors in a new configuration with its defaults."""
     meta = new_metadata(configuration.metadata, names.dns_subdomain, namespaced=False)
     return [*meta, *_webhooks(configuration.webhooks, compile)]
 
 
 def validate_update(new: Configuration, old: Configuration, compile: Compile = trusting) -> list[FieldError]:
-    """Return what is wrong with a change of a configuration."""
+    """Return the errors in a change of a configuration."""
     return [*changed_metadata(new.metadata, old.metadata), *_webhooks(new.webhooks, compile)]
 
 
@@ -104,7 +104,7 @@ def _fully_qualified(path: str, name: str) -> Errors:
 
 
 def review_versions(path: str, versions: Sequence[str]) -> Errors:
-    """Yield what is wrong with the versions in which a webhook can be asked.
+    """Yield the errors in the versions in which a webhook can be asked.
 
     At least one must be among those that the server speaks.
     """
@@ -120,7 +120,7 @@ def review_versions(path: str, versions: Sequence[str]) -> Errors:
 
 
 def rule_with_operations(path: str, rule: RuleWithOperations) -> Errors:
-    """Check which requests are matched."""
+    """Check a rule that matches requests."""
     for field, values in (
         ("apiGroups", rule.api_groups),
         ("apiVersions", rule.api_versions),
@@ -153,8 +153,8 @@ def _no_empty(path: str, values: Sequence[str]) -> Errors:
 
 
 def _resources(path: str, resources: Sequence[str]) -> Errors:
-    of_all: set[str] = set()  # subresources that are meant of every resource
-    whole: set[str] = set()  # resources that are meant with every subresource
+    of_all: set[str] = set()  # subresources that are matched for every resource
+    whole: set[str] = set()  # resources that are matched with every subresource
     for i, value in enumerate(resources):
         place = f"{path}[{i}]"
         if not value:
@@ -188,7 +188,7 @@ def client_config(path: str, config: WebhookClientConfig) -> Errors:
 def _url(path: str, url: str) -> Errors:
     form = "; desired format: https://host[/path]"
     try:
-        if any(character <= " " or character == "\x7f" for character in url):  # which urlsplit would leave out
+        if any(character <= " " or character == "\x7f" for character in url):  # characters that urlsplit would remove
             raise ValueError("invalid control character in URL")
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -236,7 +236,7 @@ def _service_path(path: str, value: str) -> Errors:
 
 
 def match_conditions(path: str, conditions: Sequence[MatchCondition], compile: Compile) -> Errors:
-    """Check further conditions, in CEL."""
+    """Check the match conditions, which are in CEL."""
     if len(conditions) > MAX_MATCH_CONDITIONS:
         yield too_many(path, len(conditions), MAX_MATCH_CONDITIONS)
         return
