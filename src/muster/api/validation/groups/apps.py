@@ -3,9 +3,6 @@
 Of each controller, the server checks that it can find its pods: its selector must match its template.
 """
 
-import re
-import zoneinfo
-
 import msgspec
 
 from muster.api.batch import CronJob
@@ -33,12 +30,10 @@ from muster.api.validation.jobs.job import validate_template_spec
 from muster.api.validation.metadata import label_selector
 from muster.api.validation.pods.podspec import pod_template
 from muster.api.validation.standard import Standard
+from muster.api.values import schedules
 from muster.api.values.selectors import SelectorError, label_matcher, labels_matcher
 
 _NO_MATCH = "`selector` does not match template `labels`"
-_SCHEDULE_FIELDS = 5
-_MACROS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-_SCHEDULE_FIELD = re.compile(r"[0-9A-Za-z*?/,-]+", re.ASCII)
 _LONGEST_CRON_JOB = 52  # the names of its Jobs have 11 more
 _STATEFUL_FIXED = ("pod_management_policy", "selector", "service_name", "volume_claim_templates")
 _STATEFUL_CHANGES = (
@@ -131,7 +126,9 @@ def _cron_job(cron_job: CronJob) -> Errors:
     if len(cron_job.metadata.name) > _LONGEST_CRON_JOB:
         yield invalid("metadata.name", cron_job.metadata.name, "must be no more than 52 characters")
     spec = cron_job.spec
-    yield from _schedule(spec.schedule, spec.time_zone)
+    yield from _schedule(spec.schedule)
+    if spec.time_zone is not None:
+        yield from _time_zone(spec.time_zone)
     yield from not_negative("spec.startingDeadlineSeconds", spec.starting_deadline_seconds)
     if spec.concurrency_policy not in ("Allow", "Forbid", "Replace"):
         yield unsupported("spec.concurrencyPolicy", spec.concurrency_policy, ("Allow", "Forbid", "Replace"))
@@ -140,36 +137,27 @@ def _cron_job(cron_job: CronJob) -> Errors:
     yield from validate_template_spec("spec.jobTemplate.spec", spec.job_template.spec)
 
 
-def _schedule(schedule: str, time_zone: str | None) -> Errors:
+def _schedule(schedule: str) -> Errors:
     if not schedule:
         yield required("spec.schedule")
-    elif "TZ" in schedule and time_zone is not None:
+    elif "TZ" in schedule:
         sentence = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
         yield invalid("spec.schedule", schedule, sentence)
-    elif problem := _schedule_problem(schedule):
-        yield invalid("spec.schedule", schedule, problem)
-    if time_zone is not None and not _is_time_zone(time_zone):
-        yield invalid("spec.timeZone", time_zone, f"unknown time zone {time_zone}")
+    else:
+        try:
+            schedules.parse(schedule)
+        except schedules.ScheduleError as error:
+            yield invalid("spec.schedule", schedule, str(error))
 
 
-def _schedule_problem(schedule: str) -> str:
-    """Return what is wrong with a schedule, as far as its form goes."""
-    if schedule.startswith("@"):
-        known = schedule in _MACROS or schedule.startswith("@every ")
-        return "" if known else f"unrecognized descriptor: {schedule}"
-    fields = schedule.split()
-    if len(fields) != _SCHEDULE_FIELDS:
-        return f"expected exactly {_SCHEDULE_FIELDS} fields, found {len(fields)}: {fields}"
-    bad = [field for field in fields if not _SCHEDULE_FIELD.fullmatch(field)]
-    return f"failed to parse {bad[0]}" if bad else ""
-
-
-def _is_time_zone(name: str) -> bool:
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return name.lower() != "local"
+def _time_zone(name: str) -> Errors:
+    if not name:
+        yield invalid("spec.timeZone", name, "timeZone must be nil or non-empty string")
+    elif name.lower() == "local":
+        sentence = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        yield invalid("spec.timeZone", name, sentence)
+    elif schedules.find_zone(name) is None:
+        yield invalid("spec.timeZone", name, f"unknown time zone {name}")
 
 
 def _pod_template(template: PodTemplate) -> Errors:
