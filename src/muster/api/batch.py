@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from muster.api.core.pod import PodTemplateSpec
+from muster.api.core.references import ObjectReference
 from muster.api.kinds import Kind
 from muster.api.markers import Int32, Required
 from muster.api.meta import LabelSelector, ObjectMeta, Struct
@@ -18,6 +19,8 @@ INDEX_IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-cou
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 # A strategic merge patch of the metadata that removes only the tracking finalizer.
 UNTRACK = {"$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}
+# Annotation of a CronJob's Job: the start that it was made for.
+SCHEDULED_TIMESTAMP = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 JOB_CONTROLLER_NAME = "kubernetes.io/job-controller"
 
 INDEXED = "Indexed"
@@ -152,11 +155,20 @@ class CronJobSpec(Struct):
     failed_jobs_history_limit: Int32 | None = None
 
 
+class CronJobStatus(Struct):
+    """What a CronJob has started."""
+
+    active: tuple[ObjectReference, ...] = ()
+    last_schedule_time: datetime | None = None
+    last_successful_time: datetime | None = None
+
+
 class CronJob(Struct):
-    """Makes Jobs at given times. It is kept and shown; nothing here makes its Jobs."""
+    """Makes Jobs at given times."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: CronJobSpec = CronJobSpec()
+    status: CronJobStatus = CronJobStatus()
 
 
 def pods_at_once(spec: JobSpec, succeeded: int = 0) -> int:

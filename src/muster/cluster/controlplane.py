@@ -68,6 +68,7 @@ from muster.cluster.controllers.serviceaccounts import CertificatePublisher, Tok
 from muster.cluster.controllers.tainteviction import TaintEviction
 from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Journal, Store
+from muster.controllers.cronjob import CronJobController
 from muster.controllers.engine import Engine, Part, assemble
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import INTEGRATIONS, pod_groups
@@ -133,8 +134,10 @@ class ControlPlane:
         self.manager.add(ClaimReleaser(self.manager))
         self.manager.add(QuotaController(self.manager, self.store, self.ledger))
         parts = frozenset(parts)
-        if Part.JOBS in parts:  # beside a real API server Volcano's own controller runs, if Volcano is there
+        if Part.JOBS in parts:  # beside a real API server the cluster's own controllers run, if they are there
             self.manager.add(VolcanoJobController(self.manager, self.events.recorder("vc-controller-manager")))
+            recorder = self.events.recorder("cronjob-controller")
+            self.manager.add(CronJobController(self.manager, recorder, self.surroundings.zone))
         settings = self.configuration
         engine = assemble(self.manager, self.events, settings, parts, self.integrations, matches=device_matches)
         self.server.actions |= pending_actions(engine.visibility)

@@ -187,7 +187,7 @@ async def begun(
     beside: what else the host runs with the control plane.
     definitions: those of kinds that are served anyway.
     """
-    surroundings, trust = Givens(RealClock(), Ids(), Random()), entrance.trust if entrance else Trust
+    surroundings, trust = Givens(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust
     configuration = _with_release_address(configuration)
     serving = control_plane(journal, surroundings, configuration, trust, definitions=definitions)
     async with serving as plane, beside(plane):

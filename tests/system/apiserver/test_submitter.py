@@ -8,6 +8,7 @@ from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
+CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
 EVE = User("eve", frozenset({AUTHENTICATED}))
 POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 CALLED_ADA = {"annotations": {SUBMITTER_ANNOTATION: "ada"}}
@@ -20,6 +21,11 @@ def job(**meta):
 def jobset(**meta):
     role = {"name": "w", "template": {"spec": {"template": POD}}}
     return {"metadata": {"name": "j", **meta}, "spec": {"suspend": True, "replicatedJobs": [role]}}
+
+
+def cron_job(**meta):
+    template = {"spec": {"template": POD}}
+    return {"metadata": {"name": "j", **meta}, "spec": {"schedule": "@daily", "jobTemplate": template}}
 
 
 def pod(**meta):
@@ -41,7 +47,7 @@ async def let_eve_edit(api):
     await api.made(f"{RBAC}/clusterrolebindings", binding)
 
 
-@pytest.mark.parametrize(("path", "thing"), [(JOBS, job), (SETS, jobset), (PODS, pod)])
+@pytest.mark.parametrize(("path", "thing"), [(JOBS, job), (SETS, jobset), (CRON_JOBS, cron_job), (PODS, pod)])
 def test_a_user_cannot_pass_for_another(path, thing):
     @api
     async def story(api):

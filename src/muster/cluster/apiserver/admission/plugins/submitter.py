@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from muster.api.batch import JOB
+from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import POD
 from muster.api.jobset import JOB_SET
 from muster.api.kueue.names import QUEUE_NAME_LABEL
@@ -12,7 +12,7 @@ from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS
 from muster.cluster.store import Store
 
-_KINDS = frozenset({JOB.resource, JOB_SET.resource, POD.resource})
+_KINDS = frozenset({CRON_JOB.resource, JOB.resource, JOB_SET.resource, POD.resource})
 
 
 def note_submitter(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)

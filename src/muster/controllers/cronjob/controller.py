@@ -1,0 +1,152 @@
+"""Runs the algorithm of CronJobs on a cluster: caches in, `muster.jobs.cronjob.decide`, writes out.
+
+A CronJob is reconciled when it changes, when one of its Jobs comes, ends or goes, and at its next start. Delays run by
+the monotonic clock, and schedules by the time of day. So when the time of day jumps, as after a night in which the
+machine slept, all CronJobs are reconciled.
+
+All memory is a cache, except for one thing: when a schedule was changed. A controller that starts anew may make up for
+a start that the new schedule has between the last Job and the change.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from muster.api.batch import CRON_JOB, JOB, CronJob, CronJobStatus, Job
+from muster.api.meta import controller_of
+from muster.api.status import ApiError
+from muster.controllers.cronjob.writer import Writer
+from muster.jobs.cronjob.decide import add_started, decide
+from muster.jobs.cronjob.plan import CronJobPlan
+from muster.jobs.job.conditions import finish
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of
+from muster.runtime.ownwrites import MutationCache
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.tasks import together
+from muster.runtime.transport import TransportError
+
+WORKERS = 5
+
+# How often the time of day is compared with the monotonic clock, and the difference that counts as a jump.
+CLOCK_SECONDS = 10.0
+JUMP = timedelta(seconds=1)
+
+_BY_CRON_JOB = "cronjob-uid"
+
+
+class CronJobController(Reconciler):
+    """A part that runs under a `Manager`; keys are CronJobs.
+
+    zone: the time zone of schedules that name none; None for that of the machine.
+    """
+
+    name = "cronjob-controller"
+
+    def __init__(self, manager: Manager, recorder: Recorder, zone: tzinfo | None = UTC) -> None:
+        super().__init__(manager, workers=WORKERS)
+        self._zone = zone
+        self._changed: dict[str, datetime] = {}  # when the schedule was changed, by key
+        self._writer = Writer(manager.client, recorder)
+        self._cron_jobs = manager.informer(CRON_JOB)
+        self._jobs = manager.informer(JOB, indexes={_BY_CRON_JOB: _uid_of_cron_job})
+        self._latest = MutationCache(self._cron_jobs.get)
+        self._cron_jobs.on_change(self._cron_job_changed)
+        self._controller.watch(self._jobs, _key_of_cron_job, when=_came_ended_or_went)
+
+    async def run(self) -> None:
+        """Reconcile until `stop`."""
+        await together(super().run(), self._follow_clock())
+
+    async def _follow_clock(self) -> None:
+        """Reconcile all CronJobs whenever the time of day has jumped."""
+        known = self._find_offset()
+        while True:
+            await self._clock.sleep(CLOCK_SECONDS)
+            offset = self._find_offset()
+            if abs(offset - known) > JUMP:
+                known = offset
+                for cron_job in self._cron_jobs.all():
+                    self._controller.queue.add(key_of(cron_job))
+
+    def _find_offset(self) -> datetime:
+        """Return the time of day at which the monotonic clock began."""
+        return self._clock.now() - timedelta(seconds=self._clock.monotonic())
+
+    def _cron_job_changed(self, old: CronJob | None, new: CronJob | None) -> None:
+        cron_job = new if new is not None else old
+        assert cron_job is not None
+        key = key_of(cron_job)
+        is_news = self._latest.is_news(key, new)
+        if old is None or new is None:
+            self._changed.pop(key, None)
+        elif _when(old) != _when(new):
+            self._changed[key] = self._clock.now()
+        if is_news:
+            self._controller.queue.add(key)
+
+    async def _reconcile(self, key: str) -> Result:
+        cron_job = self._latest.get(key)
+        if cron_job is None:
+            return None
+        jobs = self._jobs.by(_BY_CRON_JOB, cron_job.metadata.uid)
+        missing = await self._find_missing(cron_job, jobs)
+        now, since = self._clock.now(), self._changed.get(key)
+        plan = decide(cron_job, jobs, now=now, zone=self._zone, missing=missing, since=since)
+        await self._perform(cron_job, plan)
+        return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
+
+    async def _find_missing(self, cron_job: CronJob, jobs: Sequence[Job]) -> frozenset[str]:
+        """Return the UIDs of active Jobs that the server no longer has. A Job may be too new for the cache."""
+        seen = {job.metadata.uid for job in jobs}
+        missing = set()
+        for active in cron_job.status.active:
+            if active.uid not in seen:
+                job = await self._client.find(JOB, active.name, cron_job.metadata.namespace)
+                if job is None or job.metadata.uid != active.uid:
+                    missing.add(active.uid)
+        return frozenset(missing)
+
+    async def _perform(self, cron_job: CronJob, plan: CronJobPlan) -> None:
+        """Write the plan. Raises the first error once everything that can be written is."""
+        errors = await self._writer.remove(cron_job, plan.remove)
+        status, start = plan.status, plan.start
+        if start is not None:
+            if refusals := await self._writer.remove(cron_job, start.replaces):
+                raise refusals[0]
+            try:
+                job = await self._writer.create(cron_job, start.job)
+            except (ApiError, TransportError) as error:
+                errors.append(error)
+            else:
+                status = add_started(status, job, start.at)
+        await self._store(cron_job, status)
+        for note in plan.notes:
+            self._writer.tell(cron_job, note)
+        if errors:
+            raise errors[0]
+
+    async def _store(self, cron_job: CronJob, status: CronJobStatus) -> None:
+        if status != cron_job.status:
+            self._latest.wrote(await self._writer.store(cron_job, status))
+
+
+def _when(cron_job: CronJob) -> tuple[str, str | None]:
+    """Return the part of a CronJob that says when it starts Jobs."""
+    return cron_job.spec.schedule, cron_job.spec.time_zone
+
+
+def _uid_of_cron_job(job: Job) -> tuple[str, ...]:
+    """Return a Job's values in the index `_BY_CRON_JOB`."""
+    owner = controller_of(job.metadata)
+    return (owner.uid,) if owner is not None and CRON_JOB.is_of(owner) else ()
+
+
+def _key_of_cron_job(job: Job) -> tuple[str, ...]:
+    owner = controller_of(job.metadata)
+    return (f"{job.metadata.namespace}/{owner.name}",) if owner is not None and CRON_JOB.is_of(owner) else ()
+
+
+def _came_ended_or_went(old: Job | None, new: Job | None) -> bool:
+    return old is None or new is None or (finish(old) is None) != (finish(new) is None)

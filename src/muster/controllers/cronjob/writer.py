@@ -1,0 +1,65 @@
+"""Writes the plan for a CronJob: deletes and creates Jobs, stores the status, and records events. Decides nothing."""
+
+from collections.abc import Iterable
+
+from muster.api.batch import CRON_JOB, JOB, CronJob, CronJobStatus, Job
+from muster.api.meta import controller_of
+from muster.api.notes import Note
+from muster.api.status import ApiError
+from muster.runtime.client import Client
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.objects import merge_patch, reference
+from muster.runtime.refusals import is_refusal
+from muster.runtime.transport import TransportError
+from muster.runtime.writes import Refusal
+
+
+class Writer:
+    """The writer of all CronJobs' plans."""
+
+    def __init__(self, client: Client, recorder: Recorder) -> None:
+        self._client = client
+        self._recorder = recorder
+
+    def tell(self, cron_job: CronJob, note: Note) -> None:
+        """Record an event about the CronJob."""
+        self._recorder.event(reference(CRON_JOB, cron_job), note.type, note.reason, note.message)
+
+    async def remove(self, cron_job: CronJob, jobs: Iterable[Job]) -> list[Refusal]:
+        """Delete these very Jobs; return the refusals."""
+        errors: list[Refusal] = []
+        for job in jobs:
+            name = job.metadata.name
+            try:
+                await self._client.delete_object(JOB, job)
+            except (ApiError, TransportError) as error:
+                if not is_refusal(error, "NotFound", "Conflict"):  # otherwise the Job is gone
+                    self.tell(cron_job, Note("Warning", "FailedDelete", f"Deleted job: {error}"))
+                    errors.append(error)
+            else:
+                self.tell(cron_job, Note("Normal", "SuccessfulDelete", f"Deleted job {name}"))
+        return errors
+
+    async def create(self, cron_job: CronJob, wanted: Job) -> Job:
+        """Create a Job, unless an earlier attempt has; return it. Raises `ApiError`, `TransportError`."""
+        try:
+            job = await self._client.create(JOB, wanted)
+        except (ApiError, TransportError) as error:
+            if is_refusal(error, "AlreadyExists") and (found := await self._find_own(cron_job, wanted)) is not None:
+                return found
+            if not (isinstance(error, ApiError) and error.namespace_goes):
+                self.tell(cron_job, Note("Warning", "FailedCreate", f"Error creating job: {error}"))
+            raise
+        self.tell(cron_job, Note("Normal", "SuccessfulCreate", f"Created job {job.metadata.name}"))
+        return job
+
+    async def store(self, cron_job: CronJob, status: CronJobStatus) -> CronJob:
+        """Store the changed fields of the status. Raises `ApiError` (Conflict) if the CronJob has changed meanwhile."""
+        patch = {"status": merge_patch(status, cron_job.status)}
+        return await self._client.patch_object(CRON_JOB, cron_job, patch, subresource="status")
+
+    async def _find_own(self, cron_job: CronJob, wanted: Job) -> Job | None:
+        """Return the CronJob's own Job with the name of the wanted one."""
+        job = await self._client.find(JOB, wanted.metadata.name, wanted.metadata.namespace)
+        owner = controller_of(job.metadata) if job is not None else None
+        return job if owner is not None and owner.uid == cron_job.metadata.uid else None

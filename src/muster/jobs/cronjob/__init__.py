@@ -1,0 +1,1 @@
+"""Decides what a CronJob starts, replaces and removes. Pure."""

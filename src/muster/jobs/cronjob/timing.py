@@ -1,0 +1,80 @@
+"""Finds the start of a CronJob that is due, by rules and words of kube-controller-manager (pkg/controller/cronjob).
+
+Only the last missed start counts: a controller that was away for a week starts one Job, not one for each day.
+"""
+
+from datetime import datetime, timedelta, tzinfo
+from email.utils import format_datetime
+
+from msgspec import Struct
+
+from muster.api.batch import CronJob
+from muster.api.notes import Note
+from muster.api.values.schedules import Schedule, ScheduleError, find_zone, parse
+
+# More missed starts than this show that a clock or a deadline is wrong, and are reported.
+MANY_MISSED = 100
+
+_TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+
+
+class Timing(Struct, frozen=True):
+    """What the schedule says now.
+
+    due: the start to make up for; None if there is none.
+    following: the next start; None if the schedule cannot be followed.
+    """
+
+    due: datetime | None = None
+    following: datetime | None = None
+    notes: tuple[Note, ...] = ()
+
+
+def find_timing(cron_job: CronJob, now: datetime, zone: tzinfo | None, since: datetime | None = None) -> Timing:
+    """Return what the schedule of a CronJob says.
+
+    zone: the time zone of a schedule that names none.
+    since: when the present schedule was written, if that is known: earlier starts were never meant.
+    """
+    spec = cron_job.spec
+    if spec.time_zone is not None:
+        zone = find_zone(spec.time_zone)
+        if zone is None:
+            sentence = f'invalid timeZone: "{spec.time_zone}": unknown time zone {spec.time_zone}'
+            return Timing(notes=(Note("Warning", "UnknownTimeZone", sentence),))
+    try:
+        schedule = parse(spec.schedule, zone)
+    except ScheduleError as error:
+        sentence = f'unparseable schedule: "{spec.schedule}" : {error}'
+        return Timing(notes=(Note("Warning", "UnparseableSchedule", sentence),))
+    begin = _find_begin(cron_job, now, since)
+    latest = schedule.latest(begin, now)
+    following = schedule.next(latest or begin)
+    if following is None and latest is None:
+        sentence = f"invalid schedule: {spec.schedule} : no date matches, it never starts a job"
+        return Timing(notes=(Note("Warning", "InvalidSchedule", sentence),))
+    if latest is None:
+        return Timing(following=following)
+    deadline = spec.starting_deadline_seconds
+    if deadline is not None and (now - latest).total_seconds() > deadline:
+        sentence = f"Missed scheduled time to start a job: {format_datetime(latest)}"
+        return Timing(following=following, notes=(Note("Warning", "MissSchedule", sentence),))
+    if deadline is not None and deadline < (now - begin).total_seconds():
+        begin = now - timedelta(seconds=deadline)
+    return Timing(latest, following, _warn_of_missed(schedule, begin, now))
+
+
+def _find_begin(cron_job: CronJob, now: datetime, since: datetime | None) -> datetime:
+    """Return the moment after which a start counts as missed."""
+    meta, status = cron_job.metadata, cron_job.status
+    begin = status.last_schedule_time or meta.creation_timestamp or now
+    return begin if since is None else max(begin, since)
+
+
+def _warn_of_missed(schedule: Schedule, begin: datetime, now: datetime) -> tuple[Note, ...]:
+    """Return a warning if many starts were missed, as estimated by the distance of the first two."""
+    first = schedule.next(begin)
+    second = schedule.next(first) if first is not None else None
+    if first is None or second is None or (now - first) // (second - first) < MANY_MISSED:
+        return ()
+    return (Note("Warning", "TooManyMissedTimes", _TOO_MANY),)
