@@ -1,35 +1,39 @@
-"""Cancels jobs and pod groups, and deletes them if that is asked for."""
+"""Cancels jobs, pod groups and CronJobs, and deletes them if that is asked for."""
 
 import msgspec
 
 from muster.actions.choices import get_job
 from muster.actions.conflicts import rewriting
 from muster.actions.podgroups import cancel_pods, find_pods
-from muster.api.batch import JOB, Job
+from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.status import ApiError
-from muster.insight.reader.queues import is_embedded
+from muster.insight.reader.queues import get_or_none, is_embedded
 from muster.insight.record import CANCELLED, JobRecord
 from muster.jobs.job.conditions import FAILED, FAILURE_TARGET, announced
 from muster.jobs.job.terms import managed_by
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
+from muster.runtime.refusals import ignoring
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 
 async def cancel(client: Client, name: str, namespace: str, *, delete: bool = False) -> str:
-    """End a job gracefully, or delete a pod group; return the outcome in a few words.
+    """End a job gracefully, delete a pod group, or stop a CronJob; return the outcome in a few words.
 
-    delete: delete the job, too. Raises `ApiError`, `TransportError`.
+    delete: delete the job, or the CronJob with its jobs, too. Raises `ApiError`, `TransportError`.
     """
     try:
         return await _cancel_job(client, name, namespace, delete=delete)
     except ApiError as error:
-        workload = await find_pods(client, namespace, name) if error.code == 404 else None
-        if workload is None:
+        if error.code != 404:
             raise
-        return await cancel_pods(client, workload, delete=delete)
+        if (workload := await find_pods(client, namespace, name)) is not None:
+            return await cancel_pods(client, workload, delete=delete)
+        if (cron_job := await get_or_none(client, CRON_JOB, name, namespace)) is not None:
+            return await _cancel_cron_job(client, cron_job, delete=delete)
+        raise
 
 
 async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool) -> str:
@@ -56,6 +60,19 @@ async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool
         return "cancelled"
 
     return await rewriting(client, name, namespace, end)
+
+
+async def _cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool) -> str:
+    """Suspend a CronJob and cancel the jobs that it runs, or delete all of them; return the outcome in a few words."""
+    name, namespace = cron_job.metadata.name, cron_job.metadata.namespace
+    if delete:
+        await client.delete(CRON_JOB, name, namespace, propagation="Foreground", uid=cron_job.metadata.uid)
+        return "deleted, with its jobs"
+    await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": True}}, lock=False)
+    for active in cron_job.status.active:
+        with ignoring("NotFound"):
+            await _cancel_job(client, active.name, namespace, delete=False)
+    return "cancelled: it starts no more jobs (--delete removes it and its jobs)"
 
 
 async def _mark_as_failed(client: Client, job: Job | JobSet) -> None:

@@ -54,7 +54,8 @@ def first_port(gang: Gang) -> int:
 def host_name(gang: Gang, role: Role, index: int) -> str:
     """Return the host name of a worker, by its index in its role."""
     if gang.is_job:
-        return f"{gang.name}-{index}.{gang.name}"
+        job = "$(MUSTER_JOB)" if gang.schedule else gang.name  # each start has a Job of its own
+        return f"{job}-{index}.{gang.name}"
     return f"{gang.name}-{role.name}-0-{index}.{gang.name}"
 
 

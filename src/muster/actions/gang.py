@@ -69,6 +69,7 @@ class Gang:
     plain: whether the job is a Job without a JobSet.
     upstream: whether Kubernetes' own Job controller runs it, which counts interruptions unless a Job says otherwise.
     sweep: the trials, if the job is a sweep of single workers; None for a gang.
+    schedule: the cron schedule by which a CronJob starts the job again and again; "" for a job that starts once.
     mpi: the shell words by which workers call Muster, if rank 0 alone runs the command and the command is or calls
     `mpirun`; "" if every worker runs the command.
     """
@@ -105,6 +106,7 @@ class Gang:
     plain: bool = False
     upstream: bool = False
     sweep: Sweep | None = None
+    schedule: str = ""
     mpi: str = ""
 
     @property
@@ -115,7 +117,7 @@ class Gang:
     @property
     def is_job(self) -> bool:
         """Whether the gang becomes a Job without a JobSet."""
-        return self.plain or self.elastic is not None or self.sweep is not None
+        return self.plain or self.elastic is not None or self.sweep is not None or bool(self.schedule)
 
     @property
     def size(self) -> int:
@@ -135,6 +137,20 @@ def beyond_elastic(gang: Gang) -> tuple[str, str] | None:
     if gang.elastic is not None and gang.start_timeout is not None:
         return "start_timeout", "the workers of an elastic job do not wait for each other"
     return None
+
+
+def beyond_schedule(gang: Gang) -> str:
+    """Return the option that a gang with a schedule cannot have; "" if it has no such option."""
+    options = {
+        "role": gang.roles,
+        "until": gang.until,
+        "elastic": gang.elastic,
+        "mpi": gang.mpi,
+        "start-timeout": gang.start_timeout is not None,
+        "exclusive": gang.exclusive,
+        "retries": gang.retries and gang.size > 1,
+    }
+    return next((option for option, value in options.items() if gang.schedule and value), "")
 
 
 def not_text(gang: Gang) -> str:

@@ -1,7 +1,8 @@
 """Makes the manifests that `muster run` submits. Pure.
 
 A gang is a JobSet with one Job for each role, whose workers start together. An elastic gang is a Job with a headless
-Service that names its workers. So is any gang on a cluster without JobSets. A sweep is a Job alone.
+Service that names its workers. So is any gang on a cluster without JobSets. A sweep is a Job alone. A gang with a
+schedule is a CronJob, which makes such a Job at each start.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from muster.actions.sweep import swept
 from muster.actions.workers import pod_spec
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.ours.cronjobs import CRON_JOB_LABEL
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, World
 from muster.api.ours.simulated import RUN_TIME
 from muster.jobs.interruption import DISRUPTION_TARGET
@@ -58,6 +60,25 @@ def job(gang: Gang) -> dict[str, Any]:
         return swept(manifest, gang.sweep)
     spec["template"]["spec"]["subdomain"] = gang.name
     return manifest
+
+
+def cron_job(gang: Gang) -> dict[str, Any]:
+    """Return the manifest of the CronJob of a gang with a schedule. A start waits for the Job of the start before."""
+    template = job(gang)
+    metadata = template["metadata"]
+    marks = {kind: metadata[kind] for kind in ("labels", "annotations") if kind in metadata}
+    pods = template["spec"]["template"]
+    pods["metadata"] = pods.get("metadata", {}) | {"labels": {**gang.labels, CRON_JOB_LABEL: gang.name}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": gang.name, "namespace": gang.namespace} | _make_marks(gang.labels, gang.annotations),
+        "spec": {
+            "schedule": gang.schedule,
+            "concurrencyPolicy": "Forbid",
+            "jobTemplate": {"metadata": marks, "spec": template["spec"]},
+        },
+    }
 
 
 def _make_failure_policy(gang: Gang) -> dict[str, Any]:
@@ -128,18 +149,21 @@ def _count_allowed_failures(gang: Gang) -> int:
     are
     replaced: as often as the user says, or until as many have failed as the job began with. A program that fails on
     every
-    worker therefore fails at once.
+    worker therefore fails at once. The only worker of a gang with a schedule restarts as often as the user says.
     """
+    if gang.schedule:
+        return gang.retries or 0
     if gang.elastic is None:
         return 0
     return gang.workers - 1 if gang.retries is None else gang.retries
 
 
-def service(gang: Gang, job_uid: str = "") -> dict[str, Any]:
-    """Return the headless Service that completes the host names of a Job's workers; it is deleted with the Job."""
+def service(gang: Gang, owner_uid: str = "") -> dict[str, Any]:
+    """Return the headless Service that completes the host names of workers; it is deleted with their Job or CronJob."""
     metadata: dict[str, Any] = {"name": gang.name, "namespace": gang.namespace}
-    if job_uid:
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": gang.name, "uid": job_uid}
+    if owner_uid:
+        kind = "CronJob" if gang.schedule else "Job"
+        owner = {"apiVersion": "batch/v1", "kind": kind, "name": gang.name, "uid": owner_uid}
         metadata["ownerReferences"] = [owner]
     return {
         "apiVersion": "v1",
@@ -147,7 +171,7 @@ def service(gang: Gang, job_uid: str = "") -> dict[str, Any]:
         "metadata": metadata,
         "spec": {
             "clusterIP": "None",
-            "selector": {JOB_NAME_LABEL: gang.name},
+            "selector": {CRON_JOB_LABEL if gang.schedule else JOB_NAME_LABEL: gang.name},
             "publishNotReadyAddresses": True,
         },
     }

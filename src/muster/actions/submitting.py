@@ -1,5 +1,6 @@
 """Submits a gang as a JobSet, or as a Job with the Service that names its workers; submits a sweep as a Job alone.
 
+A gang with a schedule is a CronJob with such a Service.
 An MPI gang also gets a Secret, which is deleted with the job.
 """
 
@@ -14,9 +15,9 @@ import msgspec
 from muster.actions.choices import gpu_resource
 from muster.actions.errors import UserError
 from muster.actions.gang import Gang
-from muster.actions.manifests import job, jobset, service
+from muster.actions.manifests import cron_job, job, jobset, service
 from muster.actions.mpi import has_identity, secret, secret_name
-from muster.api.batch import JOB, Job
+from muster.api.batch import CRON_JOB, JOB, Job
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
@@ -41,9 +42,7 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
     """
     if named:
         await _check_name(client, gang)
-    gang = replace(gang, upstream=not await is_embedded(client))
-    if any(role.gpus for role in gang.parts):
-        gang = replace(gang, gpu_resource=await gpu_resource(client))
+    gang = await _fit_cluster(client, gang)
     if not gang.mpi:
         return await _create(client, gang, say)
     is_new = await _create_identity(client, gang)
@@ -55,6 +54,29 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
         raise
     await _give_identity(client, gang, created, say)
     return created
+
+
+async def submit_cron_job(client: Client, gang: Gang) -> None:
+    """Create the CronJob of a gang with a schedule, and the Service that names its workers.
+
+    Raises as `submit`.
+    """
+    await _check_name(client, gang)
+    gang = await _fit_cluster(client, gang)
+    try:
+        created = await client.create(CRON_JOB.seen_as(dict), signed(cron_job(gang)), gang.namespace)
+        if gang.sweep is None:
+            await _create_service(client, gang, CRON_JOB, created["metadata"]["uid"])
+    except ApiError as error:
+        raise _choose_error(error, _describe_taken_cron_job(gang)) from None
+
+
+async def _fit_cluster(client: Client, gang: Gang) -> Gang:
+    """Return the gang with what depends on the cluster: the controllers that run it, and how GPUs are counted."""
+    gang = replace(gang, upstream=not await is_embedded(client))
+    if any(role.gpus for role in gang.parts):
+        gang = replace(gang, gpu_resource=await gpu_resource(client))
+    return gang
 
 
 async def _create(client: Client, gang: Gang, say: Callable[[str], None]) -> JobRecord:
@@ -123,19 +145,23 @@ def signed(manifest: dict[str, Any]) -> dict[str, Any]:
 
 async def _submit_job(client: Client, gang: Gang) -> JobRecord:
     """Create the Job of a gang or sweep, and the Service of a gang; the workers of a sweep need no host names."""
-    name, namespace = gang.name, gang.namespace
     try:
-        created = await client.create(JOB.seen_as(dict), signed(job(gang)), namespace)
+        created = await client.create(JOB.seen_as(dict), signed(job(gang)), gang.namespace)
     except ApiError as error:
         raise _choose_error(error, _describe_taken_job(gang)) from None
     if gang.sweep is not None:
         return record_of(msgspec.convert(created, Job, strict=False))
-    try:
-        await client.create(SERVICE.seen_as(dict), service(gang, created["metadata"]["uid"]), namespace)
-    except ApiError as error:
-        await client.delete(JOB, name, namespace, propagation="Background")
-        raise _choose_error(error, _describe_taken_service(gang)) from None
+    await _create_service(client, gang, JOB, created["metadata"]["uid"])
     return record_of(msgspec.convert(created, Job, strict=False))
+
+
+async def _create_service(client: Client, gang: Gang, owner: Kind[Any], uid: str) -> None:
+    """Create the Service that names the workers; where that is refused, delete its owner, too."""
+    try:
+        await client.create(SERVICE.seen_as(dict), service(gang, uid), gang.namespace)
+    except ApiError as error:
+        await client.delete(owner, gang.name, gang.namespace, propagation="Background")
+        raise _choose_error(error, _describe_taken_service(gang)) from None
 
 
 async def _check_name(client: Client, gang: Gang) -> None:
@@ -145,6 +171,8 @@ async def _check_name(client: Client, gang: Gang) -> None:
         (JOB, _describe_taken_job(gang)),
         (SERVICE, _describe_taken_service(gang)),
     )
+    if gang.schedule:
+        kinds = ((CRON_JOB, _describe_taken_cron_job(gang)), *kinds)
     for kind, complaint in kinds:
         if await client.find(kind.seen_as(Object), gang.name, gang.namespace) is not None:
             raise UserError(complaint)
@@ -153,6 +181,11 @@ async def _check_name(client: Client, gang: Gang) -> None:
 def _describe_taken_job(gang: Gang) -> str:
     advice = f"give another name, or remove it with what it printed: muster cancel --delete {gang.name}"
     return f"there is a job {gang.name} already: {advice}"
+
+
+def _describe_taken_cron_job(gang: Gang) -> str:
+    advice = f"give another name, or remove it with its jobs: muster cancel --delete {gang.name}"
+    return f"there is a CronJob {gang.name} already: {advice}"
 
 
 def _describe_taken_service(gang: Gang) -> str:

@@ -137,7 +137,7 @@ def _make_environment(gang: Gang, role: Role, first: int) -> list[dict[str, Any]
 def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[str, Any]]:
     """Return Muster's own variables by name, for torch.distributed and similar frameworks."""
     variables: dict[str, dict[str, Any]] = {
-        "MUSTER_JOB": {"value": gang.name},
+        "MUSTER_JOB": _refer_to_label(JOB_NAME_LABEL) if gang.schedule else {"value": gang.name},
         # Python does not buffer output, and workers on one machine do not each start a thread per core.
         "PYTHONUNBUFFERED": {"value": "1"},
         "OMP_NUM_THREADS": {"value": str(_count_threads(gang, role))},
@@ -184,7 +184,12 @@ def _count_threads(gang: Gang, role: Role) -> int:
 def _make_attempt_variable(gang: Gang) -> dict[str, dict[str, Any]]:
     if gang.is_job:
         return {}
-    return {"MUSTER_ATTEMPT": {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{RESTART_ATTEMPT}']"}}}}
+    return {"MUSTER_ATTEMPT": _refer_to_label(RESTART_ATTEMPT)}
+
+
+def _refer_to_label(key: str) -> dict[str, Any]:
+    """Return the source of a variable that has the value of a label of the pod."""
+    return {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{key}']"}}}
 
 
 def master_address(gang: Gang) -> str:

@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from muster.actions.gang import Gang, Role, SecretAsked, SoftSignal
-from muster.actions.manifests import job, jobset, service
-from muster.api.batch import COMPLETION_INDEX, JOB
+from muster.actions.manifests import cron_job, job, jobset, service
+from muster.api.batch import COMPLETION_INDEX, CRON_JOB, JOB
 from muster.api.defaults import DEFAULTS
 from muster.api.jobset import JOB_SET
 from muster.api.ours.elastic import Bounds, World
+from muster.api.validation.groups import apps as app_rules
 from muster.api.validation.jobset import validate_create
 from muster.cluster.nodes.container.environment import expand
 from muster.jobs.job.plan import Creation
@@ -321,3 +322,30 @@ def test_a_jobset_of_kubernetes_starts_again_whole_after_an_interruption(retries
         ("RestartJobSetAndIgnoreMaxRestarts", ["PodFailurePolicy"]),
         ("FailJobSet", ["DeadlineExceeded"]),
     ]
+
+
+def test_a_gang_with_a_schedule_is_a_cronjob_whose_jobs_have_the_queue():
+    gang = Gang("tick", ["x"], workers=2, schedule="0 3 * * *", queue="q", labels={"a": "b"}, annotations={"c": "d"})
+    manifest = cron_job(gang)
+    DEFAULTS[CRON_JOB.resource](manifest)
+    assert app_rules.CRON_JOB.create(CRON_JOB.typed(manifest)) == []
+    assert manifest["metadata"]["labels"] == {"a": "b"}
+    spec = manifest["spec"]
+    assert (spec["schedule"], spec["concurrencyPolicy"]) == ("0 3 * * *", "Forbid")
+    template = spec["jobTemplate"]
+    labels = {"a": "b", "kueue.x-k8s.io/queue-name": "q"}
+    assert template["metadata"] == {"labels": labels, "annotations": {"c": "d"}}
+    pods = template["spec"]["template"]
+    assert pods["metadata"] == {"labels": {"a": "b", "muster.dev/cronjob": "tick"}, "annotations": {"c": "d"}}
+    assert template["spec"]["parallelism"] == 2
+
+
+def test_its_workers_find_those_of_the_same_start():
+    gang = Gang("tick", ["x"], workers=2, schedule="@daily")
+    variables = environment(gang)
+    label = "metadata.labels['batch.kubernetes.io/job-name']"
+    assert variables["MUSTER_JOB"]["valueFrom"]["fieldRef"]["fieldPath"] == label
+    assert list(variables).index("MUSTER_JOB") < list(variables).index("MASTER_ADDR")
+    assert expand(variables["MASTER_ADDR"]["value"], {"MUSTER_JOB": "tick-7"}) == "tick-7-0.tick"
+    assert service(gang, "1")["spec"]["selector"] == {"muster.dev/cronjob": "tick"}
+    assert service(gang, "1")["metadata"]["ownerReferences"][0]["kind"] == "CronJob"

@@ -5,11 +5,11 @@ from tests.unit.runtime.conftest import MemoryServer
 
 from muster.actions.errors import UserError
 from muster.actions.gang import Gang, Role
-from muster.actions.submitting import submit
-from muster.api.batch import JOB
+from muster.actions.submitting import submit, submit_cron_job
+from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET
-from muster.api.status import ApiError, not_found
+from muster.api.status import ApiError, not_found, unavailable
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
 from muster.runtime.transport import TransportError
@@ -131,3 +131,30 @@ def test_other_gangs_have_no_secret():
     server = MemoryServer()
     submitted(server, TWO)
     assert SECRET.path() not in server.objects
+
+
+DAILY = Gang("tick", ["x"], schedule="@daily")
+
+
+def submitted_cron_job(server, gang=DAILY):
+    async def main():
+        await submit_cron_job(Client(server), gang)
+
+    run_virtual(main())
+
+
+def test_a_gang_with_a_schedule_is_a_cronjob_with_a_service():
+    server = MemoryServer()
+    submitted_cron_job(server)
+    [made], [service] = server.objects[CRON_JOB.path()].values(), server.objects[SERVICE.path()].values()
+    assert service["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+    with pytest.raises(UserError, match="there is a CronJob tick already: give another name, or remove it"):
+        submitted_cron_job(server)
+
+
+def test_without_its_service_a_cronjob_does_not_stay():
+    server = MemoryServer()
+    server.fault = lambda request: unavailable("x") if request.method == "POST" and "services" in request.path else None
+    with pytest.raises(ApiError):
+        submitted_cron_job(server)
+    assert not server.objects[CRON_JOB.path()]

@@ -10,7 +10,16 @@ from typing import Any
 import click
 
 from muster.actions.caller import inherited
-from muster.actions.gang import Gang, Role, beyond_elastic, name_for, no_host_name, not_text, room_for_name
+from muster.actions.gang import (
+    Gang,
+    Role,
+    beyond_elastic,
+    beyond_schedule,
+    name_for,
+    no_host_name,
+    not_text,
+    room_for_name,
+)
 from muster.actions.sweep import Sweep
 from muster.api.ours.elastic import Bounds
 from muster.cli.actions import given
@@ -61,6 +70,7 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
         annotations=given.annotations(options["annotations"]),
         secrets=given.secrets(options["secrets"]),
         sweep=sweep,
+        schedule=options["schedule"],
         mpi=_find_mpi_call(arguments, options, workers, on_this_machine=on_this_machine),
         state=given.state(options["state"], on_this_machine=on_this_machine),
     )
@@ -69,6 +79,9 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
     if beyond := beyond_elastic(gang):
         option, why = beyond
         raise click.UsageError(f"--{option.replace('_', '-')}: {why}")
+    if option := beyond_schedule(gang):
+        sentence = "a CronJob makes Jobs, which do not have it; let one worker submit what does, by muster run"
+        raise click.UsageError(f"--cron and --{option} exclude each other: {sentence}")
     if complaint := no_host_name(gang.name, gang.parts):
         raise click.BadParameter(complaint, param_hint="--name")
     if complaint := not_text(gang):

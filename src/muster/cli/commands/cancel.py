@@ -33,6 +33,8 @@ from muster.cli.session import connect, run, target_options
 def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, **options: Any) -> None:
     """End the workers of every JOB gracefully, or of all jobs that the options select.
 
+    A CronJob starts no more jobs, and those that run are cancelled.
+
     The record and the output of a cancelled job stay as long as those of a job that ended by itself. The options select
     unfinished jobs only, except with --delete.
     """

@@ -64,6 +64,7 @@ class _Run(click.Command):
         "muster run --role head -- ./head.sh : --role worker:4 -- ./worker.sh",
         "muster run --array 0-99%8 -- python trial.py",
         "muster run --grid lr=0.1,0.01 -- python trial.py --lr {lr}",
+        "muster run --cron '0 3 * * *' --name nightly -- python train.py",
         "muster run --time 2h --retries 3 job.sh",
         "muster run --workers 8 -- mpirun python a.py",
         "muster run --workers 4 --dry-run -- python train.py > train.yaml",
@@ -109,7 +110,8 @@ def _passes_stdin(options: dict[str, Any]) -> bool:
             raise click.UsageError("--stdin: the standard input is the script")
         return False
     sweeps = bool(options["array"] or options["grid"])
-    kind = "detached" if options["detach"] else "elastic" if options["elastic"] else "a sweep" if sweeps else ""
+    detached = options["detach"] or options["schedule"]
+    kind = "detached" if detached else "elastic" if options["elastic"] else "a sweep" if sweeps else ""
     if choice is False or not (choice or can_come(_STDIN)):
         return False
     if kind and choice:
@@ -127,8 +129,8 @@ async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target
             if session.where:  # the user may have forgotten about this cluster
                 say(f"cluster: {session.where}")
             return await _submit(session, arguments, options)
-    if options["detach"]:
-        raise click.UsageError("--detach needs a running cluster; start one with: muster up --detach")
+    if needy := "--detach" if options["detach"] else "--cron" if options["schedule"] else "":
+        raise click.UsageError(f"{needy} needs a running cluster; start one with: muster up --detach")
     if target.namespace not in ("", OWN_NAMESPACE):
         raise click.UsageError(f"no cluster runs, so there is no namespace {target.namespace}")
     from muster.runtime.process.garbage import settle
@@ -155,6 +157,10 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     await check_secrets(session.client, session.namespace, gang.secrets)
     if gang.mpi and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
         raise click.UsageError("mpirun over several workers needs a Secret, which is not copied to another cluster")
+    if gang.schedule:
+        from muster.cli.actions.scheduling import submit_cron_job
+
+        return await submit_cron_job(session, gang, on_this_machine=embedded)
     named, detach = bool(options["name"]), options["detach"]
     return await _submit_interruptibly(session, gang, named=named, detach=detach, embedded=embedded)
 
@@ -337,7 +343,7 @@ async def _find_priority_classes(priority: str, target: Target) -> dict[str, str
 
 
 def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) -> None:
-    from muster.actions.manifests import job, jobset, service
+    from muster.actions.manifests import cron_job, job, jobset, service
     from muster.actions.mpi import secret
     from muster.cli.terminal.output import dump
     from muster.mpi.identity import make_identity
@@ -346,7 +352,8 @@ def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) ->
     gang = _make_gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
     names = [] if gang.sweep is not None else [service(gang)]
     secrets = [secret(gang, make_identity(RealClock().now()))] if gang.mpi else []
-    documents = secrets + ([*names, job(gang)] if gang.is_job else [jobset(gang)])
+    make = cron_job if gang.schedule else job
+    documents = secrets + ([*names, make(gang)] if gang.is_job else [jobset(gang)])
     if options["output"] == "json":
         whole = {"apiVersion": "v1", "kind": "List", "items": documents} if len(documents) > 1 else documents[0]
         click.echo(dump(whole, "json"))

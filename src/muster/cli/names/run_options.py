@@ -7,7 +7,7 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.names.roles import role
-from muster.cli.names.types import gpus, memory, quantity, time_limit
+from muster.cli.names.types import gpus, memory, quantity, schedule, time_limit
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -67,6 +67,14 @@ _OPTIONS = (
         metavar="NAME=V,V...",
         multiple=True,
         help="A sweep: a trial for each combination, in variables and in place of {NAME}; may be repeated.",
+    ),
+    click.option(
+        "--cron",
+        "schedule",
+        metavar="SCHEDULE",
+        default="",
+        type=schedule,
+        help="Start the job again and again, as '0 3 * * *' or @daily, and return. A start waits for the job before.",
     ),
     click.option("--cpus", metavar="Q", type=quantity, help="CPUs of each worker, as 2 or 500m."),
     click.option("--memory", metavar="Q", type=memory, help="Memory of each worker, as 4Gi."),

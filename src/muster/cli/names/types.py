@@ -6,7 +6,8 @@ import click
 
 # The prefixes that kubectl prints before the name of a job.
 _JOB = (
-    "job", "jobs", "job.batch", "jobs.batch", "jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io"
+    "job", "jobs", "job.batch", "jobs.batch", "jobset", "jobsets", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io",
+    "cronjob", "cronjobs", "cronjob.batch", "cronjobs.batch",
 )  # fmt: skip
 
 _MOST_DIGITS = 6
@@ -83,6 +84,20 @@ def time_limit(text: str) -> int:
         return read(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+
+
+def schedule(text: str) -> str:
+    """Return a cron schedule that has a start. Raises `click.BadParameter`."""
+    from muster.api.values.schedules import ScheduleError, parse
+    from muster.runtime.clock import RealClock
+
+    try:
+        never = bool(text) and parse(text).next(RealClock().now()) is None
+    except ScheduleError as error:
+        raise click.BadParameter(f"{text!r}: {error}; a schedule is such as '0 3 * * *' or @daily") from None
+    if never:
+        raise click.BadParameter(f"{text!r}: no date matches, so that the job would never start")
+    return text
 
 
 def _is_name(text: str) -> bool:

@@ -1,0 +1,42 @@
+"""A job on a schedule, from its line to its end."""
+
+import json
+import subprocess
+
+import pytest
+
+pytestmark = [pytest.mark.kubectl, pytest.mark.timeout(240)]
+
+
+def test_a_job_comes_again_and_again(up):
+    def kubectl(*arguments: str) -> str:
+        command = ["kubectl", "--kubeconfig", str(up.home / "kubeconfig"), *arguments]
+        return subprocess.run(command, env=up.env(), capture_output=True, text=True, check=True, timeout=60).stdout
+
+    show = 'echo "I am $MUSTER_JOB, rank $RANK at $MASTER_ADDR"'
+    done = up("run", "--cron", "0 * * * *", "--name", "tick", "--", "sh", "-c", show)
+    assert done.stdout == "tick\n"
+    assert "tick starts at 0 * * * *, first at " in done.stderr
+    again = up("run", "--cron", "@daily", "--name", "tick", "--", "true", check=False)
+    assert "there is a CronJob tick already" in again.stderr
+    # As if the machine had been off for years: the last start is made up for at once.
+    last = {"status": {"lastScheduleTime": "2020-01-01T00:00:00Z"}}
+    kubectl("patch", "cronjob", "tick", "--subresource=status", "--type=merge", "-p", json.dumps(last))
+    kubectl("wait", "cronjob", "tick", "--for=jsonpath={.status.lastSuccessfulTime}", "--timeout=60s")
+    [row] = json.loads(up("ps", "-o", "json").stdout)
+    name = row["name"]
+    assert (name.rpartition("-")[0], row["state"], row["queue"]) == ("tick", "Completed", "default")
+    assert up("logs", name).stdout == f"I am {name}, rank 0 at {name}-0.tick\n"
+    reasons = kubectl("get", "events", "-o", "jsonpath={.items[?(@.involvedObject.kind=='CronJob')].reason}").split()
+    assert {"SuccessfulCreate", "SawCompletedJob", "TooManyMissedTimes"} <= set(reasons)
+    assert up("cancel", "tick").stdout == "tick cancelled: it starts no more jobs (--delete removes it and its jobs)\n"
+    assert kubectl("get", "cronjob", "tick", "-o", "jsonpath={.spec.suspend}") == "true"
+    assert up("cancel", "--delete", "tick").stdout == "tick deleted, with its jobs\n"
+    kubectl("wait", "--for=delete", f"job/{name}", "service/tick", "--timeout=60s")
+    assert kubectl("get", "cronjobs", "-o", "name") == ""
+
+
+def test_a_schedule_needs_a_cluster(muster):
+    refused = muster("run", "--cron", "@daily", "--", "true", check=False)
+    assert refused.returncode == 2
+    assert "--cron needs a running cluster; start one with: muster up --detach" in refused.stderr
