@@ -76,7 +76,7 @@ def cron_job(gang: Gang) -> dict[str, Any]:
         "spec": {
             "schedule": gang.schedule,
             "concurrencyPolicy": "Forbid",
-            "jobTemplate": {"metadata": marks, "spec": template["spec"]},
+            "jobTemplate": ({"metadata": marks} if marks else {}) | {"spec": template["spec"]},
         },
     }
 

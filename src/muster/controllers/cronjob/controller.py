@@ -26,6 +26,7 @@ from muster.runtime.ownwrites import MutationCache
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.tasks import together
 from muster.runtime.transport import TransportError
+from muster.runtime.writes import Refusal
 
 WORKERS = 5
 
@@ -48,11 +49,13 @@ class CronJobController(Reconciler):
         super().__init__(manager, workers=WORKERS)
         self._zone = zone
         self._changed: dict[str, datetime] = {}  # when the schedule was changed, by key
+        self._removed: set[str] = set()  # UIDs of deleted Jobs that the cache still shows
         self._writer = Writer(manager.client, recorder)
         self._cron_jobs = manager.informer(CRON_JOB)
         self._jobs = manager.informer(JOB, indexes={_BY_CRON_JOB: _uid_of_cron_job})
         self._latest = MutationCache(self._cron_jobs.get)
         self._cron_jobs.on_change(self._cron_job_changed)
+        self._jobs.on_change(self._job_changed)
         self._controller.watch(self._jobs, _key_of_cron_job, when=_came_ended_or_went)
 
     async def run(self) -> None:
@@ -86,11 +89,16 @@ class CronJobController(Reconciler):
         if is_news:
             self._controller.queue.add(key)
 
+    def _job_changed(self, old: Job | None, new: Job | None) -> None:
+        if old is not None and new is None:
+            self._removed.discard(old.metadata.uid)
+
     async def _reconcile(self, key: str) -> Result:
         cron_job = self._latest.get(key)
         if cron_job is None:
             return None
-        jobs = self._jobs.by(_BY_CRON_JOB, cron_job.metadata.uid)
+        owned = self._jobs.by(_BY_CRON_JOB, cron_job.metadata.uid)
+        jobs = [job for job in owned if job.metadata.uid not in self._removed]
         missing = await self._find_missing(cron_job, jobs)
         now, since = self._clock.now(), self._changed.get(key)
         plan = decide(cron_job, jobs, now=now, zone=self._zone, missing=missing, since=since)
@@ -110,10 +118,10 @@ class CronJobController(Reconciler):
 
     async def _perform(self, cron_job: CronJob, plan: CronJobPlan) -> None:
         """Write the plan. Raises the first error once everything that can be written is."""
-        errors = await self._writer.remove(cron_job, plan.remove)
+        errors = await self._remove(cron_job, plan.remove)
         status, start = plan.status, plan.start
         if start is not None:
-            if refusals := await self._writer.remove(cron_job, start.replaces):
+            if refusals := await self._remove(cron_job, start.replaces):
                 raise refusals[0]
             try:
                 job = await self._writer.create(cron_job, start.job)
@@ -126,6 +134,17 @@ class CronJobController(Reconciler):
             self._writer.tell(cron_job, note)
         if errors:
             raise errors[0]
+
+    async def _remove(self, cron_job: CronJob, jobs: Sequence[Job]) -> list[Refusal]:
+        """Delete Jobs; return the refusals."""
+        refusals = []
+        for job in jobs:
+            refusal = await self._writer.remove(cron_job, job)
+            if refusal is not None:
+                refusals.append(refusal)
+            elif (seen := self._jobs.get(key_of(job))) is not None and seen.metadata.uid == job.metadata.uid:
+                self._removed.add(job.metadata.uid)
+        return refusals
 
     async def _store(self, cron_job: CronJob, status: CronJobStatus) -> None:
         if status != cron_job.status:

@@ -1,7 +1,5 @@
 """Writes the plan for a CronJob: deletes and creates Jobs, stores the status, and records events. Decides nothing."""
 
-from collections.abc import Iterable
-
 from muster.api.batch import CRON_JOB, JOB, CronJob, CronJobStatus, Job
 from muster.api.meta import controller_of
 from muster.api.notes import Note
@@ -25,20 +23,17 @@ class Writer:
         """Record an event about the CronJob."""
         self._recorder.event(reference(CRON_JOB, cron_job), note.type, note.reason, note.message)
 
-    async def remove(self, cron_job: CronJob, jobs: Iterable[Job]) -> list[Refusal]:
-        """Delete these very Jobs; return the refusals."""
-        errors: list[Refusal] = []
-        for job in jobs:
-            name = job.metadata.name
-            try:
-                await self._client.delete_object(JOB, job)
-            except (ApiError, TransportError) as error:
-                if not is_refusal(error, "NotFound", "Conflict"):  # otherwise the Job is gone
-                    self.tell(cron_job, Note("Warning", "FailedDelete", f"Deleted job: {error}"))
-                    errors.append(error)
-            else:
-                self.tell(cron_job, Note("Normal", "SuccessfulDelete", f"Deleted job {name}"))
-        return errors
+    async def remove(self, cron_job: CronJob, job: Job) -> Refusal | None:
+        """Delete this very Job; return the refusal, if the Job stays."""
+        try:
+            await self._client.delete_object(JOB, job)
+        except (ApiError, TransportError) as error:
+            if is_refusal(error, "NotFound", "Conflict"):  # the Job is gone
+                return None
+            self.tell(cron_job, Note("Warning", "FailedDelete", f"Deleted job: {error}"))
+            return error
+        self.tell(cron_job, Note("Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}"))
+        return None
 
     async def create(self, cron_job: CronJob, wanted: Job) -> Job:
         """Create a Job, unless an earlier attempt has; return it. Raises `ApiError`, `TransportError`."""
