@@ -28,7 +28,7 @@ from muster.runtime.tasks import together
 from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal
 
-WORKERS = 5
+WORKERS = 16
 
 # How often the time of day is compared with the monotonic clock, and the difference that counts as a jump.
 CLOCK_SECONDS = 10.0

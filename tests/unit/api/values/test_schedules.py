@@ -1,3 +1,4 @@
+import time
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -95,6 +96,17 @@ def test_the_clock_of_a_zone(zone: tzinfo, text: str, after: str, starts: list[s
         assert following == at(start)
         assert following is not None
         moment = following
+
+
+def test_the_clock_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "America/New_York")
+        time.tzset()
+        schedule = parse("30 1 * * *", None)
+        first = schedule.next(at("2026-10-31T12:00"))
+        second = schedule.next(at("2026-11-01T05:30"))
+    time.tzset()
+    assert (first, second) == (at("2026-11-01T05:30"), at("2026-11-01T06:30"))
 
 
 @pytest.mark.parametrize(
