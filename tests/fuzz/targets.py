@@ -7,8 +7,10 @@ Each runs in a process of its own, which atheris never leaves: `python -m tests.
 import asyncio
 import sys
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import atheris
 import httptools
@@ -22,7 +24,7 @@ with atheris.instrument_imports(include=["muster"]):
     from muster.api.patch import merge
     from muster.api.schema import inlined
     from muster.api.status import ApiError
-    from muster.api.values import durations, quantity, selectors
+    from muster.api.values import durations, quantity, schedules, selectors
     from muster.cluster.apiserver.decode import Document, decode
     from muster.cluster.apiserver.front.http2.frames import PREFACE
     from muster.cluster.apiserver.front.http2.headers import encode
@@ -128,6 +130,16 @@ def duration(data: bytes) -> None:
     durations.parse(_text(data))
 
 
+def schedule(data: bytes) -> None:
+    """A schedule with an hour that daylight saving time skips ahead of it."""
+    moment = datetime(2026, 3, 8, 6, tzinfo=UTC)
+    starts = schedules.parse(_text(data), ZoneInfo("America/New_York"))
+    start = starts.next(moment)
+    assert start is None or start > moment
+    latest = starts.latest(moment, moment + timedelta(days=400))
+    assert latest is None or (start is not None and start <= latest)
+
+
 def path(data: bytes) -> None:
     parse_path("/" + _text(data))
 
@@ -184,6 +196,7 @@ TARGETS: Mapping[str, tuple[Callable[[bytes], None], tuple[type[Exception], ...]
     "quantities": (quantities, (quantity.QuantityError,)),
     "duration": (duration, (durations.DurationError,)),
     "path": (path, (ApiError,)),
+    "schedule": (schedule, (schedules.ScheduleError,)),
     "http1": (http1, ()),
     "http2": (http2, ()),
     "kubeconfig": (kubeconfig, (UntrustedKubeconfigError,)),
@@ -220,6 +233,7 @@ SEEDS: Mapping[str, tuple[bytes, ...]] = {
     "quantities": (b"1.5Gi", b"-12e-3", b"100m"),
     "duration": (b"1h2m3.5s", b"-4us"),
     "kubeconfig": (_KUBECONFIG,),
+    "schedule": (b"*/5 1-3,7 ? jan-DEC/2 MON", b"@every 1h30m", b"0 0 29 2 *"),
     "path": (b"apis/batch/v1/namespaces/n/jobs/j/status",),
 }
 

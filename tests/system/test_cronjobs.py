@@ -78,6 +78,8 @@ async def test_jobs_come_at_their_time(world: World) -> None:
     await world.elapse(5 * HOUR)
     assert await hours(world) == [1, 2, 3, 4, 5, 6]
     assert sorted(set(await events(world))) == ["SawCompletedJob", "SuccessfulCreate"]
+    metrics = world.plane.manager.registry.text().decode()
+    assert 'cronjob_controller_job_creation_skew_duration_seconds_bucket{le="1.0"} 6.0' in metrics
 
 
 @virtual

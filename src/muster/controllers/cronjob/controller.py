@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from muster.api.batch import CRON_JOB, JOB, CronJob, CronJobStatus, Job
 from muster.api.meta import controller_of
 from muster.api.status import ApiError
+from muster.controllers.cronjob.metrics import CronJobMetrics
 from muster.controllers.cronjob.writer import Writer
 from muster.jobs.cronjob.decide import add_started, decide
 from muster.jobs.cronjob.plan import CronJobPlan
@@ -50,7 +51,7 @@ class CronJobController(Reconciler):
         self._zone = zone
         self._changed: dict[str, datetime] = {}  # when the schedule was changed, by key
         self._removed: set[str] = set()  # UIDs of deleted Jobs that the cache still shows
-        self._writer = Writer(manager.client, recorder)
+        self._writer = Writer(manager.client, recorder, CronJobMetrics(manager.registry))
         self._cron_jobs = manager.informer(CRON_JOB)
         self._jobs = manager.informer(JOB, indexes={_BY_CRON_JOB: _uid_of_cron_job})
         self._latest = MutationCache(self._cron_jobs.get)
@@ -124,7 +125,7 @@ class CronJobController(Reconciler):
             if refusals := await self._remove(cron_job, start.replaces):
                 raise refusals[0]
             try:
-                job = await self._writer.create(cron_job, start.job)
+                job = await self._writer.create(cron_job, start)
             except (ApiError, TransportError) as error:
                 errors.append(error)
             else:

@@ -4,6 +4,8 @@ from muster.api.batch import CRON_JOB, JOB, CronJob, CronJobStatus, Job
 from muster.api.meta import controller_of
 from muster.api.notes import Note
 from muster.api.status import ApiError
+from muster.controllers.cronjob.metrics import CronJobMetrics
+from muster.jobs.cronjob.plan import Start
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.objects import merge_patch, reference
@@ -15,9 +17,10 @@ from muster.runtime.writes import Refusal
 class Writer:
     """The writer of all CronJobs' plans."""
 
-    def __init__(self, client: Client, recorder: Recorder) -> None:
+    def __init__(self, client: Client, recorder: Recorder, metrics: CronJobMetrics) -> None:
         self._client = client
         self._recorder = recorder
+        self._metrics = metrics
 
     def tell(self, cron_job: CronJob, note: Note) -> None:
         """Record an event about the CronJob."""
@@ -35,16 +38,17 @@ class Writer:
         self.tell(cron_job, Note("Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}"))
         return None
 
-    async def create(self, cron_job: CronJob, wanted: Job) -> Job:
-        """Create a Job, unless an earlier attempt has; return it. Raises `ApiError`, `TransportError`."""
+    async def create(self, cron_job: CronJob, start: Start) -> Job:
+        """Create the Job of a start, unless an earlier attempt has; return it. Raises `ApiError`, `TransportError`."""
         try:
-            job = await self._client.create(JOB, wanted)
+            job = await self._client.create(JOB, start.job)
         except (ApiError, TransportError) as error:
-            if is_refusal(error, "AlreadyExists") and (found := await self._find_own(cron_job, wanted)) is not None:
+            if is_refusal(error, "AlreadyExists") and (found := await self._find_own(cron_job, start.job)) is not None:
                 return found
             if not (isinstance(error, ApiError) and error.namespace_goes):
                 self.tell(cron_job, Note("Warning", "FailedCreate", f"Error creating job: {error}"))
             raise
+        self._metrics.job_created(job, start.at)
         self.tell(cron_job, Note("Normal", "SuccessfulCreate", f"Created job {job.metadata.name}"))
         return job
 
