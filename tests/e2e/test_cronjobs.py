@@ -29,7 +29,11 @@ def test_a_job_comes_again_and_again(up):
     assert up("logs", name).stdout == f"I am {name}, rank 0 at {name}-0.tick\n"
     reasons = kubectl("get", "events", "-o", "jsonpath={.items[?(@.involvedObject.kind=='CronJob')].reason}").split()
     assert {"SuccessfulCreate", "SawCompletedJob", "TooManyMissedTimes"} <= set(reasons)
-    assert up("cancel", "tick").stdout == "tick cancelled: it starts no more jobs (--delete removes it and its jobs)\n"
+    assert up("hold", "tick").stdout == "tick held: it starts no jobs until it is released\n"
+    assert up("release", "tick").stdout == "tick released: it starts jobs again\n"
+    cancelled = "tick cancelled: it starts no more jobs until it is released (--delete removes it and its jobs)\n"
+    assert up("cancel", "tick").stdout == cancelled
+    assert up("hold", "tick").stdout == "tick is held already\n"
     assert kubectl("get", "cronjob", "tick", "-o", "jsonpath={.spec.suspend}") == "true"
     assert up("cancel", "--delete", "tick").stdout == "tick deleted, with its jobs\n"
     kubectl("wait", "--for=delete", f"job/{name}", "service/tick", "--timeout=60s")

@@ -72,7 +72,7 @@ async def _cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool) -
     for active in cron_job.status.active:
         with ignoring("NotFound"):
             await _cancel_job(client, active.name, namespace, delete=False)
-    return "cancelled: it starts no more jobs (--delete removes it and its jobs)"
+    return "cancelled: it starts no more jobs until it is released (--delete removes it and its jobs)"
 
 
 async def _mark_as_failed(client: Client, job: Job | JobSet) -> None:

@@ -1,10 +1,11 @@
-"""Holds and releases jobs and queues by changing one field of a Workload or of a queue."""
+"""Holds and releases jobs, CronJobs and queues by changing one field of a Workload, a CronJob or a queue."""
 
 from msgspec import Struct
 
 from muster.actions.choices import check_queue, no_job
 from muster.actions.errors import UserError
 from muster.actions.session import Session
+from muster.api.batch import CRON_JOB
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, STOP_NONE, WORKLOAD, Workload
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.status import ApiError
@@ -65,15 +66,12 @@ async def _find_other_stopped(session: Session, name: str, *, cluster: bool) -> 
 
 
 async def _find_job_and_workload(session: Session, name: str) -> tuple[JobRecord | None, Workload | None]:
-    """Return the job of this name and its Workload; one of the two may be None.
+    """Return the job of this name and its Workload; None for each that does not exist.
 
-    Raises `UserError` if neither exists. Raises `ApiError` if the job queues and the user may not read its Workload:
-    the
-    queue would undo a change of the job alone.
+    Raises `ApiError` if the job queues and the user may not read its Workload:
+    the queue would undo a change of the job alone.
     """
     readings = await find(session.client, session.namespace, name)
-    if readings.job is None and readings.workload is None:
-        raise UserError(await no_job(session.client, name, session.namespace))
     queues = readings.job is not None and QUEUE_NAME_LABEL in readings.job.metadata.labels
     if queues and readings.unseen is not None and readings.unseen.code == 403:
         raise readings.unseen
@@ -81,8 +79,10 @@ async def _find_job_and_workload(session: Session, name: str) -> tuple[JobRecord
 
 
 async def set_active(session: Session, name: str, *, active: bool) -> str:
-    """Hold or release a job, through its Workload if it has one; return the outcome as a sentence."""
+    """Hold or release a job, through its Workload if it has one, or a CronJob; return the outcome as a sentence."""
     job, workload = await _find_job_and_workload(session, name)
+    if job is None and workload is None:
+        return await _set_starting(session, name, starting=active)
     if (job is not None and job.end is not None) or (workload is not None and find_quota_state(workload).finished):
         return f"{name} has ended already"
     is_active = workload.spec.active if workload is not None else not (job is not None and job.suspended)
@@ -95,3 +95,14 @@ async def set_active(session: Session, name: str, *, active: bool) -> str:
     assert job is not None, "one of the two was found"
     await session.client.patch(job.kind, name, {"spec": {"suspend": not active}}, session.namespace)
     return f"{name} {'resumed' if active else 'suspended: it does not run until it is released'}"
+
+
+async def _set_starting(session: Session, name: str, *, starting: bool) -> str:
+    """Let a CronJob start jobs, or not; return the outcome as a sentence. Raises `UserError` if there is none."""
+    cron_job = await get_or_none(session.client, CRON_JOB, name, session.namespace)
+    if cron_job is None:
+        raise UserError(await no_job(session.client, name, session.namespace))
+    if bool(cron_job.spec.suspend) != starting:
+        return f"{name} is {'not held' if starting else 'held already'}"
+    await session.client.patch(CRON_JOB, name, {"spec": {"suspend": not starting}}, session.namespace)
+    return f"{name} {'released: it starts jobs again' if starting else 'held: it starts no jobs until it is released'}"

@@ -32,6 +32,11 @@ class ScheduleError(ValueError):
 class Schedule(Protocol):
     """The starts of a schedule. All moments are in UTC."""
 
+    @property
+    def distance(self) -> timedelta:
+        """The least time between two starts."""
+        ...
+
     def next(self, after: datetime) -> datetime | None:
         """Return the first start later than `after`; None if there is none."""
         ...
@@ -74,6 +79,11 @@ class Calendar(Struct, frozen=True):
     weekdays: tuple[int, ...]  # 0 is Sunday
     either_day: bool
     zone: tzinfo | None
+
+    @property
+    def distance(self) -> timedelta:
+        """The least time between two starts."""
+        return _MINUTE
 
     def next(self, after: datetime) -> datetime | None:
         """Return the first start later than `after`; None if no date matches, such as 30 February."""

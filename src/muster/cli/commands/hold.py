@@ -24,7 +24,10 @@ from muster.cli.session import connect, run, target_options
 )
 @target_options
 def command(jobs: tuple[str, ...], **options: Any) -> None:
-    """Stop every JOB, and keep it from starting; queue/NAME keeps the jobs of that LocalQueue from starting."""
+    """Stop every JOB, and keep it from starting; queue/NAME keeps the jobs of that LocalQueue from starting.
+
+    A CronJob starts no jobs; those that run go on.
+    """
     run(_hold(Target.of(options), jobs))
 
 

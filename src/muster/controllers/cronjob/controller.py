@@ -107,13 +107,14 @@ class CronJobController(Reconciler):
         return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
 
     async def _find_missing(self, cron_job: CronJob, jobs: Sequence[Job]) -> frozenset[str]:
-        """Return the UIDs of active Jobs that the server no longer has. A Job may be too new for the cache."""
+        """Return the UIDs of active Jobs that are gone or no longer its own. A Job may be too new for the cache."""
         seen = {job.metadata.uid for job in jobs}
         missing = set()
         for active in cron_job.status.active:
             if active.uid not in seen:
                 job = await self._client.find(JOB, active.name, cron_job.metadata.namespace)
-                if job is None or job.metadata.uid != active.uid:
+                is_own = job is not None and _uid_of_cron_job(job) == (cron_job.metadata.uid,)
+                if job is None or job.metadata.uid != active.uid or not is_own:
                     missing.add(active.uid)
         return frozenset(missing)
 

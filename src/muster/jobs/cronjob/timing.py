@@ -15,6 +15,9 @@ from muster.api.values.schedules import Schedule, ScheduleError, find_zone, pars
 # More missed starts than this show that a clock or a deadline is wrong, and are reported.
 MANY_MISSED = 100
 
+# A clock that was set back by more than this was wrong before, as cron takes it: what it said then counts no more.
+_FURTHEST_BACK = timedelta(hours=3)
+
 _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
 
 
@@ -47,7 +50,7 @@ def find_timing(cron_job: CronJob, now: datetime, zone: tzinfo | None, since: da
     except ScheduleError as error:
         sentence = f'unparseable schedule: "{spec.schedule}" : {error}'
         return Timing(notes=(Note("Warning", "UnparseableSchedule", sentence),))
-    begin = _find_begin(cron_job, now, since)
+    begin = _find_begin(cron_job, schedule, now, since)
     latest = schedule.latest(begin, now)
     following = schedule.next(latest or begin)
     if following is None and latest is None:
@@ -64,11 +67,13 @@ def find_timing(cron_job: CronJob, now: datetime, zone: tzinfo | None, since: da
     return Timing(latest, following, _warn_of_missed(schedule, begin, now))
 
 
-def _find_begin(cron_job: CronJob, now: datetime, since: datetime | None) -> datetime:
+def _find_begin(cron_job: CronJob, schedule: Schedule, now: datetime, since: datetime | None) -> datetime:
     """Return the moment after which a start counts as missed."""
     meta, status = cron_job.metadata, cron_job.status
     begin = status.last_schedule_time or meta.creation_timestamp or now
-    return begin if since is None else max(begin, since)
+    if since is not None:
+        begin = max(begin, since)
+    return begin if begin - now <= _FURTHEST_BACK else now - schedule.distance
 
 
 def _warn_of_missed(schedule: Schedule, begin: datetime, now: datetime) -> tuple[Note, ...]:

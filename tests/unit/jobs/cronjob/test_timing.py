@@ -20,7 +20,15 @@ LAST = {"lastScheduleTime": "2026-01-01T10:00:00Z"}
         pytest.param({}, "2026-01-01T10:30", "", "2026-01-01T11:00", id="not yet"),
         pytest.param({}, "2026-01-01T11:00", "2026-01-01T11:00", "2026-01-01T12:00", id="now"),
         pytest.param({}, "2026-01-01T13:30", "2026-01-01T13:00", "2026-01-01T14:00", id="only the last of three"),
-        pytest.param({}, "2025-12-31T13:30", "", "2026-01-01T11:00", id="the clock went back"),
+        pytest.param({}, "2026-01-01T07:00", "", "2026-01-01T11:00", id="the clock went back a little"),
+        pytest.param({}, "2025-12-31T13:30", "", "2025-12-31T14:00", id="the clock was far ahead"),
+        pytest.param(
+            {}, "2025-12-31T14:00:01", "2025-12-31T14:00", "2025-12-31T15:00", id="the first start since it was"
+        ),
+        pytest.param(
+            {"schedule": "@every 90m"}, "2025-12-31T14:00:01", "2025-12-31T14:00:01", "2025-12-31T15:30:01",
+            id="an interval since it was",
+        ),
         pytest.param(
             {"startingDeadlineSeconds": 1800}, "2026-01-01T11:30", "2026-01-01T11:00", "2026-01-01T12:00",
             id="within the deadline",
