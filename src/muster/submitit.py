@@ -69,6 +69,7 @@ _STATES = {
     "Cancelled": "CANCELLED",
     "Running": "RUNNING",
     "Finishing": "COMPLETING",
+    "Cancelling": "COMPLETING",
     "Retrying": "REQUEUED",
 }
 

@@ -48,6 +48,8 @@ async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool
         return "deleted" if delete else "cancelled"
 
     async def end(job: JobRecord) -> str:
+        if job.is_cancelled:
+            return "has been cancelled already (--delete removes what is known of it)"
         if job.end is not None:
             return "has ended already (--delete removes what is known of it)"
         try:

@@ -16,7 +16,7 @@ from muster.cli.session import connect, run, target_options
 # All states of `muster.insight.jobs.state`, in the order of a job's life.
 STATES = (
     "Queued", "Checking", "Held", "Suspended", "Pending", "Starting", "Running", "Retrying", "Evicting",
-    "Finishing", "Completed", "Failed", "Cancelled", "Deleting",
+    "Finishing", "Cancelling", "Completed", "Failed", "Cancelled", "Deleting",
 )  # fmt: skip
 
 # The final states of a job.

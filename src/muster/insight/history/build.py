@@ -21,7 +21,7 @@ from muster.api.ours.usage import USAGE_ANNOTATION, Usage, usage_of
 from muster.api.pods import is_finished
 from muster.api.values.shells import typed
 from muster.insight.history.runs import Outcome, Run
-from muster.insight.jobs.state import find_ending, find_job_state
+from muster.insight.jobs.state import find_ending, find_job_state, is_cancelling
 from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.record import JobRecord
 
@@ -176,9 +176,9 @@ def started_at(job: JobRecord, left: Trace) -> datetime | None:
     return min((one.status.start_time for one in job.jobs if one.status.start_time is not None), default=None)
 
 
-def times(job: JobRecord, pods: Iterable[Pod], now: datetime) -> dict[str, Any]:
+def times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:
     """Who submitted a job, and when it was submitted, started and ended, and for how long it has run, for its line."""
-    ended = ended_at(job)
+    ended = None if is_cancelling(job, pods) else ended_at(job)
     started = job.past.started if job.past is not None else started_at(job, trace(pods))
     seconds = max(int(((ended or now) - started).total_seconds()), 0) if started is not None else None
     meta = job.metadata

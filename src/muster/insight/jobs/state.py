@@ -23,9 +23,13 @@ from muster.insight.jobs.trials import TrialCount, count_trials
 from muster.insight.jobs.trials import describe_sweep as trials_so_far
 from muster.insight.quota.state import QuotaState, Stage
 from muster.insight.record import JobRecord, RemoteCounts, has_joined
+from muster.insight.text import format_span
 
 Word: TypeAlias = (
-    Stage | Literal["Suspended", "Pending", "Starting", "Running", "Finishing", "Retrying", "Cancelled", "Deleting"]
+    Stage
+    | Literal[
+        "Suspended", "Pending", "Starting", "Running", "Finishing", "Retrying", "Cancelling", "Cancelled", "Deleting"
+    ]
 )
 
 
@@ -157,7 +161,7 @@ def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState) -> Job
     """Return the state of a sweep: every trial goes on by itself, so that the sweep runs while one trial does."""
     count = count_trials(job, pods)
     state = replace(state, ready=count.done + count.running, count=count)
-    if state.finished or state.word in ("Deleting", "Suspended") or state.quota_state is not None:
+    if state.finished or state.word in ("Cancelling", "Deleting", "Suspended") or state.quota_state is not None:
         return state
     between = count.over or state.word in ("Retrying", "Finishing")  # one pod and the next
     goes_on = count.running or (between and not state.blocked)
@@ -165,15 +169,11 @@ def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState) -> Job
 
 
 def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None) -> JobState:
-    wanted, end = job.wanted, job.end
+    wanted = job.wanted
     live = [pod for pod in pods if not is_finished(pod)]
     done = job.succeeded + sum(1 for pod in live if is_ready(pod))
-    if end is not None:
-        told = job.past.reason if job.past is not None else ""  # before pods were gone
-        reason = told or explain_failure(job, end, pods) if end.word == "Failed" else ""
-        return JobState(end.word, job.succeeded, wanted, reason)
-    if job.gone or job.metadata.deletion_timestamp is not None:
-        return JobState("Deleting", min(done, wanted), wanted)  # of its Jobs some may have gone before their pods
+    if (over := _state_of_ending(job, pods, live, done)) is not None:
+        return over
     if quota_state is not None and quota_state.stopped:
         return JobState(quota_state.word, done, wanted, quota_state.reason, bool(quota_state.reason), quota_state)
     if job.manager and not live:  # when it starts, and whether, is for that to say
@@ -200,6 +200,31 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
     if any(pod.status.phase == "Running" for pod in live):
         return JobState("Running", done, wanted, _describe_trouble(job, pods, quota_state))
     return JobState("Starting", done, wanted, describe_failures_so_far(job, pods) or _describe_gathering(job, live))
+
+
+def _state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], done: int) -> JobState | None:
+    """Return the state of a job that has ended, is cancelled or is being deleted; None if it goes on."""
+    wanted, end = job.wanted, job.end
+    if is_cancelling(job, pods):
+        return JobState("Cancelling", done, wanted, explain_unheard(job, live) or _describe_grace(live))
+    if end is not None:
+        told = job.past.reason if job.past is not None else ""  # before pods were gone
+        reason = told or explain_failure(job, end, pods) if end.word == "Failed" else ""
+        return JobState(end.word, job.succeeded, wanted, reason)
+    if job.gone or job.metadata.deletion_timestamp is not None:
+        return JobState("Deleting", min(done, wanted), wanted)  # of its Jobs some may have gone before their pods
+    return None
+
+
+def is_cancelling(job: JobRecord, pods: Iterable[Pod]) -> bool:
+    """Return whether a user has cancelled the job, and it has not ended yet or workers of it still run."""
+    return job.is_cancelled and (job.end is None or not all(map(is_finished, pods)))
+
+
+def _describe_grace(live: Iterable[Pod]) -> str:
+    """Return how long the workers of a cancelled job may take to end; "" if none is left or none may."""
+    seconds = max((pod.spec.termination_grace_period_seconds or 0 for pod in live), default=0)
+    return f"its workers have up to {format_span(seconds)} to end" if seconds else ""
 
 
 def _state_of_stuck_pods(job: JobRecord, live: Sequence[Pod], done: int, wanted: int) -> JobState | None:
@@ -332,7 +357,7 @@ def find_ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
     state = find_job_state(job, pods)
     if state.word == "Completed":
         return Ending(0)
-    if state.word == "Cancelled":
+    if job.is_cancelled:
         return Ending(1, "cancelled")
     if job.end is not None and job.end.out_of_time and job.gathering is None:  # else it is the start that took too long
         return Ending(_OUT_OF_TIME, f"failed: {state.reason}")

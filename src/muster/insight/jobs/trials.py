@@ -132,6 +132,8 @@ def _state_of_trial(job: JobRecord, pod: Pod | None) -> str:
     phase = pod.status.phase if pod is not None else ""
     if phase == "Succeeded":
         return "Completed"
+    if job.is_cancelled and pod is not None and not is_finished(pod):
+        return "Cancelling"
     if job.end is not None:  # it ended before the trial did
         return "Failed" if phase == "Failed" else "Cancelled"
     if phase == "Failed":

@@ -272,6 +272,12 @@ class JobRecord(Struct, frozen=True):
         return shorten_eviction(last_interruption(self.source.status.conditions))
 
     @property
+    def is_cancelled(self) -> bool:
+        """Whether a user has cancelled the job; its workers may still run."""
+        ends = (find_true(self.source.status.conditions, kind) for kind in (FAILURE_TARGET, "Failed"))
+        return any(end is not None and end.reason == CANCELLED for end in ends)
+
+    @property
     def suspensions(self) -> int:
         """How many of the interruptions were suspensions, as by the loss of quota, and no restarts."""
         return count_suspensions(self.source.status.conditions)

@@ -17,7 +17,8 @@ def render_lines(readings: JobReadings, levels: Sequence[Level]) -> list[str]:
     state = readings.state
     progress = str(state.count) if state.count is not None else f"{state.ready} of {state.wanted} ready"
     count = f" ({progress})" if state.word in ("Running", "Starting") else ""
-    reason = f": {state.reason}" if state.finished and state.reason else ""
+    tells_end = state.finished or state.word == "Cancelling"
+    reason = f": {state.reason}" if tells_end and state.reason else ""
     never = f"; it {readings.verdict.sentence}" if readings.verdict.sentence else ""
     lines = [f"{readings.name}: {state.word.lower()}{count}{reason}{never}"] + ([] if state.finished else [""])
     for level in levels if not state.finished else ():
@@ -31,7 +32,12 @@ def render_lines(readings: JobReadings, levels: Sequence[Level]) -> list[str]:
 
 
 def _render_failures(failures: list[str], state: JobState) -> list[str]:
-    """Return the lines about pods that failed: in a block of their own once the job has ended."""
+    """Return the lines about pods that failed: in a block of their own once the job has ended.
+
+    Pods of a cancelled job end because the user asked for that.
+    """
+    if state.word == "Cancelling":
+        return []
     if state.finished:
         return ["", *failures] if failures and state.word == "Failed" else []
     return [f"   {'failed' if number == 0 else '':<10} {text}" for number, text in enumerate(failures)]

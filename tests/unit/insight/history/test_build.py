@@ -143,6 +143,13 @@ def test_one_that_was_cancelled_or_deleted_has_no_code_of_its_own() -> None:
     assert (deleted.state, deleted.exit_code, deleted.ended) == ("Deleted", None, at(70))
 
 
+def test_one_that_is_cancelled_runs_until_its_workers_have_ended() -> None:
+    cancelled = job(ended("Failed", reason="Cancelled"))
+    running = times(cancelled, [pod(code=None)], at(90))
+    assert (running["ended"], running["runSeconds"]) == (None, 80)
+    assert times(cancelled, [pod(code=143)], at(90))["ended"] == at(60)
+
+
 def test_one_that_never_started_waited_until_its_end() -> None:
     run = run_of(job(start_time=at(5)), [pod(code=None, started=None)], deleted=at(70))
     assert run is not None

@@ -38,6 +38,7 @@ def pod(
     finished="2026-01-01T00:00:00Z",
     name="p",
     gates=(),
+    grace=None,
 ):
     state = {"terminated": {"exitCode": code, "finishedAt": finished}} if code is not None else {}
     if waiting:
@@ -45,7 +46,12 @@ def pod(
     return msgspec.convert(
         {
             "metadata": {"name": name},
-            "spec": {"nodeName": node, "containers": [], "schedulingGates": [{"name": gate} for gate in gates]},
+            "spec": {
+                "nodeName": node,
+                "containers": [],
+                "schedulingGates": [{"name": gate} for gate in gates],
+                "terminationGracePeriodSeconds": grace,
+            },
             "status": {
                 "phase": phase,
                 "conditions": list(conditions),
@@ -168,6 +174,43 @@ UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedul
 )
 def test_state(subject, pods, state):
     assert find_job_state(subject, pods) == state
+
+
+def cancelled(*conditions):
+    found = job([(one, "It was cancelled") for one in conditions])
+    ends = [msgspec.structs.replace(one, reason="Cancelled") for one in found.source.status.conditions]
+    status = msgspec.structs.replace(found.source.status, conditions=tuple(ends))
+    return record_of(msgspec.structs.replace(found.source, status=status))
+
+
+@pytest.mark.parametrize(
+    ("subject", "pods", "state"),
+    [
+        pytest.param(
+            cancelled("FailureTarget"),
+            [pod("Running", conditions=[READY], grace=90), pod("Failed", grace=120)],
+            JobState("Cancelling", 1, 2, "its workers have up to 90s to end"),
+            id="its workers still run",
+        ),
+        pytest.param(
+            cancelled("FailureTarget", "Failed"),
+            [pod("Running", grace=30)],
+            JobState("Cancelling", 0, 2, "its workers have up to 30s to end"),
+            id="its object has failed before its workers",
+        ),
+        pytest.param(
+            cancelled("Failed"),
+            [pod("Running", conditions=[UNHEARD], grace=30)],
+            JobState("Cancelling", 0, 2, "pod p is on n, of which nothing is heard"),
+            id="its node is lost",
+        ),
+        pytest.param(cancelled("FailureTarget"), [], JobState("Cancelling", 0, 2), id="its controller comes to it"),
+        pytest.param(cancelled("FailureTarget", "Failed"), [], JobState("Cancelled", 0, 2), id="it has ended"),
+    ],
+)
+def test_a_cancelled_job_has_ended_once_its_workers_have(subject, pods, state):
+    assert find_job_state(subject, pods) == state
+    assert state.finished is (state.word == "Cancelled")
 
 
 @pytest.mark.parametrize(

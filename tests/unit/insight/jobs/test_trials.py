@@ -85,6 +85,7 @@ def test_it_runs_while_any_of_its_trials_does(job, pods, expected):
     assert said(job, pods) == expected
 
 
+CANCELLED = {"type": "FailureTarget", "reason": "Cancelled", "message": "It was cancelled"}
 FAILED = {"type": "Failed", "reason": "FailedIndexes", "message": "Job has failed indexes"}
 
 
@@ -174,6 +175,7 @@ def test_each_trial_is_shown_as_its_last_try():
         ([], [pod(0, "Pending", node="")], "Pending"),
         ([FAILED], [], "Cancelled"),
         ([FAILED], [pod(0, "Failed", 137)], "Failed"),
+        ([CANCELLED], [pod(0, "Running")], "Cancelling"),
     ],
 )
 def test_what_a_trial_does(conditions, pods, state):

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.insight.jobs.test_state import READY, UNSCHEDULABLE, job
+from tests.unit.insight.jobs.test_state import READY, UNSCHEDULABLE, cancelled, job
 from tests.unit.insight.quota.test_state import HOLDS, MINUTE, NO_ROOM, condition, pending, workload
 
 from muster.api.conditions import is_true
@@ -477,6 +477,15 @@ def test_once_all_pods_have_ended_nothing_waits_for_pods():
     assert found.state.word == "Finishing"
     assert look(found)["placement"] == Level("placement", "done", "its pods have ended")
     assert states(found) == "none none done none none none"
+
+
+def test_a_cancelled_job_shows_its_quota_and_its_pods_until_they_have_ended():
+    found = facts(cancelled("FailureTarget", "Failed"), [pod(0)], ADMITTED)
+    assert states(found) == "done none done done done none"
+    lines = render_lines(found, describe_levels(found))
+    assert lines[0] == "j: cancelling"
+    assert lines[2] == "ok quota      admitted by ClusterQueue c through queue q, for 5m"
+    assert not any("failed" in line for line in lines)
 
 
 def test_what_many_podsets_got_alike_is_said_once():
