@@ -146,6 +146,25 @@ def test_bad_input_gets_one_clear_line(teams):
         assert "Traceback" not in done.stderr
 
 
+NO_QUEUE = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: empty}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Workload
+metadata: {name: bare}
+spec: {podSets: [{name: main, count: 1, template: {spec: {containers: [{name: c, image: none}]}}}]}
+"""
+
+
+def test_what_has_no_queue_is_told_so(up):
+    up("apply", "-f", "-", input=NO_QUEUE)
+    up("run", "--detach", "--name", "lost", "--queue", "empty", "--", "true")
+    assert "cannot say: it names no queue" in up("why", "bare").stdout
+    assert "cannot say: LocalQueue empty names no ClusterQueue" in up("why", "lost").stdout
+
+
 def test_a_queue_that_is_changed_lets_more_start_and_one_that_is_deleted_lets_nothing(up, tmp_path):
     file = tmp_path / "go"
     up("queue", "create", "blue", "--cpu", "1", "--cohort", "all")

@@ -151,11 +151,16 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
 async def _waiting(lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState) -> JobReadings:
     """Return the facts about a waiting workload: who is ahead, what is missing, and when it starts."""
     namespace = workload.metadata.namespace
+    if not stands.queue:
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, "it names no queue"))
     local = await get_or_none(lists.client, LOCAL_QUEUE, stands.queue, namespace)
     if local is None:
         reason = f"there is no LocalQueue {stands.queue} in namespace {namespace}"
         return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
     queue = local.spec.cluster_queue
+    if not queue:
+        reason = f"LocalQueue {stands.queue} names no ClusterQueue"
+        return replace(facts, estimate=Estimate(None, Certainty.NONE, reason))
     facts = replace(facts, cluster_queue=queue, stopped=await _find_stopped(lists, local))
     visibility = Visibility(lists.client)
     pending = await visibility.cluster(queue)

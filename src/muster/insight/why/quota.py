@@ -59,6 +59,9 @@ def describe_quota(readings: JobReadings) -> Level:
 
 
 def _describe_waiting(readings: JobReadings, quota_state: QuotaState, workload: Workload, since: str) -> Level:
+    if not quota_state.queue:
+        advice = f"name one with the label {QUEUE_NAME_LABEL} of the job"
+        return Level("quota", "here", f"it names no queue, and waits{since}", (advice,))
     place = f"{_describe_position(readings, quota_state)}{since}"
     if needs_replacements(workload):
         details = (readings.state.reason, *_describe_eviction(readings))

@@ -120,6 +120,17 @@ def test_who_waits_for_quota_is_told_everything_about_it():
     )
 
 
+def test_a_workload_without_a_queue_is_told_how_it_gets_one():
+    work = workload(pending("LocalQueue  doesn't exist"))
+    work = msgspec.structs.replace(work, spec=msgspec.structs.replace(work.spec, queue_name=""))
+    assert look(facts(job(suspend=True), work=work))["quota"] == Level(
+        "quota",
+        "here",
+        "it names no queue, and waits, for 6m",
+        ("name one with the label kueue.x-k8s.io/queue-name of the job",),
+    )
+
+
 def test_a_stopped_queue_is_named_with_the_command_that_resumes_it():
     stopped = [("LocalQueue", "q"), ("ClusterQueue", "c")]
     assert look(facts(job(suspend=True), work=workload(), stopped=stopped))["quota"].details == (
