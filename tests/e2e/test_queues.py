@@ -146,6 +146,37 @@ def test_bad_input_gets_one_clear_line(teams):
         assert "Traceback" not in done.stderr
 
 
+CIRCLE = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: upper}
+spec: {parentName: lower}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Cohort
+metadata: {name: lower}
+spec: {parentName: upper}
+"""
+WAITING = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: planned, labels: {kueue.x-k8s.io/queue-name: ring}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: none, resources: {requests: {cpu: 1}}}]}}}
+"""
+
+
+def test_that_a_queue_admits_nothing_is_said_by_all_that_shows_it(up):
+    up("apply", "-f", "-", input=CIRCLE)
+    up("queue", "create", "ring", "--cpu", "1", "--cohort", "lower")
+    up("run", "--detach", "--name", "train", "--queue", "ring", "--cpus", "1", "--", "true")
+    why = "its cohorts name each other in a circle"
+    until(up, "train", "Queued", f"ClusterQueue ring is inactive: {why}")
+    for command in (("why", "train"), ("ps",), ("status",), ("plan", "-f", "-")):
+        assert why in up(*command, input=WAITING).stdout, command
+    assert why in up("wait", "train", "--timeout", "2s", check=False).stderr
+    assert ["ring", "lower", "Unknown"] in [line.split()[:3] for line in up("top").stdout.splitlines()]
+
+
 NO_QUEUE = """
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: LocalQueue

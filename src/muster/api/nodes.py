@@ -20,6 +20,11 @@ def is_ready(node: Node) -> bool:
     return is_true(node.status.conditions, "Ready")
 
 
+def has_full_disk(node: Node) -> bool:
+    """Return whether the node reports that its disk is full, and takes no more pods."""
+    return is_true(node.status.conditions, DISK_PRESSURE)
+
+
 def has_taint(node: Node, key: str, effect: str = "") -> bool:
     """Return whether the node has a taint with this key, of this effect if one is given."""
     return any(taint.key == key and effect in ("", taint.effect) for taint in node.spec.taints)
@@ -33,6 +38,6 @@ def taints_of(node: Node) -> tuple[Taint, ...]:
     """
     full = Taint(key="node.kubernetes.io/disk-pressure", effect="NoSchedule")
     written = tuple(node.spec.taints)
-    if not is_true(node.status.conditions, DISK_PRESSURE) or any(taint.key == full.key for taint in written):
+    if not has_full_disk(node) or any(taint.key == full.key for taint in written):
         return written
     return (*written, full)

@@ -2,7 +2,7 @@ import pytest
 
 from muster.api.core import Node, NodeCondition, NodeSpec, NodeStatus, Taint
 from muster.api.meta import ObjectMeta
-from muster.api.nodes import DISK_PRESSURE, taints_of
+from muster.api.nodes import DISK_PRESSURE, has_full_disk, taints_of
 
 OURS = Taint(key="team", effect="NoSchedule")
 FULL = Taint(key="node.kubernetes.io/disk-pressure", effect="NoSchedule")
@@ -22,3 +22,4 @@ def test_a_full_disk_is_a_taint(written, pressure, found):
         metadata=ObjectMeta(name="n"), spec=NodeSpec(taints=written), status=NodeStatus(conditions=(condition,))
     )
     assert taints_of(node) == found
+    assert has_full_disk(node) is (pressure == "True")

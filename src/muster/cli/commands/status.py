@@ -13,7 +13,7 @@ from muster.actions.session import Target, has_cluster, names_another
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, run, target_options
 
-# How many cordoned nodes the line of nodes names.
+# How many nodes in a state the line of nodes names.
 _MOST_NAMES = 5
 
 
@@ -38,11 +38,13 @@ async def _status(target: Target, home: Home) -> int:
     import msgspec
 
     from muster.api.core import NODE
-    from muster.api.nodes import is_ready
+    from muster.api.kueue import CLUSTER_QUEUE
+    from muster.api.nodes import has_full_disk, is_ready
     from muster.api.status import ApiError
     from muster.cli.terminal.output import say
+    from muster.insight.quota.queues import explain_inactive
     from muster.insight.reader.jobs import job_rows
-    from muster.insight.reader.queues import NOT_LED, is_led, list_or_say
+    from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
     from muster.runtime.clock import RealClock
     from muster.runtime.transport import Request
 
@@ -52,6 +54,7 @@ async def _status(target: Target, home: Home) -> int:
         now = RealClock().now()
         led = await is_led(session.client, now)
         nodes = await list_or_say(session.client, NODE, "", say, "nodes")
+        queues = await list_or_none(session.client, CLUSTER_QUEUE)
         try:
             rows = await job_rows(session.client, "", now, say)
         except ApiError as error:
@@ -65,11 +68,15 @@ async def _status(target: Target, home: Home) -> int:
     cordoned = [node.metadata.name for node in nodes or () if node.spec.unschedulable]
     takes_pods = not nodes or any(is_ready(node) and not node.spec.unschedulable for node in nodes)
     if nodes is not None:
-        click.echo(f"nodes    {well} of {len(nodes)} ready{_describe_cordoned(cordoned)}")
+        full = [node.metadata.name for node in nodes if has_full_disk(node)]
+        click.echo(f"nodes    {well} of {len(nodes)} ready{_describe_cordoned(cordoned)}{describe_full(full)}")
     words = Counter(row["state"] for row in rows)
     click.echo("jobs     " + (", ".join(f"{count} {word.lower()}" for word, count in sorted(words.items())) or "none"))
     if not led:
         click.echo(f"queues   {NOT_LED}")
+    for queue in queues or ():
+        if why := explain_inactive(queue.status.conditions):
+            click.echo(f"queue    {queue.metadata.name}: {why}")
     if ready.status != 200:
         click.echo(ready.body.decode(errors="replace").rstrip())
     return 0 if ready.status == 200 and led and well == len(nodes or ()) and takes_pods else 1
@@ -77,7 +84,13 @@ async def _status(target: Target, home: Home) -> int:
 
 def _describe_cordoned(names: Sequence[str]) -> str:
     """Return which nodes are cordoned, and how to undo that; "" if none is."""
-    if not names:
-        return ""
-    shown = ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" if names[_MOST_NAMES:] else "")
-    return f"; cordoned, so no new pods start there: {shown} (kubectl uncordon NODE)"
+    return f"; cordoned, so no new pods start there: {_list_names(names)} (kubectl uncordon NODE)" if names else ""
+
+
+def describe_full(names: Sequence[str]) -> str:
+    """Return which nodes have a full disk; "" if none has."""
+    return f"; their disk is full, so no new pods start there: {_list_names(names)}" if names else ""
+
+
+def _list_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {len(names) - _MOST_NAMES} more" if names[_MOST_NAMES:] else "")

@@ -89,7 +89,7 @@ def _make_nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:
     for node in sorted(nodes, key=lambda node: node.metadata.name):
         has = {r: amount(r, q) for r, q in node.status.allocatable.items()}
         cells = [_format_share(r, used[node.metadata.name][r], has.get(r, 0)) for r in resources]
-        rows.append([node.metadata.name, _describe_health(node), *cells])
+        rows.append([node.metadata.name, describe_health(node), *cells])
     return format_table(["NODE", "STATE", *(r.upper() for r in resources)], rows)
 
 
@@ -117,9 +117,9 @@ def _make_quotas_table(queues: Any) -> str:
 
     rows = [make_cluster_queue_row(queue) for queue in queues]
     resources = list_resources(rows)
-    header = ["CLUSTERQUEUE", "COHORT", "PENDING", "ADMITTED", *(r.upper() for r in resources)]
+    header = ["CLUSTERQUEUE", "COHORT", "STATE", "PENDING", "ADMITTED", *(r.upper() for r in resources)]
     cells = [
-        [row["name"], row["cohort"] or "-", str(row["pending"]), str(row["admitted"])]
+        [row["name"], row["cohort"] or "-", row["state"], str(row["pending"]), str(row["admitted"])]
         + [format_usage(row, resource) for resource in resources]
         for row in rows
     ]
@@ -136,11 +136,14 @@ def _make_clusters_table(clusters: Any) -> str:
     return format_table(header, lines, width=terminal_width())
 
 
-def _describe_health(node: Any) -> str:
-    from muster.api.nodes import is_ready
+def describe_health(node: Any) -> str:
+    """Return whether a node is ready, and what keeps new pods away from it."""
+    from muster.api.nodes import DISK_PRESSURE, has_full_disk, is_ready
 
-    ready = is_ready(node)
-    return ("Ready" if ready else "NotReady") + (",Cordoned" if node.spec.unschedulable else "")
+    states = ["Ready" if is_ready(node) else "NotReady"]
+    states += ["Cordoned"] if node.spec.unschedulable else []
+    states += [DISK_PRESSURE] if has_full_disk(node) else []
+    return ",".join(states)
 
 
 def _format_share(resource: str, used: int, has: int) -> str:

@@ -33,6 +33,7 @@ from muster.insight.forecasts.forecast import build_quota_tree
 from muster.insight.forecasts.nodestate import Lack, find_lack, heal_devices, node_at_best, recover_node
 from muster.insight.jobs.failures import NAMED
 from muster.insight.jobs.state import OPEN, JobState, Verdict
+from muster.insight.quota.queues import explain_closed
 from muster.insight.record import JobRecord
 from muster.insight.text import format_quantity
 from muster.jobs.jobset.gang import at_once
@@ -98,10 +99,10 @@ class Room:
     ) -> None:
         self.fixed = fixed
         self.nodes = sorted(nodes, key=lambda node: node.metadata.name)
-        self._queues, self._cohorts = tuple(cluster_queues), tuple(cohorts)
+        self.queues, self._cohorts = tuple(cluster_queues), tuple(cohorts)
         self._flavors = {one.metadata.name: one for one in flavors or ()}
         self.best = self._with(node_at_best)
-        self._followers = {queue.metadata.name for queue in self._queues if follows(queue)}
+        self._followers = {queue.metadata.name for queue in self.queues if follows(queue)}
         self._followed = bool(self.nodes) and flavors is not None  # else it is not seen what they follow
         self._behind = {key_of(queue): queue.spec.cluster_queue for queue in local_queues}
         self.completion = completion
@@ -109,7 +110,7 @@ class Room:
     @cached_property
     def now(self) -> Extent:
         """Return the extent as it is."""
-        return Extent(self.nodes, self._queues, self._cohorts)
+        return Extent(self.nodes, self.queues, self._cohorts)
 
     @cached_property
     def find_unwell_nodes(self) -> list[Lack]:
@@ -128,7 +129,7 @@ class Room:
 
     def _with(self, become: Callable[[Node], Node]) -> Extent:
         nodes = [become(node) for node in self.nodes]
-        return Extent(nodes, [following(queue, self._flavors, nodes) for queue in self._queues], self._cohorts)
+        return Extent(nodes, [following(queue, self._flavors, nodes) for queue in self.queues], self._cohorts)
 
     def find_quota(self, extent: Extent, namespace: str, queue: str) -> QuotaNode | None:
         """Return the quota of a LocalQueue, or None if the user may not see how large it can become."""
@@ -180,9 +181,18 @@ def judge_job(subject: JobRecord | Workload, state: JobState, room: Room) -> Ver
 
 
 def with_verdict(subject: JobRecord | Workload, state: JobState, room: Room) -> JobState:
-    """Return the state with the reason why the job can never start or which nodes it waits for, if either is so."""
+    """Return the state with the reason why the job can never start or which nodes it waits for, if either is so.
+
+    Otherwise the reason says why the job's ClusterQueue admits nothing, if it does not.
+    """
     said = judge_job(subject, state, room).sentence
-    return state.with_reason("; ".join(filter(None, (said, state.progress)))) if said else state
+    return state.with_reason("; ".join(filter(None, (said, state.progress)))) if said else with_obstacle(state, room)
+
+
+def with_obstacle(state: JobState, room: Room) -> JobState:
+    """Return the state with why the job's ClusterQueue admits nothing, if it does not."""
+    reason = explain_closed(state.reason, room.queues)
+    return state.with_reason(reason) if reason != state.reason else state
 
 
 def judge_ask(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Verdict:

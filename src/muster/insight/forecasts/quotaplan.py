@@ -7,6 +7,7 @@ from typing import Literal
 
 from muster.api.kueue import Workload
 from muster.insight.forecasts.forecast import Need, Outlook, Snapshot
+from muster.insight.quota.queues import explain_closed, explain_inactive
 from muster.insight.quota.state import owner_uids, say_once
 from muster.queueing.model import Assignment, Places
 from muster.queueing.scheduling import cycle
@@ -70,7 +71,16 @@ def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: 
         return replace(_given(plan, found.assignment), verdict="preempts", victims=names, displaced=uids)
     fresh = Outlook(snapshot, cluster_queue, meta.namespace)
     needs = fresh.find_needs(workload, cluster_queue)
-    return replace(plan, reason=say_once(said), needs=needs, estimate=fresh.estimate(key, now))
+    reason = say_once(said) or _describe_closed(snapshot, cluster_queue)
+    return replace(plan, reason=reason, needs=needs, estimate=fresh.estimate(key, now))
+
+
+def _describe_closed(snapshot: Snapshot, cluster_queue: str) -> str:
+    """Return that a ClusterQueue admits nothing, and why; "" if it admits."""
+    queue = next(one for one in snapshot.cluster_queues if one.metadata.name == cluster_queue)
+    if not explain_inactive(queue.status.conditions):
+        return ""
+    return explain_closed(f"ClusterQueue {cluster_queue} is inactive", [queue])
 
 
 def _given(plan: QuotaPlan, assignment: Assignment) -> QuotaPlan:

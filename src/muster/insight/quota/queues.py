@@ -4,11 +4,23 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from muster.api.conditions import find
-from muster.api.kueue import HOLD, HOLD_AND_DRAIN, ClusterQueue, ClusterQueueStatus, LocalQueue, LocalQueueStatus
+from muster.api.kueue import (
+    HOLD,
+    HOLD_AND_DRAIN,
+    STOP_NONE,
+    ClusterQueue,
+    ClusterQueueStatus,
+    LocalQueue,
+    LocalQueueStatus,
+)
 from muster.api.kueue.names import ACTIVE
 from muster.api.meta import Condition
 from muster.api.values.quantity import amount
+from muster.insight.quota.state import closed_queue
 from muster.insight.text import format_quantity
+
+# How the condition Active of a ClusterQueue begins, before it names the obstacles.
+_CANNOT_ADMIT = "Can't admit new workloads: "
 
 # What every machine has plenty of, or is not asked for by itself, is shown with `-o wide`.
 _RARELY = ("pods", "ephemeral-storage")
@@ -94,6 +106,19 @@ def explain_inactive(conditions: Sequence[Condition]) -> str:
     """Return why a queue does not admit; "" if it does."""
     active = find(conditions, ACTIVE)
     return active.message if active is not None and active.status != "True" else ""
+
+
+def explain_closed(reason: str, queues: Iterable[ClusterQueue]) -> str:
+    """Return why a job waits, with why its ClusterQueue is inactive where the reason does not say that.
+
+    A stopped queue is left out: the user who stopped it knows why, and `muster why` names the command that resumes it.
+    """
+    name = closed_queue(reason)
+    queue = next((one for one in queues if name and one.metadata.name == name), None)
+    if queue is None or queue.spec.stop_policy != STOP_NONE:
+        return reason
+    why = explain_inactive(queue.status.conditions).removeprefix(_CANNOT_ADMIT).rstrip(".")
+    return f"{reason}: {why}" if why else reason
 
 
 def list_resources(rows: Iterable[dict[str, Any]], *, everything: bool = False) -> list[str]:

@@ -42,6 +42,9 @@ _OF_PODSET = re.compile(r"couldn't assign flavors to pod set ([^ :]+): (.*?)(?=;
 UNTIL_RELEASED = "until it is released"
 _DEACTIVATED = {"Evicting": "it is held", "Held": UNTIL_RELEASED}
 
+# What admission says of a workload whose ClusterQueue admits nothing.
+_CLOSED = re.compile(r"ClusterQueue (\S+) is inactive")
+
 # What admission says of a request that no waiting will help. It alone knows how its configuration counts resources.
 _FINAL = ("> maximum capacity (", "unavailable in ClusterQueue")
 
@@ -83,6 +86,11 @@ class QuotaState:
         return self.waits and any(words in self.reason for words in _FINAL)
 
     @property
+    def closed(self) -> bool:
+        """Whether its ClusterQueue admits nothing."""
+        return self.waits and bool(closed_queue(self.reason))
+
+    @property
     def finished(self) -> bool:
         """Whether the state is final."""
         return self.word in ("Completed", "Failed")
@@ -119,6 +127,12 @@ def find_quota_state(workload: Workload, position: int | None = None) -> QuotaSt
         evictions=_count_evictions(status),
         last_eviction=_describe_last_eviction(status),
     )
+
+
+def closed_queue(reason: str) -> str:
+    """Return the name of the ClusterQueue that is inactive, if a job waits for that reason; "" otherwise."""
+    closed = _CLOSED.fullmatch(reason)
+    return closed[1] if closed is not None else ""
 
 
 def _count_evictions(status: WorkloadStatus) -> int:

@@ -132,12 +132,13 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     facts = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods, unseen=unseen)
     lists = Lists(client)
     if state.waits:
-        from muster.insight.forecasts.never import judge_job  # it takes a while to load
+        from muster.insight.forecasts.never import judge_job, with_obstacle  # it takes a while to load
         from muster.insight.reader.room import survey
 
         subject = job if job is not None else workload
         assert subject is not None, "there is a job or a Workload"
-        facts = replace(facts, verdict=judge_job(subject, state, await survey(lists, namespace)))
+        room = await survey(lists, namespace)
+        facts = replace(facts, verdict=judge_job(subject, state, room), state=with_obstacle(state, room))
     if (job is not None and job.remote_counts is not None) or (stands is not None and stands.cluster):
         facts = replace(facts, clusters=await clusters_of(client) or ())
     if workload is None or stands is None:
@@ -145,7 +146,11 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     facts = replace(facts, workload=workload, quota_state=stands, cluster_queue=stands.cluster_queue)
     if needs_replacements(workload):  # such a workload waits in no queue
         return facts
-    return await _waiting(lists, facts, workload, stands) if stands.waits else facts
+    if not stands.waits:
+        return facts
+    facts = await _waiting(lists, facts, workload, stands)
+    assert facts.quota_state is not None, "it was read above"
+    return replace(facts, quota_state=replace(facts.quota_state, reason=facts.state.reason))
 
 
 async def _waiting(lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState) -> JobReadings:

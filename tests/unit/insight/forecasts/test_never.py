@@ -12,7 +12,7 @@ from muster.api.core import Node, Pod
 from muster.api.core.quota import LimitRange
 from muster.api.groups.runtimeclass import RuntimeClass
 from muster.api.jobset import JobSet
-from muster.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
+from muster.api.kueue import ClusterQueue, ClusterQueueStatus, Cohort, LocalQueue, ResourceFlavor, Workload
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.placement import Placement, place
 from muster.gang.shapes import shape_of
@@ -455,6 +455,16 @@ def test_only_where_those_who_decide_see_no_way_it_is_said(state, reason):
     found = with_verdict(job(5, cpu="1"), state, room(node("a", cpu=5), queues=[ONE]))
     assert found.reason == (reason or state.reason)
     assert found.quota_state is None or found.quota_state.reason == found.reason
+
+
+def test_a_job_whose_queue_admits_nothing_says_why():
+    reason = "ClusterQueue q is inactive"
+    active = {"type": "Active", "status": "False", "message": "Can't admit new workloads: its flavor is missing."}
+    closed = msgspec.structs.replace(ONE, status=msgspec.convert({"conditions": [active]}, ClusterQueueStatus))
+    state = JobState("Queued", 0, 1, reason, True, QuotaState("Queued", reason, queue="q"))
+    assert state.hopeless
+    found = with_verdict(job(cpu="1"), state, room(SMALL, queues=[closed]))
+    assert found.reason == "ClusterQueue q is inactive: its flavor is missing"
 
 
 NODES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4)

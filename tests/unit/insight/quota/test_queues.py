@@ -5,6 +5,7 @@ import pytest
 
 from muster.api.kueue import ClusterQueue, LocalQueue
 from muster.insight.quota.queues import (
+    explain_closed,
     format_row,
     format_usage,
     list_resources,
@@ -13,7 +14,7 @@ from muster.insight.quota.queues import (
 )
 
 
-def queue(stop="None", active=None):
+def queue(stop="None", active=None, message="why"):
     quotas = [{"name": "cpu", "nominalQuota": "8"}, {"name": "memory", "nominalQuota": "32Gi"}]
     more = [{"name": "cpu", "nominalQuota": "2"}, {"name": "memory", "nominalQuota": "0"}]
     used = [{"name": "cpu", "total": "9500m", "borrowed": "1500m"}, {"name": "memory", "total": "1Gi", "borrowed": "0"}]
@@ -25,7 +26,7 @@ def queue(stop="None", active=None):
     groups = [{"coveredResources": ["cpu", "memory"], "flavors": flavors}, pods]
     conditions = []
     if active is not None:
-        conditions = [{"type": "Active", "status": active[0], "reason": active[1], "message": "why"}]
+        conditions = [{"type": "Active", "status": active[0], "reason": active[1], "message": message}]
     return msgspec.convert(
         {
             "metadata": {"name": "q"},
@@ -73,3 +74,24 @@ def test_a_local_queue():
     document = {"metadata": {"name": "l", "namespace": "ns"}, "spec": {"clusterQueue": "q", "stopPolicy": "Hold"}}
     row = make_local_queue_row(msgspec.convert(document, LocalQueue))
     assert (row["namespace"], row["clusterQueue"], row["state"], row["pending"]) == ("ns", "q", "Stopped", 0)
+
+
+CIRCLE = "Can't admit new workloads: its cohorts name each other in a circle."
+
+
+@pytest.mark.parametrize(
+    ("reason", "queues", "said"),
+    [
+        (
+            "ClusterQueue q is inactive",
+            [queue(active=("False", "Unknown"), message=CIRCLE)],
+            "ClusterQueue q is inactive: its cohorts name each other in a circle",
+        ),
+        ("ClusterQueue q is inactive", [queue(stop="Hold", active=("False", "Stopped"))], "ClusterQueue q is inactive"),
+        ("ClusterQueue q is inactive", [queue(active=("True", "Ready"))], "ClusterQueue q is inactive"),
+        ("ClusterQueue other is inactive", [queue(active=("False", "Unknown"))], "ClusterQueue other is inactive"),
+        ("no room", [queue(active=("False", "Unknown"))], "no room"),
+    ],
+)
+def test_why_a_queue_admits_nothing_is_said_of_those_that_wait_in_it(reason, queues, said):
+    assert explain_closed(reason, queues) == said
