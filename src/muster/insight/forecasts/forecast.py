@@ -108,6 +108,7 @@ class Outlook:
 
     def __init__(self, snapshot: Snapshot, cluster_queue: str, namespace: str) -> None:
         self.names = name_workloads(snapshot.workloads, namespace)
+        self._owners = {key_of(one): owner_uids(one) | {one.metadata.uid} for one in snapshot.workloads}
         snapshot = replace(snapshot, workloads=without_doubles(snapshot.workloads))
         self.flavors = _flavors(snapshot)
         self.tree = _tree(snapshot, cluster_queue)
@@ -152,14 +153,18 @@ class Outlook:
             if asked.get(resource)
         ]
 
-    def find_holders(self, needs: Iterable[Need]) -> list[Holder]:
-        """Return the workloads that hold what is missing, the largest holders first."""
+    def find_holders(self, needs: Iterable[Need], workload: Workload) -> list[Holder]:
+        """Return the workloads that hold what a Workload misses, the largest holders first.
+
+        What Workloads of the same job hold is left out, as a variant that has quota while its parent waits.
+        """
+        own = self._owners[key_of(workload)]
         missing = {FlavorResource(need.flavor, need.resource) for need in needs if need.missing}
         found = []
         for node in self.tree.queues.values():
             for holder in node.workloads.values():
                 usage = {fr.resource: n for fr, n in (holder.usage or {}).items() if n and fr in missing}
-                if usage:
+                if usage and own.isdisjoint(self._owners[holder.key]):
                     found.append(Holder(self.names[holder.key], node.name, holder.reserved, usage))
         return sorted(found, key=lambda one: ([-n for n in one.usage.values()], one.name))
 

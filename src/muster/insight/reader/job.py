@@ -209,7 +209,7 @@ async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: 
         return replace(facts, estimate=Estimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
     needs = outlook.find_needs(added.workload(workload), queue)
     names = {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads}
-    facts = replace(facts, needs=needs, holders=outlook.find_holders(needs), names=names)
+    facts = replace(facts, needs=needs, holders=outlook.find_holders(needs, workload), names=names)
     facts = replace(facts, strict=outlook.is_strict(queue), head=_head(facts, snapshot))
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in _NOT_BY_QUOTA:

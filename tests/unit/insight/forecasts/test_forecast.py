@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from muster.api.core import Namespace, PodResourceClaim
-from muster.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from muster.api.kueue import WORKLOAD, ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from muster.api.meta import OwnerReference
 from muster.insight.forecasts.forecast import Holder, Need, Outlook, Snapshot, find_run_times
 from muster.queueing.scheduling.estimate import Certainty
 from muster.queueing.scheduling.runtimes import RECENT
@@ -198,10 +199,22 @@ def test_what_is_missing_and_who_has_it():
     assert need == Need("f", "cpu", asked=6000, nominal=4000, used=3000, available=1000, most=4000)
     assert need.missing == 5000
     since = [NOON - timedelta(seconds=seconds) for seconds in (20, 30)]
-    assert outlook.find_holders(needs) == [
+    assert outlook.find_holders(needs, mine) == [
         Holder("job-two", "a", since[0], {"cpu": 2000}),
         Holder("job-one", "a", since[1], {"cpu": 1000}),
     ]
+
+
+def test_a_job_is_not_told_that_it_uses_what_it_lacks_itself():
+    mine, other = workload("me", cpu="3"), workload("other", since=-30, usage="1")
+    variant = workload("variant", since=-20, usage="2")
+    parent = {"apiVersion": WORKLOAD.api_version, "kind": WORKLOAD.kind, "name": "me", "uid": "me", "controller": True}
+    owners = msgspec.convert([parent], tuple[OwnerReference, ...])
+    variant = msgspec.structs.replace(
+        variant, metadata=msgspec.structs.replace(variant.metadata, owner_references=owners)
+    )
+    outlook = Outlook(snapshot(mine, variant, other), "a", "ns")
+    assert [one.name for one in outlook.find_holders(outlook.find_needs(mine, "a"), mine)] == ["job-other"]
 
 
 def test_devices_are_missing_as_admission_says_they_are_asked_for():
