@@ -5,21 +5,25 @@ from datetime import datetime, timedelta
 from muster.insight.jobs.failures import NAMED, count_times, find_failures
 from muster.insight.text import format_age
 from muster.insight.why.readings import JobReadings
-from muster.jobs.interruption import interruption_of
+from muster.jobs.interruption import INTERRUPTED, interruption_of
 from muster.queueing.scheduling.estimate import Estimate
 
 _DAY = timedelta(days=1)
 
 
 def describe_failures(readings: JobReadings) -> list[str]:
-    """Return what is known of the pods that failed, then the cluster's own words for it."""
+    """Return what is known of the pods that failed, then the cluster's own words for it.
+
+    While the job goes on, what the platform interrupted is no failure: `describe_interruptions` tells of it.
+    """
     if readings.job is None:
         return []
     job, is_over = readings.job, readings.state.finished
     ends = find_failures(job, (pod for pod in readings.pods if is_over or not job.is_excused(pod)))
     lines = [str(one) for one in ends[:NAMED]] if len(ends) > 1 or not readings.state.finished else []
     lines += [f"and {len(ends) - NAMED} more"] if len(ends) > NAMED else []
-    conditions = [": ".join(filter(None, (one.reason, one.message))) for one in readings.job.failed_conditions]
+    said = (one for one in job.failed_conditions if is_over or one.reason != INTERRUPTED)
+    conditions = [": ".join(filter(None, (one.reason, one.message))) for one in said]
     messages = conditions + [f"{one.who}: {one.upstream}" for one in ends[:NAMED]]
     return [*lines, *([f"as the cluster says it: {'; '.join(messages)}"] if messages else [])]
 

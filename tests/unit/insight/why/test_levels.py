@@ -8,6 +8,7 @@ import pytest
 from tests.unit.insight.jobs.test_state import READY, UNSCHEDULABLE, cancelled, job
 from tests.unit.insight.quota.test_state import HOLDS, MINUTE, NO_ROOM, condition, pending, workload
 
+from muster.api.batch import Job
 from muster.api.conditions import is_true
 from muster.api.core import Pod, PodSpec, PodTemplateSpec
 from muster.api.jobset import JobSet
@@ -26,6 +27,7 @@ from muster.insight.why.placement import NODES_NAMED
 from muster.insight.why.sentences import describe_estimate, describe_failures
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 
+OWNER = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "j", "uid": "u", "controller": True}
 WHEN_PLACED = "Muster takes it off once the pod's place is known, or at once where none is given"
 NOW = datetime(2026, 1, 1, 0, 6, tzinfo=UTC)
 
@@ -296,6 +298,15 @@ def test_failures_in_words_then_in_upstreams():
     lines = describe_failures(facts(over, ends))
     assert (lines[0], lines[5], len(lines)) == (first, "and 2 more", 7)
     assert describe_failures(facts(job(), [pod(0)])) == []
+
+
+def test_a_job_of_a_jobset_that_was_interrupted_as_a_whole_has_not_failed():
+    end = condition("Failed", reason="Interrupted", message="Pod default/j-0-x was evicted from node n")
+    child = msgspec.convert(
+        {"metadata": {"name": "j-a-0", "ownerReferences": [OWNER]}, "status": {"conditions": [end]}}, Job
+    )
+    source = msgspec.convert({"metadata": {"name": "j", "uid": "u"}, "spec": {"replicatedJobs": ROLES}}, JobSet)
+    assert describe_failures(facts(record_of(source, [child]))) == []
 
 
 def test_by_what_a_job_was_interrupted_last():
