@@ -1,19 +1,22 @@
 r"""Parses .env files: `NAME=value` lines with quotes, comments and `export`. Pure.
 
 The text in single quotes is taken literally. In double quotes a backslash escapes quotes, dollars and itself, and
-`\n`, `\r` and `\t` are line ends and a tab. A value without quotes ends before a `#` that follows a space. The parser
-expands no variables, and no quoted text spans several lines.
+`\n`, `\r` and `\t` are line ends and a tab. A quoted text may span several lines. A value without quotes ends before a
+`#` that follows a space. The parser expands no variables.
 """
 
 import re
+from collections.abc import Iterator
 
 # Linux passes less than this to a program.
 MOST_BYTES = 1 << 20
 
 _LINE = re.compile(r"\s*(?:export\s+)?(?P<name>[^\s=#'\"]+)\s*=(?P<rest>.*)", re.DOTALL)
 _SINGLE = re.compile(r"\s*'(?P<text>[^']*)'\s*(?:#.*)?")
-_DOUBLE = re.compile(r'\s*"(?P<text>(?:[^"\\]|\\.)*)"\s*(?:#.*)?')
+_DOUBLE = re.compile(r'\s*"(?P<text>(?:[^"\\]|\\.)*)"\s*(?:#.*)?', re.DOTALL)
 _BARE = re.compile(r"(?:^|(?<=\s))#.*")
+_OPENING = re.compile(r"[^\S\n]*(?:export[^\S\n]+)?[^\s=#'\"]+[^\S\n]*=[^\S\n]*(?P<quote>['\"])")
+_CLOSING = {"'": re.compile(r"[^']*'[^\n]*"), '"': re.compile(r'(?:[^"\\]|\\.)*"[^\n]*', re.DOTALL)}
 _ESCAPED = re.compile(r"\\(.)")
 _MEANINGS = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "$": "$"}
 
@@ -27,13 +30,12 @@ def variables(data: bytes) -> dict[str, str]:
     if len(data) > MOST_BYTES:
         raise DotenvError(f"the file has more than {MOST_BYTES} bytes")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         where = data.count(b"\n", 0, error.start) + 1
         raise DotenvError(f"line {where}: it is not UTF-8") from None
     values = {}
-    for number, whole in enumerate(text.split("\n"), 1):
-        line = whole.removesuffix("\r")
+    for number, line in _split_entries(text):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if "\0" in line:
@@ -47,11 +49,24 @@ def variables(data: bytes) -> dict[str, str]:
     return values
 
 
+def _split_entries(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each line with its number, and a value whose quotes span several lines together with its first line."""
+    position, number = 0, 1
+    while position <= len(text):
+        opening = _OPENING.match(text, position)
+        closing = _CLOSING[opening["quote"]].match(text, opening.end()) if opening is not None else None
+        end = closing.end() if closing is not None else text.find("\n", position)
+        entry = text[position:] if end < 0 else text[position:end]
+        yield number, entry
+        position += len(entry) + 1
+        number += entry.count("\n") + 1
+
+
 def _parse_value(rest: str, number: int) -> str:
     if single := _SINGLE.fullmatch(rest):
         return single["text"]
     if double := _DOUBLE.fullmatch(rest):
         return _ESCAPED.sub(lambda escape: _MEANINGS.get(escape[1], escape[0]), double["text"])
     if rest.lstrip()[:1] in ("'", '"'):
-        raise DotenvError(f"line {number}: a quote that does not end the line, or ends in another one")
+        raise DotenvError(f"line {number}: a quote that is not closed, or is followed by more than a comment")
     return _BARE.sub("", rest).strip()

@@ -17,6 +17,8 @@ from muster.actions.dotenv import MOST_BYTES, DotenvError, variables
         ("export=1", {"export": "1"}),
         ("a.b-c=1", {"a.b-c": "1"}),
         ("A=it's", {"A": "it's"}),
+        ('A="one\n two # \\"\n" # why\nB=\'x\r\n\r\ny\'\nC=1', {"A": 'one\n two # "\n', "B": "x\n\ny", "C": "1"}),
+        ("# A='\nB='#'\n", {"B": "#"}),
     ],
 )
 def test_lines(text, expected):
@@ -29,8 +31,9 @@ def test_lines(text, expected):
         (b"A=1\nsecret", "line 2: expected NAME=VALUE"),
         (b"=1", "line 1: expected NAME=VALUE"),
         (b"\x1b[2J=1", "line 1: expected NAME=VALUE"),
-        (b"A='x", "line 1: a quote that does not end the line, or ends in another one"),
-        (b'A="x\ny"', "line 1: a quote"),
+        (b"A='x", "line 1: a quote that is not closed, or is followed by more than a comment"),
+        (b'A="x\ny"z\n', "line 1: a quote"),
+        (b"A='x\n\ny'\nsecret", "line 4: expected NAME=VALUE"),
         (b'A="x"y', "line 1: a quote"),
         (b"A=1\n\nB=\xff", "line 3: it is not UTF-8"),
         (b"A=\0", "line 1: no variable can have a zero byte"),
