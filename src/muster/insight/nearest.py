@@ -8,7 +8,10 @@ _LIKENESS, _LIKENESS_OF_OPTIONS = 0.6, 0.7
 
 
 def find_nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the name of `word` here, or the known word that is most like it; "" if none is."""
+    """Return the name of `word` here, or the known word that is most like it; "" if none is.
+
+    elsewhere: the names of known words in other systems, which may be misspelled, too.
+    """
     if word in elsewhere:
         return elsewhere[word]
     if len(word.lstrip("-")) < 2:
@@ -20,6 +23,7 @@ def find_nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] =
     if len(begun) == 1:
         return begun[0]
     cutoff = _LIKENESS_OF_OPTIONS if word.startswith("-") else _LIKENESS
-    bare = {one.lstrip("-"): one for one in known}  # that both are options makes them no more alike
+    named = dict(elsewhere) | {one: one for one in known}
+    bare = {one.lstrip("-"): name for one, name in named.items()}  # that both are options makes them no more alike
     found = get_close_matches(word.lstrip("-"), bare, n=1, cutoff=cutoff)
     return bare[found[0]] if found else ""

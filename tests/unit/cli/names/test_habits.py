@@ -18,6 +18,8 @@ from muster.insight.nearest import find_nearest
         ("scancel", "cancel JOB"),
         ("delete", "cancel JOB"),
         ("submit", "run --detach"),
+        ("sumbit", "run --detach"),
+        ("sqeueu", "ps"),
         ("describe", "why JOB"),
         ("xyzzy", ""),
         ("", ""),
