@@ -16,6 +16,7 @@ from muster.api.config.configz import CONFIGZ, configz
 from muster.cluster.apiserver.access.control import AccessControl, Trust
 from muster.cluster.apiserver.admission.chain import PLUGINS, Admission, default_tolerations
 from muster.cluster.apiserver.admission.definitions import definition_of_our_own, require_definitions_kept
+from muster.cluster.apiserver.admission.elastic import warn_of_bounds
 from muster.cluster.apiserver.admission.managed import (
     managed_plugins,
     queue_of_a_part,
@@ -200,6 +201,7 @@ async def control_plane(
                 endless_batch_pods(groups),
                 definition_of_our_own(registry, own),
                 scheduler_of_nobody(configuration.muster.scheduling.scheduler_names),
+                warn_of_bounds,
                 parts_of_volcano(configuration.muster.scheduling.scheduler_names),
             ),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),

@@ -1,0 +1,29 @@
+"""What there is to say of the sizes between which a job may be moved."""
+
+from muster.api.batch import JOB
+from muster.api.jobset import JOB_SET
+from muster.api.ours.elastic import ELASTIC_ANNOTATION, Bounds
+from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.decode import Document
+
+_KINDS = frozenset({JOB.resource, JOB_SET.resource})
+
+
+def warn_of_bounds(attempt: Attempt) -> str:
+    """Return why the annotation that makes a job elastic means nothing, where it is new; "" if it means something."""
+    if attempt.subresource or attempt.resource.key not in _KINDS or attempt.operation not in ("CREATE", "UPDATE"):
+        return ""
+    text = _bounds_in(attempt.document)
+    if text is None or text == _bounds_in(attempt.old or {}):
+        return ""
+    try:
+        Bounds.parse(text)
+    except ValueError as error:
+        return f"metadata.annotations[{ELASTIC_ANNOTATION}]: {error}; until then the job keeps its size"
+    return ""
+
+
+def _bounds_in(document: Document) -> str | None:
+    annotations = document.get("metadata", {}).get("annotations") or {}
+    text = annotations.get(ELASTIC_ANNOTATION)
+    return text if isinstance(text, str) else None
