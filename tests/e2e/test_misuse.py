@@ -134,8 +134,13 @@ def test_ps_shows_what_is_named_and_says_what_there_is_not(up):
     done = up("ps", "--state", "cancelled")
     assert (done.stdout, done.stderr) == ("", "no jobs\n")
     up("cancel", "tune")
+    up("wait", "tune", check=False)
     assert up("ps", "--state", "CANCELLED", "-o", "name").stdout == "tune\n"
     assert up("ps", "-q", "default", "-o", "name").stdout == "train\ntune\n"
-    assert up("ps", "--queue", "none").stderr == "no jobs\n"
+    done = up("ps", "--queue", "defualt", check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert errors(done) == ["Error: there is no queue defualt in namespace default; did you mean default?"]
+    up("queue", "create", "idle", "--cpu", "1")
+    assert up("ps", "--queue", "idle").stderr == "no jobs\n"
     done = up("ps", "-A", "nothing-like-it", check=False)
     assert (done.returncode, errors(done)) == (1, ["Error: there is no job nothing-like-it"])

@@ -92,6 +92,21 @@ async def check_queue(client: Client, namespace: str, name: str) -> None:
     raise UserError(f"no queue {name} in namespace {namespace}; {what}")
 
 
+async def no_queue(client: Client, name: str, namespace: str) -> str:
+    """Return the sentence that there is no LocalQueue of this name, with the most similar name that the user may see.
+
+    The sentence is "" where there is such a queue, or where the user may not list LocalQueues.
+    namespace: "" means all namespaces.
+    """
+    queues = await list_or_none(client, LOCAL_QUEUE, namespace)
+    names = {queue.metadata.name for queue in queues or ()}
+    if queues is None or name in names:
+        return ""
+    similar = find_nearest(name, sorted(names))
+    where = f" in namespace {namespace}" if namespace else ""
+    return f"there is no queue {name}{where}" + (f"; did you mean {similar}?" if similar else "")
+
+
 async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded: bool) -> str:
     """Return the queue for the job's label: the requested one, or the LocalQueue `default` if it is visible.
 

@@ -100,11 +100,22 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
             for one in missing:
                 say(f"Error: {await no_job(session.client, one, where)}")
         rows = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
+        await _require_queue(session, only["queue"], found, where)
         await say_if_not_led(session.client, [row["state"] for row in rows], now, say)
     if rows or not missing:
         _show(rows, output, everywhere=everywhere)
     if missing:
         raise click.exceptions.Exit(1)
+
+
+async def _require_queue(session: Session, queue: str, rows: Iterable[dict[str, Any]], where: str) -> None:
+    """Raise `click.ClickException` if no job has named the queue, and there is none of that name."""
+    if not queue or any(row["queue"] == queue for row in rows):
+        return
+    from muster.actions.choices import no_queue
+
+    if problem := await no_queue(session.client, queue, where):
+        raise click.ClickException(problem)
 
 
 async def _add_past(session: Session, found: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
