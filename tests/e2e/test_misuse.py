@@ -1,5 +1,7 @@
 """Several names and documents, and what is said wrongly: what can be done is done, what cannot is named."""
 
+import json
+
 import pytest
 
 JOB = """
@@ -122,6 +124,14 @@ def test_a_detached_job_that_can_never_start_is_told_so(up):
     assert done.stdout == "big\n"
     assert "big can never start: no node ever has 9999Gi memory" in done.stderr
     assert "never" not in up("run", "--detach", "--name", "small", "--memory", "1Mi", "--", "true").stderr
+
+
+def test_what_was_applied_is_of_the_user_who_applied_it(up):
+    up("run", "--detach", "--name", "run", "--", "true")
+    up("apply", "-f", "-", input=JOB.format(name="applied", script="true"))
+    [owner] = {job["owner"] for job in json.loads(up("ps", "-o", "json").stdout)}
+    assert up("ps", "--user", owner, "-o", "name").stdout.split() == ["run", "applied"]
+    assert "unchanged" in up("apply", "-f", "-", input=JOB.format(name="applied", script="true")).stdout
 
 
 def test_ps_shows_what_is_named_and_says_what_there_is_not(up):

@@ -1,8 +1,8 @@
 """The annotation with a job's submitter, which a server of ours sets.
 
 It is the user that the server knows by a credential, whatever the manifest says. Only those who may do everything may
-name another: `muster run` of the machine's owner tells the name of the account, which says more than `kubernetes-admin`
-does. On other clusters it is what the client said.
+name another: `muster run` and `muster apply` of the machine's owner tell the name of the account, which says more than
+`kubernetes-admin` does. On other clusters it is what the client said.
 """
 
 from typing import Final

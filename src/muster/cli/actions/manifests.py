@@ -12,6 +12,8 @@ import msgspec
 from muster.actions.session import Session
 from muster.cli.actions.applying import Manifest, ManifestError, annotated, change, manifests
 
+# The kinds of jobs, whose submitter is recorded.
+_SUBMITTED = ("jobs.batch", "jobsets.jobset.x-k8s.io", "pods")
 _SUFFIXES = (".yaml", ".yml", ".json")
 _STRICT = "strict decoding error"
 
@@ -50,6 +52,7 @@ async def apply_one(
     session: Session, kind: Any, manifest: dict[str, Any], *, dry_run: bool
 ) -> tuple[dict[str, Any], str]:
     """Create or patch an object; return the stored object, and what happened to it in a word."""
+    from muster.actions.submitting import signed
     from muster.api.status import ApiError
     from muster.runtime.transport import Request
 
@@ -60,7 +63,8 @@ async def apply_one(
     current = await session.client.find(kind, name, namespace) if name else None
     strict = {"fieldValidation": "Strict", "fieldManager": "muster-apply"} | ({"dryRun": "All"} if dry_run else {})
     if current is None:
-        body = msgspec.json.encode(annotated(manifest))
+        document = annotated(manifest)
+        body = msgspec.json.encode(signed(document) if kind.resource in _SUBMITTED else document)
         response = await session.client.raw(Request("POST", kind.path(namespace), strict, body))
         return msgspec.json.decode(response.body), f"created{mark}"
     patch = change(current, manifest)
