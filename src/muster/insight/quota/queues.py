@@ -122,9 +122,14 @@ def explain_closed(reason: str, queues: Iterable[ClusterQueue]) -> str:
 
 
 def list_resources(rows: Iterable[dict[str, Any]], *, everything: bool = False) -> list[str]:
-    """Return the resources that have a column of their own, in the order in which the rows name them."""
-    names = dict.fromkeys(quota["resource"] for row in rows for quota in row["quotas"])
-    return [name for name in names if everything or name not in _RARELY]
+    """Return the resources that have a column of their own, in the order in which the rows name them.
+
+    Without `everything`, a resource of which there is nothing is left out, as the GPUs of nodes that are gone.
+    """
+    quotas = [quota for row in rows for quota in row["quotas"]]
+    names = dict.fromkeys(quota["resource"] for quota in quotas)
+    there = {quota["resource"] for quota in quotas if quota["nominal"] or quota["used"]}
+    return [name for name in names if everything or (name in there and name not in _RARELY)]
 
 
 def format_usage(row: dict[str, Any], resource: str) -> str:

@@ -55,6 +55,14 @@ def test_usage_is_over_all_flavors_and_says_what_is_borrowed():
     assert first == {"flavor": "a", "resource": "cpu", "nominal": "8", "used": "9500m", "borrowed": "1500m"}
 
 
+def test_a_resource_of_which_there_is_nothing_has_no_column():
+    gone = {"flavor": "a", "resource": "nvidia.com/gpu", "nominal": 0, "used": 0, "borrowed": 0}
+    row = {"quotas": [gone, gone | {"resource": "cpu", "used": 1}]}
+    assert list_resources([row]) == ["cpu"]
+    assert list_resources([row], everything=True) == ["nvidia.com/gpu", "cpu"]
+    assert list_resources([row, {"quotas": [gone | {"nominal": 2}]}]) == ["nvidia.com/gpu", "cpu"]
+
+
 @pytest.mark.parametrize(
     ("stop", "active", "state", "message"),
     [
