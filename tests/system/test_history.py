@@ -17,6 +17,7 @@ from muster.api.kueue import WORKLOAD
 from muster.api.server.rbac import ROLE, ROLE_BINDING
 from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
+from muster.cluster.controllers import recorder
 from muster.cluster.embedded import begun
 from muster.cluster.history import kept
 from muster.cluster.nodespec import NodeSpec
@@ -106,6 +107,22 @@ def test_a_run_is_told_as_soon_as_its_job_has_ended_and_after_its_objects_are_go
         assert good.memory_bytes > 1 << 20
         assert (bad.state, bad.exit_code, bad.reason) == ("Failed", 3, "ended with exit code 3")
         assert after == before
+
+    play(story)
+
+
+def test_a_run_whose_objects_are_deleted_at_its_end_keeps_its_exit_code(tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "GATHER_SECONDS", 3600.0)  # the query writes
+
+    async def story():
+        async with host(tmp_path) as h:
+            await h.submit("shell", "sh", "-c", "exit 7")
+            await h.ended("shell")
+            await h.client.delete(JOB, "shell", "default", propagation="Foreground")
+            await h.gone("shell")
+            await h.gone("shell", POD)
+            [run] = await h.runs()
+            assert (run.state, run.exit_code, run.reason) == ("Failed", 7, "ended with exit code 7")
 
     play(story)
 

@@ -26,6 +26,9 @@ from muster.runtime.manager import Manager
 
 _BY_UID, _BY_OWNER, _BY_JOB = "uid", "history-owner", "history-job"
 
+# The most failed pods to remember of a job that ended, and whose run was not returned yet.
+_MOST_FAILED = 16
+
 Source: TypeAlias = Job | JobSet | Workload
 
 
@@ -53,6 +56,7 @@ class Runs:
         self._returned: dict[str, Run] = {}  # the other runs that were returned, for as long as objects of them exist
         self._gone: dict[str, _Gone] = {}
         self._traces: dict[str, Trace] = {}  # of pods that are gone
+        self._failed: dict[str, tuple[Pod, ...]] = {}  # failed pods that went after the end of their due run
 
     def follow(self) -> None:
         """Follow every change from now on, and all existing objects."""
@@ -93,6 +97,7 @@ class Runs:
         before, run = self._returned.get(uid), self._make_run(uid)
         if run is not None:
             run = self._returned[uid] = amended(before, run) if before is not None else run
+            self._failed.pop(uid, None)
         gone = self._gone.get(uid)
         if gone is not None and not self._find_pods(gone.subject):
             self._forget(uid)
@@ -104,14 +109,14 @@ class Runs:
         if subject is None:
             return None
         before, deleted = self._traces.get(uid, NO_TRACE), gone.at if gone is not None else None
-        pods = [*self._find_pods(subject), *(gone.pods if gone is not None else ())]
+        pods = [*self._find_pods(subject), *self._failed.get(uid, ()), *(gone.pods if gone is not None else ())]
         if isinstance(subject, JobRecord):
             return run_of(subject, pods, before, deleted)
         return run_of_workload(subject, pods, before, deleted)
 
     def _forget(self, uid: str) -> None:
         self._due.discard(uid)
-        for by_uid in (self._returned, self._gone, self._traces):
+        for by_uid in (self._returned, self._gone, self._traces, self._failed):
             by_uid.pop(uid, None)
 
     # -- what is seen
@@ -140,11 +145,18 @@ class Runs:
         for uid in self._find_runs(pod):
             if new is None:
                 self._traces[uid] = self._traces.get(uid, NO_TRACE) + trace([pod])
+                self._keep_failed(uid, pod)
                 is_news = not self._pods.by(_BY_JOB, _job_uid(pod)[0])  # the last one
             else:
                 is_news = _reported_usage(new) != (_reported_usage(old) if old is not None else "")
             if is_news and (uid in self._returned or uid in self._gone):
                 self._mark_due(uid)
+
+    def _keep_failed(self, uid: str, pod: Pod) -> None:
+        """Remember a failed pod that goes before its ended run is returned, as it says why the run failed."""
+        failed = self._failed.get(uid, ())
+        if uid in self._due and uid not in self._returned and pod.status.phase == "Failed":
+            self._failed[uid] = (*failed, pod)[:_MOST_FAILED]
 
     def _now(self) -> datetime:
         """Return the time in whole seconds, like all times of the API."""
