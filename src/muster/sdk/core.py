@@ -7,7 +7,7 @@ import asyncio
 import logging
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -111,8 +111,13 @@ class Work:
 
 
 def work_of(what: What, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Work:
-    """Return the work for a function or a command. Raises `Error` if a function cannot be pickled."""
+    """Return the work for a function or a command.
+
+    Raises `Error` if a function cannot be pickled, `TypeError` if `args` is a single argument.
+    """
     if callable(what):
+        if isinstance(args, str | bytes) or not isinstance(args, Iterable):
+            raise TypeError(f"args is the list of the arguments; for the one argument {args!r} say args=({args!r},)")
         return Work([title(what)], packed_call(what, args, kwargs or {}))
     if args or kwargs:
         raise Error("args= and kwargs= belong to a function; put all words of a command into its list")
