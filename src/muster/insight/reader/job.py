@@ -31,6 +31,7 @@ from muster.api.kueue.names import (
     WAITING_FOR_PODS_READY,
 )
 from muster.api.kueue.visibility import PendingWorkload
+from muster.api.pods import why_unplaced
 from muster.api.status import ApiError
 from muster.gang.arrays import is_numpy_installed
 from muster.insight.forecasts.forecast import Outlook, Snapshot
@@ -45,6 +46,7 @@ from muster.insight.reader.queues import UNSEEN, Visibility, get_or_none
 from muster.insight.reader.records import record_named
 from muster.insight.record import JobRecord, records_of
 from muster.insight.why import JobReadings
+from muster.insight.why.apart import find_jobs_apart
 from muster.queueing.additions import Completion
 from muster.queueing.scheduling.estimate import Certainty, Estimate
 from muster.runtime.client import Client
@@ -131,6 +133,8 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     unseen = str(found.unseen) if found.unseen is not None else ""
     facts = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods, unseen=unseen)
     lists = Lists(client)
+    if (kept_apart := next((pod for pod in pods if _is_kept_apart(pod)), None)) is not None:
+        facts = replace(facts, apart=find_jobs_apart(kept_apart, await lists.of(POD) or pods))
     if state.waits:
         from muster.insight.forecasts.never import judge_job, with_obstacle  # it takes a while to load
         from muster.insight.reader.room import survey
@@ -151,6 +155,11 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     facts = await _waiting(lists, facts, workload, stands)
     assert facts.quota_state is not None, "it was read above"
     return replace(facts, quota_state=replace(facts.quota_state, reason=facts.state.reason))
+
+
+def _is_kept_apart(pod: Pod) -> bool:
+    """Return whether a scheduler found no node for the pod because of pods that must be apart."""
+    return not pod.spec.node_name and "anti-affinity rules" in why_unplaced([pod])
 
 
 async def _waiting(lists: Lists, facts: JobReadings, workload: Workload, stands: QuotaState) -> JobReadings:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from muster.api.core import Pod
 from muster.api.jobset.names import REPLICATED_JOB_NAME
 from muster.api.pods import why_unplaced
-from muster.insight.jobs.failures import count_of
+from muster.insight.jobs.failures import NAMED, count_of
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.record import JobRecord, is_indexed
 from muster.insight.text import format_age, format_ranges
@@ -32,7 +32,10 @@ def describe_placement(readings: JobReadings) -> Level:
     if unplaced:
         why = why_unplaced(unplaced) or "waiting for all its pods, to be placed together"
         text = f"{len(unplaced)} of {len(readings.live)} pods have no node{_name_roles(readings, unplaced)}"
-        return Level("placement", "here", text, (why, *map(str, find_gates(unplaced)), *_list_later_roles(readings)))
+        gates = map(str, find_gates(unplaced))
+        return Level(
+            "placement", "here", text, (why, *_name_jobs_apart(readings), *gates, *_list_later_roles(readings))
+        )
     nodes: dict[str, list[Pod]] = {}
     for pod in readings.live:
         nodes.setdefault(pod.spec.node_name, []).append(pod)
@@ -40,6 +43,15 @@ def describe_placement(readings: JobReadings) -> Level:
     since = f", for {format_age(began, readings.now)}" if began is not None else ""
     text = f"{count_of(len(readings.live), 'pod')} on {count_of(len(nodes), 'node')}{since}"
     return Level("placement", "done", text, (*_list_nodes(readings.job, nodes), *_list_later_roles(readings)))
+
+
+def _name_jobs_apart(readings: JobReadings) -> list[str]:
+    """Return the line about the jobs whose pods the job must be apart from; none without such jobs."""
+    if not readings.apart:
+        return []
+    more = len(readings.apart) - NAMED
+    names = ", ".join(readings.apart[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return [f"it shares no node with: {names}"]
 
 
 def _name_roles(readings: JobReadings, pods: Sequence[Pod]) -> str:

@@ -33,6 +33,7 @@ class JobReadings:
     names: the names of other workloads' jobs, by workload UID.
     clusters: the clusters that the job may run in, if MultiKueue runs it elsewhere.
     needs, holders: what the job asks for, and which workloads use what is missing; empty if the user may not see that.
+    apart: the jobs whose pods a waiting pod of the job must be apart from.
     stopped: the kind and name of each queue on the job's way that a user stopped.
     unseen: why Workloads cannot be read; "" if they can.
     """
@@ -50,6 +51,7 @@ class JobReadings:
     waiting: int = 0
     strict: bool = False
     head: str = ""
+    apart: Sequence[str] = ()
     stopped: Sequence[tuple[str, str]] = ()
     needs: Sequence[Need] = ()
     holders: Sequence[Holder] = ()

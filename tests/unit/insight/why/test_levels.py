@@ -88,6 +88,11 @@ def test_the_first_level_that_holds_it(found, expected):
     assert states(found) == expected
 
 
+def test_the_jobs_that_a_waiting_job_shares_no_node_with_are_named():
+    found = facts(pods=[pod(0, "", "Pending", ready=False)], apart=[f"j{number}" for number in range(7)])
+    assert look(found)["placement"].details[1] == "it shares no node with: j0, j1, j2, j3, j4 and 2 more"
+
+
 def test_who_waits_for_quota_is_told_everything_about_it():
     ahead = msgspec.convert(
         [{"metadata": {"name": f"w{n}", "namespace": "ns"}, "priority": n} for n in range(7)], list[PendingWorkload]

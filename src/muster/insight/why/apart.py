@@ -1,0 +1,39 @@
+"""The jobs whose pods a waiting pod must be apart from, by a rule of either, as of `muster run --exclusive`. Pure."""
+
+from collections.abc import Iterable
+
+from muster.api.core import Pod
+from muster.api.pods import is_finished
+from muster.api.values.selectors import SelectorError
+from muster.gang.terms import NO_TERMS, Terms, terms_of
+from muster.insight.record import job_of
+
+
+def find_jobs_apart(waiting: Pod, others: Iterable[Pod]) -> tuple[str, ...]:
+    """Return the names of other jobs with pods on nodes that the waiting pod must be apart from, sorted.
+
+    A job of another namespace is named `NAMESPACE/NAME`. Labels of namespaces are not known here: a rule that selects
+    namespaces by labels counts only where it selects all.
+    """
+    own, rules = job_of(waiting), _read_rules(waiting)
+    found = set()
+    for other in others:
+        if not other.spec.node_name or is_finished(other) or job_of(other) == own:
+            continue
+        if _repels(rules, other) or _repels(_read_rules(other), waiting):
+            same = other.metadata.namespace == waiting.metadata.namespace
+            name = job_of(other)[1]
+            found.add(name if same else f"{other.metadata.namespace}/{name}")
+    return tuple(sorted(found))
+
+
+def _read_rules(pod: Pod) -> Terms:
+    try:
+        return terms_of(pod.spec, pod.metadata.namespace, pod.metadata.labels)
+    except SelectorError:  # the scheduler does not follow such a rule either
+        return NO_TERMS
+
+
+def _repels(rules: Terms, pod: Pod) -> bool:
+    meta = pod.metadata
+    return any(term.matches(meta.namespace, meta.labels, {}) for term in rules.anti_affinity)
