@@ -29,6 +29,8 @@ class Progress:
         """Report a new state of the job."""
         if state.count is not None and (state.word == "Running" or state.finished):
             self._report_count(state.count, finished=state.finished)
+            if state.slowed:
+                self._say_once(f"{self.name}: {state.slowed}")
         elif state.word == "Running" or (state.word == "Completed" and self._is_start_unreported):
             self._report_running(state)
         elif state.finished:

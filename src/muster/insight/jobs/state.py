@@ -50,6 +50,7 @@ class JobState:
     quota_state: the job's place in its queue, while that is what holds it.
     progress: the part of `reason` that says how many workers of the group have started and hold nodes.
     count: the progress of a sweep's trials.
+    slowed: that a sweep runs fewer trials at a time than its user asked for, or "".
     """
 
     word: Word
@@ -60,6 +61,7 @@ class JobState:
     quota_state: QuotaState | None = None
     progress: str = ""
     count: TrialCount | None = None
+    slowed: str = ""
 
     @property
     def finished(self) -> bool:
@@ -154,10 +156,10 @@ def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
 def find_job_state(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None = None) -> JobState:
     """Return the state of a job from its present pods and the state of its quota, if it has a Workload."""
     state = _state_of_job(job, pods, quota_state)
-    return state if job.array is None else _state_of_sweep(job, pods, state)
+    return state if job.array is None else _state_of_sweep(job, pods, state, quota_state)
 
 
-def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState) -> JobState:
+def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState, quota_state: QuotaState | None) -> JobState:
     """Return the state of a sweep: every trial goes on by itself, so that the sweep runs while one trial does."""
     count = count_trials(job, pods)
     state = replace(state, ready=count.done + count.running, count=count)
@@ -165,7 +167,21 @@ def _state_of_sweep(job: JobRecord, pods: Sequence[Pod], state: JobState) -> Job
         return state
     between = count.over or state.word in ("Retrying", "Finishing")  # one pod and the next
     goes_on = count.running or (between and not state.blocked)
-    return replace(state, word="Running", reason=trials_so_far(job, count), blocked=False) if goes_on else state
+    if not goes_on:
+        return state
+    slowed = _describe_partial_sweep(job, quota_state) if quota_state is not None else ""
+    reason = "; ".join(filter(None, (trials_so_far(job, count), slowed)))
+    return replace(state, word="Running", reason=reason, blocked=False, slowed=slowed)
+
+
+def _describe_partial_sweep(job: JobRecord, quota_state: QuotaState) -> str:
+    """Return that a sweep has quota for fewer trials at a time than its user asked for; "" if it has enough.
+
+    A sweep that asked for all its trials at a time takes what there is.
+    """
+    if not quota_state.is_partial or quota_state.asked >= job.wanted:
+        return ""
+    return f"{quota_state.granted} at a time instead of {quota_state.asked}, as there is quota for no more"
 
 
 def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None) -> JobState:

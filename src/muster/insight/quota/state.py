@@ -62,6 +62,7 @@ class QuotaState:
     since: when this state began. cluster: the other cluster that runs it, or "".
     evictions: how often it lost quota, except by a user's hold. last_eviction: why it did last, where it has quota
     again.
+    asked, granted: the number of pods that it asked for, and that an admission gave quota to; 0 without one.
     """
 
     word: Stage
@@ -74,6 +75,13 @@ class QuotaState:
     cluster: str = ""
     evictions: int = 0
     last_eviction: str = ""
+    asked: int = 0
+    granted: int = 0
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether it was admitted with fewer pods than it asked for."""
+        return self.word == "Admitted" and 0 < self.granted < self.asked
 
     @property
     def waits(self) -> bool:
@@ -113,6 +121,7 @@ def find_quota_state(workload: Workload, position: int | None = None) -> QuotaSt
     """Return the state of a Workload; the position counts only while the Workload waits."""
     spec, status = workload.spec, workload.status
     word, reason, since = _find_stage(workload)
+    granted = status.admission.pod_set_assignments if status.admission is not None else ()
     if reason == DEACTIVATED_MESSAGE:
         reason = _DEACTIVATED.get(word, "")
     return QuotaState(
@@ -126,6 +135,8 @@ def find_quota_state(workload: Workload, position: int | None = None) -> QuotaSt
         cluster=status.cluster_name or "",
         evictions=_count_evictions(status),
         last_eviction=_describe_last_eviction(status),
+        asked=sum(podset.count for podset in spec.pod_sets) if granted else 0,
+        granted=sum(podset.count or 0 for podset in granted),
     )
 
 

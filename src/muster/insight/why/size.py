@@ -1,10 +1,8 @@
 """The level of size: how many pods the job has, and whether that may change. Pure."""
 
-from muster.api.conditions import find_true
-from muster.api.kueue import Workload
-from muster.api.kueue.names import ADMITTED
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.insight.jobs.failures import count_of
+from muster.insight.quota.state import QuotaState
 from muster.insight.why.readings import JobReadings, Level
 
 
@@ -12,7 +10,7 @@ def describe_size(readings: JobReadings) -> Level:
     """Return the number of pods, and the bounds within which it may change."""
     wanted = readings.state.wanted
     text = count_of(wanted, "pod")
-    partial = _describe_partial_admission(readings.workload) if readings.workload is not None else ""
+    partial = _describe_partial_admission(readings.quota_state) if readings.quota_state is not None else ""
     if readings.job is not None and readings.job.array is not None:
         text = f"{count_of(wanted, 'trial')}, at most {readings.job.workers} at a time"
         return Level("size", "none", f"{text} ({partial})" if partial else text)
@@ -27,10 +25,5 @@ def describe_size(readings: JobReadings) -> Level:
     return Level("size", "none", f"{text}, may be scaled" if may_be_scaled else f"{text}, always")
 
 
-def _describe_partial_admission(workload: Workload) -> str:
-    admission = workload.status.admission
-    if admission is None or find_true(workload.status.conditions, ADMITTED) is None:
-        return ""
-    asked = sum(podset.count for podset in workload.spec.pod_sets)
-    admitted = sum(podset.count or 0 for podset in admission.pod_set_assignments)
-    return f"admitted with {admitted} of {asked}" if 0 < admitted < asked else ""
+def _describe_partial_admission(quota_state: QuotaState) -> str:
+    return f"admitted with {quota_state.granted} of {quota_state.asked}" if quota_state.is_partial else ""

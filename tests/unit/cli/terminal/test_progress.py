@@ -1,5 +1,7 @@
 """One line for every step, whatever size the job has at the time."""
 
+from dataclasses import replace
+
 import pytest
 
 from muster.cli.terminal.progress import Progress
@@ -58,6 +60,11 @@ def running(ready, wanted):
         (5, [running(4, 5), JobState("Failed", 4, 5)], []),
         (1, [JobState("Completed", 1, 1)], []),
         (1, [sweep(0, 0, 1), sweep(0, 0, 3)], ["j: 0 of 40 done, 1 running, 39 to go"]),
+        (
+            1,
+            [replace(sweep(0, 0, 2), slowed="2 at a time")] * 2,
+            ["j: 0 of 40 done, 2 running, 38 to go", "j: 2 at a time"],
+        ),
         (
             1,
             [*(sweep(done, 1, 2) for done in range(9)), JobState("Failed", 39, 40, count=TrialCount(39, 1, 0, 0))],

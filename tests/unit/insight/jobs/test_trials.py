@@ -10,6 +10,7 @@ from muster.api.core import Pod
 from muster.insight.history.build import run_of, with_past
 from muster.insight.jobs.state import Ending, find_ending, find_job_state
 from muster.insight.jobs.trials import make_trial_rows, rank_of_trial
+from muster.insight.quota.state import QuotaState
 from muster.insight.record import record_of
 
 
@@ -83,6 +84,21 @@ def said(job, pods):
 )
 def test_it_runs_while_any_of_its_trials_does(job, pods, expected):
     assert said(job, pods) == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "granted", "slowed"),
+    [
+        (3, 2, "2 at a time instead of 3, as there is quota for no more"),
+        (3, 3, ""),
+        (4, 2, ""),  # as many as there is room for
+        (0, 0, ""),
+    ],
+)
+def test_a_sweep_that_runs_fewer_at_a_time_than_asked_says_so(asked, granted, slowed):
+    found = find_job_state(sweep(), [pod(0)], QuotaState("Admitted", asked=asked, granted=granted))
+    assert (found.word, found.slowed) == ("Running", slowed)
+    assert found.reason == "; ".join(filter(None, ("1 running, 3 to go", slowed)))
 
 
 CANCELLED = {"type": "FailureTarget", "reason": "Cancelled", "message": "It was cancelled"}
