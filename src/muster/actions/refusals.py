@@ -1,4 +1,7 @@
-"""Rewrites refusals of a server for users: they name the missing right, the missing kind or the silent webhook."""
+"""Rewrites refusals of a server for users: they name what is missing, and what the user can do.
+
+That is a valid credential, a right, a kind, or the answer of a webhook.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,11 +11,16 @@ import msgspec
 from msgspec.structs import replace
 
 from muster.api.status import ApiError, path_not_found
-from muster.insight.jobs.refusal import explain_missing_kind, explain_missing_right, explain_silent_webhook
+from muster.insight.jobs.refusal import (
+    UNKNOWN_CREDENTIAL,
+    explain_missing_kind,
+    explain_missing_right,
+    explain_silent_webhook,
+)
 from muster.runtime.client import error_of
 from muster.runtime.transport import Conversation, Request, Response, Transport, Tunnels
 
-_REFUSED = (403, 404, 500)
+_REFUSED = (401, 403, 404, 500)
 
 
 class _Both(Transport, Tunnels, Protocol):
@@ -67,6 +75,8 @@ class PlainRefusals:
             raise (await self._explain(error, request)) if error.code in _REFUSED else error from None
 
     async def _explain(self, error: ApiError, request: Request) -> ApiError:
+        if error.code == 401:
+            return ApiError(replace(error.status, message=UNKNOWN_CREDENTIAL))
         if error.code == 500:
             silent = explain_silent_webhook(str(error))
             return ApiError(replace(error.status, message=silent)) if silent else error

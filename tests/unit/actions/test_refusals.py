@@ -9,7 +9,8 @@ from tests.unit.runtime.conftest import ScriptedTransport
 
 from muster.actions.refusals import PlainRefusals
 from muster.api.jobset import JOB_SET
-from muster.api.status import ApiError, forbidden, internal_error, not_found, path_not_found
+from muster.api.status import ApiError, forbidden, internal_error, not_found, path_not_found, unauthorized
+from muster.insight.jobs.refusal import UNKNOWN_CREDENTIAL
 from muster.runtime.client import Client
 from muster.runtime.transport import Request, Response
 
@@ -26,6 +27,7 @@ NOT_INSTALLED = (
     "this cluster has no jobsets of jobset.x-k8s.io/v1alpha2: JobSet is not installed there, or in another version; "
     "ask the administrator of the cluster"
 )
+REVOKED = unauthorized()
 QUOTA = forbidden('jobsets.jobset.x-k8s.io "j" is forbidden: exceeded quota: q')
 AWAY = 'failed calling webhook "w.kb.io": failed to call webhook: Post "https://s.ns.svc:443/mutate": EOF'
 NO_ANSWER = (
@@ -51,6 +53,7 @@ def ask(*script: Response) -> tuple[ApiError, list[str]]:
 @pytest.mark.parametrize(
     ("script", "reason", "message", "asked"),
     [
+        pytest.param((refused(REVOKED),), "Unauthorized", UNKNOWN_CREDENTIAL, [], id="a withdrawn token"),
         pytest.param((refused(MAY_NOT), SERVED), "Forbidden", RIGHT, [GROUP], id="no right"),
         pytest.param((refused(MAY_NOT), NOT_SERVED), "NotFound", NOT_INSTALLED, [GROUP], id="no right, no kind"),
         pytest.param((NOT_SERVED, NOT_SERVED), "NotFound", NOT_INSTALLED, [GROUP], id="no kind, on a real server"),

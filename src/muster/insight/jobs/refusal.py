@@ -16,6 +16,12 @@ _NO_ANSWER = re.compile(
 )
 _BEHIND_SERVICE = re.compile(r"https://(?P<service>[^./:]+)\.(?P<namespace>[^./:]+)\.svc(?::\d+)?/")
 
+# What a server means by Unauthorized.
+UNKNOWN_CREDENTIAL = (
+    "the server does not accept the token or certificate of your kubeconfig (Unauthorized): it was withdrawn, it has "
+    "expired, or it is of another cluster; ask whoever gave you the kubeconfig for a new one"
+)
+
 # Who defines the kinds of a group, where people know it by another name.
 _PROJECTS = {
     "kueue.x-k8s.io": "Kueue",
