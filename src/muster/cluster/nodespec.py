@@ -66,8 +66,8 @@ def parse(text: str) -> NodeSpec:
             raise NodeSpecError(f"{text!r}: {part!r} is not RESOURCE=QUANTITY, as in cpu=4")
         try:
             negative = amount(name, quantity) < 0
-        except ValueError as error:
-            raise NodeSpecError(f"{text!r}: {name}: {error}") from error
+        except ValueError:
+            raise NodeSpecError(f"{text!r}: {name}: {quantity!r} is no quantity, as 8, 500m or 32Gi") from None
         if negative:
             raise NodeSpecError(f"{text!r}: {name}: less than nothing")
         if name not in RESOURCES and "/" not in name and not name.startswith("hugepages-"):

@@ -152,8 +152,10 @@ class Grid:
             name, is_, values = text.partition("=")
             if not is_:
                 raise ValueError(f"{_quoted(text)} is not NAME=VALUE,VALUE..., as lr=0.1,0.01")
-            if not _NAME.fullmatch(name) or name.startswith("MUSTER_") or name in _TAKEN:
-                raise ValueError(f"{_quoted(name)} cannot be a variable of a grid, as lr in lr=0.1,0.01")
+            if not _NAME.fullmatch(name):
+                raise ValueError(f"{_quoted(name)} is no name of a variable, as lr in lr=0.1,0.01")
+            if name.startswith("MUSTER_") or name in _TAKEN:
+                raise ValueError(f"each trial needs its own {name}: give the variable of the grid another name")
             if name in axes:
                 raise ValueError(f"{name} is given twice")
             axes[name] = tuple(values.split(","))

@@ -38,6 +38,7 @@ MAX_BYTES = 1 << 20
 # A kubeconfig is six levels deep, extensions may add some. libyaml overflows the C stack at some ten thousand.
 MAX_DEPTH = 64
 _TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
+_EXPECTED = "that is YAML or JSON with clusters, users and contexts"
 
 
 class _ExecEnv(msgspec.Struct):
@@ -221,6 +222,8 @@ def from_dict(document: Any, source: str, directory: Path | None = None) -> Kube
         file = msgspec.convert(without_nulls({} if document is None else document), _File)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `")
+        if not path and problem.startswith("Expected `object`"):
+            raise KubeconfigError(f"{source}: is not a kubeconfig: {_EXPECTED}") from None
         where = path.rstrip("`").removeprefix("$").lstrip(".")
         hint = (
             "; put it in quotes" if problem.startswith(("Expected `str`, got `int`", "Expected `str`, got `fl")) else ""

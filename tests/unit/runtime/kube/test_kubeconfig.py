@@ -329,8 +329,8 @@ def test_a_mistake_names_the_file_the_field_and_the_rule(
 
 
 SHAPES: list[tuple[str, bytes, str]] = [
-    ("list", b"[]", "x: Expected `object`, got `array`"),
-    ("text", b"hello", "x: Expected `object`, got `str`"),
+    ("list", b"[]", "x: is not a kubeconfig: that is YAML or JSON with clusters, users and contexts"),
+    ("text", b"root:x:0:0:root:/root:/bin/sh\n", "x: is not a kubeconfig: that is YAML or JSON with clusters"),
     ("clusters as map", b"clusters: {a: 1}", "x: clusters: Expected `array`, got `object`"),
     ("null entry", b"users: [~]", "x: users[0]: Expected `object`, got `null`"),
     ("no name", b"users: [{user: {}}]", "x: users[0]: Object missing required field `name`"),
