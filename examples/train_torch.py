@@ -1,6 +1,6 @@
 """The same training with PyTorch: DistributedDataParallel over gloo, started with no flags.
 
-    pip install torch
+    pip install torch scikit-learn
     muster run --workers 4 -- python examples/train_torch.py
 
 `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT` are in the environment, which is all that torch asks for.
