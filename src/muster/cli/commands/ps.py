@@ -1,7 +1,7 @@
 """`muster ps`: list the jobs and their states."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,8 @@ STATES = (
 
 # The final states of a job.
 OVER = ("Completed", "Failed", "Cancelled")
+# How long a job is listed after its end, unless the user asks for it or for all.
+_RECENT = timedelta(hours=1)
 # The most deleted jobs to list.
 _PAST = 1_000
 
@@ -35,14 +37,20 @@ _TICKING = {"age": "", "runSeconds": None}
         "muster ps --state Queued --state Running --queue vision",
         "muster ps --user ada",
         "muster ps -A -o wide      # of all namespaces, with all columns",
-        "muster ps -a              # those whose objects have gone, too",
+        "muster ps -a              # those that ended long ago, too",
         "muster ps tune --trials --state Failed",
         "muster ps -w              # on the whole of a terminal, as it changes",
     ),
 )
 @click.argument("jobs", nargs=-1, type=name, metavar="[JOB]...", shell_complete=names.jobs)
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
-@click.option("-a", "--all", "past", is_flag=True, help="Also deleted jobs, from the history.")
+@click.option(
+    "-a",
+    "--all",
+    "past",
+    is_flag=True,
+    help="Also jobs that ended over an hour ago, and deleted ones.",
+)
 @click.option(
     "--state",
     "states",
@@ -60,7 +68,11 @@ _TICKING = {"age": "", "runSeconds": None}
 @click.option("-o", "--output", type=click.Choice(["wide", "json", "yaml", "name"]), help="Another form.")
 @target_options
 def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None, **options: Any) -> None:
-    """List jobs, or the named jobs, with state, pods, queue, position in the queue, reason and age."""
+    """List jobs with state, pods, queue, position in the queue, reason and age.
+
+    First the jobs that go on, then those that have ended in the last hour, each with the newest last. Jobs that are
+    named, or whose state is, are listed whenever they ended.
+    """
     if trials:
         from muster.cli.actions.trials import show_trials
 
@@ -102,8 +114,11 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
         rows = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
         await _require_queue(session, only["queue"], found, where)
         await say_if_not_led(session.client, [row["state"] for row in rows], now, say)
-    if rows or not missing:
-        _show(rows, output, everywhere=everywhere)
+    shown = arrange(rows, None if _asks_for_ended(only) else now - _RECENT)
+    if shown or not (missing or rows):
+        _show(shown, output, everywhere=everywhere)
+    if older := len(rows) - len(shown):
+        say(f"{older} {'job' if older == 1 else 'jobs'} ended over an hour ago: muster ps --all")
     if missing:
         raise click.exceptions.Exit(1)
 
@@ -119,7 +134,7 @@ async def _require_queue(session: Session, queue: str, rows: Iterable[dict[str, 
 
 
 async def _add_past(session: Session, found: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
-    """Return the rows with the jobs whose objects are deleted, in the order of submission."""
+    """Return the rows with those of the jobs whose objects are deleted."""
     from muster.cli.terminal.output import say
     from muster.insight.history.runs import Wanted
     from muster.insight.reader.history import history
@@ -130,7 +145,7 @@ async def _add_past(session: Session, found: list[dict[str, Any]], where: str, n
         say(f"only some of the newest {_PAST} deleted jobs are shown: muster history lists all")
     known = {row["uid"] for row in found}
     past = [past_row(run, now) for run in runs if run.uid not in known]
-    return sorted([*found, *past], key=lambda row: (row["submitted"] or now, row["name"]))
+    return [*found, *past]
 
 
 async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, wide: bool) -> None:
@@ -160,7 +175,8 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
         return wanted
 
     async def picture(session: Session, tell: Callable[[str], None]) -> str:
-        found = unfinished_first(await rows(session, tell))
+        now = RealClock().now()
+        found = unfinished_first(arrange(await rows(session, tell), None if _asks_for_ended(only) else now - _RECENT))
         return _render_table(found, everywhere=everywhere, wide=wide) if found else "no jobs"
 
     if can_show():
@@ -187,15 +203,37 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
         await while_read(watch.run(survive_outages(look, partial(describe_outage, target), say)))
 
 
+def _asks_for_ended(only: Mapping[str, Any]) -> bool:
+    """Return whether the options select jobs that may have ended long ago."""
+    return bool(only["past"] or only["jobs"] or only["states"])
+
+
+def arrange(rows: Iterable[dict[str, Any]], since: datetime | None) -> list[dict[str, Any]]:
+    """Return the jobs that go on in the order of their submission, then those that have ended in that of their ends.
+
+    since: leave out the jobs that ended before; None for none.
+    """
+    going, ended = _split_by_end(rows)
+    recent = [row for row in ended if since is None or row["ended"] is None or row["ended"] >= since]
+    last = datetime.max.replace(tzinfo=UTC)
+    return going + sorted(recent, key=lambda row: (row["ended"] or last, row["name"]))
+
+
+def _split_by_end(rows: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows of the jobs that go on, and of those that have ended."""
+    found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    for row in rows:
+        found[row["state"] in (*OVER, "Deleted")].append(row)
+    return found
+
+
 def unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows with finished jobs last, the newest of them first.
 
     A small screen then cuts off the oldest jobs.
     """
-    found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
-    for row in rows:
-        found[row["state"] in OVER].append(row)
-    return found[False] + found[True][::-1]
+    going, ended = _split_by_end(rows)
+    return going + ended[::-1]
 
 
 def changed(rows: Iterable[dict[str, Any]], known: dict[tuple[str, str], dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,11 +1,14 @@
 """Which jobs `muster ps` shows."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
 
 import pytest
 
-from muster.cli.commands.ps import STATES, changed, selected, unfinished_first
+from muster.cli.commands.ps import STATES, arrange, changed, selected, unfinished_first
 from muster.insight.jobs.state import Word
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def row(name: str, state: str, queue: str = "", owner: str = "ada") -> dict[str, Any]:
@@ -36,6 +39,17 @@ def test_every_state_can_be_asked_for() -> None:
     words = {word for some in get_args(Word) for word in get_args(some)}
     # What is admitted is shown as Starting or Running.
     assert sorted(STATES) == sorted(words - {"Admitted"})
+
+
+def test_jobs_that_go_on_come_before_those_that_ended_the_newest_last() -> None:
+    def ended(name: str, minute: int | None, state: str = "Completed") -> dict[str, Any]:
+        return row(name, state) | {"ended": None if minute is None else NOON + timedelta(minutes=minute)}
+
+    rows = [ended("long-ago", -61), ended("late", -1), row("a", "Running"), ended("early", -60), row("b", "Queued")]
+    rows += [ended("deleted", -2, "Deleted"), ended("unknown", None, "Failed")]
+    recent = ["a", "b", "early", "deleted", "late", "unknown"]
+    assert [one["name"] for one in arrange(rows, NOON - timedelta(hours=1))] == recent
+    assert [one["name"] for one in arrange(rows, None)] == [*recent[:2], "long-ago", *recent[2:]]
 
 
 def test_what_is_over_comes_last_the_newest_of_it_first() -> None:
