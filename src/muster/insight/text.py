@@ -11,6 +11,10 @@ _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # Between two columns.
 GAP = 3
 
+# The most characters of an owner in a column, and what is left out of the name of a service account.
+_MOST_OWNER = 20
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+
 # Of many names that the same is said of, so many are listed.
 _LISTED = 5
 
@@ -66,6 +70,16 @@ def format_quantity(resource: str, value: int) -> str:
     if abs(value) >= _LONGEST * 1024**power:
         power = largest
     return f"{value / 1024**power:.1f}".removesuffix(".0") + _BYTES[power]
+
+
+def shorten(text: str, most: int) -> str:
+    """Return a text that is no longer than this many characters, with `…` for what is cut off."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def format_owner(name: str) -> str:
+    """Return a user's name for a narrow column: a service account without its prefix, and no long name whole."""
+    return shorten(escape_controls(name.removeprefix(_SERVICE_ACCOUNT)), _MOST_OWNER)
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> str:

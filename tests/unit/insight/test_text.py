@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from muster.api.values.quantity import value
-from muster.insight.text import format_age, format_quantity, format_table
+from muster.insight.text import format_age, format_owner, format_quantity, format_table
 
 NOW = datetime(2026, 1, 10, tzinfo=UTC)
 
@@ -55,6 +55,20 @@ def test_bytes_are_shown_in_the_unit_in_which_they_are_round(written, text):
 
 def test_an_age_that_nobody_knows():
     assert format_age(None, NOW) == "<unknown>"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("ada", "ada"),
+        ("", ""),
+        ("ada.lovelace@analytical.example.com", "ada.lovelace@analyt…"),
+        ("system:serviceaccount:lab:robot", "lab:robot"),
+        ("a\x1b[2J", "a\\x1b[2J"),
+    ],
+)
+def test_an_owner_takes_no_more_room_than_a_name(name, shown):
+    assert format_owner(name) == shown
 
 
 def test_tables_align_and_end_without_blanks():

@@ -284,13 +284,15 @@ _WIDE = {
 
 def _render_table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> str:
     from muster.cli.terminal.output import terminal_width
-    from muster.insight.text import format_table
+    from muster.insight.text import format_owner, format_table
 
     first = {"NAMESPACE": "namespace"} if everywhere else {}
     cluster = {"CLUSTER": "cluster"} if any(row["cluster"] for row in rows) else {}
     owner = {"OWNER": "owner"} if wide or len({row["owner"] for row in rows} - {""}) > 1 else {}
     columns = first | _COLUMNS | cluster | owner | (_WIDE if wide else {}) | {"REASON": "reason"}
     cells = [row | {"pods": f"{row['ready']}/{row['wanted']}", "nodes": ",".join(row["nodes"])} for row in rows]
+    if not wide:
+        cells = [row | {"owner": format_owner(row["owner"])} for row in cells]
     lines = [[_format_cell(row[field], field) for field in columns.values()] for row in cells]
     return format_table(list(columns), lines, width=terminal_width())
 

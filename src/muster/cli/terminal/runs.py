@@ -7,7 +7,15 @@ from datetime import datetime
 from typing import Any
 
 from muster.insight.history.runs import Run, row
-from muster.insight.text import GAP, escape_controls, format_duration, format_quantity, format_table
+from muster.insight.text import (
+    GAP,
+    escape_controls,
+    format_duration,
+    format_owner,
+    format_quantity,
+    format_table,
+    shorten,
+)
 
 # The field below each heading.
 _COLUMNS = {
@@ -41,19 +49,18 @@ def as_table(rows: Sequence[dict[str, Any]], *, everywhere: bool, wide: bool, wi
     columns = ({"NAMESPACE": "namespace"} if everywhere else {}) | _COLUMNS | (_WIDE if wide else {})
     short = bool(width) and not wide
     cells = {name: [_format_cell(field, one[field], short=short) for one in rows] for name, field in columns.items()}
+    if not wide:
+        cells["OWNER"] = [format_owner(one["owner"]) or "-" for one in rows]
     widths = {name: max(map(len, (name, *column))) + GAP for name, column in cells.items()}
     for name in _SPARE:
         if short and sum(widths.values()) + _LEAST_COMMAND > width:
             del cells[name], widths[name]
     room = width - sum(widths.values()) if short else _MOST_COMMAND
-    most = None if wide else max(min(room, _MOST_COMMAND), _LEAST_COMMAND)
-    commands = [_shorten(_format_cell("command", one["command"]), most) for one in rows]
+    whole_commands = [_format_cell("command", one["command"]) for one in rows]
+    most = max(min(room, _MOST_COMMAND), _LEAST_COMMAND)
+    commands = whole_commands if wide else [shorten(command, most) for command in whole_commands]
     whole = cells | {"COMMAND": commands, "REASON": [_format_cell("reason", one["reason"]) for one in rows]}
     return format_table(list(whole), list(zip(*whole.values(), strict=True)), width=width)
-
-
-def _shorten(text: str, most: int | None) -> str:
-    return text if most is None or len(text) <= most else f"{text[: most - 1]}…"
 
 
 def as_csv(rows: Sequence[dict[str, Any]]) -> str:

@@ -86,3 +86,9 @@ def test_csv_is_quoted_and_read_as_it_was() -> None:
     assert (found["submitted"], found["started"], found["waitedSeconds"]) == ("2026-01-02T03:04:05Z", "", "10800")
     assert list(found) == list(said)
     assert as_csv([]).count("\n") == 1
+
+
+def test_a_long_owner_is_whole_in_the_wide_table_only() -> None:
+    owner = "system:serviceaccount:lab:a-robot-with-a-long-name"
+    assert "lab:a-robot-with-a-…" in as_table([run(owner=owner)], everywhere=False, wide=False)
+    assert owner in as_table([run(owner=owner)], everywhere=False, wide=True)
