@@ -54,7 +54,7 @@ def test_a_cancelled_job_keeps_its_record_and_its_logs(up, tmp_path):
     printed = ["[0] bye", "[0] start 1 of 0", "[1] bye", "[1] start 1 of 1"]
     assert logs(up) == logs(up, "--attempt", "1") == printed
     assert sorted(up("logs", "-f", "train", check=False).stdout.splitlines()) == printed
-    assert "ended already" in up("cancel", "train").stdout
+    assert "cancelled already" in up("cancel", "train").stdout
     assert "train has 1 attempt with a log" in up("logs", "train", "--previous", check=False).stderr
     # They outlive the server too, and go with the job.
     os.kill(int(up("status").stdout.split("process ")[1].split()[0].rstrip(",")), signal.SIGKILL)
