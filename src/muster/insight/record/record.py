@@ -274,8 +274,10 @@ class JobRecord(Struct, frozen=True):
     @property
     def is_cancelled(self) -> bool:
         """Whether a user has cancelled the job; its workers may still run."""
-        ends = (find_true(self.source.status.conditions, kind) for kind in (FAILURE_TARGET, "Failed"))
-        return any(end is not None and end.reason == CANCELLED for end in ends)
+        return any(
+            one.type in (FAILURE_TARGET, "Failed") and one.status == "True" and one.reason == CANCELLED
+            for one in self.source.status.conditions
+        )
 
     @property
     def suspensions(self) -> int:
