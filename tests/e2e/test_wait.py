@@ -1,8 +1,11 @@
 """Waiting for several jobs, on the embedded cluster."""
 
+import json
 import os
 import pty
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import Muster
@@ -39,3 +42,46 @@ def test_on_a_terminal_it_shows_how_far_a_gang_is(up: Muster) -> None:
     assert waiting.wait(timeout=60) == 1
     os.close(ours)
     os.close(theirs)
+
+
+STUBBORN = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {{name: train, labels: {{kueue.x-k8s.io/queue-name: default}}}}
+spec:
+  replicatedJobs:
+  - name: workers
+    template:
+      spec:
+        template:
+          spec:
+            restartPolicy: Never
+            terminationGracePeriodSeconds: 600
+            containers:
+            - name: c
+              image: none
+              resources: {{limits: {{nvidia.com/gpu: 1}}}}
+              command: [sh, -c, "trap '' TERM; echo up; until test -e {gate}; do sleep 0.1; done"]
+"""
+
+
+def test_a_cancelled_job_is_waited_for_and_keeps_what_it_has_until_its_workers_have_ended(
+    muster: Muster, tmp_path: Path
+) -> None:
+    muster("up", "--detach", "--port", "0", "--nodes", "process,gpus=1:fake")
+    gate = tmp_path / "gate"
+    muster("apply", "-f", "-", input=STUBBORN.format(gate=gate))
+    while muster("logs", "train").stdout != "up\n":
+        time.sleep(0.2)
+    muster("cancel", "train")
+    [row] = json.loads(muster("ps", "-o", "json").stdout)
+    assert (row["state"], row["ready"], row["ended"]) == ("Cancelling", 1, None)
+    why = muster("why", "train").stdout
+    assert why.startswith("train: cancelling: its workers have up to 10m to end\n")
+    assert "admitted by ClusterQueue" in why
+    assert "Used    default/train" in muster("top").stdout
+    assert muster("wait", "train", "--timeout", "1s", check=False).returncode == 124
+    gate.touch()
+    assert muster("wait", "train", check=False).returncode == 1
+    [row] = json.loads(muster("ps", "-o", "json").stdout)
+    assert (row["state"], row["ended"] is None) == ("Cancelled", False)
