@@ -115,9 +115,10 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
         await _require_queue(session, only["queue"], found, where)
         await say_if_not_led(session.client, [row["state"] for row in rows], now, say)
     shown = arrange(rows, None if _asks_for_ended(only) else now - _RECENT)
-    if shown or not (missing or rows):
+    older = len(rows) - len(shown)
+    if shown or not (missing or (older and not output)):
         _show(shown, output, everywhere=everywhere)
-    if older := len(rows) - len(shown):
+    if older:
         say(f"{older} {'job' if older == 1 else 'jobs'} ended over an hour ago: muster ps --all")
     if missing:
         raise click.exceptions.Exit(1)
