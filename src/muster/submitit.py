@@ -200,8 +200,9 @@ class Job:
         try:
             value = result(self._wait_for_end())
         except Exception as error:  # the function may raise anything
-            cause = error.__cause__ if error.__cause__ is not None else error
-            raise FailedJobError(f"Job {self.job_id} failed: {cause}\n{type(error).__name__}: {error}") from error
+            notes = getattr(error, "__notes__", ())
+            text = "\n".join([f"{type(error).__name__}: {error}", *notes])
+            raise FailedJobError(f"Job {self.job_id} failed: {text}") from error
         return value if self.num_tasks > 1 else [value]
 
     def exception(self) -> UncompletedJobError | None:

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from muster.runtime.process.ownership import NotOursError, require_directory
-from muster.sdk.errors import Error, JobFailedError, RemoteTraceback
+from muster.sdk.errors import Error, JobFailedError
 from muster.sdk.worker import OUTCOME, PYTHON, RAISED, RETURNED, packed, unpacked
+
+# The first line of a traceback, which the caller's own traceback has.
+_HEADER = "Traceback (most recent call last):\n"
 
 
 def packed_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
@@ -72,17 +75,16 @@ class Outcome:
         raise JobFailedError(job, f"rank {rank}: {self.text}")
 
     def _raise(self, job: str, rank: int) -> NoReturn:
-        """Raise the error of the call with its remote traceback.
+        """Raise the error of the call, with its traceback on the worker as a note.
 
         An error that would end this program becomes a message.
         """
-        cause = RemoteTraceback(self.text)
         error = self._unpickle(job, rank) if self.body else None
-        if isinstance(error, Exception):
-            error.add_note(f"It was raised by rank {rank} of job {job}.")
-            raise error from cause
-        last_line = self.text.rstrip().rpartition("\n")[2]
-        raise JobFailedError(job, f"rank {rank} raised {last_line}") from cause
+        if not isinstance(error, Exception):
+            last_line = self.text.rstrip().rpartition("\n")[2]
+            error = JobFailedError(job, f"rank {rank} raised {last_line}")
+        error.add_note(f"It was raised by rank {rank} of job {job}:\n{self.text.removeprefix(_HEADER).rstrip()}")
+        raise error from None
 
     def _unpickle(self, job: str, rank: int) -> Any:
         try:

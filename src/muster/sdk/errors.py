@@ -12,10 +12,3 @@ class JobFailedError(Error):
         super().__init__(f"{name}: {text}")
         self.name = name
         self.code = code
-
-
-class RemoteTraceback(Exception):  # noqa: N818 - what it is called elsewhere, too
-    """The cause of an exception from a worker: the traceback there."""
-
-    def __str__(self) -> str:
-        return f"\n{self.args[0]}"

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import traceback
 
 import pytest
 
@@ -43,9 +44,12 @@ def raising(kind, make=lambda: ()):
 def test_what_a_function_raises_comes_back_with_its_rank_and_traceback():
     with pytest.raises(KeyError, match="lost") as caught:
         made(raising(KeyError, lambda: ["lost"])).value("train", 2)
-    assert caught.value.__notes__ == ["It was raised by rank 2 of job train."]
-    assert "in inner" in str(caught.value.__cause__)
-    assert "in perform" not in str(caught.value.__cause__)
+    [note] = caught.value.__notes__
+    assert note.startswith("It was raised by rank 2 of job train:\n  File ")
+    assert note.endswith("\nKeyError: 'lost'")
+    assert "in inner" in note
+    assert "in perform" not in note
+    assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,7 @@ def test_what_a_function_raises_comes_back_with_its_rank_and_traceback():
 def test_what_cannot_travel_or_would_end_the_caller_is_told(function, said):
     with pytest.raises(JobFailedError, match=f"train: rank 1 raised .*{said}") as caught:
         made(function).value("train", 1)
-    assert "in inner" in str(caught.value.__cause__)
+    assert "in inner" in caught.value.__notes__[0]
 
 
 def test_who_leaves_without_trouble_returns_nothing():
