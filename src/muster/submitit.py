@@ -200,9 +200,8 @@ class Job:
         try:
             value = result(self._wait_for_end())
         except Exception as error:  # the function may raise anything
-            notes = getattr(error, "__notes__", ())
-            text = "\n".join([f"{type(error).__name__}: {error}", *notes])
-            raise FailedJobError(f"Job {self.job_id} failed: {text}") from error
+            told = "\n".join(getattr(error, "__notes__", [str(error)]))
+            raise FailedJobError(f"Job {self.job_id} failed: {told}\n{type(error).__name__}: {error}") from error
         return value if self.num_tasks > 1 else [value]
 
     def exception(self) -> UncompletedJobError | None:
