@@ -174,7 +174,7 @@ def test_that_a_queue_admits_nothing_is_said_by_all_that_shows_it(up):
     for command in (("why", "train"), ("ps",), ("status",), ("plan", "-f", "-")):
         assert why in up(*command, input=WAITING).stdout, command
     assert why in up("wait", "train", "--timeout", "2s", check=False).stderr
-    assert ["ring", "lower", "Unknown"] in [line.split()[:3] for line in up("top").stdout.splitlines()]
+    assert ["ring", "lower", "Inactive"] in [line.split()[:3] for line in up("top").stdout.splitlines()]
 
 
 NO_QUEUE = """

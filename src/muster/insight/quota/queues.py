@@ -13,7 +13,7 @@ from muster.api.kueue import (
     LocalQueue,
     LocalQueueStatus,
 )
-from muster.api.kueue.names import ACTIVE
+from muster.api.kueue.names import ACTIVE, UNKNOWN
 from muster.api.meta import Condition
 from muster.api.values.quantity import amount
 from muster.insight.quota.state import closed_queue
@@ -94,7 +94,9 @@ def describe_state(stop_policy: str, conditions: Sequence[Condition]) -> str:
     active = find(conditions, ACTIVE)
     if active is None:
         return "Unknown"
-    return "Active" if active.status == "True" else active.reason
+    if active.status == "True":
+        return "Active"
+    return "Inactive" if active.reason == UNKNOWN else active.reason
 
 
 def describe_resume(name: str, *, cluster: bool) -> str:

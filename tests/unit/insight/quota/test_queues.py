@@ -69,6 +69,7 @@ def test_a_resource_of_which_there_is_nothing_has_no_column():
         ("None", None, "Unknown", ""),
         ("None", ("True", "Ready"), "Active", ""),
         ("None", ("False", "FlavorNotFound"), "FlavorNotFound", "why"),
+        ("None", ("False", "Unknown"), "Inactive", "why"),
         ("Hold", ("False", "Stopped"), "Stopped", "why"),
         ("HoldAndDrain", ("False", "Stopped"), "Draining", "why"),
     ],
