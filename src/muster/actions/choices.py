@@ -111,9 +111,8 @@ async def queue_to_name(client: Client, namespace: str, asked: str, *, embedded:
     """Return the queue for the job's label: the requested one, or the LocalQueue `default` if it is visible.
 
     An embedded cluster puts jobs without a queue into `default` itself. In any other cluster the webhook that does so
-    may
-    be missing, and a job that names no queue would then run outside all quota.
-    Raises `ApiError` and `UserError` as `check_queue` does.
+    may be missing, and a job that names no queue would then run outside all quota. Raises `ApiError` and `UserError` as
+    `check_queue` does.
     """
     if asked:
         await check_queue(client, namespace, asked)

@@ -45,8 +45,7 @@ class Home:
         """Return the id of the process that holds the directory's lock, or None if no process does.
 
         The lock decides, whatever other files say. Raises `UserError` for a home that another user owns or can change,
-        because
-        its files cannot be trusted.
+        because its files cannot be trusted.
         """
         self.require_ours()
         try:

@@ -22,9 +22,8 @@ async def edit(
     """Change the spec of a ClusterQueue; return the changed object, or None if nothing had to change.
 
     patch: returns the merge patch of a spec. Quotas that followed the nodes stop following them, because the next
-    change
-    of a node would overwrite the edit. Raises `ApiError`, `UserError` if there is no such queue, and what `patch`
-    raises.
+    change of a node would overwrite the edit. Raises `ApiError`, `UserError` if there is no such queue, and what
+    `patch` raises.
     """
     client, kind = session.client, CLUSTER_QUEUE.seen_as(dict)
     for attempt in range(1, ATTEMPTS + 1):

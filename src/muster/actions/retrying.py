@@ -34,8 +34,7 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -
     """Submit a sweep that retries the unfinished trials; return None if all trials have succeeded.
 
     new: the name of the new sweep; "" for a generated one. Raises `ApiError`, `TransportError`, and `UserError` if the
-    job
-    is no sweep, has not ended, or the name is taken.
+    job is no sweep, has not ended, or the name is taken.
     """
     job = await get_job(client, name, namespace)
     if job.array is None:

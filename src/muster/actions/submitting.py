@@ -37,8 +37,7 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
     """Create the objects of a gang; return the job as the server created it.
 
     named: whether the user chose the name, so that it may be taken. Raises `ApiError`, `TransportError`, and
-    `UserError` if
-    the name is taken.
+    `UserError` if the name is taken.
     """
     if named:
         await _check_name(client, gang)

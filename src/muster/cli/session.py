@@ -89,8 +89,7 @@ async def _run_until_signal(main: Coroutine[Any, Any, T]) -> T:
     The process then ends by it.
 
     asyncio handles Ctrl-C in the same way. An exception raised by the signal handler would end only the task that runs
-    at
-    that moment.
+    at that moment.
     """
     received = list[int]()
     loop, body = asyncio.get_running_loop(), asyncio.current_task()

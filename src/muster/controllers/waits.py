@@ -29,8 +29,7 @@ class GateWaits:
     """The waits from admission until a scheduling gate of a pod is removed.
 
     Pods for which a running Workload was granted more waited from that grant on. Upstream's would, too: there such a
-    grant
-    is another Workload, with an admission of its own.
+    grant is another Workload, with an admission of its own.
     """
 
     def __init__(self, manager: Manager, custom: CustomLabels) -> None:

@@ -43,8 +43,7 @@ class RemoteCluster:
     """A worker cluster.
 
     client: writes to the cluster; requests fail while it is lost. lost_since: None while it is connected; a worker that
-    was
-    never connected counts as lost since this object was made. activity: its condition Active, once that is known.
+    was never connected counts as lost since this object was made. activity: its condition Active, once that is known.
     """
 
     def __init__(

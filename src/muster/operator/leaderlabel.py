@@ -1,8 +1,7 @@
 """Labels the leader's pod, so that the Service of what only the leader serves selects it while it serves.
 
 Only a leader writes the label, behind the fence of its Lease, and removes it from the former leader's pod. Outside a
-pod
-there is nothing to label.
+pod there is nothing to label.
 """
 
 import asyncio

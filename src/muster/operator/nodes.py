@@ -38,10 +38,8 @@ async def play(
     """Run simulated nodes and a process node until one of the signals. said: called once all are registered.
 
     The Node objects stay, and resume if they are played again. A stopped process node ends its pods; a killed one
-    leaves
-    pods that the next one finds. Raises what made a part fail, `TransportError` when the server does not answer at
-    first,
-    `ApiError`, `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
+    leaves pods that the next one finds. Raises what made a part fail, `TransportError` when the server does not answer
+    at first, `ApiError`, `NameTakenError`, `DataDirectoryError`, `CredentialError`, `OSError`.
     """
     clock, random, ids = RealClock(), Random(), Ids()
     async with AsyncExitStack() as stack:

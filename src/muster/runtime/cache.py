@@ -144,8 +144,7 @@ class Reflector(Generic[T]):
         """Decide, after a stream or request ended with an error, whether the watch can be resumed.
 
         A broken connection and a busy server (429, 5xx) keep the position. Any other refusal, above all 410, loses it:
-        what
-        happened in between is unknown. An unreadable event loses it too: the server would only repeat that event.
+        what happened in between is unknown. An unreadable event loses it too: the server would only repeat that event.
         """
         if isinstance(error, ApiError):
             resumable = _is_busy(error) and not _is_version_unknown(error)

@@ -120,8 +120,7 @@ class Client:
         `kept` reduces each object before its page is dropped.
 
         When the server forgets the revision in the middle (410), the client lists once more: in a single request if
-        there
-        are no limits.
+        there are no limits.
         """
         items: list[T] = []
         continue_, size, empty, limits = "", 0, 0, self._limits
@@ -158,8 +157,7 @@ class Client:
         """Open a watch for changes after a resource version, with bookmarks.
 
         The iterator ends when the server ends the stream. It raises `ApiError` for an ERROR event (Expired when the
-        version
-        is too old) and `TransportError` when the connection breaks.
+        version is too old) and `TransportError` when the connection breaks.
         """
         query = _query(
             watch="true",

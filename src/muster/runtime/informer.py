@@ -114,8 +114,7 @@ class Informer(Generic[T]):
         """Call `handler(old, new)` for every change: old is None for a new object, new is None for a deleted one.
 
         A handler that is added late is first called for every present object. An object that was deleted and created
-        again
-        between two answers is two changes.
+        again between two answers is two changes.
         """
         self._handlers.append(handler)
         for obj in self._cache.all():

@@ -118,8 +118,7 @@ class Election:
         """Wait for the lease, do the work while holding it, and release it when the work is done or cancelled.
 
         hang_up: called when the lease is lost, before the work is cancelled: requests under way are of no use any more,
-        and
-        the work need not wait for a server that may not answer.
+        and the work need not wait for a server that may not answer.
 
         Raises `LeadershipLostError` when the lease is lost; the work has been cancelled and has ended by then.
         """

@@ -102,8 +102,7 @@ class Manager:
 
         An optional informer holds up no start when its kind is not served; one caller that says so is enough.
         Callers that want only the metadata share the informer of those that want the objects, if they ask before `run`.
-        What is
-        requested later is of a kind that may be forgotten, so it is followed for those callers alone.
+        What is requested later is of a kind that may be forgotten, so it is followed for those callers alone.
         """
         where = (namespace, labels, fields)
         found = self._informers.get((kind, *where))

@@ -27,8 +27,7 @@ class Connections:
         """Return the session with the cluster that the target names, or with a cluster inside this process.
 
         Once there is a cluster inside this process, a target without a name means that one, so that all jobs of the
-        program are
-        in one cluster. Raises what `connect` raises.
+        program are in one cluster. Raises what `connect` raises.
         """
         key: object = _OWN
         if (target.kubeconfig or _OWN not in self._opened) and has_cluster(target):

@@ -26,13 +26,11 @@ class Executor(concurrent.futures.Executor):
     """An executor that makes calls in the cluster, `array` of them at a time.
 
     With one worker for each call, which is the default, the workers are one job. They start together, stay, and make
-    one
-    call after the other, a thousand small ones in a second. With several workers, each call is a job of its own: a gang
-    whose ranks all make the call. The future of such a call has what `Job.result` returns.
+    one call after the other, a thousand small ones in a second. With several workers, each call is a job of its own: a
+    gang whose ranks all make the call. The future of such a call has what `Job.result` returns.
 
     All other options are those of `muster.run`. `shutdown` waits for the submitted calls, as in `concurrent.futures`,
-    but
-    Ctrl-C ends them all.
+    but Ctrl-C ends them all.
     """
 
     def __init__(self, *, array: int = 1, **options: Unpack[Options]) -> None:

@@ -44,10 +44,8 @@ class Job:
         """Return the function's result once all workers are done.
 
         The result of several workers is the list by rank. The result of a command is None. Raises the error of the
-        first worker
-        that failed, `JobFailedError` if it died without one, and `TimeoutError`. Results are unpickled, which is safe
-        because
-        they come from a directory that only this user can write.
+        first worker that failed, `JobFailedError` if it died without one, and `TimeoutError`. Results are unpickled,
+        which is safe because they come from a directory that only this user can write.
         """
         return result(self._awaited(core.ended(self._reference), timeout))
 

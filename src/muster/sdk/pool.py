@@ -1,8 +1,7 @@
 """The caller's side of workers that stay and make calls.
 
 Workers connect to a socket in a directory that only the user can access; each makes one call at a time. When the
-process
-that makes calls on a worker dies, its call fails, and the worker starts another process.
+process that makes calls on a worker dies, its call fails, and the worker starts another process.
 """
 
 import contextlib
@@ -42,8 +41,7 @@ class Pool:
         """Let the first free worker make a call; return the outcome, and the rank of the worker.
 
         A worker that was restarted makes its call again. Raises `BrokenExecutor` if the job has ended, `JobFailedError`
-        if the
-        process that makes the call dies.
+        if the process that makes the call dies.
         """
         while True:
             with self._changed:

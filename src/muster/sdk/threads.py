@@ -17,8 +17,7 @@ class LastingThreads(ThreadPoolExecutor):
     """An executor that accepts work for as long as the process lives.
 
     A `ThreadPoolExecutor` accepts none once the main thread has ended, which is too early to stop a cluster that other
-    threads
-    may still use. So the threads of this executor start at once.
+    threads may still use. So the threads of this executor start at once.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,7 @@
 """Tells the server which authorities sign the certificate of what we serve: writes `caBundle` where it is missing.
 
 It stands in the webhook configurations, in the definitions of Kueue's kinds, and in the APIServices. Applying a
-manifest
-may remove it, so the leader writes it again whenever it is missing.
+manifest may remove it, so the leader writes it again whenever it is missing.
 """
 
 import asyncio

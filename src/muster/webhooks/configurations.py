@@ -60,8 +60,7 @@ def webhook_configurations(
     """Return the two configurations to install, without the authorities' bundles, which the engine's leader writes.
 
     service_account: the engine's account in its namespace; "" if unknown. place: where the server reaches the webhooks;
-    by
-    default behind the Service that the Configuration names.
+    by default behind the Service that the Configuration names.
     """
     settings = configuration.internal_cert_management
     where = place or ServiceAt(configuration.namespace, settings.webhook_service_name)

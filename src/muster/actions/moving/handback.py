@@ -1,9 +1,8 @@
 """Decides the remaining steps until Kueue's manager replaces Muster again. Pure.
 
 Muster's webhooks are deleted first, so that the server refuses nothing while no engine answers. Then Muster stops,
-gives
-back the Workloads that it admitted, and deletes the objects that are Muster's alone. Definitions, queues, Workloads and
-jobs stay. Kueue's webhooks return right before its manager starts.
+gives back the Workloads that it admitted, and deletes the objects that are Muster's alone. Definitions, queues,
+Workloads and jobs stay. Kueue's webhooks return right before its manager starts.
 """
 
 from collections.abc import Iterator, Sequence

@@ -68,8 +68,7 @@ class Observed:
 
     kueue: the Deployments of Kueue's manager. muster: the Deployment of Muster. webhooks: the webhook configurations of
     Kueue's manager. own_webhooks: those of Muster. api_services: those of the visibility API. service: the Service of
-    the
-    webhooks. namespace: that of the engines. live: the documents of Muster that the cluster has, by `key`.
+    the webhooks. namespace: that of the engines. live: the documents of Muster that the cluster has, by `key`.
     """
 
     kueue: Sequence[Engine] = ()

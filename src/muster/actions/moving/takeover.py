@@ -2,8 +2,7 @@
 
 The plan tries what may fail before it removes anything, and keeps what the way back needs. Between the stop of Kueue's
 manager and the start of Muster no webhook answers, so the order keeps that time short. Kueue's webhooks are deleted
-once
-its pods have ended and its Lease is free, and Muster's documents follow at once.
+once its pods have ended and its Lease is free, and Muster's documents follow at once.
 """
 
 from collections.abc import Mapping, Sequence

@@ -47,8 +47,7 @@ async def grant(client: Client, invitation: Invitation, clock: Clock) -> tuple[s
     """Create or update the invitation's objects.
 
     Return the account's token, and the certificate of the cluster's authority. Raises `ApiError`,
-    `click.ClickException` if
-    the cluster issues no token.
+    `click.ClickException` if the cluster issues no token.
     """
     for kind, document in invitation.manifests():
         await _put(client, kind, document)
@@ -96,8 +95,7 @@ async def how_reached(client: Client, own: ConnectionConfig, server: str = "") -
     """Return the address and authority by which a manager elsewhere reaches this cluster.
 
     The address is `server`, or the one that the cluster publishes, or the one that this command uses. Raises
-    `ApiError`,
-    `KubeconfigError`.
+    `ApiError`, `KubeconfigError`.
     """
     published = await _read_published(client)
     cluster = published or ClusterConfig(

@@ -155,8 +155,7 @@ def join(name: str, kubeconfig: str, context: str, queues: tuple[str, ...], time
     """Let jobs run in cluster NAME, too, and wait until the manager has reached it.
 
     Run it again to change the kubeconfig or to add a queue. The manager keeps only what the context needs, in a Secret.
-    The
-    kubeconfig must contain all of that itself: no files, no programs, and no server without a checked certificate.
+    The kubeconfig must contain all of that itself: no files, no programs, and no server without a checked certificate.
     """
     config = _load_kubeconfig(kubeconfig, context)
     run(_join(Target(manager), name, config, queues, timeout))

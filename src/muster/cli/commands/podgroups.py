@@ -20,10 +20,8 @@ def command() -> None:
     """List and describe PodGroups, of whatever kind.
 
     A PodGroup says how many of its pods start together. It is Waiting while too few pods have a node, and Ready once
-    enough
-    have one. It is Broken if it lost too many pods to become Ready again, Failed if its policy gave it up, and Done
-    when
-    enough pods have succeeded.
+    enough have one. It is Broken if it lost too many pods to become Ready again, Failed if its policy gave it up, and
+    Done when enough pods have succeeded.
     """
 
 

@@ -79,8 +79,7 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
     COMMAND begins once all workers have started. Each worker finds RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and
     MASTER_PORT in its environment; a worker with a role also finds MUSTER_ROLE, MUSTER_ROLE_RANK and MUSTER_ROLE_SIZE.
     In an elastic job, the file $MUSTER_WORLD holds the current size. Without a running cluster, Muster starts one for
-    as
-    long as the command runs. Ctrl-C ends the job gracefully.
+    as long as the command runs. Ctrl-C ends the job gracefully.
 
     If COMMAND is mpirun, rank 0 alone runs it, and it starts its processes on all workers.
 

@@ -40,8 +40,7 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
     """Wait for a place in the queue, and open a shell there, or another COMMAND, on this terminal.
 
     The shell keeps what it requests until it ends. It ends with the terminal, and its job is then deleted. Ctrl-C goes
-    to
-    the program in the shell; before the shell has started, Ctrl-C gives up. The exit code is the shell's.
+    to the program in the shell; before the shell has started, Ctrl-C gives up. The exit code is the shell's.
     """
     from muster.cli.terminal.remote import is_terminal
 

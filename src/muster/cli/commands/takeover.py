@@ -44,8 +44,7 @@ def command(
     """Replace Kueue's manager with Muster: running jobs go on, and waiting jobs keep their position.
 
     The command stops Kueue's manager, deletes its webhooks, installs Muster with Kueue's settings, and waits until
-    Muster
-    leads. After an interruption, run it again, and it goes on. `muster handback` is the way back.
+    Muster leads. After an interruption, run it again, and it goes on. `muster handback` is the way back.
     """
     run(_take_over(Target(kubeconfig or ""), image, replicas, config, ("kueue", *kinds), dry_run=dry_run))
 

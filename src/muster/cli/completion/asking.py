@@ -1,9 +1,8 @@
 """Reads names from a cluster for a shell whose user waits for a completion.
 
 The client of the commands takes longer to import than a user waits after TAB. So this module sends one GET with
-Python's
-standard library. It authenticates with the credentials in the kubeconfig. A kubeconfig that needs a login program, a
-proxy or impersonation yields no names.
+Python's standard library. It authenticates with the credentials in the kubeconfig. A kubeconfig that needs a login
+program, a proxy or impersonation yields no names.
 """
 
 import http.client

@@ -43,8 +43,7 @@ def as_table(rows: Sequence[dict[str, Any]], *, everywhere: bool, wide: bool, wi
     """Return a table for people, with times in their zone.
 
     width: of the terminal; 0 without a terminal, which shows all columns. A terminal shows times without seconds unless
-    the
-    table is wide.
+    the table is wide.
     """
     columns = ({"NAMESPACE": "namespace"} if everywhere else {}) | _COLUMNS | (_WIDE if wide else {})
     short = bool(width) and not wide

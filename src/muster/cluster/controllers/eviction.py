@@ -43,8 +43,7 @@ def departure(pod: Pod, node: Node, since: Mapping[Taint, float], *, is_heard: b
     """Return when and how the pod leaves the node; None if it stays.
 
     since: when each NoExecute taint of the node was first seen. is_heard: whether the node renews its Lease, whatever
-    its
-    conditions still say: the node's own time for its pods has then begun again.
+    its conditions still say: the node's own time for its pods has then begun again.
     """
     if is_finished(pod) and (not is_deleting(pod) or pod.metadata.deletion_grace_period_seconds == 0):
         return None  # nothing of the pod is left to end, or only finalizers keep it

@@ -83,12 +83,11 @@ class ProcessNode:
     resources: quantities that the node offers instead of what the machine has.
     share: the node's index, and the number of equal parts into which the machine is divided.
     outlive_server: whether pods keep running when the server is killed, so that the next server finds them. Otherwise
-    the
-        pods end with the server, whatever ends it.
+    the pods end with the server, whatever ends it.
     defaults: environment variables of pods that do not set them (PATH, HOME).
     states: where jobs keep what outlives their pods; None for nowhere.
     guest: the machine's identity if the cluster is not ours. The node then asks for no more than a kubelet may see, and
-        logs go with their pods. The node's fence (`fence.py`) ends pods after too long without the server.
+    logs go with their pods. The node's fence (`fence.py`) ends pods after too long without the server.
     holder: the holder identity in the node's Lease; the node's name by default. lease_seconds: how long the Lease
     lasts.
     port: the port of the node's HTTPS endpoint; 0 for none, None if no server asks for one.

@@ -77,8 +77,7 @@ class ElasticQuota(Reconciler):
         """Return whether elastic workloads can shrink, so that no workload need be evicted; for `cycle.run`.
 
         Evictions that have begun go on anyway. A workload is also evicted for one that waited in vain for others to
-        shrink: a
-        cycle counts leaving workloads as gone, so a shrink that suffices in the cycle may not suffice yet.
+        shrink: a cycle counts leaving workloads as gone, so a shrink that suffices in the cycle may not suffice yet.
         """
         if not self._workloads.by(_ELASTIC, ""):
             return False

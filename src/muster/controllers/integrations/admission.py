@@ -144,8 +144,7 @@ def role_waits_for_quota(labels: Mapping[str, str], jobset: JobSet, workload: Wo
     Its role has more pods than were granted.
 
     That is so while a grown JobSet waits for more quota, where another program resumes a JobSet that is not admitted,
-    and
-    once the Workload of a JobSet that was started with quota is gone.
+    and once the Workload of a JobSet that was started with quota is gone.
     """
     role = str(labels.get(REPLICATED_JOB_NAME, ""))
     if workload is None and (POD_SET_LABEL not in labels or controller_of(jobset.metadata) is not None):

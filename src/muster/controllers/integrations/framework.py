@@ -33,8 +33,7 @@ class Step(Struct, frozen=True):
     """One write to the job: a JSON merge patch, of the object or of its status subresource.
 
     operations: a JSON patch instead, for values in lists: a merge patch would replace a list whole, and with it the
-    fields
-    of another version of the kind.
+    fields of another version of the kind.
 
     Steps are written in order, each only if the job is as it was decided on; after a crash they are decided again.
     """
@@ -162,8 +161,7 @@ class Integration(Observable[T], Protocol[T]):
         A manifest may be applied again unchanged.
 
         original: the podsets as they were before anything was injected. Kinds whose templates are in a list need this,
-        since
-        applying a manifest replaces the whole list.
+        since applying a manifest replaces the whole list.
         """
         return ()
 

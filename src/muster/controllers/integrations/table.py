@@ -57,8 +57,7 @@ def chosen(integrations: Iterable[Integration[Any]], configuration: Configuratio
     """Return the integrations that the Configuration names: as a framework, or by their kind as one from outside.
 
     A kind of another project with a name in Kueue goes by that name alone: a user who names its kind as one from
-    outside
-    has a controller for it elsewhere. Raises `ValueError` if a kind has two integrations.
+    outside has a controller for it elsewhere. Raises `ValueError` if a kind has two integrations.
     """
     named, from_outside = configuration.integrations.frameworks, outside(configuration)
     found = {

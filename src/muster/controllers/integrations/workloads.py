@@ -84,8 +84,7 @@ class Workloads:
         """Create a Workload for a job, unless one of that name exists.
 
         An existing one will show in the cache, or is being deleted. group: the name of a job that is several objects,
-        which own
-        the Workload together.
+        which own the Workload together.
         """
         meta = meta_of(job)
         labels = copied_labels(members if group else (meta,), self._labels_to_copy)

@@ -245,8 +245,7 @@ class JobSetController(Reconciler):
         """Write the plan, the status last. Raises the first error once everything that can be written is.
 
         The status first says that the JobSet runs, and only if the JobSet is unchanged since the decision: if it is
-        suspended
-        meanwhile, its quota is not released before its Jobs are suspended.
+        suspended meanwhile, its quota is not released before its Jobs are suspended.
         """
         begins = not is_suspended(jobset) and not says_it_runs(jobset.status)
         if begins:

@@ -3,8 +3,7 @@
 A barrier connects, sends its epoch and the secret of its group, which only its ConfigMap has, and reads. It receives
 `started UID EPOCH` as soon as that stands in the JobSet's status, at once if it does already. Nothing here decides, and
 nothing is lost with a connection: a barrier that receives nothing, for whatever reason, connects again or finds the
-word
-in the ConfigMap. So any connection may be refused. The server refuses:
+word in the ConfigMap. So any connection may be refused. The server refuses:
 - a barrier that does not say what it waits for, or too much, or takes too long;
 - a barrier of another epoch than the present one;
 - the oldest barriers of a group that has more of them than pods.

@@ -69,8 +69,7 @@ class Writer:
         """Patch Jobs in the versions that were decided on.
 
         Servers before 1.35 let the template of a suspended Job change only while the Job has no start time, so the
-        writer
-        removes the start time first.
+        writer removes the start time first.
         """
 
         async def patch(change: Change) -> None:
@@ -90,8 +89,7 @@ class Writer:
         """Create Jobs in batches that double in size: where all would be refused, few are tried.
 
         After a batch of which no Job was created the rest is left to the next decision, which tries as many again. If
-        another
-        Job has the name already, the cache shows it at the next reconcile.
+        another Job has the name already, the cache shows it at the next reconcile.
         """
         errors: list[Refusal] = []
         start, size = 0, max(FIRST_BATCH, len(refused))

@@ -2,8 +2,7 @@
 
 A Job is not reconciled before the caches show the controller's own writes. All memory is a cache, except for one
 thing: pods that were deleted at once. If the controller is killed before it handles such a pod, the pod is created
-again
-and no policy applies.
+again and no policy applies.
 """
 
 from msgspec import Struct, field

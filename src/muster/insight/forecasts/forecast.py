@@ -72,8 +72,7 @@ class Need:
     """What a workload asks of one flavor and resource, and what there is, in the units of decisions.
 
     nominal: the ClusterQueue's quota. used: its use. available: what it can take now, with borrowing. most: the same
-    with
-    nothing used.
+    with nothing used.
     """
 
     flavor: str

@@ -36,8 +36,7 @@ def definitions(
     """Return the definitions, by name.
 
     conversion: the webhook that converts Kueue's kinds. Without it v1beta1 is not served: an object whose apiVersion
-    alone
-    changes loses the fields that have other names there.
+    alone changes loses the fields that have other names there.
     """
     wanted = [resource for family, found in FAMILIES.items() if family in families for resource in found]
     return [_definition(versions, conversion) for versions in _by_kind(wanted)]

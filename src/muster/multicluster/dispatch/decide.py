@@ -1,11 +1,11 @@
 """The state machine of one workload that runs in another cluster (Kueue KEP-693). Pure.
 
 Clones of the workload try to get quota in several clusters; clones have no pods. A cluster that admits its clone
-becomes
-the workload's home, which is stored with the workload first. Then the other clones go, and the job is created at home,
-once no other reachable cluster has a job of it that may run. So a job is in at most one cluster: it is created only at
-home, and a home is given up only when nothing is left there, or when it has been lost for longer than the settings
-allow. A job that has ended stays where it ran, with its output, as long as the workload exists: it cannot run again.
+becomes the workload's home, which is stored with the workload first. Then the other clones go, and the job is created
+at home, once no other reachable cluster has a job of it that may run. So a job is in at most one cluster: it is created
+only at home, and a home is given up only when nothing is left there, or when it has been lost for longer than the
+settings allow. A job that has ended stays where it ran, with its output, as long as the workload exists: it cannot run
+again.
 
 The order of the rules is upstream's (`reconcileGroup`), with two differences: the home is a fact of its own that
 outlives an eviction, and jobs elsewhere are gone before the job is created.
@@ -114,8 +114,7 @@ def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
     """Return when it is known where a workload runs.
 
     A workload from before this manager's start may run in a cluster that was not found yet, also where the store here
-    was
-    restored from a time that did not know the home.
+    was restored from a time that did not know the home.
     """
     created = view.workload.metadata.creation_timestamp
     is_new = created is not None and created > settings.began
@@ -322,8 +321,7 @@ def _choose_home(view: DispatchView) -> str:
     """Return the cluster that becomes the home; "" if none has admitted the workload.
 
     A cluster where its job runs already wins (a manager may have lost its store), then the first that admitted it.
-    Moments
-    have whole seconds: among equal ones upstream takes any, and Muster draws lots, so that jobs spread.
+    Moments have whole seconds: among equal ones upstream takes any, and Muster draws lots, so that jobs spread.
     """
     able = [remote for remote in view.remotes if _is_able(remote) and not _is_leftover(remote, view.workload)]
     running = [remote for remote in able if remote.job is not None and remote.job.started]

@@ -66,8 +66,7 @@ def seconds_until_start(asked: Amounts, queue: ClusterQueue, load: Load, usual: 
     """Return when a workload that asks for so much would start; `inf` if nothing says that it ever does.
 
     load: the manager's workloads there. usual: the seconds for which other workloads hold their quota; each that waits
-    is
-    assumed to be as large as this one. What a queue could borrow does not count. Raises `QuantityError`.
+    is assumed to be as large as this one. What a queue could borrow does not count. Raises `QuantityError`.
     """
     if _is_closed(queue):
         return inf

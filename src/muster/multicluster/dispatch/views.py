@@ -99,12 +99,10 @@ class DispatchPlan(Struct, frozen=True):
     """What to do about one workload now.
 
     home: to store before anything else, and then to decide again, if it differs from what is stored. It is taken back
-    only
-        where a look at that cluster itself finds it clear, or where the cluster is given up as lost.
+    only where a look at that cluster itself finds it clear, or where the cluster is given up as lost.
     status: to store if it differs. create: the clusters that get a clone. align: the cluster whose clone gets priority
-    and
-        counts from here. remove: the clusters where the job, and then the clone, go. evict: the cluster whose clone
-        stops.
+    and counts from here. remove: the clusters where the job, and then the clone, go. evict: the cluster whose clone
+    stops.
     mirror: the cluster whose job is created if it is missing, and whose job's status is shown here.
     stopped: whether nothing of the job runs anywhere any more, which its status here then says.
     notes: Events, once `status` is stored. wake_at: when to decide again even if nothing changes.

@@ -61,8 +61,7 @@ class Mirror(ABC, Generic[T]):
         job: as plain JSON it also keeps fields that this view of the kind does not know. workload: the name of its
         Workload.
         origin: marks what this manager creates. podsets: those of its Workload, with as many pods as have quota; what
-        an earlier
-            admission here injected into the job does not go there.
+        an earlier admission here injected into the job does not go there.
 
         The copy waits for its worker's admission, and stays after its end until that end is known here.
         """

@@ -29,8 +29,7 @@ def client_context(cluster: ClusterConfig, certificate: ClientCertificate | None
     """Return the context for a TLS connection to a server, as ourselves. Raises `TransportError`.
 
     The server's certificate is judged as Go judges it: any certificate of the kubeconfig's authority ends the chain,
-    and
-    authorities may lack extensions that newer rules require.
+    and authorities may lack extensions that newer rules require.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -62,8 +61,7 @@ def no_bundle() -> Iterator[None]:
     """Keep OpenSSL from reading the file of the system's authorities inside this context.
 
     aiohttp reads the file twice on import, for contexts that we never use; that is half of the import's time. Use this
-    only
-    in a process of our own: other users of aiohttp in the process may need those contexts.
+    only in a process of our own: other users of aiohttp in the process may need those contexts.
     """
     variable = ssl.get_default_verify_paths().openssl_cafile_env
     before = os.environ.get(variable)

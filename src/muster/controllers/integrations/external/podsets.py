@@ -33,11 +33,9 @@ class Place(msgspec.Struct, frozen=True):
     """One podset of a job.
 
     path: the path of its pod template. ranked_by: the label of a pod with its rank. groups: where pods come in groups
-    with
-    ranks of their own, the label with the index of a pod's group, and the number of groups. written: whether the
-    template
-    stands in the job; else it is the one that the kind's controller takes, and injected values are written to that
-    path.
+    with ranks of their own, the label with the index of a pod's group, and the number of groups. written: whether the
+    template stands in the job; else it is the one that the kind's controller takes, and injected values are written to
+    that path.
     """
 
     name: str

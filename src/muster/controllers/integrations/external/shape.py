@@ -18,9 +18,8 @@ class Shape(Struct, frozen=True):
     suspend: the field that suspends a job. managed_by: the field that names the controller of a job; controller: the
     kind's own. places: the podsets. end, is_active, is_ready: as `Integration` has them. started_at: when it started.
     priority_class: the field that names the PriorityClass, if it is not that of the pods. rules: returns what is wrong
-    with
-    a job that queues. runs_by_itself: whether there is anything to start; a RayJob on an existing cluster only talks to
-    it.
+    with a job that queues. runs_by_itself: whether there is anything to start; a RayJob on an existing cluster only
+    talks to it.
     """
 
     kind: Kind[ExternalJob]

@@ -28,9 +28,8 @@ def counts_follow(job: Job) -> bool:
     """Return whether a new Job that queues keeps its Workload, and its pods, when it is scaled.
 
     It then scales as a Job without a queue (kubernetes KEP-3715). A Job is left alone if it says anything about how it
-    may
-    change size, if its pods need not run together or must keep together in a topology, or if another program makes its
-    Workload or runs it.
+    may change size, if its pods need not run together or must keep together in a topology, or if another program makes
+    its Workload or runs it.
     """
     meta, spec, template = job.metadata, job.spec, job.spec.template.metadata
     said = {ELASTIC_ANNOTATION, ELASTIC_JOB, JOB_MIN_PARALLELISM} & meta.annotations.keys()

@@ -24,8 +24,7 @@ def counts_follow(jobset: JobSet) -> bool:
     """Return whether a new JobSet that queues keeps its Workload, and its pods, when it is scaled.
 
     It then scales as a JobSet without a queue. A JobSet is left alone if it says so, if its pods must keep together in
-    a
-    topology, or if another program makes its Workload or runs it.
+    a topology, or if another program makes its Workload or runs it.
     """
     templates = (role.template.spec.template for role in jobset.spec.replicated_jobs)
     anywhere = all(TOPOLOGY_ANNOTATIONS.isdisjoint(template.metadata.annotations) for template in templates)

@@ -42,8 +42,7 @@ class JobSetGangs(GangSource[JobSet]):
     """The gangs of JobSets whose pods say that they go together.
 
     The pods of other JobSets are in the gangs of their Jobs. A JobSet's status tells only how many Jobs have succeeded,
-    not
-    how many pods. Their Jobs tell that.
+    not how many pods. Their Jobs tell that.
     """
 
     kinds: tuple[Kind[Any], ...] = (JOB_SET,)

@@ -13,8 +13,7 @@ def is_ready(jobset: JobSet) -> bool:
     """Return whether all Jobs that may run are ready or have succeeded.
 
     A role that waits for another has no pods yet: it counts only once the other role has come so far. Upstream never
-    finds
-    such a JobSet ready (kueue#6796).
+    finds such a JobSet ready (kueue#6796).
     """
     records = {record.name: record for record in jobset.status.replicated_jobs_status}
     roles = {role.name: role for role in jobset.spec.replicated_jobs}

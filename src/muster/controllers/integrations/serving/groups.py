@@ -137,8 +137,7 @@ class GroupsPlan(Struct, frozen=True):
     """The changes to the Workloads of one object.
 
     create: the names of those to make. join: the object's Workloads that do not name it as owner. delete: those of
-    groups
-    that it has no more, and pending ones of another size than the groups have.
+    groups that it has no more, and pending ones of another size than the groups have.
     """
 
     create: tuple[str, ...] = ()

@@ -15,10 +15,9 @@ class Serving(Struct, frozen=True):
     """One kind.
 
     templates: the paths of its pod templates; not all need to exist. marks_pods: whether the labels of the templates
-    are
-    enough for pods to queue; else each pod gets its own at creation, for they depend on the pod. optional: whether a
-    server
-    may lack the kind. size: the field that may only change from and to 0. group_size: the field that never changes.
+    are enough for pods to queue; else each pod gets its own at creation, for they depend on the pod. optional: whether
+    a server may lack the kind. size: the field that may only change from and to 0. group_size: the field that never
+    changes.
     busy: the number in the status that keeps the queue from changing, while it is not 0.
     """
 

@@ -1,8 +1,7 @@
 """Choose the workloads to preempt by classical preemption, and dispatch to fair preemption where it is on.
 
 Victims are searched in three groups:
-- workloads over which the incoming one has a hierarchical advantage (it requests quota that is nearer to it than to
-them);
+- workloads over which the incoming one has a hierarchical advantage: its requested quota is nearer to it than to them;
 - workloads that borrow from the same Cohort;
 - workloads of its own ClusterQueue.
 
