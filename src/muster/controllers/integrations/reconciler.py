@@ -153,7 +153,7 @@ class JobReconciler(Reconciler, Generic[T]):
             if owner is not None and owner.uid == meta.uid and not going:
                 mine.append(workload)
             else:  # its job is gone, so its quota is free
-                await self._writer.let_go(workload)
+                await self._writer.remove_finalizer(workload)
         if job is None or going or not self._is_ours(job):
             return None
         try:
@@ -170,7 +170,7 @@ class JobReconciler(Reconciler, Generic[T]):
         if self._owners.is_part(meta) or not named:
             await self._leave(job, mine)
             return None
-        return await self._pair(job, mine)
+        return await self._reconcile_with_workloads(job, mine)
 
     def _is_ours(self, job: T) -> bool:
         namespace = self._namespaces.get(meta_of(job).namespace)
@@ -191,7 +191,8 @@ class JobReconciler(Reconciler, Generic[T]):
             for workload in mine:
                 await self._writer.delete(job, workload)
 
-    async def _pair(self, job: T, mine: Sequence[Workload]) -> Result:
+    async def _reconcile_with_workloads(self, job: T, mine: Sequence[Workload]) -> Result:
+        """Decide and do what a job and its own Workloads need; return the seconds until the next reconcile."""
         now, uid = self._clock.now(), meta_of(job).uid
         if self._integration.is_told_by_parts:
             job = self._integration.beside(job, [one for _, parts in self._parts for one in parts.by(_BY_OWNER, uid)])

@@ -74,8 +74,8 @@ class Workloads:
             workload = await self.set_status(workload, plan.status)
             if facts.end is not None:
                 self.tell(job, "Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
-        if plan.let_go:
-            await self.let_go(workload)
+        if plan.remove_finalizer:
+            await self.remove_finalizer(workload)
         if facts.suspended and plan == PairingPlan(plan.workload) and (note := of_checks(workload)):
             self.tell(job, "Normal", "UpdatedAdmissionCheck", note)
         return workload
@@ -145,7 +145,7 @@ class Workloads:
     async def finish_slice(self, workload: Workload, status: WorkloadStatus) -> None:
         """Mark a slice as replaced, and remove its finalizer; a slice that is gone is fine."""
         with ignoring("NotFound"):
-            await self.let_go(await self.set_status(workload, status))
+            await self.remove_finalizer(await self.set_status(workload, status))
 
     async def adopt(self, workload: Workload, meta: ObjectMeta) -> Workload:
         """Make the job the owner of a Workload without one."""
@@ -160,7 +160,7 @@ class Workloads:
 
     async def delete(self, job: Any, workload: Workload) -> None:
         """Delete a Workload that does not fit the job, without our finalizer; one that is gone is fine."""
-        await self.let_go(workload)
+        await self.remove_finalizer(workload)
         if workload.metadata.deletion_timestamp is None:
             with ignoring("NotFound"):
                 await self._client.delete_object(WORKLOAD, workload)
@@ -173,7 +173,7 @@ class Workloads:
                 await self._client.delete_object(WORKLOAD, workload)
             self.tell(job, "Normal", "DeletedWorkload", f"Deleted Workload: {key_of(workload)}")
 
-    async def let_go(self, workload: Workload) -> None:
+    async def remove_finalizer(self, workload: Workload) -> None:
         """Remove our finalizer, unless copies in other clusters must be removed first.
 
         A Workload that is gone is fine.

@@ -116,22 +116,22 @@ class VolcanoJobController(Reconciler):
     async def _perform(self, job: Job, plan: VolcanoJobPlan, memory: _Memory) -> None:
         """Write the plan. Raises the first error once everything that can be written is."""
         if plan.expired:
-            await self._writer.remove(job)
+            await self._writer.delete_job(job)
             return
         errors: list[Refusal] = []
         group = self._groups.get(f"{job.metadata.namespace}/{pod_group_name(job)}")
         if plan.children is not None:
-            errors += await self._writer.keep(job, plan.children, group)
+            errors += await self._writer.write_children(job, plan.children, group)
         if plan.ungroup and group is not None:
-            await self._writer.ungroup(group)
-        errors += await self._writer.mark(plan.mark, plan.retry, memory.expected)
+            await self._writer.delete_group(group)
+        errors += await self._writer.mark_as_replaced(plan.replaced, plan.retry, memory.expected)
         if plan.status != job.status:
-            await self._writer.store(job, plan.status, memory.expected)
+            await self._writer.store_status(job, plan.status, memory.expected)
         for note in plan.notes:
-            self._writer.tell(job, note)
-        errors += await self._writer.delete(job, plan.delete, memory.expected)
+            self._writer.record_event(job, note)
+        errors += await self._writer.delete_pods(job, plan.delete, memory.expected)
         if not errors:
-            errors += await self._writer.create(job, plan.create, memory.expected)
+            errors += await self._writer.create_pods(job, plan.create, memory.expected)
         if errors:
             raise errors[0]
 

@@ -42,11 +42,11 @@ class Writer:
         self._config_maps = manager.informer(CONFIG_MAP)
         self._claims = manager.informer(PERSISTENT_VOLUME_CLAIM)
 
-    def tell(self, job: Job, note: Note) -> None:
+    def record_event(self, job: Job, note: Note) -> None:
         """Record an event about the Job."""
         self._recorder.event(reference(VOLCANO_JOB, job), note.type, note.reason, note.message)
 
-    async def keep(self, job: Job, children: Children, group: PodGroup | None) -> list[Refusal]:
+    async def write_children(self, job: Job, children: Children, group: PodGroup | None) -> list[Refusal]:
         """Create and correct the objects beside the Job's pods. group: the existing PodGroup."""
         wanted: list[tuple[Kind[Any], Any, Any]] = [(POD_GROUP, children.pod_group, group)]
         if (service := children.service) is not None:
@@ -60,30 +60,33 @@ class Writer:
         errors = [answer for answer in made if isinstance(answer, ApiError | TransportError)]
         errors += [answer for answer in await self._writes.each(self._change, changes) if answer is not None]
         if errors:
-            self.tell(job, Note("Warning", "FailedCreate", str(errors[0])))
+            self.record_event(job, Note("Warning", "FailedCreate", str(errors[0])))
         return errors
 
-    async def ungroup(self, group: PodGroup) -> None:
+    async def delete_group(self, group: PodGroup) -> None:
         """Delete the PodGroup."""
         with ignoring("NotFound"):
             await self._client.delete_object(POD_GROUP, group)
 
-    async def mark(self, pods: Sequence[Pod], retry: int, expected: Expectations) -> list[Refusal]:
-        """Mark the pods, in the versions that were decided on, as those that the retry replaces."""
+    async def mark_as_replaced(self, pods: Sequence[Pod], retry: int, expected: Expectations) -> list[Refusal]:
+        """Annotate the pods that a retry of the Job replaces with the number of that retry.
+
+        The server refuses (Conflict) the change of a pod that is not as it was at the decision.
+        """
         patch = {"metadata": {"annotations": {REPLACED_BY_RETRY: str(retry)}}}
 
-        async def mark(pod: Pod) -> None:
+        async def annotate(pod: Pod) -> None:
             with ignoring("NotFound"):
                 expected.wrote(await self._client.patch_object(POD, pod, patch))
 
-        return [answer for answer in await self._writes.each(mark, pods) if answer is not None]
+        return [answer for answer in await self._writes.each(annotate, pods) if answer is not None]
 
-    async def store(self, job: Job, status: JobStatus, expected: Expectations) -> None:
+    async def store_status(self, job: Job, status: JobStatus, expected: Expectations) -> None:
         """Store the status. Raises `ApiError` (Conflict) if the Job has changed meanwhile."""
         whole = {"op": "add", "path": "/status", "value": msgspec.to_builtins(status)}
         expected.wrote_owner(await self._client.edit_object(VOLCANO_JOB, job, [whole], subresource="status"))
 
-    async def delete(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
+    async def delete_pods(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
         """Delete the pods."""
 
         async def delete(pod: Pod) -> None:
@@ -95,10 +98,10 @@ class Writer:
 
         errors = [answer for answer in await self._writes.each(delete, pods) if answer is not None]
         if errors:
-            self.tell(job, Note("Warning", "FailedDelete", f"Error deleting pods: {errors[0]}"))
+            self.record_event(job, Note("Warning", "FailedDelete", f"Error deleting pods: {errors[0]}"))
         return errors
 
-    async def create(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
+    async def create_pods(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
         """Create the pods in batches that double in size: where all would be refused, few are tried."""
 
         async def create(pod: Pod) -> None:
@@ -112,10 +115,10 @@ class Writer:
             start, size = start + size, size * 2
         errors = [error for error in errors if not (isinstance(error, ApiError) and error.namespace_goes)]
         if errors:
-            self.tell(job, Note("Warning", "FailedCreate", f"Error creating pods: {errors[0]}"))
+            self.record_event(job, Note("Warning", "FailedCreate", f"Error creating pods: {errors[0]}"))
         return errors
 
-    async def remove(self, job: Job) -> None:
+    async def delete_job(self, job: Job) -> None:
         """Delete the Job itself, in the version that was decided on."""
         meta = job.metadata
         with ignoring("NotFound", "Conflict"):

@@ -134,7 +134,7 @@ def _act(
         return _change_phase(in_phase(job, status, RESTARTING, now, occurrence.event, why))
     targets = [member for member in present if _is_target(member, action, occurrence)]
     if unmarked := tuple(member.pod for member in targets if member.retry < retry):
-        return VolcanoJobPlan(job.status, mark=unmarked, retry=retry)
+        return VolcanoJobPlan(job.status, replaced=unmarked, retry=retry)
     # All pods are marked, or the pod is gone already.
     return _change_phase(in_phase(job, replace(status, retry_count=retry), RESTARTING, now, occurrence.event, why))
 

@@ -19,7 +19,7 @@ class VolcanoJobPlan(Struct, frozen=True):
 
     status: the status to store if it differs from the stored one.
     children: the desired objects beside the pods; None: they stay as they are.
-    mark: pods that the retry `retry` replaces.
+    replaced: pods that the retry `retry` replaces; each is annotated with its number.
     retry: the number of that retry.
     delete: pods to delete.
     create: missing pods.
@@ -32,7 +32,7 @@ class VolcanoJobPlan(Struct, frozen=True):
 
     status: JobStatus
     children: Children | None = None
-    mark: tuple[Pod, ...] = ()
+    replaced: tuple[Pod, ...] = ()
     retry: int = 0
     delete: tuple[Pod, ...] = ()
     create: tuple[Pod, ...] = ()

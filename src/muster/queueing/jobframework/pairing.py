@@ -84,7 +84,7 @@ class PairingPlan(Struct, frozen=True):
     update: the spec to write to the Workload.
     annotations: annotations to set, or (None) to remove.
     status: the status to write to the Workload.
-    let_go: remove the finalizer of the Workload.
+    remove_finalizer: remove the finalizer of the Workload.
     create: create a Workload.
     start: start the job with what its Workload was admitted with.
     end_job: end the job, because it has been kept for long enough.
@@ -100,7 +100,7 @@ class PairingPlan(Struct, frozen=True):
     update: WorkloadSpec | None = None
     annotations: Mapping[str, str | None] = field(default_factory=dict)
     status: WorkloadStatus | None = None
-    let_go: bool = False
+    remove_finalizer: bool = False
     create: bool = False
     start: bool = False
     end_job: bool = False
@@ -115,7 +115,7 @@ class PairingPlan(Struct, frozen=True):
         if self.workload is None or is_true(self.workload.status.conditions, FINISHED):
             return False
         lowered = self.status is not None and self.status.admission != self.workload.status.admission
-        return lowered or self.let_go
+        return lowered or self.remove_finalizer
 
 
 _DEFAULTS = PairingRules()
@@ -146,7 +146,7 @@ def _plan_paired(job: ObservedJob, workloads: Sequence[Workload], now: datetime,
     plan = PairingPlan(workload, delete=tuple(other for other in workloads if other is not workload))
     conditions = workload.status.conditions
     if is_true(conditions, FINISHED):
-        return replace(plan, let_go=True, stop=WORKLOAD_FINISHED if _is_running(job) else None)
+        return replace(plan, remove_finalizer=True, stop=WORKLOAD_FINISHED if _is_running(job) else None)
     if workload.metadata.deletion_timestamp is not None:
         return _plan_deleted(job, plan, workload)
     if job.end is not None and job.composed and job.active:
@@ -197,7 +197,7 @@ def _plan_deleted(job: ObservedJob, plan: PairingPlan, workload: Workload) -> Pa
         return replace(plan, stop=WORKLOAD_DELETED)
     if (job.active or home_of(workload.metadata)) and job.end is None:
         return plan
-    return replace(_restore_templates(job, plan, workload), let_go=True)
+    return replace(_restore_templates(job, plan, workload), remove_finalizer=True)
 
 
 def _restore_templates(job: ObservedJob, plan: PairingPlan, workload: Workload) -> PairingPlan:

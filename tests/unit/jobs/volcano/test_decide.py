@@ -173,9 +173,9 @@ def test_a_restart_of_a_part_is_counted_once_however_often_it_is_cut_off(action:
     it = running(job(task(policies=[policy("PodFailed", action)]), task("other", 1)))
     pods = [pod(it, phase="Failed"), pod(it, index=1), pod(it, "other")]
     first = decide(it, pods, now=NOW)
-    assert (names(first.mark), first.retry, first.status) == (marked, 1, it.status)
+    assert (names(first.replaced), first.retry, first.status) == (marked, 1, it.status)
     pods[0] = pod(it, phase="Failed", retry=1)
-    assert names(decide(it, pods, now=NOW).mark) == marked[1:]
+    assert names(decide(it, pods, now=NOW).replaced) == marked[1:]
     pods[: len(marked)] = [pod(it, phase="Failed", retry=1), pod(it, index=1, retry=1)][: len(marked)]
     counted = decide(it, pods, now=NOW)
     assert (phase(counted), counted.status.retry_count, counted.status.version) == ("Restarting", 1, 0)

@@ -120,7 +120,7 @@ def summarize(plan: PairingPlan):
         changes["delete"] = [one.metadata.name for one in plan.delete]
     if plan.replaced:
         changes["replaced"] = [one.metadata.name for one, _ in plan.replaced]
-    for flag in ("let_go", "create", "start", "end_job", "lacks_priority"):
+    for flag in ("remove_finalizer", "create", "start", "end_job", "lacks_priority"):
         if getattr(plan, flag):
             changes[flag] = True
     if plan.annotations:
@@ -628,13 +628,13 @@ CASES = {
         READY_OFF,
         job(runs=True, end=End(True, "")),
         [workload(f"{ADMITTED} Finished=Succeeded")],
-        {"let_go": True},
+        {"remove_finalizer": True},
     ),
     "its Workload is finished, but it is not": (
         READY_OFF,
         job(runs=True),
         [workload(f"{ADMITTED} Finished=OutOfSync")],
-        {"let_go": True, "stop": "Workload is finished"},
+        {"remove_finalizer": True, "stop": "Workload is finished"},
     ),
     # Somebody deletes the Workload.
     "deleted Workload: the job stops": (
@@ -659,13 +659,13 @@ CASES = {
         READY_OFF,
         job(labels=MARKED),
         [workload(ADMITTED, deleting=True)],
-        {"restore": "wl", "let_go": True},
+        {"restore": "wl", "remove_finalizer": True},
     ),
     "deleted Workload: it goes with a job that ended, though its controller never said that it was suspended": (
         READY_OFF,
         job(active=True, end=End(True, "all done")),
         [workload(ADMITTED, deleting=True)],
-        {"let_go": True},
+        {"remove_finalizer": True},
     ),
     # Prebuilt Workloads.
     "prebuilt and missing": (READY_OFF, job(runs=True, prebuilt=True), [], {"stop": "missing workload"}),

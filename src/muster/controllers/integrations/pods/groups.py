@@ -82,12 +82,12 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupMembership:
-    """The pods that count, and the others.
+    """The pods of a group: those that hold a place in it, and the others.
 
-    excess: there is no place for them.
-    released: their end need not be observed any more.
-    absent: how many places are empty.
-    complaint: why no Workload can be made of them; empty if one can.
+    excess: the pods that have no place in the group.
+    released: the pods whose finalizer is removed, because their end need not be observed any more.
+    absent: the number of empty places.
+    complaint: why no Workload can be made of the pods; empty if one can.
     """
 
     group: PodGroup

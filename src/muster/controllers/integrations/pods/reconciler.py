@@ -90,7 +90,7 @@ class PodReconciler(Reconciler):
             self._labels_to_copy,
             CreationWaits(manager.registry, POD.kind, configuration.features, labels),
         )
-        self._of_pods = PodWriter(manager.client, manager.clock, recorder, GateWaits(manager, labels))
+        self._pod_writer = PodWriter(manager.client, manager.clock, recorder, GateWaits(manager, labels))
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._pods = manager.informer(POD, indexes={_BY_TIE: _ties})
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_POD: _keys_of_workload})
@@ -118,7 +118,7 @@ class PodReconciler(Reconciler):
         uids = {pod.metadata.uid for pod in pods}
         for workload in self._workloads.by(_BY_POD, key):
             if _is_left(workload, uids):
-                await self._writer.let_go(workload)  # its pods are gone, so its quota is free
+                await self._writer.remove_finalizer(workload)  # its pods are gone, so its quota is free
         if not pods:
             return None
         group = name if kind == "group" else ""
@@ -127,7 +127,7 @@ class PodReconciler(Reconciler):
             if own is not None and not _may_have(group, pods[0], own):
                 await self._leave_workload(pods, own)
                 return None
-            return await self._pair(group, pods, own)
+            return await self._reconcile_with_workload(group, pods, own)
         except (QuantityError, WorkloadRefusedError) as error:
             self._writer.tell_of_refusal(pods[0], error)
             return None
@@ -139,29 +139,30 @@ class PodReconciler(Reconciler):
             "this pod group cannot be admitted"
         )
         self._writer.tell(pods[0], "Warning", "WorkloadNameConflict", message)
-        await self._of_pods.release([pod for pod in pods if is_deleting(pod)])
+        await self._pod_writer.remove_finalizers([pod for pod in pods if is_deleting(pod)])
 
-    async def _pair(self, name: str, pods: Sequence[Pod], workload: Workload | None) -> Result:
+    async def _reconcile_with_workload(self, name: str, pods: Sequence[Pod], workload: Workload | None) -> Result:
+        """Decide and do what a pod or a group and its Workload need; return the seconds until the next reconcile."""
         now = self._clock.now()
         membership = membership_of(name, pods, workload, now)
         group = membership.group
         if not name and is_deleting(group.first):
-            await self._of_pods.release(membership.released)
+            await self._pod_writer.remove_finalizers(membership.released)
             return None
-        await self._of_pods.send_away(_unwanted(membership.excess, workload))
+        await self._pod_writer.delete_excess(_unwanted(membership.excess, workload))
         facts = self._facts(group)
         wake_at = occupied_until(group)
         if workload is not None and workload.metadata.deletion_timestamp is not None:
-            await self._of_pods.end([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
+            await self._pod_writer.stop_pods([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
             if not facts.active:
-                await self._writer.let_go(workload)
+                await self._writer.remove_finalizer(workload)
         else:
             plan = decide(facts, [workload] if workload is not None else [], now, self._rules)
             if workload is not None and plan.workload is not None:
                 plan = self._with_replacements(membership, plan, workload)
             await self._carry_out(membership, facts, plan, now)
             wake_at = min((moment for moment in (wake_at, plan.wake_at) if moment is not None), default=None)
-        await self._of_pods.release(membership.released)
+        await self._pod_writer.remove_finalizers(membership.released)
         return None if wake_at is None else max((wake_at - now).total_seconds(), 0.0) + 1.0
 
     def _facts(self, group: PodGroup) -> ObservedJob:
@@ -178,7 +179,7 @@ class PodReconciler(Reconciler):
         group = membership.group
         if plan.stop is not None:
             ending = [pod for pod in group.members if is_active(pod) and not is_held(pod)]
-            await self._of_pods.end(ending, plan.stop, _evicted_for(plan.workload, plan.stop))
+            await self._pod_writer.stop_pods(ending, plan.stop, _evicted_for(plan.workload, plan.stop))
         for unfit in plan.delete:
             await self._writer.delete(group.first, unfit)
         if plan.lacks_priority:
@@ -190,8 +191,8 @@ class PodReconciler(Reconciler):
             if _runs(workload) and facts.end is None:
                 await self._start(group, workload, now)
         if plan.end_job:
-            await self._of_pods.end([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
-            await self._of_pods.release(group.members)
+            await self._pod_writer.stop_pods([pod for pod in group.members if not is_deleting(pod)], WORKLOAD_DELETED)
+            await self._pod_writer.remove_finalizers(group.members)
 
     async def _carry_out_workload(
         self, membership: GroupMembership, facts: ObservedJob, plan: PairingPlan, workload: Workload
@@ -279,7 +280,9 @@ class PodReconciler(Reconciler):
             place = places.get(pod.metadata.uid) if is_held(pod) else None
             gets[pod.metadata.uid] = _info_of_placed(info, place) if place else info
         starting = [pod for pod in waiting if gates_left(pod, gets[pod.metadata.uid]) != pod.spec.scheduling_gates]
-        await self._of_pods.start(starting, workload, gets, f"Admitted by clusterQueue {admission.cluster_queue}")
+        await self._pod_writer.start_pods(
+            starting, workload, gets, f"Admitted by clusterQueue {admission.cluster_queue}"
+        )
 
 
 def _waits(pod: Pod) -> bool:

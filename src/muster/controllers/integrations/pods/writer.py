@@ -33,7 +33,7 @@ _REASONS = {
 
 
 class PodWriter:
-    """The writer that starts, ends and releases pods; it ignores pods that are gone. Raises `ApiError`."""
+    """The writer that starts, stops and deletes pods. It ignores pods that are gone. Raises `ApiError`."""
 
     def __init__(self, client: Client, clock: Clock, recorder: Recorder, gates: GateWaits) -> None:
         self._client = client
@@ -41,7 +41,9 @@ class PodWriter:
         self._recorder = recorder
         self._gates = gates
 
-    async def start(self, pods: Sequence[Pod], workload: Workload, infos: Mapping[str, PodSetInfo], why: str) -> None:
+    async def start_pods(
+        self, pods: Sequence[Pod], workload: Workload, infos: Mapping[str, PodSetInfo], why: str
+    ) -> None:
         """Open the gates: the pods may be bound, with what is injected, by UID."""
 
         async def start_one(pod: Pod) -> None:
@@ -53,10 +55,11 @@ class PodWriter:
 
         await _each(start_one, pods)
 
-    async def end(self, pods: Sequence[Pod], why: str, evicted: str = "") -> None:
-        """Tell pods to end, in their status and by deleting them.
+    async def stop_pods(self, pods: Sequence[Pod], why: str, evicted: str = "") -> None:
+        """Delete pods, after a condition in their status that says why.
 
-        evicted: the reason, if their Workload was evicted.
+        why: the reason in words, for the condition and an event. evicted: the reason of the eviction, if their Workload
+        was evicted.
         """
         moment = self._clock.now().replace(microsecond=0)
         reason = f"WorkloadEvictedDueTo{evicted}" if evicted else _REASONS.get(why, "WorkloadEvicted")
@@ -77,22 +80,22 @@ class PodWriter:
 
         await _each(end_one, pods)
 
-    async def send_away(self, pods: Sequence[Pod]) -> None:
-        """Delete pods for which there is no place."""
+    async def delete_excess(self, pods: Sequence[Pod]) -> None:
+        """Delete pods that have no place in their group, and remove their finalizers first."""
 
-        async def send_one_away(pod: Pod) -> None:
-            await self._let_go(pod)
+        async def delete_one(pod: Pod) -> None:
+            await self._remove_finalizer(pod)
             if not is_deleting(pod):
                 await self._delete(pod)
                 self._tell(pod, "ExcessPodDeleted", "Excess pod deleted")
 
-        await _each(send_one_away, pods)
+        await _each(delete_one, pods)
 
-    async def release(self, pods: Sequence[Pod]) -> None:
-        """Remove our finalizers, so that deleted pods may go."""
-        await _each(self._let_go, pods)
+    async def remove_finalizers(self, pods: Sequence[Pod]) -> None:
+        """Remove our finalizer from each pod, so that the server can remove deleted pods."""
+        await _each(self._remove_finalizer, pods)
 
-    async def _let_go(self, pod: Pod) -> None:
+    async def _remove_finalizer(self, pod: Pod) -> None:
         """Remove our finalizer."""
         if MANAGED_FINALIZER in pod.metadata.finalizers:
             await self._merge(pod, {"metadata": {"$deleteFromPrimitiveList/finalizers": [MANAGED_FINALIZER]}})
