@@ -1,4 +1,4 @@
-"""What tests say of the embedded server is so of kube-apiserver: the same tests, told to both.
+"""The tests of the embedded server's API, run against kube-apiserver.
 
 Where kube-apiserver answers otherwise, the test is expected to fail, with the difference as its reason.
 """

@@ -36,7 +36,11 @@ class YieldingTransport:
         self._known: OrderedDict[str, Dealings] = OrderedDict()
 
     async def request(self, request: Request) -> Response:
-        """Return the answer, whatever its status. Raises `TransportError` if there is none."""
+        """Send the request, and return the server's answer.
+
+        Return a refusal (429) of its own instead for a write that another writer keeps undoing. Raises `TransportError`
+        if the server gives no answer.
+        """
         path = "" if request.method == "GET" or "dryRun" in request.query else _find_written_path(request)
         if not path:
             return await self._inner.request(request)
@@ -52,7 +56,7 @@ class YieldingTransport:
         return answer
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open the body as it comes. Raises as the inner transport does."""
+        """Open a stream of the inner transport, as it is: streams only read. Raises what the inner transport raises."""
         return self._inner.stream(request)
 
     async def close(self) -> None:

@@ -45,7 +45,7 @@ def _find_culprit(function: Callable[..., Any], args: Sequence[Any], kwargs: Map
 
 
 def title(function: Callable[..., Any]) -> str:
-    """Return the name of a function for people."""
+    """Return the name of a function as users know it: for a `functools.partial`, that of the function it wraps."""
     named = getattr(function, "func", function)  # of a functools.partial
     return getattr(named, "__name__", "") or type(named).__name__
 

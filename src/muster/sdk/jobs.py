@@ -37,7 +37,10 @@ class Job:
         return background().call(core.record(self._reference)).end is not None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until the job has ended; return its exit code. Raises `TimeoutError` after this many seconds."""
+        """Wait until the job has ended; return its exit code.
+
+        Raises `TimeoutError` if the job has not ended within `timeout` seconds; the job goes on.
+        """
         return self._awaited(core.ending(self._reference), timeout).code
 
     def result(self, timeout: float | None = None) -> Any:

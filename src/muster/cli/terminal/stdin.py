@@ -102,7 +102,11 @@ class Feeding:
                 self.warn(f"the standard input did not reach {name}, or not all of it did: {error}")
 
     async def _attach(self, pod: Pod, *, whole: bool) -> bool:
-        """Send the input to the pod, to the end; return False if the caller must retry."""
+        """Attach to the pod and send all of the input, or only its end unless `whole`.
+
+        Return False if the connection failed before any input was read, so that the caller can retry. Raises
+        `TransportError` if it failed later, `ApiError` if the server refuses.
+        """
         path = POD.path(pod.metadata.namespace, pod.metadata.name, "attach")
         request = Request("GET", path, {"container": pod.spec.containers[0].name, "stdin": "true"})
         has_read = False

@@ -132,7 +132,10 @@ class Database:
             self._refuse(error)
 
     def reserve(self) -> None:
-        """Reserve room that a full disk cannot take, unless too little is free now."""
+        """Allocate spare room in the database file and its write-ahead log, so that writes succeed on a full disk.
+
+        A disk with little free space keeps it: nothing is allocated there.
+        """
         try:
             disk = os.statvfs(self._path.parent)
             if disk.f_bavail * disk.f_frsize < RESERVE_SHARE * RESERVE_BYTES:

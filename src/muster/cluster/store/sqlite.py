@@ -70,7 +70,7 @@ class SqliteJournal:
             pass
 
     async def reserve(self) -> None:
-        """Reserve free pages and log that a full disk cannot take."""
+        """Allocate spare room in the database file and its write-ahead log, so that writes succeed on a full disk."""
         await self._thread.do(self._database.reserve)
 
     async def close(self) -> None:

@@ -74,10 +74,11 @@ class ElasticQuota(Reconciler):
                 self._controller.queue.add_after(pending.workload.key, GATHER_SECONDS)
 
     def instead(self, decision: Preemption) -> bool:
-        """Return whether elastic workloads can shrink, so that no workload need be evicted; for `cycle.run`.
+        """Return whether elastic workloads shrink instead of the evictions that this decision plans; for `cycle.run`.
 
-        Evictions that have begun go on anyway. A workload is also evicted for one that waited in vain for others to
-        shrink: a cycle counts leaving workloads as gone, so a shrink that suffices in the cycle may not suffice yet.
+        Return False if a victim is being evicted already, or if the workload has waited in vain for others to shrink.
+        It can wait in vain because the cycle counts workloads that are leaving as gone: a shrink that suffices in the
+        cycle may not suffice yet.
         """
         if not self._workloads.by(_ELASTIC, ""):
             return False

@@ -43,7 +43,10 @@ class PodGroups(GangSource[Any]):
 
     @property
     def kinds(self) -> tuple[Kind[Any], ...]:
-        """The kinds of all dialects; of two groups with one name, the first kind wins."""
+        """The PodGroup kinds of the enabled dialects.
+
+        If several PodGroups match a pod's reference, the one whose kind is listed first counts.
+        """
         return self._kinds
 
     def key(self, pod: Pod) -> str:

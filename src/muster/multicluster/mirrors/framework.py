@@ -82,17 +82,18 @@ class Mirror(ABC, Generic[T]):
 
     @abstractmethod
     def status(self, local: T, remote: T) -> dict[str, Any] | None:
-        """Return the merge patch that makes the local status the remote one; {} if it is already.
+        """Return the merge patch that shows the copy's status in the local job; {} if nothing changes.
 
-        None means not yet: a suspended job that showed what runs elsewhere could not be started here any more.
+        Return None while the local job is suspended and the copy runs: the API server may refuse to resume a suspended
+        job whose status shows that it runs.
         """
         ...
 
     @abstractmethod
     def stopped(self, local: T, now: datetime) -> dict[str, Any]:
-        """Return the merge patch of the local status once the worker is given up as lost.
+        """Return the merge patch of the local status that says nothing of the job runs any more.
 
-        Nothing of the job runs any more.
+        The manager writes it once it has given up the worker of the job as lost.
         """
         ...
 

@@ -28,7 +28,8 @@ from muster.multicluster.mirrors.framework import Mirror, restore
 from muster.multicluster.mirrors.jobstatus import at_rest, mirrored
 from muster.runtime.objects import merge_patch
 
-# Labels that the API server gives the pods of a Job, and the Job for want of others. The worker's gives them its own.
+# Labels that the API server sets on the pods of a Job, and on a Job that has no labels. A copy leaves them out: the API
+# server of its worker sets its own.
 _SERVERS_LABELS = (CONTROLLER_UID_LABEL, JOB_NAME_LABEL, LEGACY_CONTROLLER_UID_LABEL, LEGACY_JOB_NAME_LABEL)
 
 
@@ -62,9 +63,10 @@ class JobMirror(Mirror[Job]):
         return managed_by(job) == MULTI_KUEUE_CONTROLLER
 
     def status(self, local: Job, remote: Job) -> dict[str, Any] | None:
-        """Return the patch that the API allows for every Job's status.
+        """Return the merge patch that shows the copy's status in the local Job.
 
-        Once a Job has ended, nothing changes any more.
+        Return {} if the local Job has ended, or the API server would refuse the change. Return None while the local
+        Job is suspended and the copy runs.
         """
         if self.has_ended(local):
             return {}
@@ -73,7 +75,7 @@ class JobMirror(Mirror[Job]):
         return merge_patch(mirrored(local, remote), local.status)
 
     def stopped(self, local: Job, now: datetime) -> dict[str, Any]:
-        """Return the patch with the words of the Job controller for a suspended Job."""
+        """Return the merge patch that gives the local Job the status of a suspended Job; {} if it has ended."""
         return {} if self.has_ended(local) else merge_patch(at_rest(local, now), local.status)
 
     def has_ended(self, local: Job) -> bool:

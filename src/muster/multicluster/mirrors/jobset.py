@@ -29,7 +29,10 @@ class JobSetMirror(Mirror[JobSet]):
         return managed_by(job) == MULTI_KUEUE_CONTROLLER
 
     def status(self, local: JobSet, remote: JobSet) -> dict[str, Any] | None:
-        """Return the patch with the remote status; once a JobSet has ended, nothing changes any more."""
+        """Return the merge patch that shows the copy's status in the local JobSet; {} if the local JobSet has ended.
+
+        Return None while the local JobSet is suspended and the copy runs.
+        """
         if self.has_ended(local):
             return {}
         if is_suspended(local) and not is_suspended(remote) and finish(remote) is None:
@@ -37,7 +40,7 @@ class JobSetMirror(Mirror[JobSet]):
         return merge_patch(_fitting(local, remote.status), local.status)
 
     def stopped(self, local: JobSet, now: datetime) -> dict[str, Any]:
-        """Return the patch with the words of the JobSet controller for a suspended JobSet."""
+        """Return the merge patch that gives the local JobSet the status of a suspended JobSet; {} if it has ended."""
         if self.has_ended(local):
             return {}
         status = Record(local.status, now.replace(microsecond=0)).suspended().status

@@ -44,12 +44,15 @@ class Blocking(Struct, frozen=True):
 
 
 def scopes_of(workload: WorkloadInfo, usage: Usage) -> Iterable[str]:
-    """Return the scopes that have to be open for a workload to get this usage."""
+    """Return the scopes that must be open for a workload to get this usage."""
     return [_ALL, f"queue/{workload.queue}", *{f"flavor/{fr.flavor}" for fr in usage}]
 
 
 class Closed:
-    """The scopes that are closed, and the workload that closes each."""
+    """The scopes in which no workload is admitted, each with the workload whose pods are not ready yet.
+
+    A scope is everything, a ClusterQueue or a flavor.
+    """
 
     def __init__(self, blocking: Blocking | None, unready: Iterable[WorkloadInfo]) -> None:
         self._blocking = blocking
@@ -59,7 +62,7 @@ class Closed:
                 self.close(workload)
 
     def close(self, workload: WorkloadInfo) -> None:
-        """Close the scopes of a workload whose pods have to get ready first."""
+        """Close the scopes that a workload blocks while its pods are not ready."""
         if self._blocking is None:
             return
         for scope in self._blocking.closed_by(workload, workload.usage or {}):

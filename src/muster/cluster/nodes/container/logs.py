@@ -161,7 +161,11 @@ class Reader:
         return [file for file in _list_files(self._directory) if file.number > number]
 
     def _open_next(self) -> Generator[bytes | Missing, None, bool]:
-        """Go from the end of a file to the next one, if there is one, and yield what lies in between."""
+        """Open the next log file, and return whether there is one.
+
+        Yield the unfinished last line of the old file, and a notice of the bytes of the files that were deleted in
+        between, where there are any.
+        """
         number, text_bytes = -1, 0
         if self._file is not None:
             number, text_bytes = self._file.number, self._file.text_bytes

@@ -48,5 +48,5 @@ class Gpu:
 
     @property
     def name(self) -> str:
-        """The GPU's name among those of the machine; records on disk hold it."""
+        """The GPU's name, unique on its machine (`0` of NVIDIA, `amd-0` of AMD). Records on disk hold it."""
         return f"{self.family.prefix}{self.number}"

@@ -226,7 +226,11 @@ class GroupsReconciler(Reconciler):
         return None
 
     def _queues(self, found: ExternalJob) -> bool:
-        """Return whether its pods queue here, by the labels that its templates got at admission."""
+        """Return whether the object's pods wait for quota here.
+
+        They do if the object names a queue (unless none is needed), its namespace is managed, and admission annotated
+        its pod template for this integration.
+        """
         namespace = self._namespaces.get(found.metadata.namespace)
         labels = namespace.metadata.labels if namespace is not None else {}
         named = bool(found.metadata.labels.get(QUEUE_NAME_LABEL)) or self._without_queue
