@@ -39,7 +39,7 @@ class PlainRefusals:
         self._served: dict[str, frozenset[str] | None] = {}
 
     async def request(self, request: Request) -> Response:
-        """Return the response of the inner transport."""
+        """Return the response of the inner transport, with an explained refusal in place of a bare one."""
         response = await self._transport.request(request)
         if response.status not in _REFUSED:
             return response
@@ -53,13 +53,13 @@ class PlainRefusals:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Return the stream of the inner transport."""
+        """Open a stream of the inner transport. Its errors, too, name what is missing."""
         async with self._explaining(request), self._transport.stream(request) as chunks:
             yield chunks
 
     @asynccontextmanager
     async def converse(self, request: Request, protocol: str) -> AsyncIterator[Conversation]:
-        """Return the conversation of the inner transport."""
+        """Open a conversation of the inner transport. Its errors, too, name what is missing."""
         async with self._explaining(request), self._transport.converse(request, protocol) as conversation:
             yield conversation
 

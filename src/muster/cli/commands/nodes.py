@@ -56,8 +56,7 @@ def command(
     """Run nodes for any cluster: simulated ones, or this machine, on which pods run as processes.
 
     Pods on simulated nodes run, and end, without a machine. The nodes stay when this command ends, and are then not
-    ready.
-    Delete them with: kubectl delete nodes -l muster.dev/node-kind=simulated.
+    ready. Delete them with: kubectl delete nodes -l muster.dev/node-kind=simulated.
     """
     import asyncio
     import os

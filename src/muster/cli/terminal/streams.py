@@ -61,9 +61,9 @@ class _Remarks(_Stream):
 
 
 def protect() -> None:
-    """Replace the standard streams of this process.
+    """Replace the standard streams of this process by those of this module.
 
-    Call it before the process opens files, which might take their numbers.
+    Call it before the process opens any file: a file could take the number of a closed stream.
     """
     # A closed stream is opened in the wrong direction: using it fails, and no other file takes its number.
     for descriptor, mode in ((_IN, os.O_WRONLY), (OUT, os.O_RDONLY), (_ERR, os.O_WRONLY)):
