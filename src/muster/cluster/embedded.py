@@ -321,7 +321,7 @@ async def _require_free(client: Client, names: Collection[str]) -> None:
 
 
 async def _remove_directory(directory: Path) -> str:
-    """Remove a directory; return what stays, and why."""
+    """Remove a directory; return why some of it stays, or "" if all of it is gone."""
     try:
         await asyncio.to_thread(removal.remove, directory)
     except RemovalError as error:

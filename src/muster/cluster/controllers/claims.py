@@ -97,7 +97,7 @@ def is_ours(volume: PersistentVolume) -> bool:
 
 
 def is_at(volume: PersistentVolume, path: Path) -> bool:
-    """Return whether the volume is this directory. A home that was restored elsewhere has other directories."""
+    """Return whether the volume keeps its data in this directory; after a restore elsewhere it does not."""
     return volume.spec.host_path is not None and volume.spec.host_path.path == str(path)
 
 

@@ -68,7 +68,7 @@ def _count_desired(spec: PodDisruptionBudgetSpec, pods: int, wanted: int) -> tup
 
 
 def _part_of(of: int | str, whole: int) -> int:
-    """Return a number, or a percentage of the whole, rounded up."""
+    """Return a number as it is, or the part of the whole that a percentage means, rounded up."""
     return of if isinstance(of, int) else -(-int(of.removesuffix("%")) * whole // 100)
 
 

@@ -150,7 +150,11 @@ class ClaimMaker(Reconciler):
 
 
 class ClaimReleaser(Reconciler):
-    """The controller that releases claims. Runs under a `Manager`; keys are claims."""
+    """The controller that frees the ResourceClaims of ended pods.
+
+    It removes the reservations of ended pods, deallocates unused claims, and deletes claims that were made for one pod.
+    It runs under a `Manager`; its keys are claims.
+    """
 
     name = "resource-claim-releaser"
 

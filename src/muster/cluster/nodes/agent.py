@@ -275,7 +275,10 @@ class ProcessNode:
             await self._clock.sleep(_GPU_SECONDS)
 
     async def _prepare_kit(self) -> Kit:
-        """Find out what the machine has and allows. Raises RuntimeError where nothing can run."""
+        """Return what the pods run with, after probing what the machine has and allows.
+
+        Raises RuntimeError if no pod can run on the machine.
+        """
         processes.check_kernel()
         self._machine = await self._find_machine()
         offers = {resource: amount(resource, quantity) for resource, quantity in self._offered.items()}

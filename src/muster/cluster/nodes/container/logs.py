@@ -183,9 +183,9 @@ class Reader:
         return bool(newer)
 
     def _open_file(self, file: _File) -> bool:
-        """Go to the start of a file.
+        """Open a file at its start, in place of the open one; return False if it is gone.
 
-        Return False if it is gone. The previous file stays locked until the new one is.
+        The previous file stays locked until the new one is.
         """
         try:
             descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class Remover:
-    """The removals of one node. `tell` is called once for everything that stays."""
+    """The remover of one node's files, which tries again what it cannot remove.
+
+    tell: called with the first failure of each path, in words.
+    """
 
     def __init__(self, manager: Manager, name: str, tell: Callable[[str], None]) -> None:
         self._clock = manager.clock

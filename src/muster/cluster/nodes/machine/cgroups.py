@@ -76,7 +76,7 @@ def limits(container: Container) -> dict[str, str]:
 
 
 def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup")) -> Cgroups | str:
-    """Make the node's own subtree; return a sentence that says why it cannot."""
+    """Return the node's own subtree of cgroups, made if missing, or a sentence that says why it cannot be made."""
     if not (mount / "cgroup.controllers").exists():
         return "there is no cgroup v2 hierarchy"
     here = next((line[3:] for line in own.read_text().splitlines() if line.startswith("0::")), "/")

@@ -131,7 +131,7 @@ def _order_key(peer: Peer) -> tuple[str, int, str]:
 
 
 def _filter_machine_lines(machine: str, hidden: set[str]) -> list[str]:
-    """Return the lines of the machine's file, without comments and hidden names."""
+    """Return the lines of the machine's hosts file, without comments and hidden names."""
     lines = []
     for line in machine.splitlines():
         address, *names = line.partition("#")[0].split() or [""]

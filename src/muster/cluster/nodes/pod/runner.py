@@ -292,7 +292,10 @@ class PodRunner:
             self._mark_ended()
 
     def _mark_ended(self) -> None:
-        """Record that the pod is asked to end: the API may never hear of it, or lose it by an older backup."""
+        """Record on disk that the pod is asked to end.
+
+        The server may never learn it, or may lose it when an older backup is restored.
+        """
         try:
             self.storage.mark_ended()
         except OSError as error:  # a full disk does not keep the pod from ending
@@ -517,7 +520,7 @@ class PodRunner:
 
 
 class _Listener:
-    """A listener that turns what is observed of a container into facts."""
+    """A listener to one container, which records what it hears as facts and events of the pod."""
 
     def __init__(self, runner: PodRunner, container: str) -> None:
         self._runner = runner

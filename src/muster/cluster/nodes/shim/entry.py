@@ -1,4 +1,4 @@
-"""Turns a fresh Python process into a shim in its own namespaces, or into a command inside a container's."""
+"""Turns a fresh Python process into the shim of a new container, or into a command inside a running one."""
 
 # ruff: noqa: S606
 # The purpose of this module is to become another program.
@@ -80,7 +80,7 @@ def await_word(reserved: Reserved) -> Spec:
 
 
 def begin(spec: Any, descriptor: int) -> None:
-    """Make the namespaces; return in the process that is to be the shim."""
+    """Make the namespaces of the container. Only the process that becomes the shim returns."""
     if spec["isolation"] == "bubblewrap":
         for inherited in (descriptor, spec["report"], spec["lifeline"], spec["fence"]):
             if inherited >= 0:

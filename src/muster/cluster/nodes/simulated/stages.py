@@ -43,7 +43,7 @@ KWOK_RUN_TIME = "pod-complete.stage.kwok.x-k8s.io/delay"
 
 
 class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """The base of the data that rules consist of."""
+    """The base of the structs into which rules are parsed. An unknown field is an error."""
 
 
 class Requirement(_Data, frozen=True, kw_only=True):
