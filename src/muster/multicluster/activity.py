@@ -35,10 +35,7 @@ def make_unusable(reason: str, problem: str) -> Activity:
 
 
 def make_connected(refusals: Sequence[str] = ()) -> Activity:
-    """Return the activity of a connected cluster. refusals.
-
-    Why it does not take some kinds of jobs, in its own words.
-    """
+    """Return the activity of a connected cluster. refusals: why it refuses some kinds of jobs, in its own words."""
     return Activity(True, ACTIVE, "; ".join(("Connected", *refusals)))
 
 

@@ -54,9 +54,10 @@ class _Copy:
         *,
         optional: bool,
     ) -> None:
-        """Make a copy. keys.
+        """Make a copy of one kind.
 
-        The workloads that an object is about. optional: whether the worker may refuse to show the kind.
+        keys: returns the keys of the workloads that an object is about. optional: whether the worker may refuse to
+        show the kind.
         """
         self._around = around
         self._optional = optional

@@ -31,9 +31,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """One errand. what.
+    """The work for one workload in one cluster.
 
-    Equal for errands to the same end. run: does it, and returns when to look at the workload again.
+    what: the purpose; two errands with an equal purpose do the same. run: does the work, and returns when to look at
+    the workload again.
     """
 
     what: Hashable

@@ -29,9 +29,9 @@ class Queues:
     """The queues, followed within the context once `follow` was called."""
 
     def __init__(self, around: Surroundings, client: Client, changed: Callable[[], None]) -> None:
-        """Make the queues. changed.
+        """Make the view of a worker's queues.
 
-        Called when a queue changed or became known; a change of its use is no such change.
+        changed: called when a queue appears, goes, or gets another spec, and not when only its usage changes.
         """
         self._changed, self._clock = changed, around.clock
         self._tasks: list[asyncio.Task[None]] = []
