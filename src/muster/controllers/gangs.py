@@ -47,10 +47,10 @@ class Turn(Struct, frozen=True):
     """Pods that are placed together: as many as there is room for, if that meets every quorum, or none.
 
     pods: the preferred ones first.
-    quorums: none: all of them or none.
+    quorums: the minima to meet; without any, all of the pods are placed or none.
     topology: how near to each other, and to the gang's running pods, they must be.
-    surplus: the gang runs without them.
-    demand: what they are for.
+    surplus: whether the gang also runs without these pods.
+    demand: what the pods are for.
     """
 
     pods: tuple[Pod, ...]

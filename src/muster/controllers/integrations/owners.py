@@ -39,7 +39,7 @@ class Owners:
         self._without_queue = without_queue
 
     def workloads_of(self, kind: Kind[Any], namespace: str, name: str) -> list[Workload]:
-        """Return the Workloads that name such a job, which may be gone, as their owner; the oldest first."""
+        """Return the Workloads whose owner is the job of this kind and name, the oldest first. The job may be gone."""
         found = self.workloads.by(_BY_OWNER, _tie(kind.api_version, kind.kind, namespace, name))
         return sorted(found, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
 

@@ -22,7 +22,7 @@ MANUAL = "job-manual-selector"  # Jobs with a selector of the user's, by namespa
 
 
 def by_controller(pod: Pod) -> tuple[str, ...]:
-    """Return a pod's values in the index BY_CONTROLLER."""
+    """Return a pod's values in the index BY_CONTROLLER: the UID of its Job, if a Job controls it."""
     owner = job_reference(pod)
     return (owner.uid,) if owner else ()
 

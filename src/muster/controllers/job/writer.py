@@ -38,7 +38,7 @@ class Report(Struct):
 
 
 class Writer:
-    """The writer of all Jobs' plans."""
+    """The writer that carries out the plans of all Jobs."""
 
     def __init__(self, client: Client, recorder: Recorder) -> None:
         self._client = client

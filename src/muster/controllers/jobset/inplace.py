@@ -41,7 +41,7 @@ class InPlaceRestarts:
         manager.informer(POD).on_change(self._pod_changed)
 
     def standing(self, jobset: JobSet, jobs: Iterable[Job]) -> InPlaceStanding:
-        """Return the restarts of the pods of these Jobs of a JobSet."""
+        """Return how many pods of these Jobs of a JobSet are in each attempt, and their highest restart count."""
         said = self._jobsets.get((jobset.metadata.namespace, jobset.metadata.uid), {})
         counted = [said[job.metadata.uid] for job in jobs if job.metadata.uid in said] if said else []
         attempts = Counter[int]()

@@ -67,7 +67,7 @@ class FairUsageController(Reconciler):
             cache.queues.on_charge(self._charge)
 
     def on_sample(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(local_queue)` when the status of a LocalQueue has to change."""
+        """Register a listener that is called with each LocalQueue whose status has to show another past usage."""
         self._listeners.append(listener)
 
     def shown(self, local: LocalQueue) -> LocalQueueFairSharingStatus | None:

@@ -319,7 +319,7 @@ class QueueingMetrics:
         return (name, namespace) if self._gauges.is_measured(f"{namespace}/{name}") else None
 
     def _find_meta(self, kind: Kind, name: str) -> ObjectMeta | None:
-        """Return the metadata of an object that metrics are about."""
+        """Return the metadata of the object of this kind and name, which metrics are about; None if it is gone."""
         if kind == "Workload":
             obj: ClusterQueue | LocalQueue | Cohort | Workload | None = self._cache.workloads.get(name)
         elif kind == "LocalQueue":

@@ -51,12 +51,12 @@ class Halves:
         self._since: dict[str, float] = {}  # gangs whose bound pods would be lost, and since when their rest lacks room
 
     def forget(self, key: str) -> None:
-        """Forget a gang that no longer waits."""
+        """Forget when a gang rests and since when it lacks room, because it no longer waits."""
         self._resting.pop(key, None)
         self._since.pop(key, None)
 
     def forget_pod(self, uid: str) -> None:
-        """Forget a pod that is gone."""
+        """Forget which nodes refused a pod that is gone."""
         self._closed.pop(uid, None)
 
     def node_changed(self, name: str) -> None:

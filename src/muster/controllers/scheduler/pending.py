@@ -235,7 +235,8 @@ class PendingGangs:
     def keep_for(self, key: str, waiter: Waiter, placing: Placing, now: float) -> Refusal | None:
         """Reserve room for a gang that found none, unless a waiting gang comes before it.
 
-        Return why the gang never fits, if so; then it reserves nothing. placing: places it beside what is taken.
+        Return why the gang never fits, without a reservation; else None. placing: finds nodes for the gang beside the
+        room that is taken.
         """
         head, rank = self._head, self.rank(key, waiter.standing)
         if head is not None:
@@ -246,13 +247,11 @@ class PendingGangs:
         return self._reserve(key, waiter.alike, rank, placing, now)
 
     def kept_for(self, key: str, standing: Standing, taken: Ints, end: End | None, now: float) -> Head | None:
-        """Return the head if a gang that fits must not start, because the head would wait longer.
+        """Return the head of the queue if a gang that fits must not start, because the head would wait longer for it.
 
-        None if it may start.
+        Return None if the gang may start; it counts as started from then on.
 
-        A gang that may start counts as started.
-
-        taken: what the gang would use. end: when it would end.
+        taken: the room that the gang would use. end: when it would end.
         """
         head = self._head
         if head is not None and (self._stale or head.reservation.room.shape != taken.shape):

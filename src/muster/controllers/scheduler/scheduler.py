@@ -209,7 +209,7 @@ class Scheduler(Reconciler):
             self._agenda.changed(key, gang)
 
     def _forget(self, key: str) -> None:
-        """Forget a gang that no longer waits."""
+        """Forget everything that is known of a gang that no longer waits."""
         self._lacking.pop(key, None)
         self._halves.forget(key)
         self._recovery.forget(key)

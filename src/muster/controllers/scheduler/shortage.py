@@ -184,7 +184,7 @@ class Shortage:
 
 
 def _describe_victims(plan: Preemption, broken: Collection[str]) -> str:
-    """Return who is evicted for a gang. broken: the gangs that are not whole."""
+    """Return the sentences on how many pods are being evicted for a gang. broken: the gangs that are not whole."""
     rivals = sum(len(pods) for key, pods in plan.victims.items() if key in broken)
     weaker = sum(map(len, plan.victims.values())) - rivals
     words = f" {rivals} pods of other broken gangs are being evicted for it." if rivals else ""

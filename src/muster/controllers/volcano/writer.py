@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Writer:
-    """The writer of Jobs' plans."""
+    """The writer that carries out the plans of all Jobs."""
 
     def __init__(self, manager: Manager, recorder: Recorder) -> None:
         self._client = manager.client

@@ -112,7 +112,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         return [Step(patch_at(self.shape.suspend, True))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the write that removes what was injected from its templates."""
+        """Return the write that takes what was injected out of the job's templates; nothing if they are as before."""
         pairs = zip(self.places(job), original, strict=True)
         edits = [edit for place, podset in pairs for edit in _edits(place, restoring(place.template, podset.template))]
         return [Step(operations=tuple(edits))] if edits else []

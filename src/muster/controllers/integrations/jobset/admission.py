@@ -1,4 +1,4 @@
-"""Checks how a JobSet queues, and its changes; messages are those of Kueue's jobset_webhook.go. Pure."""
+"""Validates how a JobSet queues, and its updates; the messages are those of Kueue's jobset_webhook.go. Pure."""
 
 from collections.abc import Sequence
 

@@ -159,7 +159,10 @@ def plan_groups(names: Sequence[str], mine: Sequence[Workload], others: Sequence
 
 
 def _waits_in_another_size(workload: Workload, size: int) -> bool:
-    """Return whether to create the Workload again. A running one stays: pods beyond its size wait."""
+    """Return whether the Workload waits for quota in another size than its group now has.
+
+    A Workload with quota stays in its size: pods beyond that size wait.
+    """
     return _size(workload.spec.pod_sets) != size and not is_true(workload.status.conditions, QUOTA_RESERVED)
 
 
