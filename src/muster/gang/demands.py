@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Demand(StrEnum):
-    """The reason why pods of a gang need nodes."""
+    """The purpose of waiting pods of a gang: its first start, a repair, growth, or the next wave."""
 
     START = "start"
     REPAIR = "repair"

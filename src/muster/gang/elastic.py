@@ -416,7 +416,10 @@ def _find_largest(low: int, high: int, holds: Callable[[int], bool]) -> int | No
 
 
 def _find_scarcest(capacity: Capacity, shape: Shape) -> str:
-    """Return the resource that limits a shape the most on the eligible nodes."""
+    """Return the resource of which the eligible nodes have room for the fewest pods of a shape.
+
+    Return "room" if the nodes' number of pods is the limit.
+    """
     nodes = capacity.eligible(shape)
     room = {
         resource: int((np.maximum(capacity.free_of(resource)[nodes], 0) // wanted).sum())

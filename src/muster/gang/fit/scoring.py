@@ -16,7 +16,10 @@ _TAINTS, _NODES, _PODS = 3, 2, 2
 
 
 def welcome(around: Around, shape: Shape) -> Ints | None:
-    """Return the score of each node for a shape by its preferences, by node index; None if all nodes are equal."""
+    """Return the score of each node for a shape, by node index; None if all nodes are equal.
+
+    Taints that ask the pod to stay away, and its preferences of nodes and of pods, make the score.
+    """
     capacity = around.capacity
     kinds = []
     if (unwelcome := capacity.unwelcome(shape)).any():

@@ -296,7 +296,7 @@ class Capacity:
         return chosen[places]
 
     def counts(self, numbers: Mapping[str, int]) -> Ints:
-        """Return numbers by node name as numbers by node index, without unknown names."""
+        """Return numbers by node name as an array by node index, with 0 for the other nodes; ignore unknown names."""
         counts = np.zeros(len(self.names), np.int64)
         for name, number in numbers.items():
             if (index := self._index.get(name)) is not None:

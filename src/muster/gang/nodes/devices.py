@@ -148,7 +148,7 @@ class Devices:
         return forgotten
 
     def is_awaited(self, claim: ResourceClaim) -> bool:
-        """Return whether a pod has asked for a claim before the claim existed."""
+        """Return whether a pod that may use the claim was looked at before the claim existed, and waits for it."""
         return not self._awaiting.isdisjoint(_list_users(claim))
 
     # Queries on devices and their use.

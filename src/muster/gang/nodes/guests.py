@@ -104,7 +104,7 @@ class Guests:
         return {node for node, other in self._holding.get(hold.what, ()) if hold.conflicts(other)}
 
     def claimants(self, claim: str) -> int:
-        """Return how many pods use a claim."""
+        """Return how many pods use a PersistentVolumeClaim (`namespace/name`)."""
         return self._claiming[claim]
 
     def repelling(self, namespace: str, labels: Labels) -> Iterator[tuple[str, Collection[str]]]:
