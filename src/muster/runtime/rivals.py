@@ -37,11 +37,10 @@ _SERVERS = frozenset(
 
 
 class Change(Struct, frozen=True):
-    """A field that a write of ours sets from `theirs` to `ours`.
+    """A field that a write of ours sets from `theirs` to `ours`; None stands for an absent field.
 
-    None: absent. Without a rival, the old value was ours.
-
-    Of an object that we create or delete, `theirs` is its owner.
+    rival: the other writer, who set the old value; "" if the old value was ours. For an object that we create or
+    delete, the path is empty and `theirs` is the owner of the object.
     """
 
     path: Path
@@ -64,7 +63,10 @@ class Change(Struct, frozen=True):
 
 
 class Quarrel(Struct, frozen=True):
-    """A field that we have set so many times against another's value, the last time at `at` (seconds)."""
+    """A field that we and another writer keep setting to different values.
+
+    times: how often we have set it. at: the time of the last write, in seconds.
+    """
 
     about: Change
     times: int
