@@ -42,9 +42,9 @@ class QuotaPlan:
 
 
 def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: datetime) -> QuotaPlan:
-    """Return the plan of a workload that waits in the snapshot. cluster_queue.
+    """Return the plan of a workload that waits in the snapshot.
 
-    Its LocalQueue's ClusterQueue, or "".
+    cluster_queue: the ClusterQueue of its LocalQueue; "" if that LocalQueue does not exist.
     """
     meta, queue = workload.metadata, workload.spec.queue_name
     plan = QuotaPlan(queue, cluster_queue, "waits")

@@ -177,7 +177,7 @@ def started_at(job: JobRecord, left: Trace) -> datetime | None:
 
 
 def times(job: JobRecord, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:
-    """Who submitted a job, and when it was submitted, started and ended, and for how long it has run, for its line."""
+    """Return the owner and the times of a job for its table row: submitted, started, ended, seconds of running."""
     ended = None if is_cancelling(job, pods) else ended_at(job)
     started = job.past.started if job.past is not None else started_at(job, trace(pods))
     seconds = max(int(((ended or now) - started).total_seconds()), 0) if started is not None else None

@@ -250,7 +250,7 @@ def _out_of_time(limit: int | None) -> str:
 
 
 def describe_failed_trials(job: JobRecord, lost: Indexes) -> str:
-    """`3 of 100 trials failed (7,12,80)`."""
+    """Return how many and which trials failed: `3 of 100 trials failed (7,12,80)`."""
     return f"{len(lost)} of {count_of(job.wanted, 'trial')} failed ({shorten_indexes(str(job.indexes_of(lost)))})"
 
 

@@ -1,4 +1,4 @@
-"""What became of a job's pods, and when the job will start, in sentences. Pure."""
+"""Puts into sentences what became of a job's pods, and when the job will start. Pure."""
 
 from datetime import datetime, timedelta
 
