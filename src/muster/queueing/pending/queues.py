@@ -501,7 +501,7 @@ class Queues:
         )
 
     def _update_head(self, pending: PendingQueue) -> None:
-        """Note whether the head of a pending queue is to be tried, and what its former head no longer claims."""
+        """Update whether the head of a pending queue is to be tried, and what a parked head claims or waits for."""
         head = pending.head()
         if pending.parked is not None and (head is None or head.key != pending.parked.place.key):
             pending.parked = None

@@ -265,9 +265,9 @@ class _Group:
         return True
 
     def _choose_from(self, group: ResourceGroup, resource: str, rest: Sequence[str]) -> bool:
-        """Choose a flavor of a group, and flavors for the rest of the resources.
+        """Choose a flavor of a resource group, and flavors for the rest of the resources.
 
-        If the labels of a flavor keep the rest from getting any, the next best flavor is taken instead.
+        If the labels of a flavor keep the rest from getting any, take the next best flavor instead.
         """
         barred: dict[str, str] = {}
         before = dict(self.chosen), list(self.reasons), list(self.attempts)

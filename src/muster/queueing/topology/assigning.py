@@ -100,7 +100,7 @@ def _has_nodes(flavor: FlavorSpec) -> bool:
 
 
 def _worsen(assignment: Assignment, failed: Mapping[str, str], mode: Mode) -> Assignment:
-    """Return the assignment with the resources of some podsets limited to a mode, and why."""
+    """Return the assignment with some podsets limited to a mode. failed: why, by the name of the podset."""
     return replace(
         assignment, podsets=tuple(_worsen_podset(one, failed.get(one.name), mode) for one in assignment.podsets)
     )

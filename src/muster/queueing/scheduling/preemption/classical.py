@@ -285,7 +285,10 @@ class _Classical:
         return self._request.limit(self._policy_for(source))
 
     def _has_candidate(self, source: _Source) -> bool:
-        """Return whether a ClusterQueue has a candidate; only for newer workloads the sums do not suffice."""
+        """Return whether a ClusterQueue has a candidate for preemption.
+
+        The sums by priority tell that, unless newer workloads of equal priority are candidates, too.
+        """
         contested = None if self._request.by_place else self._request.contested
         if not source.queue.held.any_below(self._limit_for(source), contested):
             return False
