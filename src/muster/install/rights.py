@@ -78,7 +78,7 @@ def engine_rights(options: Options) -> list[Json]:
 
 
 def cluster_rules(options: Options) -> dict[str, list[Json]]:
-    """Return the rules by the name of their ClusterRole."""
+    """Return the RBAC rules of each ClusterRole that is installed, by its name."""
     settings = options.settings
     common = {"muster-engine": _common(settings)}
     if options.webhooks:

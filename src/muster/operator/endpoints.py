@@ -22,9 +22,9 @@ log = logging.getLogger(__name__)
 
 
 def probes(settings: Health, unready: Callable[[], str], lacks: Callable[[], str] = str) -> dict[str, Handler]:
-    """Return the handlers of `/healthz`, which always answers, and of `/readyz`, which says why it is not ready.
+    """Return the handlers of `/healthz`, which always answers ok, and of `/readyz`, which says why it is not ready.
 
-    lacks: what the replica still waits for although it is ready.
+    unready: returns why the replica is not ready; "" if it is. lacks: returns a note for the answer of a ready replica.
     """
 
     async def live(_: InboundRequest) -> Response:

@@ -71,7 +71,7 @@ class Replica:
         reach: Reach = over_https,
         pod: str = "",
     ) -> None:
-        """Prepare the parts. reach: opens transports to worker clusters. pod: this replica's own, for `selected`."""
+        """Prepare the parts. reach: opens transports to worker clusters. pod: the name of our pod, to label."""
         self.registry = Registry(process=True)
         self.alone, self.began, self.started = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._transport = transport
@@ -92,7 +92,10 @@ class Replica:
         return self._manager.unready() if self._manager is not None else ""
 
     def selected(self) -> AbstractContextManager[None]:
-        """Have the Service of what only the leader serves select our pod within the context, once we lead."""
+        """Keep the label of the leader on our pod within the context, if we lead.
+
+        The Service of what only the leader serves selects pods by that label.
+        """
         return self._label.wanted() if self._label is not None else nullcontext()
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""Reads the state of a cluster on which Kueue's manager has worked."""
+"""Reads what a report on a takeover needs from a cluster on which Kueue's manager has worked."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final

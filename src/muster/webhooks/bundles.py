@@ -59,10 +59,10 @@ _DEFINITION = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
 class Told(NamedTuple):
-    """The objects of one kind that hold the bundle.
+    """An object that holds the bundle.
 
-    edits: returns the changes to an object, for a bundle and our host names. weaker: the log message while there is no
-    such object.
+    edits: returns the JSON patch of the object for a bundle and our host names. weaker: the warning to
+    log while no object with the same warning exists; "" for none.
     """
 
     kind: Kind[Any]

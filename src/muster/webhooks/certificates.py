@@ -158,7 +158,7 @@ def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
 def _serves(
     certificate: x509.Certificate, authorities: Iterable[x509.Certificate], names: Iterable[str], now: datetime
 ) -> bool:
-    """Return whether clients accept the certificate."""
+    """Return whether clients accept the certificate now, for all of these host names."""
     valid = [one for one in (certificate, *authorities) if _is_valid(one, now)]
     is_known = any(is_signed_by(certificate, one) for one in authorities if one in valid)
     return certificate in valid and is_known and set(names) <= names_of(certificate)

@@ -54,7 +54,7 @@ _CHANGED_LEVELS = Rule(
 
 
 def _cluster_queue(cohort: str) -> Rules:
-    """Return the rules of a ClusterQueue; `cohort` is the name of its cohort field."""
+    """Return the CEL rules in the schema of a ClusterQueue, by path. cohort: the name of its field for the cohort."""
     return {
         ".spec": [
             Rule(
