@@ -28,7 +28,7 @@ class Request(Struct, frozen=True, omit_defaults=True):
 
 
 class StrangeRequestError(Exception):
-    """A message of the other end that is no request."""
+    """A message from the other end that cannot be read as a request."""
 
 
 def frame(channel: int, data: bytes = b"") -> bytes:

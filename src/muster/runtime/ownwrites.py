@@ -30,7 +30,7 @@ class Expectations(Struct):
     gone: set[str] = field(default_factory=set)
 
     def wrote_owner(self, obj: Any) -> None:
-        """Expect this state of the owner, which the server stored."""
+        """Expect the cache to show the owner at least as the server stored it here."""
         self.owner = max(self.owner, revision_of(obj))
 
     def wrote(self, dependent: Any) -> None:

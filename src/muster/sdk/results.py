@@ -12,7 +12,7 @@ from muster.sdk.worker import RETURNED
 def result(job: Ended) -> Any:
     """Return the value of one worker, or the list of several workers' values by rank; None for a command.
 
-    Raises the error of the first rank that failed, or `JobFailedError` with what is known of the end.
+    Raises the error of the worker that failed first, or `JobFailedError` with what is known of the end.
     """
     outcomes = job.outcomes
     if outcomes is None:

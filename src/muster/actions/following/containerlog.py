@@ -52,7 +52,10 @@ class ContainerLog:
         warn: Callable[[str], None],
         excerpt: Excerpt = WHOLE,
     ) -> None:
-        """`raw`: whether the server is Muster's own. `warn`: called with remarks on lines that are missing."""
+        """Prepare to follow the log of a container.
+
+        raw: whether the server is Muster's own. warn: called with remarks on lines that are missing.
+        """
         self._client = client
         self._clock = clock
         self._path = POD.path(pod.metadata.namespace, pod.metadata.name, "log")

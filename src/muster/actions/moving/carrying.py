@@ -46,7 +46,7 @@ class Move:
     """One run of a move on one cluster."""
 
     def __init__(self, client: Client, givens: Givens, options: Options, said: Callable[[str], None]) -> None:
-        """`said`: called with each step as it begins, and with what the move waits for."""
+        """Prepare the move. said: called with each step as it begins, and with what the move waits for."""
         self.documents = documents(options)
         # The help of `muster manifests` applies documents with the same manager, so there are no conflicts later.
         self._client = Client(client.transport, field_manager=FIELD_MANAGER)

@@ -61,7 +61,7 @@ FAILED_INDEXES = Verdict(False, "FailedIndexes", "Job has failed indexes")
 
 
 def backoff_limit_verdict(evidence: str) -> Verdict:
-    """Return that too many pods failed. evidence: what happened to the last one, if that pod will be deleted."""
+    """Return the verdict that too many pods failed. evidence: how they ended, if no failed pod stays to show it."""
     message = "Job has reached the specified backoff limit"
     return Verdict(False, "BackoffLimitExceeded", f"{message}: {evidence}" if evidence else message)
 

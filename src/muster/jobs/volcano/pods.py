@@ -198,7 +198,7 @@ def _add_ranks(job: Job, common: _Common) -> _Common:
 
 
 def _add_group(spec: PodSpec, variables: Iterable[EnvVar], port: int) -> PodSpec:
-    """Return the spec with the variables of `pytorch`, and its port."""
+    """Return the spec with the environment variables of the plugin `pytorch`, and its port in each container."""
     spec = _add_variables(spec, variables)
     return replace(spec, containers=tuple(_add_port(container, port) for container in spec.containers))
 
