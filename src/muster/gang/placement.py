@@ -149,7 +149,7 @@ def taken_by(capacity: Capacity, placement: Placement) -> Ints:
 def fit_in_any_order(capacity: Capacity, pods: Mapping[Shape, int]) -> bool:
     """Return whether the pods fit, shape after shape, whichever shape is placed first.
 
-    With many shapes not every order is tried, but each shape is placed first once and last once.
+    If there are many shapes, some orders are left out, but each shape is placed first once and last once.
     """
     shapes = list(pods)
     if len(shapes) <= _ALL_ORDERS:

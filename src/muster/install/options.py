@@ -58,9 +58,9 @@ class Options(Struct, frozen=True):
 
 
 def most_replicas(settings: Configuration) -> int | None:
-    """Return how many replicas may run.
+    """Return how many replicas may run; None for any number.
 
-    None: any number. Without an election all would work and undo each other's writes.
+    Without an election, all replicas would work and undo each other's writes.
     """
     return None if settings.leader_election.leader_elect else 1
 

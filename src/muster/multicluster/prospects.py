@@ -40,10 +40,7 @@ class Prospects:
         fleet.on_standing(self._follow)
 
     def seconds(self, workload: Workload, cluster: str) -> float | None:
-        """Return the seconds until a workload would start in a cluster if it went there now.
-
-        None if nobody can know.
-        """
+        """Return the seconds until a workload would start in a cluster if it went there now; None if unknown."""
         queue = self._find_queue(workload, cluster)
         if queue is None:
             return None

@@ -24,9 +24,9 @@ class Defaults(Struct, frozen=True):
 
 
 def defaults_of(items: Iterable[LimitRangeItem]) -> Defaults | None:
-    """Return the defaults of all LimitRanges of a namespace, the first one taking precedence.
+    """Return the defaults of all LimitRanges of a namespace; None if there are none.
 
-    None if there are none.
+    If several LimitRanges set a default, the first one counts.
     """
     limits: ResourceList = {}
     requests: ResourceList = {}

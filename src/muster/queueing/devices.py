@@ -111,7 +111,7 @@ def claims_devices(podsets: Iterable[PodSet]) -> bool:
 def class_by_extended_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
     """Return the DeviceClass that stands for each extended resource.
 
-    Of several classes the one created last is used, then the first by name (kubernetes KEP-5004).
+    Of several classes, the one created last counts, then the first by name (kubernetes KEP-5004).
     """
     by_resource: dict[str, DeviceClass] = {}
     for one in sorted(classes, key=lambda one: one.metadata.name):

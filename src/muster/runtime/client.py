@@ -214,9 +214,9 @@ class Client:
         type: str = MERGE_PATCH,
         subresource: str = "",
     ) -> T:
-        """Patch this very object.
+        """Patch this very object, with `lock` only in the version that was read.
 
-        With `lock`, only in the version that was read. Raises `ApiError` (NotFound, Conflict).
+        Raises `ApiError` (NotFound, Conflict).
         """
         meta = meta_of(obj)
         guard = {"uid": meta.uid} | ({"resourceVersion": meta.resource_version} if lock else {})

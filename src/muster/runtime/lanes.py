@@ -38,7 +38,7 @@ class Lanes(Generic[T]):
     def pop(self, is_wanted: Callable[[T], bool]) -> T | None:
         """Remove and return the next wanted thing, and drop those before it in its lane.
 
-        None if nothing wanted waits.
+        Return None if nothing wanted waits.
         """
         return self._pop_from(self._lanes, is_wanted)
 

@@ -47,7 +47,7 @@ class Expectations(Struct):
     def are_met(self, owner: Any, version: str) -> bool:
         """Return whether the caches show every write.
 
-        The dependents up to the version, deletions as reported to `saw`.
+        version: up to where the cache of the dependents goes. Deletions count once `saw` has reported them.
         """
         return (
             revision_of(owner) >= self.owner

@@ -109,9 +109,9 @@ class DisruptionController(Reconciler):
         return min(sum(wanted.values()), _MOST)
 
     async def _read_scale(self, owner: OwnerReference, namespace: str) -> Scale | None:
-        """Return the scale of a controller, or of its Deployment.
+        """Return the scale of a controller, or of its Deployment; None if it does not exist.
 
-        None if it does not exist. Raises `_NoScaleError`.
+        Raises `_NoScaleError`.
         """
         if REPLICA_SET.is_of(owner):
             owner = await self._find_deployment(owner, namespace) or owner

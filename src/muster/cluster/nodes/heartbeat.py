@@ -258,9 +258,9 @@ class Heartbeat:
         return Moment(self._clock.monotonic(), boot_nanoseconds())
 
     async def _take_lease(self, lease: Lease) -> None:
-        """Take over the Lease from an earlier agent. Raises `ApiError` (409) if another agent took it later.
+        """Take over the Lease from an earlier agent, or one that a restored server remembers.
 
-        Also takes over a Lease that a restored server remembers.
+        Raises `ApiError` (409) if another agent took it later.
         """
         term = lease.spec.lease_transitions or 0
         if self._term is not None and term > self._term:

@@ -108,7 +108,7 @@ class HistoryFile:
     def put(self, rows: Sequence[Row], *, oldest: int, most: int) -> None:
         """Write these rows, replacing older rows of the same runs.
 
-        Also deletes runs that ended before `oldest`, and the oldest ones beyond `most`.
+        Delete runs that ended before `oldest`, and the oldest ones beyond `most`.
         """
         values = [(*row[:-1], crc32(row.body), row.body) for row in rows]
         uids = {row.uid for row in rows}

@@ -21,9 +21,9 @@ async def _nothing() -> None:
 
 
 async def keep_compacted(store: Store, clock: Clock, then: Callable[[], Awaitable[None]] = _nothing) -> NoReturn:
-    """Forget changes older than five minutes, again and again, and call `then` afterwards.
+    """Forget changes older than five minutes, again and again, and call `then` once some are forgotten.
 
-    Also keeps room for a full disk.
+    Each round first allocates spare room for a full disk.
     """
     marks = deque([store.revision], maxlen=KEEP_INTERVALS)
     while True:

@@ -161,9 +161,9 @@ class Sizes:
 
 
 def elastic_bounds(job: Job) -> Bounds | None:
-    """Return the sizes between which a Job may be resized.
+    """Return the sizes between which a Job may be resized; None if it asks for none.
 
-    None if it asks for none. Raises `ValueError` with the reason.
+    Raises `ValueError` with the reason.
     """
     text = job.metadata.annotations.get(ELASTIC_ANNOTATION)
     if text is None:

@@ -127,9 +127,9 @@ def errors(integration: Integration[T], job: T, old: T | None, around: Surroundi
 
 
 def waits_for_quota(pod: Pod, job: Job, workload: Workload | None) -> bool:
-    """Return whether a new pod of a queued Job is gated until the Job is admitted, and started with what that assigns.
+    """Return whether a new pod of a queued Job is gated until the Job is admitted and started with what that assigns.
 
-    Only then its pods have the label of their podset. Of an elastic Job, as many pods go as were granted.
+    Only a Job that was started gives its pods the label of their podset. An elastic Job runs as many as were granted.
     """
     has_label = POD_SET_LABEL in pod.metadata.labels
     if workload is not None and not (has_label and is_true(workload.status.conditions, ADMITTED)):

@@ -151,7 +151,7 @@ class Integration(Observable[T], Protocol[T]):
     def hand_over(self, job: T) -> dict[str, Any]:  # noqa: ARG002  (most kinds have no field for it)
         """Return a merge patch that leaves a new job to MultiKueue.
 
-        Empty if that cannot be, or another controller runs it.
+        Return {} if the kind cannot be left to it, or another controller runs the job.
         """
         return {}
 

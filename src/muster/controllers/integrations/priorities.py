@@ -18,10 +18,7 @@ class Priorities:
         self.of_pods = manager.informer(PRIORITY_CLASS)
 
     def find(self, label: str, pod_class: str) -> tuple[PriorityClassRef | None, int | None]:
-        """Return the class that the job names and its value.
-
-        None for the value of a class that does not exist (yet).
-        """
+        """Return the class that the job names and its value; None is the value of a class that does not exist."""
         if label:
             own = self.own.get(label)
             kind = WORKLOAD_PRIORITY_CLASS.kind

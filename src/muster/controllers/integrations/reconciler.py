@@ -227,9 +227,9 @@ class JobReconciler(Reconciler, Generic[T]):
         return any(_runs(one, part) for one, parts in self._parts for part in parts.by(_BY_OWNER, uid))
 
     async def _prebuilt_of(self, job: T) -> list[Workload]:
-        """Return the Workload made for the job.
+        """Return the Workload that somebody made for the job beforehand.
 
-        One without an owner becomes the job's, another owner's is left alone.
+        The job becomes the owner of a Workload without one. A Workload of another owner is left alone.
         """
         meta = meta_of(job)
         workload = self._owners.workloads.get(f"{meta.namespace}/{prebuilt_name(meta)}")

@@ -177,9 +177,9 @@ class Starting:
                 self._config_maps.wrote(await self._client.patch_object(CONFIG_MAP, known, patch))
 
     async def _created_or_found(self, wanted: ConfigMap, *, held_up: bool) -> ConfigMap | None:
-        """Return the ConfigMap of that name, which may not be ours.
+        """Return the ConfigMap of that name, which may not be ours; None if it is gone again.
 
-        None if it is gone again. held_up: there was one.
+        held_up: whether there was one.
         """
         find = partial(self._client.find, CONFIG_MAP, wanted.metadata.name, wanted.metadata.namespace)
         if held_up and (found := await find()) is not None:

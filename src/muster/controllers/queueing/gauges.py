@@ -251,7 +251,7 @@ class QueueGauges:
     def _count_admitted(self, labels: tuple[str, ...], node: Node, number: int, local_queue: str = "") -> _Values:
         """Return how many workloads are admitted, by the labels of workloads.
 
-        With such labels each workload is visited.
+        Such labels make this visit each workload.
 
         local_queue: count only the workloads of this LocalQueue (`namespace/name`).
         """

@@ -150,7 +150,7 @@ class NodeReplacement(Reconciler):
     def _find_stuck_pods(self, key: str, holder: WorkloadInfo, lost_hosts: Collection[str]) -> list[Pod]:
         """Return the pods that were sent to a lost node, or to an unusable node that the workload has left.
 
-        Only pods of podsets with places by node were sent: others may have chosen a node themselves.
+        Only podsets with places by node send their pods to nodes: other pods may have chosen a node themselves.
         """
         hosts = {places.podset: _hosts_of([places]) for places in holder.places if places.levels == _SINGLE_NODES}
         return [

@@ -138,9 +138,9 @@ class Ask(Struct, frozen=True, eq=False):
         return Counter(self.shapes[uid] for uid in pods)
 
     def place(self, capacity: Capacity, taken: Ints | None = None, effort: Effort | None = None) -> Chosen | Refusal:
-        """Return the pods to place and their nodes, beside what is taken.
+        """Return the pods to place and their nodes, beside what is taken, or why no pod is placed.
 
-        Or why none is placed. effort: see `placement.place`.
+        effort: see `placement.place`.
         """
         effort = effort if effort is not None else Effort()
         within = np.array([name not in self.closed for name in capacity.names], np.bool_) if self.closed else None

@@ -72,7 +72,7 @@ class Need(Struct, frozen=True):
 def need_of(ask: Ask, provisioning_class: str) -> Need | None:
     """Return the need of a gang: everything that it needs to start.
 
-    None for a single pod, which autoscalers handle themselves, and for pods that no node fits or that claim devices.
+    Return None for a single pod, which autoscalers handle themselves, and for pods that claim devices or fit no node.
     """
     least = ask.fewest
     if sum(least.values()) < 2 or any(shape.unable for shape in least):

@@ -269,7 +269,7 @@ class Roster:
     def others(self, key: str) -> Collection[Pod]:
         """Return the pods of a gang that are neither bound nor could be.
 
-        Only gated pods if its source counts no others.
+        If the source of the gang counts no others, these are gated pods alone.
         """
         return self._others.get(key, {}).values()
 

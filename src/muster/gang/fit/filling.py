@@ -101,7 +101,7 @@ def _place_by_limiting_rule(limits: Limits, fits: Ints, wanted: int) -> Ints | N
 def _fill_one(capacity: Capacity, fits: Ints, wanted: int) -> Filled:
     """Place all pods on the node that is left with the least room, of the nodes that take all.
 
-    As `_pack`, without sorting.
+    The result is that of `_pack`, found without sorting.
     """
     left = (fits - wanted).view(np.uint64)  # as unsigned, negative numbers are the greatest
     order, counts = capacity.by_name, np.zeros_like(fits)

@@ -448,7 +448,7 @@ def _read_traits(node: Node) -> NodeTraits:
 def obstacle(traits: NodeTraits | None, shape: Shape) -> str | None:
     """Return why a node is closed to a shape whatever is free on it, in kube-scheduler's words.
 
-    None if the node is open.
+    Return None if the node is open.
     """
     if traits is None:
         return "node(s) were gone"

@@ -59,9 +59,8 @@ def heal_devices(node: Node) -> Node:
 def count_ill_devices(node: Node) -> dict[str, int]:
     """Return the number of a node's ill devices by resource.
 
-    A kubelet counts all in the capacity and the well ones for pods.
-
-    Of resources that are no devices a node keeps a part for itself for good.
+    A kubelet counts all devices in the capacity, and the well ones in what pods can have. (Of resources that are not
+    devices, a node keeps a part for itself at all times.)
     """
     has, gives = node.status.capacity, node.status.allocatable
     lacking = {

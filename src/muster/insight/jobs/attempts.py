@@ -79,7 +79,7 @@ def _worker_of(job: JobRecord, rank: str) -> str:
 def choose_attempts(found: Iterable[Attempt], number: int | None, *, previous: bool) -> list[Attempt]:
     """Return the attempt with this number (from 1) of each worker, or the one before the last.
 
-    With neither, return the current attempts; of a worker without a pod, its last one.
+    If the user asks for neither, return the current attempts; for a worker without a pod, its last attempt.
     """
     by_worker: dict[tuple[str, str], list[Attempt]] = {}
     for attempt in found:

@@ -336,7 +336,7 @@ def _state_elsewhere(job: JobRecord, told: RemoteCounts, quota_state: QuotaState
 def _state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: int) -> JobState:
     """Return the state of a job without a live pod.
 
-    None exists yet, all have ended, or failed ones will be replaced.
+    No pod exists yet, all pods have ended, or failed pods will be replaced.
     """
     pods = [pod for pod in pods if not job.is_excused(pod)]
     failed = max(job.failed, sum(pod.status.phase == "Failed" for pod in pods))

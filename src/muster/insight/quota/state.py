@@ -245,7 +245,7 @@ def owner_uids(workload: Workload) -> set[str]:
 def index_by_owner(workloads: Iterable[Workload]) -> dict[str, Workload]:
     """Return the Workload of each job by the job's UID, without variants.
 
-    Of a job's several Workloads, the one that is not finished, replaces none and is youngest wins, in this order.
+    If a job has several Workloads, prefer one that is not finished, then one that replaces none, then the youngest.
     """
     own = (one for one in workloads if not is_variant(one))
     ranked = sorted(own, key=lambda one: (_is_live(one), _age_key(one)))

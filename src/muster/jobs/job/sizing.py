@@ -94,7 +94,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 def _rank_pod(member: Member) -> tuple[bool, int, bool, int, int, int]:
     """Return the sort key of a pod by what its removal would lose, least first: upstream's order for all controllers.
 
-    Not on a node, then pending, then not ready, then ready for the shortest time, then restarted most, then newest.
+    The order: not on a node, pending, not ready, ready for the shortest time, restarted most often, newest.
     """
     pod = member.pod
     ready = find_condition(pod, "Ready") if is_ready(pod) else None

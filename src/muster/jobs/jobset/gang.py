@@ -43,7 +43,7 @@ def is_one_gang(jobset: JobSet) -> bool:
 def at_once(jobset: JobSet) -> frozenset[str]:
     """Return the roles whose pods must all have nodes at the same time.
 
-    Those of one gang, or of a group that waits for it.
+    These are the roles of one gang, or of a group that waits for it.
     """
     if is_one_gang(jobset):
         return frozenset(role.name for role in jobset.spec.replicated_jobs)

@@ -19,7 +19,7 @@ class Startup(Struct, frozen=True):
 def startup(jobset: JobSet, records: Sequence[ReplicatedJobStatus]) -> Startup:
     """Return which roles may start now.
 
-    Of a suspended JobSet all Jobs are created except those that depend on others.
+    A suspended JobSet gets all its Jobs except those that depend on others.
     """
     by_name = {record.name: record for record in records}
     roles = {role.name: role for role in jobset.spec.replicated_jobs}

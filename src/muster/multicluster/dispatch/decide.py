@@ -125,7 +125,7 @@ def _known_at(view: DispatchView, settings: DispatchSettings) -> datetime:
 def is_clear(workload: Workload, remote: Remote) -> bool:
     """Return whether nothing of a workload can run in a cluster any more.
 
-    Nothing is there, or it is over, here as there.
+    Either nothing of it is there, or it has ended in that cluster and here.
     """
     return remote.is_empty or (_is_finished(workload) and remote.is_over)
 
@@ -222,7 +222,7 @@ def _plan_after_home_lost(plan: DispatchPlan, view: DispatchView, now: datetime)
 def _plan_after_clone_gone(plan: DispatchPlan, view: DispatchView, home: Remote, now: datetime) -> DispatchPlan:
     """Return the plan for a clone that is gone or can have no job.
 
-    What is left there goes, and the workload starts again.
+    The plan removes what is left in that cluster, and the workload starts again.
     """
     if _find_check_state(view) == CHECK_READY:
         return _set_check(plan, view, CHECK_RETRY, GONE, now)

@@ -92,7 +92,7 @@ class JobMirror(Mirror[Job]):
         return bool(status.active or status.terminating or status.ready)
 
     def resized(self, local: Job, remote: Job, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
-        """Return the JSON patch of the parallelism, and of the indexes with it."""
+        """Return the JSON patch that gives the copy the parallelism of the local Job, as far as its quota goes."""
         if not is_elastic(local.metadata.annotations):
             return []
         return resizing("/spec", capped(local.spec, podsets), remote.spec)

@@ -60,9 +60,9 @@ class JobSetMirror(Mirror[JobSet]):
         return any(role.active for role in remote.status.replicated_jobs_status)
 
     def resized(self, local: JobSet, remote: JobSet, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
-        """Return the JSON patch of each role's Jobs and their pods, as far as quota goes.
+        """Return the JSON patch that gives each role of the copy the size it has here, as far as its quota goes.
 
-        Nothing if the roles differ.
+        Return [] if the roles differ.
         """
         here, there = local.spec.replicated_jobs, remote.spec.replicated_jobs
         if not is_elastic(local.metadata.annotations) or [one.name for one in here] != [one.name for one in there]:

@@ -90,7 +90,7 @@ def _shown(local: Pod, remote: PodStatus) -> PodStatus:
 def _patch(local: Pod, status: PodStatus) -> dict[str, Any]:
     """Return the patch to a status; a change that is not allowed at once, as from ended to running, takes two steps.
 
-    What the server would take of no pod is not shown.
+    A status that the server refuses for any pod is not shown.
     """
     made = replace(local, status=_made(local))
     if not validate_status_update(replace(local, status=status), local):

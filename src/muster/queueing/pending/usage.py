@@ -45,7 +45,7 @@ class Decay(Struct, frozen=True):
     def score(self, consumed: Mapping[str, float], weight: float) -> float:
         """Return one number for the consumed amounts, by the weight of the LocalQueue.
 
-        Without a weight it comes last.
+        A LocalQueue with the weight 0 comes last.
         """
         if weight <= 0:
             return math.inf
@@ -107,10 +107,7 @@ class Accounts:
         self._accounts[local_queue] = Account(account.updated, account.consumed, penalties)
 
     def refund(self, local_queue: str, workload: str) -> None:
-        """Remove the penalty of a workload that lost its quota before it was accounted for.
-
-        Without a penalty do nothing.
-        """
+        """Remove the penalty, if any, of a workload that lost its quota before it was accounted for."""
         account = self._accounts.get(local_queue)
         if account is not None and workload in account.penalties:
             self._accounts[local_queue] = Account(

@@ -284,7 +284,7 @@ class _Cycle:
     def _find_victims(self, cohorts: CohortTree, assignment: Assignment) -> frozenset[str]:
         """Return the victims that must leave before an assignment fits.
 
-        Of its tree, or of any tree if places are short.
+        They are in its tree, or in any tree if places are short.
         """
         return frozenset(self._away if assignment.places else (victim.key for victim in cohorts.victims))
 

@@ -114,7 +114,7 @@ def preferred(one: How, other: How, fungibility: Fungibility) -> bool:
 def _rank(mode: Mode, level: int, fungibility: Fungibility) -> tuple[int, int, int]:
     """Return the rank of a way to get a flavor, the greater the better.
 
-    Without candidates the flavor is not available now, so the rank is below every viable one.
+    If there are no candidates, the flavor is not available now, and its rank is below every viable one.
     """
     if mode == Mode.NO_FIT:
         return 0, 0, 0

@@ -163,9 +163,9 @@ def _find_topologies(podset: PodSetAssignment, flavors: Mapping[str, FlavorSpec]
 def _place(
     members: list[PodSetAssignment], specs: Mapping[str, PodSet], flavors: Mapping[str, FlavorSpec], ledger: Ledger
 ) -> dict[str, Places] | str:
-    """Find places for podsets that are placed together, of which the smaller is the leader.
+    """Return places for podsets that are placed together, or why there are none.
 
-    Or say why there are none.
+    The smaller of two podsets is the leader, and has a single pod.
     """
     if len(members) > 2:
         return "at most two podsets can be placed together"

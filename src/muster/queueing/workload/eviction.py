@@ -134,7 +134,7 @@ def not_before(status: WorkloadStatus, at: datetime) -> WorkloadStatus:
 def backed_off(status: WorkloadStatus, settings: WaitForPodsReady, now: datetime) -> WorkloadStatus | None:
     """Return the status of a workload that has to wait before it is tried again, longer each time (Kueue KEP-1282).
 
-    None if it has used up all retries that the settings allow.
+    Return None if it has used up all retries that the settings allow.
     """
     strategy = settings.requeuing_strategy
     state = status.requeue_state or RequeueState()

@@ -77,10 +77,8 @@ def deadline(
 ) -> tuple[datetime, str] | None:
     """Return by when the pods of an admitted workload have to be ready, and what it waits for.
 
-    None if there is no limit.
-
-    A start counts from the Admitted condition, or from the start of the job if the settings say so. A recovery counts
-    from the moment at which the pods were no longer ready.
+    Return None if there is no limit. A start counts from the Admitted condition, or from the start of the job if the
+    settings say so. A recovery counts from the moment at which the pods were no longer ready.
     """
     admitted = find_true(conditions, ADMITTED)
     if admitted is None or admitted.last_transition_time is None:

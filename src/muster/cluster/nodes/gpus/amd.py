@@ -57,7 +57,7 @@ def _read_gpu(root: Path, number: int, properties: dict[str, str]) -> Gpu:
 def _read_properties(node: Path) -> dict[str, str]:
     """Return the name and the properties of a driver's node.
 
-    Only the name if this process may not read the properties.
+    Return the name alone if this process may not read the properties.
     """
     lines = (line.split() for line in _read_text(node / "properties").splitlines())
     return {"name": _read_text(node / "name")} | {words[0]: words[1] for words in lines if len(words) == 2}

@@ -333,7 +333,7 @@ def _was_out_of_memory(cgroup: int) -> bool:
 def _measure_usage(cgroup: int) -> tuple[int, int]:
     """Return the CPU time in microseconds and the peak memory in bytes: of the whole cgroup, else of its processes.
 
-    Without a cgroup the memory is that of the largest process, not of all together.
+    Without a cgroup, the memory is that of the largest process, not of all processes together.
     """
     cpu, memory = used_by_children()
     if cgroup < 0:

@@ -116,7 +116,7 @@ def _is_complete(jobset: JobSet, role: ReplicatedJob, jobs: dict[str, _Job]) -> 
 def _succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
     """Return how many Jobs of the role have succeeded.
 
-    None during a restart, when the status may count earlier ones.
+    Return None during a restart, when the status may count Jobs from before it.
     """
     status = jobset.status
     if is_true(status.conditions, names.RESTARTING):

@@ -197,7 +197,7 @@ class _Classical:
     def attempts(self) -> tuple[bool, ...]:
         """Return whether the workload may borrow, for each attempt in order.
 
-        Without borrowing more of the others are candidates, including those of high priority.
+        If it does not borrow, more workloads of other ClusterQueues are candidates, including those of high priority.
         """
         if not (self._nearer or self._equal):
             return (True,) if self._has_candidate(self._own) else ()
