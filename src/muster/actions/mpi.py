@@ -41,7 +41,7 @@ def identity_variable(gang: Gang) -> dict[str, dict[str, Any]]:
 
 
 def secret_name(gang: Gang) -> str:
-    """Return the name of the Secret that holds the identity."""
+    """Return the name of the Secret that holds the identity of the job."""
     return f"{gang.name}-mpi"
 
 
@@ -51,7 +51,7 @@ def has_identity(found: Secret) -> bool:
 
 
 def secret(gang: Gang, identity: bytes) -> dict[str, Any]:
-    """Return the manifest of the Secret that holds the identity."""
+    """Return the manifest of the Secret that holds the identity of the job."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",

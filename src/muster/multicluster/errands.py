@@ -63,7 +63,7 @@ class _Failure:
 
 @dataclass(slots=True)
 class _Lane:
-    """The errands of one cluster, by workload. again: the workloads that want something while their errand runs."""
+    """The errands of one cluster, by workload. again: the workloads to look at once their errand has ended."""
 
     waiting: dict[str, Errand] = field(default_factory=dict)
     running: dict[str, asyncio.Task[None]] = field(default_factory=dict)

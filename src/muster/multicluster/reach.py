@@ -81,7 +81,10 @@ class Surroundings(Struct, frozen=True):
 
 
 def ping_seconds(lost_timeout_seconds: float) -> float | None:
-    """Return how often to ask a worker that is given up after so long; None if its streams say so in time."""
+    """Return the seconds between two pings of a worker; None if a silent stream reveals its loss in time.
+
+    lost_timeout_seconds: how long a worker is lost before the manager gives it up.
+    """
     seconds = max(lost_timeout_seconds / PINGS_WITHIN, LEAST_PING_SECONDS)
     return seconds if seconds < STREAM_IDLE_SECONDS else None
 

@@ -80,7 +80,7 @@ class Steps:
         return found.barred if found is not None else ()
 
     def is_unshown(self, one: Dispatched, copy: Any) -> bool:
-        """Return whether the status of a copy cannot be shown here."""
+        """Return whether the server here has refused to show the status of the copy in its present version."""
         found, meta = self._memories.get(one.key), meta_of(copy)
         return found is not None and found.unshown.get(meta.name) == meta.resource_version
 

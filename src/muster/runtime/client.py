@@ -64,7 +64,7 @@ class Client:
     async def get(self, kind: Kind[T], name: str, namespace: str = "") -> T:
         """Return one object. Raises `ApiError` (NotFound).
 
-        Like every verb, `TransportError` if no usable answer comes.
+        As every verb does, it raises `TransportError` if no usable answer comes.
         """
         return _decode(kind, (await self._send("GET", _path(kind, name, namespace))).body)
 

@@ -216,7 +216,7 @@ class Election:
         self._seen_at = self._clock.monotonic()
 
     async def _release(self) -> None:
-        """Release the lease at once for other candidates."""
+        """Write that nobody holds the lease, so that another candidate can take it at once."""
         if not self.leading or self._seen is None:
             return
         spec = LeaseSpec(

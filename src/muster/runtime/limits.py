@@ -23,7 +23,7 @@ class Limits(Struct, frozen=True):
     line_parts: int
 
     def admit(self, body: bytes) -> None:
-        """Check an answer before it is decoded. Raises `TransportError`."""
+        """Check an answer before it is decoded. Raises `TransportError` if it has too many parts."""
         _admit(body, self.parts)
 
     def admit_line(self, line: bytes) -> None:

@@ -92,7 +92,7 @@ class Reader:
         }
 
     async def read(self, kind: Kind[Any], namespace: str, name: str) -> Any:
-        """Return the object; None if there is none, or can be none. Raises `ApiError`, `TransportError`."""
+        """Return the object; None if there is none, or its name is invalid. Raises `ApiError`, `TransportError`."""
         if dns_subdomain(name) or (kind.namespaced and dns_label(namespace)):
             return None  # the name would lead to another path of the API
         cache = self._caches.get(kind)

@@ -465,7 +465,7 @@ class _Watched:
 
 
 class _Kept(msgspec.Struct, frozen=True):
-    """The response of a job's `log` subresource."""
+    """The response of a job's `log` subresource: the pods whose output the server keeps."""
 
     items: list[KeptPod]
 

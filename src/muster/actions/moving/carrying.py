@@ -43,7 +43,7 @@ Plan = Callable[[Observed], list[Step]]
 
 
 class Move:
-    """One run of a move on one cluster."""
+    """A takeover or handback of one cluster, which does the steps of a plan."""
 
     def __init__(self, client: Client, givens: Givens, options: Options, said: Callable[[str], None]) -> None:
         """Prepare the move. said: called with each step as it begins, and with what the move waits for."""

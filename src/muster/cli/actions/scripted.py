@@ -19,7 +19,10 @@ _RUN_BY = {".py": "python", ".sh": "sh"}
 
 
 def find(words: tuple[str, ...]) -> Script | None:
-    """Return the script that the words name; None if they are a command. Raises `click.UsageError`."""
+    """Return the script that the words name, or that the standard input holds; None if the words are a command.
+
+    Raises `click.UsageError`.
+    """
     try:
         if not words or words[0] == "-":
             return _read_input(asked=bool(words))

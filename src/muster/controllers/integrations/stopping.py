@@ -18,7 +18,7 @@ def started_again(job: ObjectMeta) -> dict[str, Any]:
 
 
 def started_again_operations(job: ObjectMeta) -> list[dict[str, Any]]:
-    """Return `started_again` as a JSON patch."""
+    """Return the JSON patch that does what `started_again` does."""
     path = f"/metadata/annotations/{escape_token(STOPPED_ANNOTATION)}"
     return [{"op": "remove", "path": path}] if STOPPED_ANNOTATION in job.annotations else []
 

@@ -65,7 +65,7 @@ class Binder:
             await self._annotate(carrier, said)
 
     async def record_held(self, carrier: Carrier, held: int) -> None:
-        """Record on the carrier how many members its gang has since it grew or shrank."""
+        """Annotate the carrier with the number of members that its gang has after it grew or shrank."""
         with ignoring("NotFound"):
             await self._annotate(carrier, note_held_members(carrier.meta, held))
 

@@ -92,9 +92,9 @@ class Carriers:
         return gang.source.patience(carrier.object)
 
     def half_bound(self, key: str, gang: Gang, carrier: Carrier | None = None) -> list[Pod]:
-        """Return the bound pods of a gang that cannot run without others, which were meant to be bound with them.
+        """Return the bound pods of a gang that cannot run, because pods that were to be bound with them are not.
 
-        carrier: as the server has it, where the server was asked.
+        carrier: the carrier as the server has it; by default, as the cache has it.
         """
         if gang.source is None or not gang.bound or not gang.unbound:
             return []

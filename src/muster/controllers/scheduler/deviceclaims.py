@@ -22,7 +22,7 @@ PROTECTION: Final = "resource.kubernetes.io/delete-protection"
 
 
 class DeviceClaims:
-    """A writer of claims, which allocates and deallocates devices."""
+    """The writer of ResourceClaims, which allocates and deallocates devices."""
 
     def __init__(self, client: Client, clock: Clock, roster: Roster) -> None:
         self._client = client

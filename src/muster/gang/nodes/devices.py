@@ -377,9 +377,9 @@ class Devices:
         return next((uid for uid in _list_users(self._claims[key]) if uid in self._seats), None)
 
     def _find_nodes_held_by(self, uid: str) -> frozenset[str]:
-        """Return the nodes of the devices that a pod's claims have.
+        """Return the nodes of the devices that are allocated to a pod's claims.
 
-        Other nodes than its own if a user has set its node.
+        They differ from the pod's own node only if a user has set that node.
         """
         devices = (one for key in self._by_user.get(uid, ()) for one in devices_of(self._claims[key]))
         return frozenset(self._node_of[one] for one in devices if one in self._node_of)

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Rest(NamedTuple):
-    """The Jobs that a slice leaves. has_new: whether it leaves Jobs that the server has not refused before."""
+    """The Jobs that one slice of the work leaves to the next. has_new: whether some of them were never refused."""
 
     is_empty: bool
     has_new: bool

@@ -150,7 +150,7 @@ def _list_task_occurrences(task: TaskSpec, there: Sequence[Member]) -> Iterator[
 
 
 def _list_job_occurrences(job: Job, present: Sequence[Member]) -> Iterator[Occurrence]:
-    """Yield the occurrence that some pods run and others, which must run as well, find no node."""
+    """Yield an occurrence if some pods run while other pods that the Job needs find no node."""
     placed = [member for member in present if member.pod.spec.node_name and member.pod.status.phase != "Failed"]
     runs = any(member.pod.status.phase == "Running" for member in placed)
     waiting = sum(member.is_unschedulable for member in present)

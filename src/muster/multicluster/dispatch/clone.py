@@ -39,10 +39,10 @@ def is_ours(meta: ObjectMeta, origin: str) -> bool:
 
 
 def is_another(workload: Workload, there: Workload) -> bool:
-    """Return whether a clone differs from its workload in more than `resized` and `promoted` mend.
+    """Return whether a clone differs from its workload so much that `resized` and `promoted` cannot make it equal.
 
-    A clone that is not elastic cannot get more pods once it has quota. The comparison is upstream's for a job and its
-    workload: a worker fills in the rest in its own way.
+    A clone that is not elastic cannot get more pods once it has quota. The podsets are compared as upstream compares a
+    job with its workload: other fields differ, because a worker sets its own defaults.
     """
     here = workload.spec
     if (here.queue_name, here.maximum_execution_time_seconds) != (

@@ -158,7 +158,7 @@ def _labels(template: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _metadata(meta: Mapping[str, Any], workload: str, origin: str) -> dict[str, Any]:
-    """Return name, labels and annotations alone: the rest is its server's."""
+    """Return the metadata of a copy: name, namespace, labels and annotations. The rest belongs to the local server."""
     labels = {**(meta.get("labels") or {}), MULTI_KUEUE_ORIGIN_LABEL: origin}
     annotations = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in _BOOKKEEPING}
     annotations[PREBUILT_WORKLOAD_NAME_LABEL] = workload

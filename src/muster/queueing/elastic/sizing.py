@@ -88,7 +88,7 @@ class _ReclaimLimits(Struct, frozen=True):
     def least(self, node: Node, one: Elastic) -> int:
         """Return the size to which `one`, of the ClusterQueue `node`, may shrink now.
 
-        Its present size if not at all.
+        Return its present size if it may not shrink.
         """
         if one.queue == self.queue:
             return one.least

@@ -94,7 +94,7 @@ class Accounts:
         return self._accounts.get(local_queue)
 
     def restore(self, local_queue: str, consumed: Mapping[str, float], updated: datetime) -> None:
-        """Add the consumed amounts of a status to the account."""
+        """Add the consumed amounts in the status of a LocalQueue to its account, as after a restart."""
         account = self._accounts.get(local_queue, Account(updated))
         self._accounts[local_queue] = Account(
             max(account.updated, updated), _add(account.consumed, consumed), account.penalties

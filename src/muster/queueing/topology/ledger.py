@@ -96,7 +96,7 @@ class Ledger:
         self.capacity.assign(uid, node, Guest(requests))
 
     def leave(self, uid: str) -> bool:
-        """Remove such a pod; return whether there was one."""
+        """Remove a pod that `occupy` recorded; return whether there was one."""
         has_left = self.capacity.release(uid)
         self.version += has_left
         return has_left

@@ -110,7 +110,7 @@ def _list_names(pod: Pod, circle: Circle) -> list[str]:
 
 
 def _qualify(name: str, namespace: str, circle: Circle) -> list[str]:
-    """Return a name of the namespace with all endings that the circle may use."""
+    """Return all forms of a name of the namespace that the pods of the circle may use: the short one at home alone."""
     full = [f"{name}.{namespace}.svc.{CLUSTER_DOMAIN}", f"{name}.{namespace}.svc", f"{name}.{namespace}"]
     return [*full, name] if circle.namespace == namespace else full
 

@@ -82,7 +82,10 @@ def app_wrapper_end(job: ExternalJob) -> End | None:
 
 
 def train_jobs(job: ExternalJob, count: str) -> dict[str, int]:
-    """Return by name how many Jobs of each replicated job of a TrainJob have this count: active, ready, succeeded."""
+    """Return how many Jobs of each replicated job of a TrainJob are active, ready or succeeded, by its name.
+
+    count: which of the three is asked for.
+    """
     return {text_at(one, "name"): number_at(one, count) for one in list_at(job.status, "jobsStatus")}
 
 

@@ -43,7 +43,7 @@ class JobGangs(OwnedGangs[Job]):
         return completion_index if carrier.spec.completion_mode == INDEXED else None
 
     def held(self, carrier: Job, pods: Collection[Pod]) -> int:
-        """Return the number of indexes up to the highest."""
+        """Return the number of indexes up to the highest of the pods; without indexes, the number of pods."""
         if (place := self.place(carrier)) is None:
             return len(pods)
         return max(map(place, pods), default=-1) + 1

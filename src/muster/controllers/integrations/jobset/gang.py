@@ -125,7 +125,7 @@ def _succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
 
 
 def _jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
-    """Return by role and index the Jobs that have pods of this attempt which are not being deleted."""
+    """Return the Jobs with pods of this attempt that are not being deleted, by role and Job index."""
     found: dict[str, dict[str, _Job]] = {}
     done = {job.metadata.uid: job.status.succeeded + len(failed_indexes(job)) for job in members.jobs}
 

@@ -228,7 +228,7 @@ class PodGroups:
         return End(succeeded >= job.size, f"Pods succeeded: {succeeded}/{job.size}.")
 
     def reclaimable(self, job: PodGroup) -> tuple[ReclaimablePod, ...]:
-        """Return the pods that have succeeded."""
+        """Return how many pods of each role have succeeded, as their quota is free; none of a serving group."""
         if not job.name or job.is_serving:
             return ()
         done = Counter(role_of(pod) for pod in job.pods if _has_succeeded(pod))
