@@ -162,7 +162,7 @@ def _restore_template(template: Mapping[str, Any], before: Mapping[str, Any] | N
 
 
 def _adapt_template(template: dict[str, Any], array: Array, name: str) -> dict[str, Any]:
-    """Return the template for a Job of this name and these indexes."""
+    """Return the pod template of a sweep, changed for a new Job of this name that repeats the trials of `array`."""
     [container, *others] = template["spec"]["containers"]
     variables = {entry["name"]: entry for entry in container.get("env", ())}
     if "MUSTER_JOB" in variables:

@@ -90,7 +90,7 @@ class _Copy:
         return [obj for obj in self.informer.all() if self._is_ours(obj)]
 
     def of(self, workload: str, name: str = "") -> list[Any]:
-        """Return the objects about a workload, and the object of a name beside them."""
+        """Return the objects about a workload, and the object of this name in its namespace. name: "" for none."""
         namespace, _ = split_key(workload)
         found = {key_of(obj): obj for obj in self.informer.by(_BY_WORKLOAD, workload)}
         if name and (owner := self.informer.get(f"{namespace}/{name}")) is not None:

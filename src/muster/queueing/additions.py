@@ -75,7 +75,7 @@ def completed(workload: Workload, defaults: Defaults | None, overheads: Mapping[
 
 
 def completed_podset(podset: PodSet, defaults: Defaults | None, overheads: Mapping[str, ResourceList]) -> PodSet:
-    """Return the podset with its pods as they will be."""
+    """Return the podset with what the server will add to its pods: the overhead, and the defaults of LimitRanges."""
     spec = podset.template.spec
     overhead = spec.overhead or overheads.get(spec.runtime_class_name or "", {})
     spec = msgspec.structs.replace(spec, overhead=overhead)

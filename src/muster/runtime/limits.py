@@ -31,7 +31,7 @@ class Limits(Struct, frozen=True):
         _admit(line, self.line_parts)
 
     def admit_list(self, plural: str, objects: int, size: int) -> None:
-        """Check the pages of a list so far. Raises `TransportError`."""
+        """Check how many objects were listed so far, and their size. Raises `TransportError` beyond a limit."""
         if objects > self.objects:
             raise TransportError(f"the server lists more than {self.objects} {plural}")
         if size > self.size:

@@ -105,7 +105,7 @@ class Work:
         return Sweep(Array.of(range(len(self.trials))), at_once=self.at_once) if self.trials else None
 
     def files(self) -> dict[str, bytes]:
-        """Return the files for the workers' directory, by name."""
+        """Return the contents of the files in the workers' directory, by name: one call, or one for each trial."""
         trials = {worker.CALL_OF.format(rank=rank): call for rank, call in enumerate(self.trials)}
         return trials or {worker.CALL: self.call}
 

@@ -65,7 +65,7 @@ class UnknownError(Exception):
 
 
 class Known:
-    """A `Find` over the objects read so far; raises `UnknownError` for others."""
+    """The objects read so far, as a `Find` for decisions; raises `UnknownError` for an object that was not read."""
 
     def __init__(self) -> None:
         self._objects: dict[_Key, Any] = {}

@@ -189,7 +189,7 @@ def ended_indexes(job: Job, pods: Iterable[Pod]) -> Indexes:
 
 
 def least_size(bounds: Bounds, ended: Indexes) -> int:
-    """Return the size below which a Job is not shrunk: no finished work is lost."""
+    """Return the size below which a Job is not shrunk: its lower bound, or more to keep all indexes that have ended."""
     return max(bounds.least, ended.runs[-1][1] + 1 if ended else 0)
 
 

@@ -45,7 +45,7 @@ def manual(job: Job) -> tuple[str, ...]:
 
 
 def matcher(job: Job) -> LabelMatcher | None:
-    """Return the Job's selector; None if it is empty or not understood: then no pod changes owners."""
+    """Return the Job's selector; None if it has none or an invalid one, so that no pod is adopted or released."""
     try:
         return label_matcher(job.spec.selector) if job.spec.selector is not None else None
     except SelectorError:

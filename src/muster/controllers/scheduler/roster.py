@@ -202,7 +202,7 @@ class Roster:
         return released
 
     def seat(self, pod: Pod) -> tuple[str, Guest] | None:
-        """Return the node that a pod is on, and the pod as others see it; None if it uses none."""
+        """Return the node that a pod is on, and the pod as other pods see it; None if the pod uses no node."""
         return (pod.spec.node_name, self._make_guest(pod)) if pod.spec.node_name and not is_finished(pod) else None
 
     def carrier_changed(self, key: str) -> None:

@@ -36,7 +36,10 @@ class Around:
         return type(self)(self.capacity, placed, self._known)
 
     def known(self, key: object, find: Callable[[], Ints]) -> Ints:
-        """Return a result that does not depend on the placed pods of the gang, computed by `find` the first time."""
+        """Return the result of `find`, from the cache after the first time.
+
+        key: names the result, which must not depend on the placed pods of the gang.
+        """
         if (numbers := self._known.get(key)) is None:
             numbers = self._known[key] = find()
         return numbers

@@ -349,9 +349,9 @@ class Devices:
         self._nesting.add(node)
 
     def _find_held(self, node: str) -> dict[DeviceId, set[str]]:
-        """Return the devices of a node that a claim has or is about to have, with the claims.
+        """Return the devices of a node that are allocated or about to be, each with its claims.
 
-        Briefly more than one.
+        A device has more than one claim for a short time only.
         """
         return {one: self._held[one] for one in self._on_node.get(node, ()) if one in self._held}
 

@@ -150,11 +150,10 @@ class _Decision(Struct, frozen=True):
         return Deletion(member.pod, untrack and not suspended, suspended)
 
     def _find_untracked(self) -> tuple[Pod, ...]:
-        """Return untracked pods that may stay after all.
+        """Return the running pods without our finalizer that are not to be deleted any more, to track them again.
 
-        The controller died between taking the finalizer and deleting them.
-
-        Left as they are, such pods would run and never count.
+        A controller that died removed the finalizer before it could delete them. Without the finalizer, such pods would
+        run and never count.
         """
         if self.verdict is not None or self._deleting:
             return ()

@@ -82,7 +82,7 @@ def has_world(job: Job) -> bool:
 
 
 def current(job: Job, pods: Iterable[Pod] = ()) -> World:
-    """Return the world of an elastic Job: the newest known, or the next one if the size differs."""
+    """Return the world of an elastic Job: the newest that it or its pods record, or the next if the size differs."""
     # A pod that waits for quota carries a world that may never take effect, and no worker has read it.
     metas_of_pods = (pod.metadata for pod in pods if not is_gated(pod))
     worlds = [world for meta in (job.metadata, *metas_of_pods) if (world := world_of(meta))]

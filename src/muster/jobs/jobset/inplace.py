@@ -84,9 +84,10 @@ def in_place(jobset: JobSet, record: Record, standing: InPlaceStanding) -> Recor
 
 
 def _is_over_limit(jobset: JobSet, policy: FailurePolicy, latest: int, restarts: int) -> bool:
-    """Return whether the restarts exceed the limit.
+    """Return whether the restarts of the JobSet exceed the limit of its failure policy.
 
-    The node restarts a container that fails at once, uncounted by its agent.
+    The restart count of the containers matters, too: an agent does not count the restarts of a container that fails
+    at once.
     """
     uncounted = jobset.status.restarts - jobset.status.restarts_count_towards_max
     return max(restarts, latest - uncounted) > policy.max_restarts

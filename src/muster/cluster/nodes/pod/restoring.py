@@ -150,7 +150,7 @@ def _find_status(pod: Pod, name: str) -> ContainerStatus | None:
 
 
 def _attempt_from_status(status: ContainerStatus | None, now: Now) -> Attempt | None:
-    """Return the attempt that the API knows of and the disk does not."""
+    """Return the last attempt of a container as its status in the API tells it, when the disk has no record of it."""
     if status is None:
         return None
     ended = status.state.terminated or (status.last_state.terminated if status.state.waiting else None)

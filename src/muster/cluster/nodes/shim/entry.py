@@ -93,7 +93,10 @@ def begin(spec: Any, descriptor: int) -> None:
 
 
 def isolate(isolation: str, *, own_pids: bool) -> None:
-    """Leave the namespaces that the container shall not share. The next child is the first of the pid namespace."""
+    """Give this process namespaces of its own for all that the container does not share with the node.
+
+    With `own_pids`, the next child is the first process of the new pid namespace.
+    """
     if isolation == "none":
         return
     flags = CLONE_NEWNS | CLONE_NEWUTS | (CLONE_NEWPID if own_pids else 0)

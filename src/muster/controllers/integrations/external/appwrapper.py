@@ -139,7 +139,7 @@ def _ranks(declared: Any) -> str | None:
 
 
 def _steps(text: str, at: Path) -> Path:
-    """Return the path that the text says, which begins with `template`."""
+    """Parse a path such as `template.spec.template`. Raises `UnreadableJobError`."""
     rest = text.removeprefix("template")
     steps = [int(index) if index else key for key, index in _STEP.findall(rest)]
     if rest == text or "".join(match.group() for match in _STEP.finditer(rest)) != rest:

@@ -37,7 +37,7 @@ class TrainJobIntegration(ExternalIntegration):
         super().__init__(TRAIN_JOB)
 
     def beside(self, job: ExternalJob, parts: Sequence[Any]) -> ExternalJob:
-        """Return the TrainJob with the JobSet of its name."""
+        """Return the TrainJob with the JobSet of its name, from which its pods and their state are read."""
         own = tuple(one for one in parts if one.metadata.name == job.metadata.name)
         return msgspec.structs.replace(job, parts=own)
 

@@ -177,7 +177,7 @@ def _by_role(name: str, members: tuple[Pod, ...], workload: Workload, now: datet
 
 
 def _is_given_up(members: Sequence[Pod], now: datetime) -> bool:
-    """Return whether all pods were deleted, and not by us."""
+    """Return whether others than us deleted all pods of the group, and none occupies its place any more."""
     return all(is_deleting(pod) and not was_told(pod) and not _occupies(pod, now) for pod in members)
 
 

@@ -238,9 +238,9 @@ class PodReconciler(Reconciler):
         await self._writer.create(group.first, facts, group.name, members)
 
     async def _join(self, group: PodGroup, workload: Workload) -> Workload:
-        """Make all pods own the Workload, later ones too, so that it is deleted after them.
+        """Make every pod of the group an owner of the Workload, so that it is deleted once all of them are gone.
 
-        A set's Workload goes with the set.
+        The Workload of a StatefulSet or LeaderWorkerSet has that object as its owner instead.
         """
         if is_of_set(workload):
             return workload
