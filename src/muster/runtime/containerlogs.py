@@ -86,6 +86,11 @@ def runs(block: bytes) -> Iterator[Run]:
                 yield Run(stamp, _PARTIAL[kind], line[HEAD_BYTES:], 1)
 
 
+def ends_line(line: bytes) -> bool:
+    """Return whether a line of a log is a whole line of text or the last part of one."""
+    return line[STAMP_BYTES:HEAD_BYTES] in _WHOLE
+
+
 def read_raw(block: bytes) -> Iterator[Run | Attempt | Missing]:
     """Split whole lines of a raw log into runs and the node's records."""
     position = 0

@@ -20,14 +20,14 @@ from muster.api.status import ApiError, bad_request
 from muster.cluster.nodeconnection import LogOptions
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.disk.storage import Storage
-from muster.cluster.nodes.shim.log import NAME
+from muster.cluster.nodes.shim.log import LINE_BYTES, NAME
 from muster.runtime.clock import Clock
-from muster.runtime.containerlogs import STAMP_BYTES, Attempt, KeptPod, Missing, record, runs
+from muster.runtime.containerlogs import HEAD_BYTES, STAMP_BYTES, Attempt, KeptPod, Missing, ends_line, record, runs
 
 _BLOCK = 1 << 18
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
 # The delay before a follower sees new lines: while lines come, and after a while without any.
-POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.1
+POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.05
 
 
 class Logs:
@@ -129,7 +129,7 @@ class Reader:
             if not self._open_file(file):
                 break
             if lines is not None:
-                lines -= _seek_back(self._descriptor, lines)
+                lines -= _seek_back(self._descriptor, lines, is_newest=file is newest_first[0])
                 if lines <= 0:
                     return
         if self._file is not None:
@@ -255,9 +255,14 @@ def tail(directory: Path, lines: int, limit_bytes: int) -> str:
 
 
 def _list_files(directory: Path) -> list[_File]:
-    """Return the files of a log, oldest first."""
-    named = ((_FILE.fullmatch(path.name), path) for path in directory.glob(f"{NAME}.*") if path.is_file())
-    files = [_File(int(name[1]), int(name[2]), path) for name, path in named if name]
+    """Return the files of a log, oldest first; none if its pod is deleted."""
+    try:
+        with os.scandir(directory) as entries:  # a follower calls this often, and a glob takes longer
+            names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+    matches = filter(None, map(_FILE.fullmatch, names))
+    files = [_File(int(match[1]), int(match[2]), directory / match[0]) for match in matches]
     return sorted(files, key=lambda file: file.number)
 
 
@@ -271,24 +276,39 @@ def _count_text_bytes(descriptor: int) -> int:
     return total
 
 
-def _seek_back(descriptor: int, lines: int) -> int:
-    """Go back from the end by at most so many lines; return by how many."""
-    position = os.lseek(descriptor, 0, os.SEEK_END)
-    count = 0
-    while position > 0:
-        start = max(position - _BLOCK, 0)
-        block = os.pread(descriptor, position - start, start)
-        in_block = block.count(b"\n")
-        if count + in_block > lines:
-            index = len(block)
-            for _ in range(lines - count + 1):
-                index = block.rindex(b"\n", 0, index)
-            os.lseek(descriptor, start + index + 1, os.SEEK_SET)
-            return lines
-        count += in_block
-        position = start
-    os.lseek(descriptor, 0, os.SEEK_SET)
+def _seek_back(descriptor: int, lines: int, *, is_newest: bool) -> int:
+    """Go back from the end of a file by at most so many lines of text; return by how many.
+
+    A line in parts counts once for each 16 KiB, so that the tail of a progress bar is not its whole history.
+    is_newest: whether the log ends with this file, so that its last line may lack its end.
+    """
+    position = count = size = 0
+    for start, line in _walk_back(descriptor):
+        size += len(line) - HEAD_BYTES
+        if ends_line(line) or size > LINE_BYTES or (is_newest and count == 0):
+            if count == lines:
+                position = start + len(line) + 1
+                break
+            count, size = count + 1, len(line) - HEAD_BYTES
+    os.lseek(descriptor, position, os.SEEK_SET)
     return count
+
+
+def _walk_back(descriptor: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the whole lines of a file, the last one first, each with its position."""
+    end = os.lseek(descriptor, 0, os.SEEK_END)
+    rest = b""  # the end of a line that begins in an earlier block
+    while end > 0:
+        start = max(end - _BLOCK, 0)
+        data = os.pread(descriptor, end - start, start) + rest
+        *lines, torn = data.split(b"\n")
+        if start > 0:
+            rest = lines.pop(0) + b"\n" if lines else data
+        position = start + len(data) - len(torn)
+        for line in reversed(lines):
+            position -= len(line) + 1
+            yield position, line
+        end = start
 
 
 def _loss_notice(directory: Path) -> Iterator[bytes]:

@@ -7,6 +7,8 @@ written to.
 A reader holds a shared lock on its file (flock). The oldest file is not deleted while it has a reader. Meanwhile the
 container's output waits in its pipe, until the reader has moved on or the patience ends.
 
+A line that stays unfinished (a progress bar) is logged in parts, so that readers see it grow.
+
 Lost lines (a full disk) never stop the container: the log counts them, and says so once there is room again. If there
 never is, the exit record has what the log could not say.
 """
@@ -23,12 +25,14 @@ from .system import strerror, try_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 NAME = "log"
 # Longer lines are cut into parts, tagged P; F ends a line.
 LINE_BYTES = 16384
 READ_BYTES = 1 << 18
+# How long an unfinished line is held back, so that a line written in pieces stays one line of the log.
+HOLD_SECONDS = 0.02
 # The interval of checks whether a reader has moved on: at first, and at most.
 _LOOK_SECONDS, _LOOK_SELDOM_SECONDS = 0.002, 0.1
 
@@ -40,12 +44,14 @@ class Stream:
         self.name = name
         self.show = show  # to the clients that are attached
         self._rest = b""  # an unfinished line, shorter than LINE_BYTES
+        self._held_since = 0.0  # since when the rest is held back
 
-    def cut(self, data: bytes) -> list[tuple[bytes, bytes]]:
+    def cut(self, data: bytes, now: float) -> list[tuple[bytes, bytes]]:
         """Return what to log of the data and of the held-back rest, as (tag, text).
 
-        A text is a part of a line (P), or whole lines (F).
+        A text is a part of a line (P), or whole lines (F). now: monotonic seconds.
         """
+        had_rest = bool(self._rest)
         data = self._rest + data
         pieces: list[tuple[bytes, bytes]] = []
         whole = at = 0  # from where on there are only whole lines so far; up to where
@@ -65,10 +71,16 @@ class Stream:
             pieces.append((b"P", data[at : at + LINE_BYTES]))
             at += LINE_BYTES
         self._rest = data[at:]
+        if pieces or not had_rest:
+            self._held_since = now
         return pieces
 
+    def due(self, now: float) -> float | None:
+        """Return in how many seconds the held-back rest is to be logged; None if there is no rest."""
+        return max(self._held_since + HOLD_SECONDS - now, 0.0) if self._rest else None
+
     def end(self) -> list[tuple[bytes, bytes]]:
-        """Return what is left at the end of the stream."""
+        """Return the held-back rest: it is due, or the stream has ended."""
         rest, self._rest = self._rest, b""
         return [(b"P", rest)] if rest else []
 
@@ -110,8 +122,19 @@ class Log:
             data = b""
         if data and stream.show is not None:
             stream.show(data)
-        self.write(stream.name, stream.cut(data) if data else stream.end())
+        self.write(stream.name, stream.cut(data, time.monotonic()) if data else stream.end())
         return bool(data)
+
+    def flush(self, streams: Iterable[Stream]) -> float | None:
+        """Log the unfinished lines that are due; return in how many seconds the next one is, None if there is none."""
+        now, next_due = time.monotonic(), None
+        for stream in streams:
+            due = stream.due(now)
+            if due == 0:
+                self.write(stream.name, stream.end())
+            elif due is not None:
+                next_due = due if next_due is None else min(due, next_due)
+        return next_due
 
     def drain(self, descriptor: int, stream: Stream) -> None:
         """Log the rest of a stream whose writers are dead: what would block now will never come.

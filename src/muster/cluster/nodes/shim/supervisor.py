@@ -189,6 +189,7 @@ class Supervisor:
         reading = [descriptor for descriptor in (self._wakeup, *streams, *ends) if descriptor >= 0]
         while self._status is None:
             pause = log.pause()
+            timeout = pause or log.flush(streams.values())
             is_held = bool(pause) or (attachments is not None and attachments.hold_output)
             readable = [descriptor for descriptor in reading if not is_held or descriptor not in streams]
             poll = select.poll()
@@ -196,7 +197,7 @@ class Supervisor:
                 poll.register(descriptor, select.POLLIN)
             for descriptor, wanted in attachments.watched() if attachments is not None else ():
                 poll.register(descriptor, wanted | (select.POLLIN if descriptor in readable else 0))
-            for descriptor, events in poll.poll(pause * 1000 or None):
+            for descriptor, events in poll.poll(timeout * 1000 if timeout is not None else None):
                 if descriptor == self._wakeup:
                     self._handle_signals(os.read(self._wakeup, READ_BYTES))
                 elif descriptor in ends:

@@ -30,7 +30,7 @@ def line(number, text="x", tag="F", stream="stdout"):
 @given(st.lists(st.binary(max_size=40).map(lambda data: data.replace(b"\0", b"\n")), max_size=8))
 def test_a_stream_is_cut_into_lines_wherever_it_was_torn(pieces):
     stream = Stream(b"stdout")
-    cut = [part for piece in pieces for part in stream.cut(piece)] + stream.end()
+    cut = [part for piece in pieces for part in stream.cut(piece, 0)] + stream.end()
     assert b"".join(text for _, text in cut) == b"".join(pieces)
     assert all(text.endswith(b"\n") == (tag == b"F") for tag, text in cut)
 
@@ -38,12 +38,51 @@ def test_a_stream_is_cut_into_lines_wherever_it_was_torn(pieces):
 def test_long_lines_become_partial_ones():
     stream = Stream(b"stdout")
     text = bytes(range(65, 91)) * 2000
-    cut = stream.cut(b"one\n\n" + text + b"\ntwo\nthree\nrest")
+    cut = stream.cut(b"one\n\n" + text + b"\ntwo\nthree\nrest", 0)
     assert [tag for tag, _ in cut] == [b"F", b"P", b"P", b"P", b"F"]
     assert all(len(part) <= LINE_BYTES for _, part in cut)
     assert [b"".join(part for _, part in cut), cut[0][1]] == [b"one\n\n" + text + b"\ntwo\nthree\n", b"one\n\n"]
     assert cut[4][1].endswith(b"\ntwo\nthree\n")
     assert stream.end() == [(b"P", b"rest")]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "due"),
+    [
+        ([], None),
+        ([(0, b"whole\n")], None),
+        ([(0, b"10%")], 0.02),
+        ([(0, b"10%"), (0.015, b"\r20%")], 0.005),  # who writes on and on does not put it off
+        ([(0, b"10%"), (0.015, b"\n")], None),
+        ([(0, b"10%"), (0.015, b"\nnext")], 0.02),
+        ([(0, b"10%"), (1, b"x" * LINE_BYTES)], 0.02),
+        ([(0, b"10%"), (0.5, b"\r20%")], 0),
+    ],
+)
+def test_an_unfinished_line_is_held_back_for_a_moment(pieces, due):
+    stream, now = Stream(b"stderr"), 0
+    for now, data in pieces:
+        stream.cut(data, now)
+    assert stream.due(now) == (pytest.approx(due) if due is not None else None)
+    stream.end()
+    assert stream.due(now) is None
+
+
+def test_a_line_that_stays_unfinished_is_logged_in_parts(place, monkeypatch):
+    descriptor, directory = place
+    log, stream, other = Log(descriptor, 1 << 20, 2, 0), Stream(b"stderr"), Stream(b"stdout")
+    bar, writer = os.pipe()
+    seen = []
+    for now, data in [(1, b"10%"), (2, b"\r20%"), (3, b"\rdone\nnext\n")]:
+        monkeypatch.setattr(time, "monotonic", lambda now=now: now)
+        os.write(writer, data)
+        log.copy(bar, stream)
+        monkeypatch.setattr(time, "monotonic", lambda now=now: now + 0.5)
+        assert log.flush([other, stream]) is None
+        seen.append(Rendering().feed((directory / "log.0.0").read_bytes()))
+    os.close(bar)
+    os.close(writer)
+    assert seen == [b"10%", b"10%\r20%", b"10%\r20%\rdone\nnext\n"]
 
 
 @pytest.fixture
@@ -135,6 +174,37 @@ def test_the_tail_reaches_back_over_rotations(tmp_path, count):
     reader.seek(count)
     assert read_all(reader) == [1, 2, 3, 4, 5, 6][max(6 - count, 0) if count is not None else 0 :]
     reader.close()
+
+
+@pytest.mark.parametrize("end", ["F", "P"])
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, b""),
+        (1, b"e1e2"),
+        (2, b"d\ne1e2"),
+        (3, b"c2\nd\ne1e2"),  # the first line shown may have begun in an earlier file
+        (4, b"b\nc1c2\nd\ne1e2"),
+        (9, b"a\nb\nc1c2\nd\ne1e2"),
+    ],
+)
+def test_the_tail_counts_a_line_in_parts_once(tmp_path, monkeypatch, count, text, end):
+    monkeypatch.setattr("muster.cluster.nodes.container.logs._BLOCK", 64)
+    (tmp_path / "log.0.0").write_bytes(line(1, "a") + line(2, "b") + line(3, "c1", "P"))
+    (tmp_path / "log.1.6").write_bytes(line(4, "c2") + line(5, "d") + line(6, "e1", "P") + line(7, "e2", end) + b"torn")
+    reader = Reader(tmp_path)
+    reader.seek(count)
+    read = b"".join(map(Rendering().feed, reader.read()))
+    reader.close()
+    assert read == text + (b"\n" if text and end == "F" else b"")
+
+
+def test_the_tail_of_a_bar_is_not_its_whole_history(tmp_path):
+    states = [f"\r{number:99}" for number in range(1000)]
+    (tmp_path / "log.0.0").write_bytes(line(0, "before") + b"".join(line(1, state, "P") for state in states))
+    counts = [tail(tmp_path, lines, 1 << 20).count("\r") for lines in range(9)]
+    assert counts == [0, 163, 326, 489, 652, 815, 978, 1000, 1000]
+    assert [tail(tmp_path, lines, 1 << 20).startswith("before") for lines in (7, 8)] == [False, True]
 
 
 def test_the_tail_of_a_long_file(tmp_path):
@@ -356,19 +426,21 @@ def test_a_torn_file_does_not_spoil_the_next(tmp_path):
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([b"stdout", b"stderr"]), st.binary(max_size=60)), max_size=12),
+    st.lists(st.tuples(st.sampled_from([b"stdout", b"stderr"]), st.binary(max_size=60), st.booleans()), max_size=12),
     st.integers(1, 200),
 )
 def test_what_is_written_is_what_is_read(pieces, limit_bytes):
-    """Byte for byte for each stream, over rotations, however it is served."""
+    """Byte for byte for each stream, over rotations, wherever an unfinished line is logged, however it is served."""
     with tempfile.TemporaryDirectory() as name:
         descriptor = os.open(name, os.O_PATH)
         log, streams = (
             Log(descriptor, limit_bytes, 1000, -1),
             {b"stdout": Stream(b"stdout"), b"stderr": Stream(b"stderr")},
         )
-        for stream, data in pieces:
-            log.write(stream, streams[stream].cut(data.replace(b"\0", b"\n")))
+        for stream, data, is_due in pieces:
+            log.write(stream, streams[stream].cut(data.replace(b"\0", b"\n"), 0))
+            if is_due:
+                log.write(stream, streams[stream].end())
         for stream in streams.values():
             log.write(stream.name, stream.end())
         os.close(descriptor)
@@ -379,5 +451,5 @@ def test_what_is_written_is_what_is_read(pieces, limit_bytes):
         part for block in blocks for part in (Missing(3), *runs(block))
     ]
     for stream in streams:
-        written = b"".join(data.replace(b"\0", b"\n") for name, data in pieces if name == stream)
+        written = b"".join(data.replace(b"\0", b"\n") for name, data, _ in pieces if name == stream)
         assert b"".join(run.text for run in seen if run.stream == stream) == written
