@@ -56,7 +56,7 @@ async def _logs(
     from muster.actions.choices import get_job
     from muster.actions.following.elsewhere import reaching
     from muster.actions.following.follow import Follower
-    from muster.cli.terminal.output import say
+    from muster.cli.terminal.liveline import LiveLine
     from muster.cli.terminal.printing import Printer
     from muster.cli.terminal.readers import while_read
     from muster.runtime.clock import RealClock
@@ -65,26 +65,27 @@ async def _logs(
     async with connect(target) as session:
         job = await get_job(session.client, name, session.namespace)
         excerpt = _make_excerpt(job, wanted)
-        printer, code = Printer(ranks=len(excerpt.ranks) != 1 and job.max_ranks > 1), 0
-        follower = Follower(
-            session.client,
-            RealClock(),
-            Random(),
-            session.namespace,
-            name,
-            show=printer.show,
-            warn=say,
-            excerpt=excerpt,
-            reach=reaching(session.client),
-        )
-        if follow:
-            code = (await while_read(follower.run())).code
-        else:
-            try:
-                await follower.print_once(job, attempt, previous=previous)
-            except LookupError as error:
-                raise click.ClickException(str(error)) from None
-        await printer.finish()
+        with LiveLine() as line:
+            printer, code = Printer(ranks=len(excerpt.ranks) != 1 and job.max_ranks > 1, line=line), 0
+            follower = Follower(
+                session.client,
+                RealClock(),
+                Random(),
+                session.namespace,
+                name,
+                show=printer.show,
+                warn=line.say,
+                excerpt=excerpt,
+                reach=reaching(session.client),
+            )
+            if follow:
+                code = (await while_read(follower.run())).code
+            else:
+                try:
+                    await follower.print_once(job, attempt, previous=previous)
+                except LookupError as error:
+                    raise click.ClickException(str(error)) from None
+            await printer.finish()
         return code
 
 

@@ -222,7 +222,7 @@ async def _submit_interruptibly(session: Session, gang: "Gang", *, named: bool, 
     if cancelling.begun:
         return cancelling.code
     if ending.text:
-        say(f"{gang.name}: {ending.text}")
+        line.say(f"{gang.name}: {ending.text}")
     return ending.code
 
 

@@ -1,62 +1,104 @@
-"""A status line at the bottom of a terminal, which changes in place below all other output."""
+"""Rows at the bottom of a terminal, which change in place below all other output."""
 
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Self
 
 import click
 
-from muster.cli.terminal.output import say
-
-_ERASE = "\r\x1b[K"
+_ERASE, _UP = "\r\x1b[K", "\x1b[A"
+_CUT_LONG_ROWS, _WRAP_LONG_ROWS = "\x1b[?7l", "\x1b[?7h"
 
 
 class LiveLine:
     """A status line on stderr with a part for each of several names, side by side.
 
-    The line is invisible if stderr is no terminal.
+    Above it are the rows of lines that workers have not finished. All is invisible if stderr is no terminal.
     """
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        self._works = sys.stderr.isatty() and environ.get("TERM") != "dumb"
+        self._is_visible = sys.stderr.isatty() and environ.get("TERM") != "dumb"
         self._parts: dict[str, str] = {}
-        self._hidden = 0
-        self._drawn = ""
+        self._rows: dict[tuple[str, bytes], str] = {}  # by worker and stream
+        self._remarks: list[str] = []  # the remarks that have not been printed
+        self._drawn: Sequence[str] = ()
+        self._is_writing = False  # whether somebody writes to the terminal
+        self._is_mid_line = False  # whether the terminal's cursor is behind text without a line end
 
     def show(self, name: str, text: str) -> None:
         """Show this text for a name; "" removes the name."""
         self._parts[name] = text
         self._draw()
 
+    def set_row(self, rank: str, stream: bytes, text: str) -> None:
+        """Set the row of a worker's unfinished line, to be drawn with the next output; "" removes the row."""
+        self._rows.pop((rank, stream), None)
+        if text:
+            self._rows[rank, stream] = text
+
     def say(self, text: str) -> None:
         """Print a line that stays."""
-        with self.aside():
-            say(text)
+        self._remarks.append(text)
+        self._draw()
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
-        """Hide the status line, so that whole lines may be printed to the terminal."""
-        self._hidden += 1
-        self._draw()
+    def around(self, data: bytes) -> Iterator[bytes]:
+        """Yield the bytes that print data on this terminal above all rows; b"" if nothing changes.
+
+        The caller writes the bytes within the context, at the terminal's pace. One caller at a time.
+        """
+        rows = self._compose_rows()
+        framed = _erase(self._drawn).encode() + data + _render(rows).encode() if data or rows != self._drawn else b""
+        self._is_writing = True
         try:
-            yield
+            yield framed
         finally:
-            self._hidden -= 1
-            self._draw()
+            self._is_writing = False
+            self._drawn = rows
+            if data:
+                self._is_mid_line = not data.endswith(b"\n")
+            self._draw()  # what has changed meanwhile
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._parts.clear()
+        self._rows.clear()
         self._draw()
 
     def _draw(self) -> None:
-        text = "" if self._hidden else "; ".join(f"{name}: {part}" for name, part in self._parts.items() if part)
-        text = text[: shutil.get_terminal_size().columns - 1]  # a wrapped line cannot be erased
-        if self._works and text != self._drawn:
-            click.echo(_ERASE + text, err=True, nl=False)
-            self._drawn = text
+        """Print the remarks, and draw the rows again if they have changed."""
+        rows = self._compose_rows()
+        if self._is_writing or not (self._remarks or rows != self._drawn):
+            return
+        remarks = "".join(f"{text}\n" for text in self._remarks)
+        self._remarks.clear()
+        if self._is_visible and self._is_mid_line:
+            remarks = "\n" + remarks
+        click.echo(_erase(self._drawn) + remarks + _render(rows), err=True, nl=False)
+        self._drawn, self._is_mid_line = rows, False
+
+    def _compose_rows(self) -> Sequence[str]:
+        """Return the rows to be on the terminal, at most as many as it has room for."""
+        if not self._is_visible:
+            return ()
+        columns, lines = shutil.get_terminal_size()
+        titles = sorted(self._rows, key=lambda key: (len(key[0]), key))  # 2 before 10
+        rows = [_CUT_LONG_ROWS + self._rows[title] + _WRAP_LONG_ROWS for title in titles]
+        status = "; ".join(f"{name}: {part}" for name, part in self._parts.items() if part)
+        if status:
+            rows.append(status[: columns - 1])  # a wrapped line cannot be erased
+        return tuple(rows[-max(lines - 1, 1) :])
+
+
+def _render(rows: Sequence[str]) -> str:
+    return "\n".join(rows)
+
+
+def _erase(rows: Sequence[str]) -> str:
+    """Return what erases drawn rows. The cursor is at the end of the last one."""
+    return _ERASE + (_UP + _ERASE) * (len(rows) - 1) if rows else ""

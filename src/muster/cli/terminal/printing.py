@@ -4,25 +4,22 @@ import asyncio
 import os
 import stat
 import sys
-from contextlib import nullcontext
 from functools import partial
 from io import RawIOBase
-from typing import TextIO
 
+from muster.cli.terminal.carriagereturns import is_wiped, last_state, make_row, split_lines
 from muster.cli.terminal.liveline import LiveLine
 from muster.cli.terminal.output import has_colours, prefix
 from muster.cli.terminal.streams import raw_of
 from muster.runtime.containerlogs import STDERR, STDOUT
 from muster.runtime.tasks import in_daemon
 
-# A longer line is split into several.
-_LINE_BYTES = 1 << 20
-
 
 class Printer:
     """A printer of workers' output, unchanged or, with `ranks`, in whole lines that begin with the worker's rank.
 
-    The printer waits for a slow reader without blocking other tasks. line: is hidden while whole lines are printed.
+    With `ranks`, a terminal shows each unfinished line in a row of `line`, and a pipe or a file gets it once it is
+    whole. The printer waits for a slow reader without blocking other tasks.
     """
 
     def __init__(self, *, ranks: bool, line: LiveLine | None = None) -> None:
@@ -30,38 +27,55 @@ class Printer:
         self._line = line
         self._files = {STDOUT: sys.stdout, STDERR: sys.stderr}
         self._unended: dict[tuple[str, bytes], bytes] = {}  # the unfinished line of a worker's stream
+        self._terminals = {stream for stream, file in self._files.items() if file.isatty()}
         self._turn = asyncio.Lock()  # stdout and stderr may be the same terminal
 
     async def show(self, rank: str, stream: bytes, text: bytes) -> None:
         """Print text of a worker."""
         if self._ranks:
-            whole, newline, rest = (self._unended.pop((rank, stream), b"") + text).rpartition(b"\n")
-            if len(rest) > _LINE_BYTES:
-                whole, newline, rest = whole + newline + rest, b"\n", b""
+            lines, rest = split_lines(self._unended.pop((rank, stream), b""), text)
             if rest:
                 self._unended[rank, stream] = rest
-            text = self._add_prefixes(rank, stream, whole) if newline else b""
-        if text:
-            await self._write(self._files[stream], text)
+            self._set_row(rank, stream, rest)
+            text = self._add_prefixes(rank, stream, lines)
+        await self._write(stream, text)
 
     async def finish(self) -> None:
         """Print the last lines that have no end."""
-        for (rank, stream), rest in self._unended.items():
-            await self._write(self._files[stream], self._add_prefixes(rank, stream, rest))
-        self._unended.clear()
+        unended, self._unended = self._unended, {}
+        for (rank, stream), rest in unended.items():
+            self._set_row(rank, stream, b"")
+            lines = b"" if is_wiped(rest) else last_state(rest) + b"\n"
+            await self._write(stream, self._add_prefixes(rank, stream, lines))
+
+    def _set_row(self, rank: str, stream: bytes, unended: bytes) -> None:
+        if self._line is not None and stream in self._terminals:
+            row = make_row(unended)
+            self._line.set_row(rank, stream, self._make_prefix(rank, stream) + row if row else "")
 
     def _add_prefixes(self, rank: str, stream: bytes, lines: bytes) -> bytes:
-        head = prefix(rank, colour=has_colours(self._files[stream], os.environ)).encode()
-        return head + lines.replace(b"\n", b"\n" + head) + b"\n"
+        if not lines:
+            return b""
+        head = self._make_prefix(rank, stream).encode()
+        return head + lines[:-1].replace(b"\n", b"\n" + head) + b"\n"
 
-    async def _write(self, file: TextIO, data: bytes) -> None:
+    def _make_prefix(self, rank: str, stream: bytes) -> str:
+        return prefix(rank, colour=has_colours(self._files[stream], os.environ))
+
+    async def _write(self, stream: bytes, data: bytes) -> None:
+        file = raw_of(self._files[stream])
         async with self._turn:
-            with self._line.aside() if self._line is not None else nullcontext():
-                await _write(raw_of(file), data)
+            if self._line is None or stream not in self._terminals:
+                await _write(file, data)
+                return
+            with self._line.around(data) as framed:
+                await _write(file, framed)
 
 
 async def _write(file: RawIOBase, data: bytes) -> None:
     """Write all data in a thread, because a pipe may stay full for any time."""
+    if not data:
+        return
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         _write_now(file, data)
         return
