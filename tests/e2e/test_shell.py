@@ -41,6 +41,35 @@ def test_it_has_our_terminal_and_ends_with_it(up: Muster) -> None:
     gone(up)
 
 
+def test_a_command_of_run_has_our_terminal_and_its_job_stays(up: Muster) -> None:
+    script = "until stty size | grep '30 90'; do sleep 0.1; done; read -r word; echo got $word; exit 5"
+    with terminal(rows=30, columns=90) as tty:
+        inside = tty.start(up.command, "run", "--tty", "--name", "box", "--", "sh", "-c", script, env=up.env())
+        tty.reads(b"30 90")
+        tty.press(b"it\n")
+        tty.reads(b"got it")
+        assert inside.wait(timeout=60) == 5
+        assert tty.is_as_before()
+    assert "got it" in up("logs", "box").stdout
+    assert "Failed" in up("ps", "box").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "--tty needs a terminal as standard input and output"),
+        (["--workers", "2"], "--tty and --workers exclude each other: one worker has the terminal, once"),
+        (["--detach"], "--tty and --detach exclude each other: one worker has the terminal, once"),
+        (["--role", "a"], "--tty and --role exclude each other: one worker has the terminal, once"),
+        (["--cron", "0 3 * * *"], "--tty and --cron exclude each other: one worker has the terminal, once"),
+        (["--retries", "1"], "--tty and --retries exclude each other: one worker has the terminal, once"),
+    ],
+)
+def test_who_cannot_have_our_terminal(shared_muster: Muster, options: list[str], message: str) -> None:
+    done = shared_muster("run", "--tty", *options, "--", "true", check=False)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"Error: {message}")
+
+
 def test_a_client_that_is_killed_leaves_nothing_held(muster: Muster) -> None:
     muster("up", "--detach", "--port", "0", "--nodes", "process,gpus=4:fake")
     shell = [muster.command, "shell", "--gpus", "4", "--name"]

@@ -50,10 +50,9 @@ def shell(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
     if not on_this_machine and not options["image"]:
         raise click.UsageError("workers of this cluster need an image: name one with --image")
     program = list(arguments) or [os.environ.get("SHELL") or "sh" if on_this_machine else "sh"]
-    terminal = {"TERM": os.environ.get("TERM", "dumb")}
     gang = Gang(
         name=options["name"],
-        command=["sh", "-c", _BEGIN, NAME, *program],
+        command=program,
         namespace=namespace,
         cpus=options["cpus"] or "",
         memory=options["memory"] or "",
@@ -63,22 +62,33 @@ def shell(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
         priority=options["priority"],
         queue_priority=options["queue_priority"],
         working_directory=working_directory() if on_this_machine else "",
-        environment=(inherited(os.environ) if on_this_machine else {}) | terminal,
-        stdin=True,
-        terminal=True,
-        annotations={HANGS_UP: "true"},
+        environment=inherited(os.environ) if on_this_machine else {},
     )
     if complaint := no_host_name(gang.name, gang.parts):
         raise click.BadParameter(complaint, param_hint="--name")
     if complaint := not_text(gang):
         raise click.UsageError(complaint)
-    if gang.name:
-        return gang
-    return replace(gang, name=name_for(["shell"], Ids().suffix(), room_for_name(gang.parts)))
+    name = gang.name or name_for(["shell"], Ids().suffix(), room_for_name(gang.parts))
+    return on_terminal(replace(gang, name=name))
 
 
-async def stay(session: Session, gang: Gang, *, named: bool) -> int:
-    """Submit the shell and stay in it until it ends; return its exit code. The job is deleted in any case."""
+def on_terminal(gang: Gang) -> Gang:
+    """Return a gang of one worker with that worker's streams on our terminal."""
+    return replace(
+        gang,
+        command=["sh", "-c", _BEGIN, NAME, *gang.command],
+        environment={"TERM": os.environ.get("TERM", "dumb"), **gang.environment},
+        stdin=True,
+        terminal=True,
+        annotations={**gang.annotations, HANGS_UP: "true"},
+    )
+
+
+async def stay(session: Session, gang: Gang, *, named: bool, keeps_job: bool = False) -> int:
+    """Submit the shell and stay in it until it ends; return its exit code. The job then ends in any case.
+
+    keeps_job: whether the ended job stays, with its output; it is deleted otherwise.
+    """
     main = asyncio.current_task()
     assert main is not None
     with _cancelling_on_signals(main) as ended_by:
@@ -89,7 +99,7 @@ async def stay(session: Session, gang: Gang, *, named: bool) -> int:
                 raise
             return 128 + ended_by[0]
         finally:
-            await _delete_job(session, gang)
+            await _end_job(session, gang, delete=not keeps_job)
 
 
 async def _stay_inside(session: Session, gang: Gang, *, named: bool) -> int:
@@ -142,12 +152,13 @@ def _cancelling_on_signals(main: "asyncio.Task[Any]") -> Iterator[list[int]]:
             loop.remove_signal_handler(number)
 
 
-async def _delete_job(session: Session, gang: Gang) -> None:
+async def _end_job(session: Session, gang: Gang, *, delete: bool) -> None:
     try:
-        await cancel(session.client, gang.name, gang.namespace, delete=True)
+        await cancel(session.client, gang.name, gang.namespace, delete=delete)
     except (ApiError, TransportError) as error:
         if not is_refusal(error, "NotFound"):
-            say(f"{gang.name} is not deleted: {error}; muster cancel --delete {gang.name}")
+            outcome, option = ("deleted", " --delete") if delete else ("cancelled", "")
+            say(f"{gang.name} is not {outcome}: {error}; muster cancel{option} {gang.name}")
 
 
 @dataclass(slots=True)

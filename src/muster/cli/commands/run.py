@@ -67,6 +67,7 @@ class _Run(click.Command):
         "muster run --cron '0 3 * * *' --name nightly -- python train.py",
         "muster run --time 2h --retries 3 job.sh",
         "muster run --workers 8 -- mpirun python a.py",
+        "muster run --gpus 1 --tty -- python -m pdb train.py",
         "muster run --workers 4 --dry-run -- python train.py > train.yaml",
     ),
 )
@@ -90,12 +91,27 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
         raise click.BadParameter(f"{target.namespace} is a namespace; did you mean --workers?", param_hint="-n")
     if options["output"] and not options["dry_run"]:
         raise click.UsageError("-o needs --dry-run: without it there is nothing to print")
+    if options["tty"]:
+        _check_terminal(options)
     if options["dry_run"]:
         classes = run(_find_priority_classes(options["priority"], target))
         _print(arguments, options | classes, target)
         return
     options |= {"stdin": _passes_stdin(options), "insists": options["stdin"] is True}
     sys.exit(run(_run(arguments, options, target)))
+
+
+def _check_terminal(options: dict[str, Any]) -> None:
+    """Raise `click.UsageError` if the job cannot have our terminal."""
+    from muster.cli.terminal.remote import is_terminal
+
+    others = ("detach", "elastic", "array", "grid", "roles", "schedule", "retries", "mpi", "stdin")
+    other = next((name for name in others if options[name]), "workers" if (options["workers"] or 1) > 1 else "")
+    if other:
+        option = {"roles": "role", "schedule": "cron"}.get(other, other)
+        raise click.UsageError(f"--tty and --{option} exclude each other: one worker has the terminal, once")
+    if not options["dry_run"] and not is_terminal():
+        raise click.UsageError("--tty needs a terminal as standard input and output")
 
 
 def _passes_stdin(options: dict[str, Any]) -> bool:
@@ -154,14 +170,26 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
         options = options | {"stdin": False}
     gang = _make_gang(arguments, options, session.namespace, on_this_machine=embedded)
     await check_secrets(session.client, session.namespace, gang.secrets)
-    if gang.mpi and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
-        raise click.UsageError("mpirun over several workers needs a Secret, which is not copied to another cluster")
+    complaint = _explain_bound_to_cluster(gang)
+    if complaint and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
+        raise click.UsageError(complaint)
     if gang.schedule:
         from muster.cli.actions.scheduling import submit_cron_job
 
         return await submit_cron_job(session, gang, on_this_machine=embedded)
     named, detach = bool(options["name"]), options["detach"]
+    if gang.terminal:
+        from muster.cli.actions.shells import stay
+
+        return await stay(session, gang, named=named, keeps_job=not session.own)
     return await _submit_interruptibly(session, gang, named=named, detach=detach, embedded=embedded)
+
+
+def _explain_bound_to_cluster(gang: "Gang") -> str:
+    """Return why the gang cannot run in another cluster; "" if it can."""
+    if gang.mpi:
+        return "mpirun over several workers needs a Secret, which is not copied to another cluster"
+    return "--tty: jobs of this queue run in other clusters, which no terminal reaches" if gang.terminal else ""
 
 
 def _warn_of_unread_input(options: dict[str, Any]) -> None:
@@ -236,6 +264,10 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
     from muster.cli.terminal.output import say
 
     gang = gang_asked(arguments, options, namespace, on_this_machine=on_this_machine)
+    if options["tty"]:
+        from muster.cli.actions.shells import on_terminal
+
+        gang = on_terminal(gang)
     if names := overridden(gang):
         say(f"--env {', '.join(names)}: your value replaces the one that muster run gives each worker")
     return gang

@@ -131,6 +131,7 @@ _OPTIONS = (
         default=None,
         help="Whether rank 0 reads our standard input (default: yes, if that is a pipe or a file).",
     ),
+    click.option("--tty", is_flag=True, help="Run a single worker on this terminal, which then belongs to COMMAND."),
     click.option(
         "--mpi/--no-mpi",
         default=None,
