@@ -2,11 +2,17 @@
 
 python benchmarks/output.py [MEGABYTES]
 
+First: how late a progress bar is seen on a terminal, from the write of a worker to our read of the terminal. With 0
+megabytes this alone is measured.
+
 Every way is measured without output too, and that is taken off: what is told is the time for the output alone. What has
 arrived is compared with what was written; the first difference ends the benchmark.
 """
 
 import os
+import pty
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -16,6 +22,15 @@ from pathlib import Path
 MUSTER = str(Path(sys.executable).parent / "muster")
 # Within what a log keeps.
 KEPT_MEGABYTES = 30
+# A bar that says when it was drawn, in unlike intervals, so that no rhythm of a reader fits.
+BAR = """
+import os, random, sys, time
+random.seed(os.environ["RANK"])
+for number in range(200):
+    sys.stderr.write(f"\\r{number / 2:5.1f}% at {time.time():.4f} of {os.environ['RANK']}")
+    sys.stderr.flush()
+    time.sleep(random.uniform(0.05, 0.25))
+"""
 
 
 def lines(size: int) -> bytes:
@@ -61,10 +76,50 @@ class Bench:
         )
 
 
+def delays(command: str, home: str) -> list[float]:
+    """How late each state of each bar comes to a terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        environment = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
+        os.execve("/bin/sh", ["sh", "-c", command], environment | {"MUSTER_HOME": home, "TERM": "xterm"})
+    came: dict[bytes, float] = {}
+    text = b""
+    while True:
+        try:
+            text = text[-100:] + os.read(terminal, 1 << 16)
+        except OSError:  # the command has ended
+            break
+        now = time.time()
+        for state in re.findall(rb"at (\d+\.\d{4} of \d)", text):
+            came.setdefault(state, now - float(state.split()[0]))
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    return sorted(came.values())
+
+
+def measure_delays(bench: Bench, where: str) -> None:
+    bar = bench.directory / "bar.py"
+    bar.write_text(BAR)
+    for workers in (1, 4):
+        line = f"{MUSTER} run --workers {workers} -- {shlex.quote(sys.executable)} '{bar}'"
+        found = delays(line, bench.home)
+        p50, p99 = (found[int(len(found) * part)] * 1000 for part in (0.5, 0.99))
+        label = f"a progress bar of {workers} workers{where}"
+        print(f"{label:60} {len(found):4} of {200 * workers} states, p50 {p50:.0f} ms, p99 {p99:.0f} ms", flush=True)
+
+
 def main() -> None:
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name), megabytes)
+        measure_delays(bench, "")
+        seconds(f"{MUSTER} up --detach --port 0", bench.home)
+        try:
+            measure_delays(bench, ", over HTTPS")
+        finally:
+            seconds(f"{MUSTER} down", bench.home)
+        if not megabytes:
+            return
         text = bench.source("lines of 100 bytes", lines(100), megabytes)
         short = bench.source("lines of 10 bytes", lines(10), megabytes // 10)
         binary = bench.source("no lines", os.urandom(1 << 20).replace(b"\n", b" "), megabytes)
