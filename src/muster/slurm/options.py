@@ -1,0 +1,171 @@
+"""The options of sbatch: what Muster does with each, and how a script writes it. Pure.
+
+An option has one of four fates. Muster follows it, needs it not because Muster does so anyway, ignores it and says so,
+or refuses it because the job would mean something else without it.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import Enum
+
+from msgspec import Struct
+
+from muster.insight.nearest import find_nearest
+
+
+class Fate(Enum):
+    """What Muster does with an option."""
+
+    FOLLOWED = "followed"
+    NEEDLESS = "needless"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+
+
+class Value(Enum):
+    """Whether a value stands behind an option. An optional one follows an equals sign only."""
+
+    NEEDED = "needed"
+    OPTIONAL = "optional"
+    NONE = "none"
+
+
+class Option(Struct, frozen=True):
+    """An option of sbatch. letter: its short form. why: for the user, if Muster does not follow it."""
+
+    name: str
+    letter: str = ""
+    value: Value = Value.NEEDED
+    fate: Fate = Fate.FOLLOWED
+    why: str = ""
+
+
+class Setting(Struct, frozen=True):
+    """An option as a script writes it."""
+
+    option: Option
+    value: str = ""
+
+
+def _ignored(why: str, *names: str, value: Value = Value.NEEDED) -> list[Option]:
+    return [Option(*_split(name), value=value, fate=Fate.IGNORED, why=why) for name in names]
+
+
+def _refused(why: str, *names: str, value: Value = Value.NEEDED) -> list[Option]:
+    return [Option(*_split(name), value=value, fate=Fate.REFUSED, why=why) for name in names]
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return the name and the letter of `name/l`."""
+    long, _, letter = name.partition("/")
+    return long, letter
+
+
+_FOLLOWED = (
+    "array/a", "chdir/D", "cpus-per-gpu", "cpus-per-task/c", "error/e", "export", "gpus-per-node", "gpus-per-task",
+    "gpus/G", "gres", "input/i", "job-name/J", "mem", "mem-per-cpu", "mem-per-gpu", "nodes/N", "ntasks-per-node",
+    "ntasks/n", "open-mode", "output/o", "partition/p", "qos/q", "signal", "time/t",
+)  # fmt: skip
+_NEEDLESS = ("oversubscribe/s", "parsable", "quiet/Q", "requeue", "verbose/v", "wait/W")
+
+_CHOSEN_PLACE = "Muster chooses sockets, cores and nodes itself"
+_NODES = "name nodes of your own in the manifest of muster run --dry-run"
+
+OPTIONS = (
+    *(Option(*_split(name)) for name in _FOLLOWED),
+    Option("exclusive", value=Value.OPTIONAL),
+    *(Option(*_split(name), value=Value.NONE, fate=Fate.NEEDLESS) for name in _NEEDLESS),
+    *_ignored("Muster sends no mail", "mail-type", "mail-user"),
+    *_ignored("quota belongs to queues", "account/A"),
+    *_ignored("Muster keeps no such note", "comment", "wckey", "admin-comment"),
+    *_ignored("jobs have no such numbers", "priority"),
+    *_ignored("jobs have no such numbers", "nice", value=Value.OPTIONAL),
+    *_ignored(
+        _CHOSEN_PLACE, "exclude/x", "hint", "threads-per-core", "ntasks-per-core", "ntasks-per-socket",
+        "cores-per-socket", "sockets-per-node", "extra-node-info/B", "distribution/m", "mem-bind", "gpu-bind", "prefer",
+        "switches", "core-spec/S", "thread-spec", "network",
+    ),
+    *_ignored(_CHOSEN_PLACE, "contiguous", "spread-job", "use-min-nodes", "overcommit/O", value=Value.NONE),
+    *_ignored("Muster sets no clocks", "cpu-freq", "gpu-freq"),
+    *_ignored("Muster measures all jobs alike", "acctg-freq", "profile"),
+    *_ignored("Muster counts no space on disks", "tmp", "bb", "bbf"),
+    *_ignored("Muster has one time for a job", "time-min"),
+    *_ignored("a job that loses a node starts again", "no-kill/k", value=Value.OPTIONAL),
+    *_ignored("Muster has no such setting", "propagate", "get-user-env", value=Value.OPTIONAL),
+    *_ignored("Muster has no such setting", "delay-boot", "kill-on-invalid-dep", "power"),
+    *_ignored("Muster has no such setting", "reboot", value=Value.NONE),
+    *_refused("jobs do not depend on each other; submit this script after: muster wait JOB", "dependency/d"),
+    *_refused("jobs do not begin at a time; submit this script by at or cron", "begin/b"),
+    *_refused("Muster knows no deadline of a job; limit its run with --time", "deadline"),
+    *_refused(_NODES, "constraint/C", "nodelist/w", "nodefile/F", "cluster-constraint"),
+    *_refused("Muster counts no licences, unless a queue has them as a resource", "licenses/L"),
+    *_refused("Muster has no reservations; choose a queue with --partition", "reservation"),
+    *_refused("choose the cluster with: muster run --kubeconfig FILE", "clusters/M"),
+    *_refused("submit the script, and say: muster hold JOB", "hold/H", value=Value.NONE),
+    *_refused(
+        "an interrupted job starts again, with SLURM_RESTART_COUNT set; let the script look at that",
+        "no-requeue", value=Value.NONE,
+    ),
+    *_refused("say how many tasks there are with --ntasks", "ntasks-per-gpu"),
+    *_refused("say how many there are of a node: --gpus-per-node, --cpus-per-task", "gpus-per-socket", "mincpus"),
+    *_refused("a job runs as the user who submits it", "uid", "gid"),
+    *_refused("name the variables with --export", "export-file"),
+    *_refused("name an image with: muster run --image IMAGE", "container", "container-id"),
+    *_refused("the command is the script itself", "wrap"),
+    *_refused("say it on the command line: muster run --dry-run", "test-only", value=Value.NONE),
+)  # fmt: skip
+
+_BY_NAME = {option.name: option for option in OPTIONS}
+_BY_LETTER = {option.letter: option for option in OPTIONS if option.letter}
+
+# Components of a job that differ from each other; both words have been Slurm's.
+_MIXED = ("hetjob", "packjob")
+
+
+class OptionError(ValueError):
+    """An option that cannot be read or followed; the message says which and why."""
+
+
+def read(words: Sequence[str]) -> Iterator[Setting]:
+    """Yield the options among the words of one line, as sbatch reads them. Raises `OptionError`."""
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word in _MIXED:
+            raise OptionError(f"{word}: a job has nodes of one kind; write its parts with: muster run --role")
+        if word.startswith("--") and len(word) > 2:
+            yield _read_long(word, left)
+        elif word.startswith("-") and not word.startswith("--") and len(word) > 1:
+            yield from _read_short(word, left)
+        else:
+            raise OptionError(f"{word!r} is no option; the command is the script itself")
+
+
+def _read_long(word: str, left: list[str]) -> Setting:
+    name, equals, value = word.removeprefix("--").partition("=")
+    option = _BY_NAME.get(name)
+    if option is None:
+        nearest = find_nearest(f"--{name}", [f"--{known}" for known in _BY_NAME])
+        raise OptionError(f"sbatch has no option --{name}" + (f"; did you mean {nearest}?" if nearest else ""))
+    if equals and option.value is Value.NONE:
+        raise OptionError(f"--{name} takes no value")
+    return Setting(option, value) if equals or option.value is not Value.NEEDED else _take_value(option, left)
+
+
+def _read_short(word: str, left: list[str]) -> Iterator[Setting]:
+    """Yield the options of a word such as `-n4`, `-n` with a word behind it, or `-QW`."""
+    letter, rest = word[1], word[2:]
+    option = _BY_LETTER.get(letter)
+    if option is None:
+        raise OptionError(f"sbatch has no option -{letter}")
+    if option.value is Value.NEEDED:
+        yield Setting(option, rest) if rest else _take_value(option, left)
+        return
+    yield Setting(option)
+    if rest:
+        yield from _read_short(f"-{rest}", left)
+
+
+def _take_value(option: Option, left: list[str]) -> Setting:
+    if not left:
+        raise OptionError(f"--{option.name} needs a value")
+    return Setting(option, left.pop(0))

@@ -1,0 +1,217 @@
+"""Translates the `#SBATCH` lines of a script into options of `muster run`. Pure.
+
+It takes the words of each line, and returns words of `muster run`, a `Batch`, and what Muster ignores. An option that
+cannot be followed is an error, so that nothing is submitted that means something else.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from msgspec import Struct
+
+from muster.slurm import values
+from muster.slurm.batch import Batch
+from muster.slurm.options import Fate, OptionError, Setting, read
+
+Parsed = TypeVar("Parsed")
+
+_PASSED_ON = "Muster passes on PATH and a few more; name others, as --export=A,B=1"
+_ANY_TYPE = "GPUs have no types here"
+_ALL_MEMORY = "no job asks for all memory of a node"
+_MODES = {"append": True, "truncate": False}
+
+
+class LineError(ValueError):
+    """A line that cannot be followed. number: which of the script."""
+
+    def __init__(self, number: int, message: str) -> None:
+        super().__init__(message)
+        self.number = number
+
+
+class Translation(Struct, frozen=True):
+    """A script's options as words of `muster run`, and the rest. ignored: options that change nothing, with reasons."""
+
+    words: tuple[str, ...]
+    batch: Batch
+    ignored: tuple[str, ...] = ()
+
+
+def translate(lines: Iterable[tuple[int, Sequence[str]]]) -> Translation:
+    """Return what the lines ask for; of an option that is written twice, the last counts. Raises `LineError`."""
+    asked = _Asked()
+    for number, words in lines:
+        with _of_line(number):
+            for setting in read(words):
+                asked.add(number, setting)
+    return _make_translation(asked)
+
+
+@contextmanager
+def _of_line(number: int) -> Iterator[None]:
+    try:
+        yield
+    except OptionError as error:
+        raise LineError(number, str(error)) from None
+
+
+class _Asked:
+    """The options that a script writes, by name, and those to ignore."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, tuple[int, str]] = {}
+        self.ignored: dict[str, str] = {}
+
+    def add(self, number: int, setting: Setting) -> None:
+        """Take in an option of a line. Raises `OptionError` if Muster refuses it."""
+        option = setting.option
+        if option.fate is Fate.REFUSED:
+            raise OptionError(f"--{option.name}: {option.why}")
+        if option.fate is Fate.IGNORED:
+            self.ignored[f"--{option.name}"] = option.why
+        if option.fate is Fate.FOLLOWED:
+            self._values[option.name] = (number, setting.value)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def text(self, name: str) -> str:
+        """Return the value of an option; "" if the script does not have it."""
+        return self._values[name][1] if name in self._values else ""
+
+    def parsed(self, name: str, parse: Callable[[str], Parsed]) -> Parsed | None:
+        """Return the parsed value of an option; None if the script does not have it. Raises `LineError`."""
+        if name not in self._values:
+            return None
+        number, text = self._values[name]
+        try:
+            return parse(text)
+        except OptionError as error:
+            raise LineError(number, f"--{name}: {error}") from None
+
+    def refuse(self, name: str, why: str) -> LineError:
+        """Return the error that an option does not go with the others."""
+        return LineError(self._values[name][0], f"--{name}: {why}")
+
+
+def _make_translation(asked: _Asked) -> Translation:
+    nodes, tasks = _lay_out(asked)
+    per_node = -(-tasks // nodes)
+    gpus, gpus_per_task = _count_gpus(asked, nodes, per_node)
+    cpus = _count_cpus(asked, gpus, per_node)
+    words = [
+        *(["--workers", str(nodes)] if nodes > 1 else []),
+        *["--cpus", str(cpus)],
+        *_take_memory(asked, cpus, gpus),
+        *(["--gpus", str(gpus)] if gpus else []),
+        *_take_time(asked),
+        *_take_names(asked),
+        *_take_environment(asked),
+        *(["--exclusive"] if "exclusive" in asked else []),
+    ]
+    notice = _find_notice(asked)
+    if notice is not None and notice.to_script:
+        words += ["--signal", f"{notice.name}@{notice.seconds}"]
+    batch = Batch(
+        asked.text("job-name"),
+        nodes,
+        tasks,
+        gpus_per_task,
+        asked.text("output"),
+        asked.text("error"),
+        asked.text("input"),
+        bool(asked.parsed("open-mode", _is_append)),
+        "" if notice is None or notice.to_script else f"{notice.name}@{notice.seconds}",
+    )
+    return Translation(tuple(words), batch, tuple(f"{name} ({why})" for name, why in asked.ignored.items()))
+
+
+def _lay_out(asked: _Asked) -> tuple[int, int]:
+    """Return how many nodes and tasks there are. Without `--nodes`, there are as few nodes as the tasks need."""
+    nodes, tasks = asked.parsed("nodes", values.nodes), asked.parsed("ntasks", values.count)
+    per_node = asked.parsed("ntasks-per-node", values.count)
+    if nodes is None:
+        nodes = -(-tasks // per_node) if tasks and per_node else 1
+    if nodes > 1 and "array" in asked:
+        raise asked.refuse("array", "a trial of an array is a single worker; ask for one node")
+    if tasks is None:
+        return nodes, nodes * (per_node or 1)
+    if tasks < nodes:
+        raise asked.refuse("ntasks", f"there are fewer tasks than nodes, which are {nodes}")
+    if per_node and tasks > nodes * per_node:
+        raise asked.refuse("ntasks", f"{nodes} nodes with {per_node} tasks each have no room for {tasks}")
+    return nodes, tasks
+
+
+def _count_gpus(asked: _Asked, nodes: int, per_node: int) -> tuple[int, int]:
+    """Return how many GPUs a node has, and how many each task has for itself. Raises `LineError`."""
+
+    def number(name: str, parse: Callable[[str], tuple[int, str]] = values.gpus) -> int:
+        found, kind = asked.parsed(name, parse) or (0, "")
+        if kind:
+            asked.ignored[f"the type {kind} of --{name}"] = _ANY_TYPE
+        return found
+
+    per_task, whole = number("gpus-per-task"), number("gpus")
+    of_node = number("gpus-per-node") or number("gres", values.generic_resources) or per_task * per_node
+    if whole and not of_node:
+        if whole % nodes:
+            raise asked.refuse("gpus", f"{whole} GPUs cannot be shared evenly by {nodes} nodes")
+        of_node = whole // nodes
+    if per_task * per_node > of_node:
+        raise asked.refuse("gpus-per-task", f"{per_node} tasks of a node need {per_task * per_node}; it has {of_node}")
+    return of_node, per_task
+
+
+def _count_cpus(asked: _Asked, gpus: int, per_node: int) -> int:
+    of_task = asked.parsed("cpus-per-task", values.count)
+    of_gpu = asked.parsed("cpus-per-gpu", values.count)
+    if of_gpu and not gpus:
+        raise asked.refuse("cpus-per-gpu", "the job has no GPUs")
+    return of_gpu * gpus if of_gpu and not of_task else (of_task or 1) * per_node
+
+
+def _take_memory(asked: _Asked, cpus: int, gpus: int) -> list[str]:
+    of_node = asked.parsed("mem", values.mebibytes)
+    of_cpu = asked.parsed("mem-per-cpu", values.mebibytes)
+    of_gpu = asked.parsed("mem-per-gpu", values.mebibytes)
+    if of_node == 0:
+        asked.ignored["--mem=0"] = _ALL_MEMORY
+    size = of_node or (of_cpu or 0) * cpus or (of_gpu or 0) * gpus
+    return ["--memory", f"{size}Mi"] if size else []
+
+
+def _take_time(asked: _Asked) -> list[str]:
+    limit = asked.parsed("time", values.seconds)
+    return ["--time", f"{limit}s"] if limit else []
+
+
+def _take_names(asked: _Asked) -> list[str]:
+    """Return the options whose values mean the same here, and are checked here."""
+    same = {"array": "--array", "chdir": "--workdir", "partition": "--queue", "qos": "--priority"}
+    return [word for name, option in same.items() if asked.text(name) for word in (option, asked.text(name))]
+
+
+def _take_environment(asked: _Asked) -> list[str]:
+    names = [name for name in asked.text("export").split(",") if name]
+    if "ALL" in names:
+        asked.ignored["--export=ALL"] = _PASSED_ON
+    return [word for name in names if name not in ("ALL", "NONE", "NIL") for word in ("--env", name)]
+
+
+def _find_notice(asked: _Asked) -> values.Notice | None:
+    notice, limit = asked.parsed("signal", values.notice), asked.parsed("time", values.seconds)
+    if notice is None:
+        return None
+    if not limit:
+        raise asked.refuse("signal", "a signal needs a time limit: add --time")
+    if notice.seconds >= limit:
+        raise asked.refuse("signal", f"the limit is {limit} s, so a signal {notice.seconds} s before it never comes")
+    return notice
+
+
+def _is_append(text: str) -> bool:
+    if text not in _MODES:
+        raise OptionError(f"{text!r} is neither append nor truncate")
+    return _MODES[text]

@@ -1,0 +1,102 @@
+"""Parses the values of sbatch's options. Pure.
+
+All functions raise `OptionError` with a sentence that begins with the value.
+"""
+
+import re
+import signal
+
+from msgspec import Struct
+
+from muster.slurm.options import OptionError
+
+_MOST_DIGITS = 9
+_UNITS = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}  # in MiB, as Slurm counts
+_ENDLESS = ("0", "-1", "UNLIMITED", "INFINITE")
+_CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,7})(?::(\d{1,7}))?(?::(\d{1,7}))?", re.ASCII)
+_SIGNAL = re.compile(r"(?:([BR]+):)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,9}))?", re.ASCII)
+_USUAL_NOTICE = 60
+
+
+class Notice(Struct, frozen=True):
+    """A signal before the time limit. to_script: whether the script gets it; otherwise its steps do."""
+
+    name: str
+    seconds: int
+    to_script: bool
+
+
+def count(text: str) -> int:
+    """Return a whole number of at least 1."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS and int(text)):
+        raise OptionError(f"{text!r} is no number of at least 1")
+    return int(text)
+
+
+def nodes(text: str) -> int:
+    """Return how many nodes `4` or `2-4` asks for. Of a range it is the least, with which the job may run, too."""
+    least, dash, most = text.partition("-")
+    if dash and count(most) < count(least):
+        raise OptionError(f"{text!r}: the second number is the smaller one")
+    return count(least)
+
+
+def mebibytes(text: str) -> int:
+    """Return the memory that `4G` or `4000` asks for, in MiB, rounded up; 0 for all that a node has."""
+    match = re.fullmatch(r"(\d{1,9})([KMGT]?)B?", text.upper(), re.ASCII)
+    if match is None:
+        raise OptionError(f"{text!r} is no memory, as 4000 (MB), 512M or 16G")
+    return -int(-int(match[1]) * _UNITS[match[2] or "M"] // 1)
+
+
+def seconds(text: str) -> int | None:
+    """Return a time limit in seconds; None for no limit. A number alone is in minutes."""
+    if text.upper() in _ENDLESS:
+        return None
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        raise OptionError(f"{text!r} is no time: minutes, minutes:seconds, hours:minutes:seconds, or days-hours")
+    days, *parts = match.groups()
+    first, second, third = (int(part or 0) for part in parts)
+    if days is not None:
+        return ((int(days) * 24 + first) * 60 + second) * 60 + third
+    if parts[2] is not None:
+        return (first * 60 + second) * 60 + third
+    return first * 60 + second
+
+
+def gpus(text: str) -> tuple[int, str]:
+    """Return how many GPUs `4`, `a100:4` or `a100:2,v100:2` asks for, and the types that it names."""
+    pairs = [part.rpartition(":") for part in text.split(",")]
+    return sum(count(number) for _, _, number in pairs), ",".join(kind for kind, _, _ in pairs if kind)
+
+
+def generic_resources(text: str) -> tuple[int, str]:
+    """Return how many GPUs `gpu`, `gpu:4` or `gpu:a100:4` asks for on each node, and the types that it names."""
+    number, kinds = 0, []
+    for part in text.split(",") if text.lower() not in ("", "none") else ():
+        name, *more = part.removeprefix("gres:").removeprefix("gres/").split(":")
+        if name != "gpu" or len(more) > 2:
+            raise OptionError(f"{part!r}: of generic resources, Muster knows only gpu, as gpu:4 or gpu:a100:4")
+        if more and more[-1].isdecimal():
+            number += count(more.pop())
+        else:
+            number += 1
+        kinds += more
+    return number, ",".join(kinds)
+
+
+def notice(text: str) -> Notice:
+    """Return the signal that `USR1`, `10@300` or `B:TERM@120` asks for."""
+    match = _SIGNAL.fullmatch(text.upper())
+    number = _find_signal(match[2]) if match else None
+    if match is None or number is None:
+        raise OptionError(f"{text!r} is not [B:]SIGNAL[@SECONDS], as USR1@60 or B:TERM@120")
+    ahead = int(match[3]) if match[3] else _USUAL_NOTICE
+    return Notice(number.name.removeprefix("SIG"), ahead, "B" in (match[1] or ""))
+
+
+def _find_signal(name: str) -> signal.Signals | None:
+    if name.isdecimal():
+        return next((one for one in signal.Signals if str(one.value) == name), None)
+    return signal.Signals.__members__.get(f"SIG{name}")

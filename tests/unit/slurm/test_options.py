@@ -1,0 +1,69 @@
+"""How scripts write sbatch's options, and what Muster does with each."""
+
+import pytest
+
+from muster.slurm.options import OPTIONS, Fate, OptionError, Value, read
+
+
+def pairs(*words):
+    return [(setting.option.name, setting.value) for setting in read(words)]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--nodes=2"], [("nodes", "2")]),
+        (["--nodes", "2", "-n4"], [("nodes", "2"), ("ntasks", "4")]),
+        (["-N", "2", "-J", "a b"], [("nodes", "2"), ("job-name", "a b")]),
+        (["--exclusive"], [("exclusive", "")]),
+        (["--exclusive=user", "--requeue"], [("exclusive", "user"), ("requeue", "")]),
+        (["-QW", "-vt", "5"], [("quiet", ""), ("wait", ""), ("verbose", ""), ("time", "5")]),
+        (["-t5"], [("time", "5")]),
+        (["--output="], [("output", "")]),
+        ([], []),
+    ],
+)
+def test_options_are_read_as_sbatch_reads_them(words, expected):
+    assert pairs(*words) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--ntask=4"], "sbatch has no option --ntask; did you mean --ntasks?"),
+        (["--cpus-per-tasks", "4"], "sbatch has no option --cpus-per-tasks; did you mean --cpus-per-task?"),
+        (["--job_name=x"], "sbatch has no option --job_name; did you mean --job-name?"),
+        (["--workers", "4"], "sbatch has no option --workers"),
+        (["-Z"], "sbatch has no option -Z"),
+        (["--nodes"], "--nodes needs a value"),
+        (["-n"], "--ntasks needs a value"),
+        (["--requeue=1"], "--requeue takes no value"),
+        (["train.py"], "'train.py' is no option; the command is the script itself"),
+        (["--"], "'--' is no option; the command is the script itself"),
+        (["-"], "'-' is no option; the command is the script itself"),
+        (["hetjob"], "hetjob: a job has nodes of one kind; write its parts with: muster run --role"),
+    ],
+)
+def test_what_cannot_be_read_is_said(words, complaint):
+    with pytest.raises(OptionError) as refused:
+        pairs(*words)
+    assert str(refused.value) == complaint
+
+
+def test_no_two_options_share_a_name_or_a_letter():
+    names = [option.name for option in OPTIONS]
+    letters = [option.letter for option in OPTIONS if option.letter]
+    assert len(set(names)) == len(names)
+    assert len(set(letters)) == len(letters)
+    assert all(len(letter) == 1 for letter in letters)
+
+
+def test_every_option_that_is_not_followed_says_why():
+    told = [option for option in OPTIONS if option.fate in (Fate.IGNORED, Fate.REFUSED)]
+    assert all(option.why and not option.why.endswith(".") for option in told)
+
+
+def test_only_options_with_a_needed_value_take_the_next_word():
+    for option in OPTIONS:
+        words = [f"--{option.name}", "--verbose"]
+        assert len(pairs(*words)) == (1 if option.value is Value.NEEDED else 2)

@@ -1,0 +1,112 @@
+"""What `#SBATCH` lines ask of `muster run`."""
+
+import shlex
+
+import pytest
+
+from muster.slurm.batch import Batch
+from muster.slurm.translation import LineError, translate
+
+
+def translated(*lines):
+    return translate((number, shlex.split(line)) for number, line in enumerate(lines, 2))
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", "--cpus 1"),
+        ("-N 2", "--workers 2 --cpus 1"),
+        ("-N 2-4", "--workers 2 --cpus 1"),
+        ("-n 4", "--cpus 4"),
+        ("-n 4 -c 2", "--cpus 8"),
+        ("-N 2 -n 5 -c 2", "--workers 2 --cpus 6"),
+        ("-N 2 --ntasks-per-node=4 -c 8", "--workers 2 --cpus 32"),
+        ("-n 8 --ntasks-per-node=4", "--workers 2 --cpus 4"),
+        ("--mem=16G", "--cpus 1 --memory 16384Mi"),
+        ("--mem=0", "--cpus 1"),
+        ("--mem-per-cpu=2G -c 4", "--cpus 4 --memory 8192Mi"),
+        ("--gres=gpu:2 --mem-per-gpu=8G", "--cpus 1 --memory 16384Mi --gpus 2"),
+        ("--gres=gpu:4 --cpus-per-gpu=6", "--cpus 24 --gpus 4"),
+        ("--gpus-per-node=4 -N 2", "--workers 2 --cpus 1 --gpus 4"),
+        ("-G 8 -N 2", "--workers 2 --cpus 1 --gpus 4"),
+        ("--gpus-per-task=1 -n 4", "--cpus 4 --gpus 4"),
+        ("--gpus-per-task=1 -n 4 --gres=gpu:4", "--cpus 4 --gpus 4"),
+        ("-t 90", "--cpus 1 --time 5400s"),
+        ("-t 0", "--cpus 1"),
+        (
+            "-a 0-99%8 -p vision --qos=high -D data",
+            "--cpus 1 --array 0-99%8 --workdir data --queue vision --priority high",
+        ),
+        ("--export=ALL,A=1,B", "--cpus 1 --env A=1 --env B"),
+        ("--export=NONE", "--cpus 1"),
+        ("--exclusive", "--cpus 1 --exclusive"),
+        ("--signal=B:USR1@90 -t 10", "--cpus 1 --time 600s --signal USR1@90"),
+        ("--signal=USR1@90 -t 10", "--cpus 1 --time 600s"),
+        ("--requeue --parsable --wait", "--cpus 1"),
+    ],
+)
+def test_lines_are_options_of_run(line, words):
+    assert shlex.join(translated(line).words) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "batch"),
+    [
+        ("", Batch()),
+        ("-J 'My run'", Batch("My run")),
+        ("-N 2 -n 5", Batch(nodes=2, tasks=5)),
+        ("-N 2 --ntasks-per-node=4", Batch(nodes=2, tasks=8)),
+        ("-n 2 --gpus-per-task=2", Batch(tasks=2, gpus_per_task=2)),
+        ("-o %x-%j.out -e err -i in", Batch(output="%x-%j.out", error="err", input="in")),
+        ("-o out --open-mode=append", Batch(output="out", append=True)),
+        ("--signal=10@90 -t 10", Batch(notice="USR1@90")),
+        ("--signal=B:USR1@90 -t 10", Batch()),
+    ],
+)
+def test_the_rest_describes_the_batch(line, batch):
+    assert translated(line).batch == batch
+
+
+def test_of_an_option_that_is_written_twice_the_last_counts():
+    assert translated("-c 2", "--cpus-per-task=4").words == ("--cpus", "4")
+
+
+def test_what_changes_nothing_is_named_once_with_the_reason():
+    found = translated("--mail-type=END", "--mail-user=a@b.c --mail-type=FAIL -A lab", "--gres=gpu:a100:1 --export=ALL")
+    assert found.ignored == (
+        "--mail-type (Muster sends no mail)",
+        "--mail-user (Muster sends no mail)",
+        "--account (quota belongs to queues)",
+        "the type a100 of --gres (GPUs have no types here)",
+        "--export=ALL (Muster passes on PATH and a few more; name others, as --export=A,B=1)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("-d afterok:12", "--dependency: jobs do not depend on each other; submit this script after: muster wait JOB"),
+        ("--begin=18:00", "--begin: jobs do not begin at a time; submit this script by at or cron"),
+        ("-C a100", "--constraint: name nodes of your own in the manifest of muster run --dry-run"),
+        (
+            "--no-requeue",
+            "--no-requeue: an interrupted job starts again, with SLURM_RESTART_COUNT set; let the script look at that",
+        ),
+        ("--mem=lots", "--mem: 'lots' is no memory, as 4000 (MB), 512M or 16G"),
+        ("-N 4 -n 2", "--ntasks: there are fewer tasks than nodes, which are 4"),
+        ("-N 2 -n 9 --ntasks-per-node=4", "--ntasks: 2 nodes with 4 tasks each have no room for 9"),
+        ("-N 2 -a 0-9", "--array: a trial of an array is a single worker; ask for one node"),
+        ("-N 2 -G 3", "--gpus: 3 GPUs cannot be shared evenly by 2 nodes"),
+        ("-n 4 --gpus-per-task=2 --gres=gpu:4", "--gpus-per-task: 4 tasks of a node need 8; it has 4"),
+        ("--cpus-per-gpu=4", "--cpus-per-gpu: the job has no GPUs"),
+        ("--signal=USR1@60", "--signal: a signal needs a time limit: add --time"),
+        ("--signal=USR1@60 -t 1", "--signal: the limit is 60 s, so a signal 60 s before it never comes"),
+        ("--open-mode=w", "--open-mode: 'w' is neither append nor truncate"),
+        ("--ntask 2", "sbatch has no option --ntask; did you mean --ntasks?"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_followed_is_refused_with_its_line(line, complaint):
+    with pytest.raises(LineError) as refused:
+        translated("--exclusive", line)
+    assert (refused.value.number, str(refused.value)) == (3, complaint)

@@ -1,0 +1,88 @@
+"""What the values of sbatch's options mean."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.slurm import values
+from muster.slurm.options import OptionError
+from muster.slurm.values import Notice
+
+DAY, HOUR, MINUTE = 86400, 3600, 60
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "expected"),
+    [
+        (values.count, "4", 4),
+        (values.nodes, "4", 4),
+        (values.nodes, "2-4", 2),
+        (values.mebibytes, "4000", 4000),
+        (values.mebibytes, "512M", 512),
+        (values.mebibytes, "16G", 16384),
+        (values.mebibytes, "16gb", 16384),
+        (values.mebibytes, "1T", 1 << 20),
+        (values.mebibytes, "1K", 1),
+        (values.mebibytes, "2049K", 3),
+        (values.mebibytes, "0", 0),
+        (values.seconds, "90", 90 * MINUTE),
+        (values.seconds, "90:30", 90 * MINUTE + 30),
+        (values.seconds, "2:00:00", 2 * HOUR),
+        (values.seconds, "1-12", DAY + 12 * HOUR),
+        (values.seconds, "1-12:30", DAY + 12 * HOUR + 30 * MINUTE),
+        (values.seconds, "1-00:00:05", DAY + 5),
+        (values.seconds, "0", None),
+        (values.seconds, "unlimited", None),
+        (values.gpus, "4", (4, "")),
+        (values.gpus, "a100:4", (4, "a100")),
+        (values.gpus, "a100:2,v100:1", (3, "a100,v100")),
+        (values.generic_resources, "gpu", (1, "")),
+        (values.generic_resources, "gpu:4", (4, "")),
+        (values.generic_resources, "gpu:a100", (1, "a100")),
+        (values.generic_resources, "gpu:a100:2,gpu:v100:1", (3, "a100,v100")),
+        (values.generic_resources, "gres:gpu:2", (2, "")),
+        (values.generic_resources, "none", (0, "")),
+        (values.notice, "USR1", Notice("USR1", 60, to_script=False)),
+        (values.notice, "SIGUSR1@90", Notice("USR1", 90, to_script=False)),
+        (values.notice, "B:term@120", Notice("TERM", 120, to_script=True)),
+        (values.notice, "10@5", Notice("USR1", 5, to_script=False)),
+    ],
+)
+def test_a_value_means(parse, text, expected):
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "complaint"),
+    [
+        (values.count, "0", "'0' is no number of at least 1"),
+        (values.count, "four", "'four' is no number of at least 1"),
+        (values.nodes, "4-2", "'4-2': the second number is the smaller one"),
+        (values.mebibytes, "16Gi", "'16Gi' is no memory, as 4000 (MB), 512M or 16G"),
+        (
+            values.seconds,
+            "2h",
+            "'2h' is no time: minutes, minutes:seconds, hours:minutes:seconds, or days-hours",
+        ),
+        (values.gpus, "a100", "'a100' is no number of at least 1"),
+        (
+            values.generic_resources,
+            "lscratch:100",
+            "'lscratch:100': of generic resources, Muster knows only gpu, as gpu:4 or gpu:a100:4",
+        ),
+        (values.notice, "NEVER@5", "'NEVER@5' is not [B:]SIGNAL[@SECONDS], as USR1@60 or B:TERM@120"),
+        (values.notice, "USR1@", "'USR1@' is not [B:]SIGNAL[@SECONDS], as USR1@60 or B:TERM@120"),
+    ],
+)
+def test_what_means_nothing_is_said(parse, text, complaint):
+    with pytest.raises(OptionError) as refused:
+        parse(text)
+    assert str(refused.value) == complaint
+
+
+@given(st.text(), st.sampled_from([values.nodes, values.mebibytes, values.seconds, values.gpus, values.notice]))
+def test_any_text_has_a_meaning_or_a_complaint(text, parse):
+    with suppress(OptionError):
+        parse(text)
