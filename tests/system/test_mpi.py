@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.mpi.frames import HERE, STDOUT
+from muster.mpi.frames import ENDED, HERE, STDOUT
 from muster.mpi.identity import client_context, make_identity
 from muster.runtime.clock import RealClock
 
@@ -167,7 +167,7 @@ def test_an_agent_without_rank_0_fails_and_its_processes_end(tmp_path):
         pid = int(running.recv(int.from_bytes(header[1:])))
         holder.close()
         assert agent.wait(timeout=60) == 1
-        assert "127.77.5.0, which ran mpirun, has gone" in agent.stderr.read()
+        assert "127.77.5.0, which ran the job, has gone" in agent.stderr.read()
         running.close()
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
@@ -197,7 +197,7 @@ def test_the_end_of_one_worker_is_the_end_of_all(tmp_path):
             assert job.processes[0].stdout.readline() == "here\n"
         job.processes[2].send_signal(signal.SIGTERM)  # as of a pod that is evicted
         assert job.processes[0].wait(timeout=60) != 0
-        assert "127.77.5.2 is told to end: mpirun is ended" in job.processes[0].stderr.read()
+        assert "127.77.5.2 is told to end: the job is ended" in job.processes[0].stderr.read()
         assert [job.processes[rank].wait(timeout=60) for rank in (1, 2)] == [0, 128 + signal.SIGTERM]
 
 
@@ -208,7 +208,7 @@ def test_a_worker_that_is_lost_ends_mpirun(tmp_path):
         left = [int(job.processes[0].stdout.readline()) for _ in range(2)]
         job.processes[1].kill()
         assert job.processes[0].wait(timeout=60) != 0
-        assert "127.77.5.1 has gone: mpirun is ended" in job.processes[0].stderr.read()
+        assert "127.77.5.1 has gone: the job is ended" in job.processes[0].stderr.read()
         for pid in left:  # in a pod it would go with its agent
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -217,6 +217,28 @@ def test_a_worker_that_is_lost_ends_mpirun(tmp_path):
 def test_a_job_that_is_told_to_end_before_all_workers_are_there_ends(tmp_path):
     with world(tmp_path) as job:
         waiting = job.start(0, LAUNCHER, "true")
-        assert "mpirun waits for 127.77.5.1" in waiting.stderr.readline()
+        assert "the job waits for 127.77.5.1" in waiting.stderr.readline()
         waiting.send_signal(signal.SIGTERM)
         assert waiting.wait(timeout=60) == 128 + signal.SIGTERM
+
+
+def test_a_command_gets_the_signals_that_its_connection_asks_for(tmp_path):
+    with world(tmp_path) as job:
+        job.start(1, "mpirun")
+        holder = job.hold(1)
+        running = job.connect(1, client_context(job.identity))
+        running.sendall(b'{"command": "trap \'exit 7\' USR1; echo; while :; do sleep 0.1; done"}\n')
+        assert running.recv(6) == bytes((STDOUT, 0, 0, 0, 1)) + b"\n"
+        running.sendall(bytes((signal.SIGUSR1,)))
+        assert running.recv(6) == bytes((ENDED, 0, 0, 0, 1)) + b"7"
+        holder.sendall(b"bye\n")
+        assert job.processes[1].wait(timeout=60) == 0
+
+
+def test_a_signal_before_the_time_limit_is_for_rank_0_and_ends_no_agent(tmp_path):
+    with world(tmp_path) as job:
+        job.start(1, "mpirun")
+        holder = job.hold(1)
+        job.processes[1].send_signal(signal.SIGUSR1)
+        holder.sendall(b"bye\n")
+        assert job.processes[1].wait(timeout=60) == 0

@@ -3,7 +3,8 @@
 A worker that is stopped asks rank 0 to end `mpirun`, which ends the worker's processes, too.
 
 Rank 0 holds one connection to the agent for as long as `mpirun` runs. Each command comes on a connection of its own:
-the command's output goes back on it, and a closed connection ends its command, as a lost ssh does.
+the command's output goes back on it, and a closed connection ends its command, as a lost ssh does. A byte that comes
+behind the request is the number of a signal for the command.
 """
 
 import asyncio
@@ -39,6 +40,8 @@ _LOOK_SECONDS = 0.05
 _DRAIN_SECONDS = 1.0
 _READ_BYTES = 1 << 15
 _PR_SET_CHILD_SUBREAPER = 36
+# Every worker gets the signal of `--signal`; rank 0 passes it on to `mpirun`, and agents go on.
+_OF_THE_PROGRAM = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 
 
 class Agent:
@@ -61,6 +64,8 @@ class Agent:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # daemons leave their parents
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
+        for number in _OF_THE_PROGRAM:
+            asyncio.get_running_loop().add_signal_handler(number, _leave_to_rank_0)
         server = await asyncio.start_server(self._accept, address, port, ssl=context, limit=MOST_OF_A_LINE)
         code = await self._over
         server.close()
@@ -117,7 +122,7 @@ class Agent:
         elif farewell == FAREWELL:
             self._end(0)
         else:
-            print(f"muster: {self._rank_0}, which ran mpirun, has gone", file=sys.stderr)
+            print(f"muster: {self._rank_0}, which ran the job, has gone", file=sys.stderr)
             self._end(1)
 
     async def _run(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -139,7 +144,7 @@ class Agent:
             asyncio.create_task(_pump(process.stderr, STDERR, writer), name="pump stderr"),
         ]
         gone, ended = (
-            asyncio.create_task(reader.read(1), name="watch"),
+            asyncio.create_task(_pass_signals(reader, process.pid), name="watch"),
             asyncio.create_task(process.wait(), name="wait"),
         )
         try:
@@ -165,6 +170,17 @@ class Agent:
         until = self._clock.monotonic() + _GRACE_SECONDS
         while _children() and self._clock.monotonic() < until:
             await self._clock.sleep(_LOOK_SECONDS)
+
+
+def _leave_to_rank_0() -> None:
+    """Handle a signal that is for the program, which rank 0 passes it on to."""
+
+
+async def _pass_signals(reader: asyncio.StreamReader, pid: int) -> None:
+    """Send a command each signal that rank 0 asks for, until the connection ends."""
+    with suppress(ConnectionError):
+        while number := await reader.read(1):
+            _signal_group(pid, signal.Signals(number[0]))
 
 
 async def _pump(reader: asyncio.StreamReader, channel: int, writer: asyncio.StreamWriter) -> None:

@@ -1,7 +1,7 @@
 """Encodes the protocol of rank 0 and an agent, over a connection that both have proved to belong to their job.
 
-Rank 0 sends one line of JSON, a `Request`. An agent answers in frames: a byte for the channel, four for the length, and
-data.
+Rank 0 sends one line of JSON, a `Request`, and may send numbers of signals behind it, a byte each. An agent answers in
+frames: a byte for the channel, four for the length, and data.
 """
 
 import asyncio

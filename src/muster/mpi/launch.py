@@ -106,7 +106,7 @@ class Launch:
                 await asyncio.wait(reaching, timeout=_PATIENCE_SECONDS)
             if missing := [self._hosts.name(rank) for rank in ranks if rank not in self._agents]:
                 others = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-                _say(f"mpirun waits for {', '.join(missing[:_NAMED])}{others}")
+                _say(f"the job waits for {', '.join(missing[:_NAMED])}{others}")
 
     async def _reach(self, rank: int) -> None:
         """Connect to an agent until it answers: its worker may start later, and its name may be known even later."""
@@ -145,7 +145,7 @@ class Launch:
         done, _ = await asyncio.wait({ended, *self._watches}, return_when=asyncio.FIRST_COMPLETED)
         broken = ended not in done
         if broken and not self._end_signal.done():
-            _say(f"{next(task.result() for task in self._watches if task in done)}: mpirun is ended")
+            _say(f"{next(task.result() for task in self._watches if task in done)}: the job is ended")
             self._ends_it = True
             self._process.terminate()
         code = await ended
