@@ -59,6 +59,11 @@ def host_name(gang: Gang, role: Role, index: int) -> str:
     return f"{gang.name}-{role.name}-0-{index}.{gang.name}"
 
 
+def host_pattern(gang: Gang, role: Role) -> str:
+    """Return the host names of a role's workers, with {} in the place of the index."""
+    return host_name(gang, role, 0).replace("-0.", "-{}.")
+
+
 def _rank_in_role(gang: Gang) -> str:
     return "$(MUSTER_ROLE_RANK)" if gang.roles else "$(RANK)"
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from muster.actions.sweep import Sweep
 from muster.api.ours.elastic import Bounds
 from muster.api.ours.gpus import NVIDIA_GPU
+from muster.slurm.batch import Batch
 
 # The name of the only role of a gang without roles.
 WORKERS = "workers"
@@ -44,6 +45,19 @@ class SecretAsked(Struct, frozen=True):
     key: str = ""
 
 
+class SlurmScript(Struct, frozen=True):
+    """A script with `#SBATCH` lines as the command of a gang.
+
+    id: the number by which the script knows its job. muster: the shell words by which workers call Muster.
+    directory: where the user submitted the script; "" if the nodes have another disk.
+    """
+
+    batch: Batch
+    id: int
+    muster: str
+    directory: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Gang:
     """A requested gang: what its workers run, need and find in their environment.
@@ -72,6 +86,7 @@ class Gang:
     schedule: the cron schedule by which a CronJob starts the job again and again; "" for a job that starts once.
     mpi: the shell words by which workers call Muster, if rank 0 alone runs the command and the command is or calls
     `mpirun`; "" if every worker runs the command.
+    script: what the command finds if it is a script for Slurm; else None.
     """
 
     name: str
@@ -108,6 +123,7 @@ class Gang:
     sweep: Sweep | None = None
     schedule: str = ""
     mpi: str = ""
+    script: SlurmScript | None = None
 
     @property
     def parts(self) -> Sequence[Role]:

@@ -8,8 +8,9 @@ import shlex
 import zlib
 from typing import Any
 
-from muster.actions.frameworks import host_name
+from muster.actions.frameworks import host_pattern
 from muster.actions.gang import Gang, Role
+from muster.actions.inworkers import call_muster
 from muster.api.core import Secret
 from muster.api.ours.elastic import MPI_IDENTITY_VARIABLE
 from muster.mpi.launchers import slots
@@ -20,19 +21,16 @@ _KEY = "identity.pem"
 # Ports below those of `MASTER_PORT`, on which a program may listen at all addresses.
 _FIRST_PORT, _PORTS = 14000, 6000
 
-# In an image without Muster a shell would say only that a command is not found.
-_MISSING = "mpirun over several workers needs the command muster in the image"
-_CALL = 'command -v {program} >/dev/null || {{ echo "{missing}" >&2; exit 127; }}; exec {agent} -- "$@"'
+_MISSING = "workers that mpirun or srun reaches need the command muster in the image"
 
 
 def agent_call(gang: Gang, role: Role) -> str:
     """Return the shell line that calls the agent with the shell's arguments as the command."""
-    pattern = host_name(gang, role, 0).replace("-0.", "-{}.")
+    pattern = shlex.quote(host_pattern(gang, role))
     port = _FIRST_PORT + zlib.crc32(gang.name.encode()) % _PORTS
-    numbers = f"--workers {role.workers} --slots {slots(role.cpus, role.gpus)} --port {port}"
-    agent = f"{gang.mpi} mpi-agent --hosts {shlex.quote(pattern)} {numbers}"
-    program = shlex.quote(shlex.split(gang.mpi)[0])
-    return _CALL.format(program=program, missing=_MISSING, agent=agent)
+    processes = slots(role.cpus, role.gpus) if gang.script is None else gang.script.batch.tasks_per_node
+    numbers = f"--workers {role.workers} --slots {processes} --port {port}"
+    return call_muster(gang.mpi, f"mpi-agent --hosts {pattern} {numbers}", _MISSING)
 
 
 def identity_variable(gang: Gang) -> dict[str, dict[str, Any]]:

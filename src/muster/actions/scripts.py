@@ -1,7 +1,7 @@
 """Parses job scripts, whose text is the command of a job. Pure.
 
-Lines such as `#MUSTER --workers 4` are options of `muster run`. The job carries the text of the script, as with sbatch,
-so a later change of the file does not change the job.
+Lines such as `#MUSTER --workers 4` are options of `muster run`, and lines such as `#SBATCH -n 4` are options of sbatch.
+The job carries the text of the script, as with sbatch, so a later change of the file does not change the job.
 """
 
 import re
@@ -16,7 +16,8 @@ from muster.api.values.shells import SHELLS
 # The most bytes that Linux passes to a program in one argument.
 MOST_BYTES = 128 * 1024 - 1
 
-_MARK = "#MUSTER"
+# What begins the lines that hold options: those of `muster run`, and those of sbatch.
+MUSTER, SBATCH = "#MUSTER", "#SBATCH"
 # Interpreters that run the text behind -e; shells and Python have -c.
 _RUN_WITH_E = frozenset({"perl", "ruby", "node", "lua", "julia"})
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
@@ -27,7 +28,7 @@ class ScriptError(Exception):
 
 
 class Directive(Struct, frozen=True):
-    """The options on one `#MUSTER` line."""
+    """The options on one line."""
 
     number: int
     words: tuple[str, ...]
@@ -57,16 +58,18 @@ def read(name: str, data: bytes, *, by_input: bool = False) -> Script:
 
 
 def has_directives(data: bytes) -> bool:
-    """Return whether a file that begins with these bytes has `#MUSTER` lines."""
+    """Return whether a file that begins with these bytes has lines that hold options."""
     return data.startswith(b"#") and any(
-        _find_options(line) is not None for line in _read_head(data.decode(errors="replace"))
+        _find_options(line, mark) is not None
+        for line in _read_head(data.decode(errors="replace"))
+        for mark in (MUSTER, SBATCH)
     )
 
 
-def directives(script: Script) -> Iterator[Directive]:
-    """Yield the `#MUSTER` lines before the first line of code, as sbatch reads its own. Raises `ScriptError`."""
+def directives(script: Script, mark: str = MUSTER) -> Iterator[Directive]:
+    """Yield the lines with this mark before the first line of code, as sbatch reads its own. Raises `ScriptError`."""
     for number, line in enumerate(_read_head(script.text), 1):
-        text = _find_options(line)
+        text = _find_options(line, mark)
         if text is None:
             continue
         try:
@@ -110,7 +113,7 @@ def _read_head(text: str) -> Iterator[str]:
         yield line
 
 
-def _find_options(line: str) -> str | None:
-    """Return the text after the `#MUSTER` mark; None if the line has no mark."""
-    rest = line.removeprefix(_MARK)
+def _find_options(line: str, mark: str) -> str | None:
+    """Return the text after the mark; None if the line does not have it."""
+    rest = line.removeprefix(mark)
     return rest if rest != line and (not rest or rest[0].isspace()) else None

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
+from muster.actions.batch import script_call
 from muster.actions.frameworks import RANKS, first_port, framework_variables, host_name
 from muster.actions.gang import Gang, Role
 from muster.actions.mpi import agent_call, identity_variable
 from muster.api.batch import COMPLETION_INDEX, JOB_NAME_LABEL
 from muster.api.jobset.names import JOBSET_NAME, RESTART_ATTEMPT
 from muster.api.ours.elastic import WORLD_ANNOTATION
+from muster.api.values import quantity
 from muster.api.values.expansion import escape
-from muster.api.values.shells import prepared
+from muster.api.values.shells import called, prepared
 from muster.jobs.job.world import FIRST_SIZE_ANNOTATION
 from muster.mpi.launchers import threads
 
@@ -75,9 +77,10 @@ def pod_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
 
 def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
     """Return the command of a role with the shells that prepare it, the outermost first."""
-    words: Sequence[str] = [escape(word) for word in role.command]
-    if gang.sweep is not None:
-        words = gang.sweep.command(role.command)
+    plain: Sequence[str] = role.command
+    if gang.script is not None:
+        plain = called(script_call(gang, role, gang.script), plain)
+    words = [escape(word) for word in plain] if gang.sweep is None else gang.sweep.command(plain)
     if gang.mpi:
         words = prepared("", words, become=agent_call(gang, role))
     if gang.soft_signal is not None and gang.time_limit is not None:
@@ -150,8 +153,9 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
         "MASTER_ADDR": {"value": master_address(gang)},
         "MASTER_PORT": {"value": str(first_port(gang))},
     }
-    if gang.mpi:  # mpirun assigns the ranks
-        return variables | master | _make_attempt_variable(gang) | identity_variable(gang)
+    if gang.mpi or gang.script is not None:  # mpirun and srun assign the ranks
+        identity = identity_variable(gang) if gang.mpi else {}
+        return variables | master | _make_attempt_variable(gang) | identity
     size: dict[str, Any] = {"value": str(gang.size)}
     if gang.elastic is not None:  # the size when the worker starts; the file has later sizes
         size = {"valueFrom": {"fieldRef": _annotation_reference(FIRST_SIZE_ANNOTATION)}}
@@ -176,6 +180,8 @@ def _make_own_variables(gang: Gang, role: Role, first: int) -> dict[str, dict[st
 
 def _count_threads(gang: Gang, role: Role) -> int:
     """Return how many threads a process of the worker has CPUs for."""
+    if gang.script is not None:
+        return max(quantity.milli(role.cpus or "1") // 1000 // gang.script.batch.tasks_per_node, 1)
     if gang.mpi:
         return threads(role.cpus, role.gpus)
     return int(role.cpus) if role.cpus.isdigit() and role.cpus != "0" else 1

@@ -54,7 +54,7 @@ COMMANDS = {
 }
 
 # Commands that Muster itself calls, which no help page lists.
-_INTERNAL = frozenset({"mpi-agent"})
+_INTERNAL = frozenset({"batch-job", "mpi-agent"})
 
 PROGRAM = "muster"
 # The variable by which a shell asks for completions.

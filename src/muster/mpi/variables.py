@@ -15,6 +15,7 @@ def launcher_variables(
 ) -> dict[str, str]:
     """Return the variables of the launcher. interface: the network interface of the pod, or "" if it is not known."""
     paths = {
+        "MUSTER_REMOTE_SHELL": shell,
         "OMPI_MCA_plm_rsh_agent": shell,
         "OMPI_MCA_orte_default_hostfile": open_mpi_hosts,
         "PRTE_MCA_plm_ssh_agent": shell,

@@ -4,9 +4,10 @@ A node of the script is a worker of the job. The script runs once, on the first 
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
-class Batch(Struct, frozen=True):
+class Batch(Struct, frozen=True, omit_defaults=True):
     """What the `#SBATCH` lines of a script say beyond the options of `muster run`.
 
     name: as the user wrote it; the job has a name of its own, because names of jobs are unique.
@@ -29,6 +30,10 @@ class Batch(Struct, frozen=True):
     def tasks_per_node(self) -> int:
         """The most tasks of one node."""
         return -(-self.tasks // self.nodes)
+
+    def on(self, nodes: int) -> "Batch":
+        """Return the batch with another number of nodes, which have as many tasks as before."""
+        return self if nodes == self.nodes else replace(self, nodes=nodes, tasks=nodes * self.tasks_per_node)
 
 
 def spread(tasks: int, nodes: int) -> list[int]:

@@ -1,10 +1,10 @@
-"""The options of sbatch: what Muster does with each, and how a script writes it. Pure.
+"""The options of sbatch and srun: what Muster does with each, and how a user writes it. Pure.
 
 An option has one of four fates. Muster follows it, needs it not because Muster does so anyway, ignores it and says so,
 or refuses it because the job would mean something else without it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -30,7 +30,7 @@ class Value(Enum):
 
 
 class Option(Struct, frozen=True):
-    """An option of sbatch. letter: its short form. why: for the user, if Muster does not follow it."""
+    """An option of a command. letter: its short form. why: for the user, if Muster does not follow it."""
 
     name: str
     letter: str = ""
@@ -40,7 +40,7 @@ class Option(Struct, frozen=True):
 
 
 class Setting(Struct, frozen=True):
-    """An option as a script writes it."""
+    """An option as a user writes it."""
 
     option: Option
     value: str = ""
@@ -70,7 +70,7 @@ _NEEDLESS = ("oversubscribe/s", "parsable", "quiet/Q", "requeue", "verbose/v", "
 _CHOSEN_PLACE = "Muster chooses sockets, cores and nodes itself"
 _NODES = "name nodes of your own in the manifest of muster run --dry-run"
 
-OPTIONS = (
+SBATCH = (
     *(Option(*_split(name)) for name in _FOLLOWED),
     Option("exclusive", value=Value.OPTIONAL),
     *(Option(*_split(name), value=Value.NONE, fate=Fate.NEEDLESS) for name in _NEEDLESS),
@@ -114,8 +114,35 @@ OPTIONS = (
     *_refused("say it on the command line: muster run --dry-run", "test-only", value=Value.NONE),
 )  # fmt: skip
 
-_BY_NAME = {option.name: option for option in OPTIONS}
-_BY_LETTER = {option.letter: option for option in OPTIONS if option.letter}
+_TASKS = (
+    "chdir/D", "cpus-per-task/c", "error/e", "export", "gpus-per-task", "input/i", "mpi", "nodelist/w", "nodes/N",
+    "ntasks-per-node", "ntasks/n", "open-mode", "output/o",
+)  # fmt: skip
+# What a step is asked for belongs to its job already.
+_OF_THE_JOB = (
+    "account/A", "accel-bind", "cpu-bind", "cpus-per-gpu", "distribution/m", "gpu-bind", "gpus-per-node", "gpus/G",
+    "gres", "hint", "jobid", "job-name/J", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu", "partition/p",
+    "threads-per-core", "wait/W",
+)  # fmt: skip
+
+SRUN = (
+    *(Option(*_split(name)) for name in _TASKS),
+    Option("kill-on-bad-exit", "K", Value.OPTIONAL),
+    *(Option(*_split(name), value=Value.NONE) for name in ("label/l", "overcommit/O")),
+    *(Option(*_split(name), fate=Fate.NEEDLESS) for name in _OF_THE_JOB),
+    *(Option(name, value=Value.OPTIONAL, fate=Fate.NEEDLESS) for name in ("exclusive", "propagate")),
+    *(
+        Option(*_split(name), value=Value.NONE, fate=Fate.NEEDLESS)
+        for name in ("exact", "overlap", "oversubscribe/s", "preserve-env/E", "quiet/Q", "unbuffered/u", "verbose/v")
+    ),
+    *_refused("look into a running job with: muster exec JOB -- bash", "pty", value=Value.OPTIONAL),
+    *_refused("start different programs by several srun with & behind them", "multi-prog", value=Value.NONE),
+    *_refused("the time limit is that of the job; limit a step with the command timeout", "time/t"),
+    *_refused("the nodes of a job see the same files", "bcast", value=Value.OPTIONAL),
+)  # fmt: skip
+
+# Other names that Slurm takes for the same.
+_ALIASES = {"tasks-per-node": "ntasks-per-node", "workdir": "chdir", "share": "oversubscribe"}
 
 # Components of a job that differ from each other; both words have been Slurm's.
 _MIXED = ("hetjob", "packjob")
@@ -125,44 +152,67 @@ class OptionError(ValueError):
     """An option that cannot be read or followed; the message says which and why."""
 
 
-def read(words: Sequence[str]) -> Iterator[Setting]:
-    """Yield the options among the words of one line, as sbatch reads them. Raises `OptionError`."""
+class _Table:
+    """The options of one program."""
+
+    def __init__(self, program: str, options: Iterable[Option]) -> None:
+        self._program = program
+        self._by_name = {option.name: option for option in options}
+        self._by_letter = {option.letter: option for option in options if option.letter}
+
+    def read(self, left: list[str]) -> Iterator[Setting]:
+        """Take options from the words, and yield them, up to the first word that is none. Raises `OptionError`."""
+        while left and left[0].startswith("-") and left[0] not in ("-", "--"):
+            word = left.pop(0)
+            if word.startswith("--"):
+                yield self._read_long(word, left)
+            else:
+                yield from self._read_short(word, left)
+
+    def _read_long(self, word: str, left: list[str]) -> Setting:
+        name, equals, value = word.removeprefix("--").partition("=")
+        option = self._by_name.get(_ALIASES.get(name, name))
+        if option is None:
+            nearest = find_nearest(f"--{name}", [f"--{known}" for known in self._by_name])
+            meant = f"; did you mean {nearest}?" if nearest else ""
+            raise OptionError(f"{self._program} has no option --{name}{meant}")
+        if equals and option.value is Value.NONE:
+            raise OptionError(f"--{name} takes no value")
+        return Setting(option, value) if equals or option.value is not Value.NEEDED else _take_value(option, left)
+
+    def _read_short(self, word: str, left: list[str]) -> Iterator[Setting]:
+        """Yield the options of a word such as `-n4`, `-n` with a word behind it, or `-QW`."""
+        letter, rest = word[1], word[2:]
+        option = self._by_letter.get(letter)
+        if option is None:
+            raise OptionError(f"{self._program} has no option -{letter}")
+        if option.value is Value.NEEDED:
+            yield Setting(option, rest) if rest else _take_value(option, left)
+            return
+        yield Setting(option)
+        if rest:
+            yield from self._read_short(f"-{rest}", left)
+
+
+_SBATCH, _SRUN = _Table("sbatch", SBATCH), _Table("srun", SRUN)
+
+
+def read_line(words: Sequence[str]) -> list[Setting]:
+    """Return the options on a line of a script, as sbatch reads them. Raises `OptionError`."""
+    if words and words[0] in _MIXED:
+        raise OptionError(f"{words[0]}: a job has nodes of one kind; write its parts with: muster run --role")
     left = list(words)
-    while left:
-        word = left.pop(0)
-        if word in _MIXED:
-            raise OptionError(f"{word}: a job has nodes of one kind; write its parts with: muster run --role")
-        if word.startswith("--") and len(word) > 2:
-            yield _read_long(word, left)
-        elif word.startswith("-") and not word.startswith("--") and len(word) > 1:
-            yield from _read_short(word, left)
-        else:
-            raise OptionError(f"{word!r} is no option; the command is the script itself")
+    settings = list(_SBATCH.read(left))
+    if left:
+        raise OptionError(f"{left[0]!r} is no option; the command is the script itself")
+    return settings
 
 
-def _read_long(word: str, left: list[str]) -> Setting:
-    name, equals, value = word.removeprefix("--").partition("=")
-    option = _BY_NAME.get(name)
-    if option is None:
-        nearest = find_nearest(f"--{name}", [f"--{known}" for known in _BY_NAME])
-        raise OptionError(f"sbatch has no option --{name}" + (f"; did you mean {nearest}?" if nearest else ""))
-    if equals and option.value is Value.NONE:
-        raise OptionError(f"--{name} takes no value")
-    return Setting(option, value) if equals or option.value is not Value.NEEDED else _take_value(option, left)
-
-
-def _read_short(word: str, left: list[str]) -> Iterator[Setting]:
-    """Yield the options of a word such as `-n4`, `-n` with a word behind it, or `-QW`."""
-    letter, rest = word[1], word[2:]
-    option = _BY_LETTER.get(letter)
-    if option is None:
-        raise OptionError(f"sbatch has no option -{letter}")
-    if option.value is Value.NEEDED:
-        yield Setting(option, rest) if rest else _take_value(option, left)
-        return
-    yield Setting(option)
-    if rest:
-        yield from _read_short(f"-{rest}", left)
+def read_srun(words: Sequence[str]) -> tuple[list[Setting], list[str]]:
+    """Return the options of srun, and the command behind them. Raises `OptionError`."""
+    left = list(words)
+    settings = list(_SRUN.read(left))
+    return settings, left[1:] if left[:1] == ["--"] else left
 
 
 def _take_value(option: Option, left: list[str]) -> Setting:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from muster.slurm import values
 from muster.slurm.batch import Batch
-from muster.slurm.options import Fate, OptionError, Setting, read
+from muster.slurm.options import Fate, OptionError, Setting, read_line
 
 Parsed = TypeVar("Parsed")
 
@@ -43,7 +43,7 @@ def translate(lines: Iterable[tuple[int, Sequence[str]]]) -> Translation:
     asked = _Asked()
     for number, words in lines:
         with _of_line(number):
-            for setting in read(words):
+            for setting in read_line(words):
                 asked.add(number, setting)
     return _make_translation(asked)
 
@@ -190,6 +190,7 @@ def _take_time(asked: _Asked) -> list[str]:
 def _take_names(asked: _Asked) -> list[str]:
     """Return the options whose values mean the same here, and are checked here."""
     same = {"array": "--array", "chdir": "--workdir", "partition": "--queue", "qos": "--priority"}
+    asked.parsed("array", values.array)
     return [word for name, option in same.items() if asked.text(name) for word in (option, asked.text(name))]
 
 

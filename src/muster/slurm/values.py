@@ -8,6 +8,7 @@ import signal
 
 from msgspec import Struct
 
+from muster.api.ours.trials import Array
 from muster.slurm.options import OptionError
 
 _MOST_DIGITS = 9
@@ -39,6 +40,15 @@ def nodes(text: str) -> int:
     if dash and count(most) < count(least):
         raise OptionError(f"{text!r}: the second number is the smaller one")
     return count(least)
+
+
+def array(text: str) -> str:
+    """Return the indexes `0-99%8`, if they are some; what stands behind % is checked where it is followed."""
+    try:
+        Array.parse(text.partition("%")[0])
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+    return text
 
 
 def mebibytes(text: str) -> int:

@@ -23,7 +23,12 @@ def prepared(lines: str, command: Sequence[str], become: str = _EXEC) -> list[st
 
     become: the last line of the shell, which replaces the shell by the command.
     """
-    return ["sh", "-c", escape(lines + become), NAME, *command]
+    return [escape(word) for word in called(lines + become, ())] + list(command)
+
+
+def called(lines: str, command: Sequence[str]) -> list[str]:
+    """Return the words of a shell that runs these lines, with the command as its arguments."""
+    return ["sh", "-c", lines, NAME, *command]
 
 
 def typed(words: Sequence[str]) -> Sequence[str]:

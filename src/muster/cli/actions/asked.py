@@ -8,11 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import click
+from msgspec import structs
 
 from muster.actions.caller import inherited
 from muster.actions.gang import (
     Gang,
     Role,
+    SlurmScript,
     beyond_elastic,
     beyond_schedule,
     name_for,
@@ -26,6 +28,9 @@ from muster.cli.actions import given
 from muster.cli.names.roles import BEHIND_A_COLON, COLON, Segment
 from muster.mpi.launchers import is_launcher
 from muster.runtime.ids import Ids
+
+# The hexadecimal digits of the number by which a script for Slurm knows its job: nine decimal ones at most.
+_DIGITS_OF_A_NUMBER = 7
 
 
 def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Gang:
@@ -42,6 +47,7 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
     if elastic and not elastic.least <= workers <= elastic.most:
         raise click.BadParameter(f"{workers} is not within --elastic {elastic}", param_hint="--workers")
     sweep = sweep_asked(options)
+    script = _make_script(options, workers, on_this_machine=on_this_machine)
     gang = Gang(
         name=options["name"],
         command=arguments,
@@ -71,7 +77,8 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
         secrets=given.secrets(options["secrets"]),
         sweep=sweep,
         schedule=options["schedule"],
-        mpi=_find_mpi_call(arguments, options, workers, on_this_machine=on_this_machine),
+        mpi=_find_mpi_call(arguments, options, workers, script, on_this_machine=on_this_machine),
+        script=script,
         state=given.state(options["state"], on_this_machine=on_this_machine),
     )
     if gang.until and gang.until not in [one.name for one in gang.roles]:
@@ -87,24 +94,56 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
     if complaint := not_text(gang):
         raise click.UsageError(complaint)
     called = [options["script"].name] if options["script"] is not None else arguments
+    if script is not None:
+        called = [script.batch.name]
     return gang if gang.name else replace(gang, name=name_for(called, Ids().suffix(), room_for_name(gang.parts)))
 
 
-def _find_mpi_call(arguments: Sequence[str], options: dict[str, Any], workers: int, *, on_this_machine: bool) -> str:
+def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool) -> SlurmScript | None:
+    """Return what a script for Slurm finds; None for another command. Raises `click.UsageError`."""
+    batch = options["batch"]
+    if batch is None:
+        return None
+    for option, name in {"--elastic": "elastic", "--role": "roles"}.items():
+        if options[name]:
+            raise click.UsageError(f"{option}: a script with #SBATCH lines has a fixed number of nodes, all alike")
+    batch = structs.replace(batch.on(workers), name=batch.name or options["script"].name)
+    directory = given.working_directory("", on_this_machine=on_this_machine)
+    number = int(Ids().hexadecimal(_DIGITS_OF_A_NUMBER), 16) + 1
+    return SlurmScript(batch, number, _muster_call(on_this_machine=on_this_machine), directory)
+
+
+def _muster_call(*, on_this_machine: bool) -> str:
+    """Return the shell words by which workers call Muster.
+
+    Workers on this machine call this installation, which need not be on the PATH.
+    """
+    return f"{shlex.quote(sys.executable)} -P -m muster.cli" if on_this_machine else "muster"
+
+
+def _find_mpi_call(
+    arguments: Sequence[str],
+    options: dict[str, Any],
+    workers: int,
+    script: SlurmScript | None,
+    *,
+    on_this_machine: bool,
+) -> str:
     """Return the words by which workers call Muster; "" if the job does not use MPI. Raises `click.UsageError`."""
     kinds = {"--elastic": "elastic", "--array": "array", "--grid": "grid", "--role": "roles"}
     other = next((option for option, name in kinds.items() if options[name]), "")
     if options["mpi"] and other:
         raise click.UsageError(f"--mpi and {other} exclude each other: mpirun needs workers that are alike")
-    launches = is_launcher(arguments) and workers > 1 if options["mpi"] is None else options["mpi"]
+    launches = options["mpi"]
+    if launches is None:  # srun and mpirun of a script start tasks on all of its nodes
+        launches = is_launcher(arguments) and workers > 1 if script is None else script.batch.tasks > 1
     if launches and other == "--elastic":
         raise click.UsageError(
             "--elastic: mpirun needs a fixed number of workers (--no-mpi: each worker runs the command)"
         )
     if not launches or other:
         return ""
-    # Workers on this machine call this installation of Muster, which need not be on the PATH.
-    return f"{shlex.quote(sys.executable)} -P -m muster.cli" if on_this_machine else "muster"
+    return _muster_call(on_this_machine=on_this_machine)
 
 
 def sweep_asked(options: dict[str, Any]) -> Sweep | None:

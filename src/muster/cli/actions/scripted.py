@@ -2,6 +2,7 @@
 
 import shlex
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +35,36 @@ def find(words: tuple[str, ...]) -> Script | None:
 def take(command: click.Command, ctx: click.Context, script: Script) -> None:
     """Replace the command with the script, and add the script's options, which those of the command line override.
 
-    Raises `click.UsageError`, which names the line.
+    A script with `#SBATCH` lines alone becomes a batch, too. Raises `click.UsageError`, which names the line.
     """
     words: tuple[str, ...] = ctx.params["arguments"]
     try:
-        lines_and_contexts = [(line, _parse_line(command, ctx, script, line)) for line in scripts.directives(script)]
+        lines = list(scripts.directives(script))
+        slurm = [] if lines else list(scripts.directives(script, scripts.SBATCH))
         ctx.params["arguments"] = tuple(scripts.command(script, words[1:]))
     except ScriptError as error:
         raise click.UsageError(str(error), ctx) from None
+    contexts = [_parse_words(command, ctx, f"{script.name}, line {line.number}", line.words) for line in lines]
+    if slurm:
+        contexts.append(_translate(command, ctx, script, slurm))
     for parameter in command.params:
-        lines = [one.params[parameter.name] for _, one in lines_and_contexts if _is_given(one, parameter)]
-        if lines:
-            _set_option(ctx, parameter, lines)
+        values = [one.params[parameter.name] for one in contexts if _is_given(one, parameter)]
+        if values:
+            _set_option(ctx, parameter, values)
+
+
+def _translate(command: click.Command, ctx: click.Context, script: Script, lines: list[Directive]) -> click.Context:
+    """Return the options that sbatch's options stand for, and set the batch that the rest describes."""
+    from muster.slurm.translation import LineError, translate
+
+    try:
+        translation = translate((line.number, line.words) for line in lines)
+    except LineError as error:
+        raise click.UsageError(f"{script.name}, line {error.number}: {error}", ctx) from None
+    if translation.ignored:
+        say(f"{script.name}: ignored: {', '.join(translation.ignored)}")
+    ctx.params["batch"] = translation.batch
+    return _parse_words(command, ctx, script.name, translation.words)
 
 
 def _set_option(ctx: click.Context, parameter: click.Parameter, lines: list[Any]) -> None:
@@ -67,12 +86,11 @@ def _is_given(ctx: click.Context, parameter: click.Parameter) -> bool:
     return ctx.get_parameter_source(parameter.name) is ParameterSource.COMMANDLINE
 
 
-def _parse_line(command: click.Command, ctx: click.Context, script: Script, line: Directive) -> click.Context:
-    """Return the options of a line."""
-    place = f"{script.name}, line {line.number}"
+def _parse_words(command: click.Command, ctx: click.Context, place: str, words: Sequence[str]) -> click.Context:
+    """Return the options that these words give. place: where they stand, for messages."""
     within = click.Context(command, ctx.parent, ctx.info_name, help_option_names=[])
     try:
-        click.Command.parse_args(command, within, list(line.words))
+        click.Command.parse_args(command, within, list(words))
     except click.NoSuchOption as error:
         raise click.UsageError(f"{place}: {meant(error)}", ctx) from None
     except click.UsageError as error:
@@ -100,7 +118,7 @@ def _read_input(*, asked: bool) -> Script | None:
 def _read_file(word: str) -> Script | None:
     """Return the script in a file; None if the word names no script.
 
-    A file is a script if it has #MUSTER lines, or if it begins with #! and no program of its name is on the PATH.
+    A file is a script if it has lines with options, or if it begins with #! and no program of its name is on the PATH.
     """
     try:
         path = Path(word)

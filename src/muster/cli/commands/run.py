@@ -36,6 +36,7 @@ class _Run(click.Command):
         separated = "--" in args
         rest = super().parse_args(ctx, args)
         words: tuple[str, ...] = ctx.params.get("arguments") or ()
+        ctx.params["batch"] = None
         ctx.params["script"] = script = None if ctx.resilient_parsing else find(words)
         if script is not None:
             take(self, ctx, script)
@@ -84,7 +85,8 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
 
     If COMMAND is mpirun, rank 0 alone runs it, and it starts its processes on all workers.
 
-    COMMAND may be a script with lines such as #MUSTER --workers 4, or - for a script on the standard input.
+    COMMAND may be a script with lines such as #MUSTER --workers 4, or - for a script on the standard input. A script
+    with lines such as #SBATCH --ntasks=4 runs as sbatch runs it: once, and srun in it starts the tasks.
     """
     target = Target.of(options)
     if target.namespace.isdecimal() or (target.namespace == "p" and arguments[0].isdecimal()):  # -n 4, -np 4
@@ -188,7 +190,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
 def _explain_bound_to_cluster(gang: "Gang") -> str:
     """Return why the gang cannot run in another cluster; "" if it can."""
     if gang.mpi:
-        return "mpirun over several workers needs a Secret, which is not copied to another cluster"
+        return "mpirun and srun need a Secret, which is not copied to another cluster"
     return "--tty: jobs of this queue run in other clusters, which no terminal reaches" if gang.terminal else ""
 
 

@@ -1,0 +1,54 @@
+"""`muster batch-job`: become a script that was written for Slurm, with what it finds there."""
+
+import os
+import socket
+import sys
+
+import click
+
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("--allocation", required=True, metavar="JSON", help="The job, its nodes, and its tasks.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- SCRIPT...")
+def command(allocation: str, command: tuple[str, ...]) -> None:
+    """Become SCRIPT, with Slurm's variables and the files that its #SBATCH lines name.
+
+    Muster itself calls this in the workers of a script with #SBATCH lines.
+    """
+    import msgspec
+
+    from muster.runtime.clock import RealClock
+    from muster.slurm.allocation import Allocation, file_name, pattern_values, variables
+    from muster.slurm.files import redirect
+    from muster.slurm.programs import add_programs, find_programs_first
+
+    try:
+        told = msgspec.json.decode(allocation, type=Allocation)
+    except msgspec.MsgspecError as error:
+        raise click.UsageError(f"--allocation: {error}") from None
+    now = int(RealClock().now().timestamp())
+    environment = variables(told, os.environ, socket.gethostname(), os.getuid(), now) | os.environ
+    environment |= {"MUSTER_PYTHON": sys.executable, "PATH": add_programs(environment.get("PATH", os.defpath))}
+    batch, values = told.batch, pattern_values(environment)
+    output, errors, source = (file_name(pattern, values) for pattern in (batch.output, batch.error, batch.input))
+    if names := [name for name in dict.fromkeys((output, errors)) if name]:
+        _say(f"the script writes to {' and '.join(names)}")
+    try:
+        redirect(output=output, error=errors, source=source, append=batch.append)
+    except OSError as error:
+        _say(f"{error.filename}: {error.strerror}; the script has not begun")
+        sys.exit(1)
+    try:
+        os.execvpe(command[0], find_programs_first(command), environment)  # noqa: S606
+    except FileNotFoundError:
+        _say(f"{command[0]}: there is no such program")
+        sys.exit(_NOT_FOUND)
+    except OSError as error:
+        _say(f"{command[0]}: {error.strerror}")
+        sys.exit(_NOT_EXECUTABLE)
+
+
+def _say(message: str) -> None:
+    print(f"muster: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,30 @@
+"""Opens files in the place of the standard streams of this process."""
+
+import os
+
+_MODE = 0o666
+
+
+def redirect(*, output: str = "", error: str = "", source: str = "", append: bool = False) -> None:
+    """Open the named files as stdout, stderr and stdin. Errors go to the output unless they have a file of their own.
+
+    append: whether output goes behind what a file has. Raises `OSError`.
+    """
+    writing = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC)
+    if source:
+        _replace(source, os.O_RDONLY, 0)
+    if output:
+        _replace(output, writing, 1)
+    if error and error != output:
+        _replace(error, writing, 2)
+    elif output:
+        os.dup2(1, 2)
+
+
+def _replace(name: str, flags: int, stream: int) -> None:
+    opened = os.open(name, flags, _MODE)
+    if opened == stream:
+        os.set_inheritable(stream, True)
+        return
+    os.dup2(opened, stream)
+    os.close(opened)

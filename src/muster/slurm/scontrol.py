@@ -1,0 +1,32 @@
+"""Answers `scontrol show hostnames` in a script with #SBATCH lines, which is how scripts find their first node."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+
+_USAGE = 2
+
+
+def list_hosts(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return the host names that `show hostnames [LIST]` asks for. Raises `ValueError` for anything else."""
+    if words[:2] not in (["show", "hostnames"], ["show", "hostname"]) or len(words) > 3:
+        raise ValueError(f"{' '.join(words)}: in a job there is only: scontrol show hostnames [LIST]")
+    names = words[2] if len(words) > 2 else environment.get("SLURM_JOB_NODELIST", "")
+    if "[" in names:
+        raise ValueError(f"{names}: nodes of a job are listed one by one, with commas between them")
+    return names.split(",")
+
+
+def main(words: Sequence[str]) -> int:
+    """Print one host name a line; return the exit code."""
+    try:
+        hosts = list_hosts(words, os.environ)
+    except ValueError as error:
+        print(f"scontrol: {error}", file=sys.stderr)
+        return _USAGE
+    sys.stdout.write("".join(f"{host}\n" for host in hosts))  # at once: scripts read it with head -n 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

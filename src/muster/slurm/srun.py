@@ -1,0 +1,213 @@
+"""Runs a step: the program behind the name `srun` in a script with #SBATCH lines.
+
+Tasks of the script's own node are processes of this program. Tasks of another node are commands of the agent there,
+which `muster.mpi` runs. Signals that this program gets go to all tasks.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from muster.mpi.frames import ENDED, STDERR, STDOUT, Request, frames, request_line
+from muster.mpi.identity import client_context
+from muster.runtime.clock import RealClock
+from muster.runtime.tasks import cancel
+from muster.slurm.allocation import STEP_SIGNAL
+from muster.slurm.options import OptionError
+from muster.slurm.steps import Step, Task, plan_step, task_files, task_text
+from muster.slurm.values import notice
+
+_PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+# How long the output of a task that has ended may stay open: a daemon may hold it for ever.
+_DRAIN_SECONDS = 1.0
+_LOST = 255
+_USAGE = 2
+
+
+class _Job(Struct, frozen=True):
+    """Where the agents of a job listen, as `muster.mpi.launch` writes it."""
+
+    names: list[str]
+    port: int
+
+
+class _Sink:
+    """Where one stream of one task goes. label: what each of its lines begins with."""
+
+    def __init__(self, stream: int, label: bytes) -> None:
+        self._stream, self._label, self._rest = stream, label, b""
+
+    def write(self, data: bytes) -> None:
+        """Write data; with a label only whole lines."""
+        if self._label:
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            data = b"".join(self._label + line + b"\n" for line in lines)
+        try:
+            while data:
+                data = data[os.write(self._stream, data) :]
+        except BrokenPipeError:  # end as any program does whose reader has gone
+            signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGPIPE)
+
+    def close(self) -> None:
+        """Write what is left of a line."""
+        if self._rest:
+            self.write(b"\n")
+
+
+class _TaskEnd(asyncio.SubprocessProtocol):
+    """The output of a process, and its end. exited: the process has ended. drained: nothing can come from it any more.
+
+    A stream of asyncio would tell of the end only once nothing holds the output open.
+    """
+
+    def __init__(self, sinks: Mapping[int, _Sink]) -> None:
+        self._sinks = sinks
+        self.exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.drained: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Pass on output."""
+        self._sinks[fd].write(data)
+
+    def process_exited(self) -> None:
+        """Note the end of the process."""
+        self.exited.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's own
+        """Note the end of the output."""
+        self.drained.set_result(None)
+
+
+class StepRun:
+    """One run of a step. `run` is its whole life."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self._leaders: dict[int, int] = {}
+        self._connections: dict[int, asyncio.StreamWriter] = {}
+        self._files: dict[str, int] = {}
+
+    async def run(self, alarm: tuple[float, int] | None) -> int:
+        """Run all tasks; return the greatest exit code. alarm: after how many seconds tasks get which signal."""
+        loop = asyncio.get_running_loop()
+        for number in _PASSED_ON:
+            loop.add_signal_handler(number, self._signal_tasks, number)
+        if alarm is not None:
+            loop.call_later(alarm[0], self._signal_tasks, alarm[1])
+        running = [asyncio.create_task(self._run_task(task), name=f"task {task.rank}") for task in self._step.tasks]
+        try:
+            return max([await one for one in running])
+        finally:
+            await cancel(running)
+
+    def _signal_tasks(self, number: int) -> None:
+        for leader in self._leaders.values():
+            _signal_group(leader, number)
+        for writer in self._connections.values():
+            writer.write(bytes((number,)))
+
+    async def _run_task(self, task: Task) -> int:
+        try:
+            sinks = self._open_sinks(task)
+            code = await (self._run_here(task, sinks) if task.node == 0 else self._run_there(task, sinks))
+            for sink in sinks.values():
+                sink.close()
+        except (OSError, msgspec.MsgspecError) as error:
+            print(f"srun: task {task.rank} on {task.host}: {error}", file=sys.stderr, flush=True)
+            code = _LOST
+        if code:
+            print(f"srun: task {task.rank} on {task.host} ended with exit code {code}", file=sys.stderr, flush=True)
+            if self._step.ends_at_failure:
+                self._signal_tasks(signal.SIGTERM)
+        return code
+
+    def _open_sinks(self, task: Task) -> dict[int, _Sink]:
+        label = f"{task.rank}: ".encode() if self._step.label else b""
+        output, error = task_files(self._step, task)
+        return {STDOUT: _Sink(self._open(output, 1), label), STDERR: _Sink(self._open(error, 2), label)}
+
+    def _open(self, name: str, stream: int) -> int:
+        """Return the stream, or the file of this name, which tasks may share."""
+        if not name:
+            return stream
+        if name not in self._files:
+            mode = os.O_APPEND if self._step.append else os.O_TRUNC
+            self._files[name] = os.open(name, os.O_WRONLY | os.O_CREAT | mode, 0o666)
+        return self._files[name]
+
+    async def _run_here(self, task: Task, sinks: Mapping[int, _Sink]) -> int:
+        source = self._step.source if task.rank == 0 else os.devnull
+        stdin = os.open(source, os.O_RDONLY) if source else None
+        process, task_end = await asyncio.get_running_loop().subprocess_exec(
+            lambda: _TaskEnd(sinks),
+            *("/bin/sh", "-c", task_text(self._step, task, here=True)),
+            env=self._step.environment,
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+        if stdin is not None:
+            os.close(stdin)
+        self._leaders[task.rank] = process.get_pid()
+        await task_end.exited
+        del self._leaders[task.rank]
+        _signal_group(process.get_pid(), signal.SIGKILL)  # what the task left behind
+        await asyncio.wait({task_end.drained}, timeout=_DRAIN_SECONDS)
+        process.close()
+        code = process.get_returncode() or 0
+        return code if code >= 0 else 128 - code
+
+    async def _run_there(self, task: Task, sinks: Mapping[int, _Sink]) -> int:
+        directory = Path(self._step.environment["MUSTER_REMOTE_SHELL"]).parent
+        job = msgspec.json.decode((directory / "job.json").read_bytes(), type=_Job)
+        context = client_context(directory / "identity.pem")
+        reader, writer = await asyncio.open_connection(job.names[task.node], job.port, ssl=context)
+        self._connections[task.rank] = writer
+        try:
+            writer.write(request_line(Request(task_text(self._step, task, here=False))))
+            async for channel, data in frames(reader):
+                if channel == ENDED:
+                    return int(data)
+                sinks[channel].write(data)
+        finally:
+            del self._connections[task.rank]
+            writer.close()
+        raise ConnectionError("the node has gone")
+
+
+def _signal_group(leader: int, number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(leader, number)
+
+
+def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] | None:
+    """Return after how many seconds the tasks get which signal before the job's time limit; None for no signal."""
+    told, end = environment.get(STEP_SIGNAL, ""), environment.get("SLURM_JOB_END_TIME", "")
+    if not told or not end:
+        return None
+    asked = notice(told)
+    seconds = int(end) - asked.seconds - now
+    return (seconds, signal.Signals[f"SIG{asked.name}"]) if seconds > 0 else None
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the step that the words ask for; return its exit code."""
+    try:
+        step = plan_step(words, os.environ, str(Path.cwd()), os.getpid())
+    except OptionError as error:
+        print(f"srun: {error}", file=sys.stderr)
+        return _USAGE
+    return asyncio.run(StepRun(step).run(find_alarm(os.environ, RealClock().now().timestamp())))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,199 @@
+"""Plans a step: which tasks `srun` starts on which nodes of the job, and what each of them finds. Pure."""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from muster.slurm import values
+from muster.slurm.allocation import count_repeats, file_name, pattern_values, read_repeats
+from muster.slurm.batch import spread
+from muster.slurm.options import Fate, OptionError, Setting, read_srun
+
+# What belongs to one worker, and would be wrong on another.
+_OF_THE_WORKER = frozenset(
+    {
+        "CUDA_VISIBLE_DEVICES", "HOSTNAME", "JOB_COMPLETION_INDEX", "MUSTER_REMOTE_SHELL", "NVIDIA_VISIBLE_DEVICES",
+        "OLDPWD", "PWD", "SHLVL", "SLURM_JOB_GPUS", "_",
+    }
+)  # fmt: skip
+# What a step has of the environment if it asks for none.
+_LEAST = ("HOME", "PATH", "USER")
+
+# Each task takes as many of its node's GPUs as it has for itself.
+_CHOOSE_GPUS = (
+    'CUDA_VISIBLE_DEVICES=$(echo "$CUDA_VISIBLE_DEVICES" | cut -d, -f{first}-{last}); export CUDA_VISIBLE_DEVICES; '
+)
+
+
+class Task(Struct, frozen=True):
+    """A task of a step.
+
+    node: which of the job's nodes it runs on, 0 for that of the script. variables: those that only this task finds.
+    """
+
+    rank: int
+    node: int
+    host: str
+    variables: Mapping[str, str]
+
+
+class Step(Struct, frozen=True):
+    """What one call of srun starts.
+
+    environment: what all tasks find. output, error, source: patterns of file names, or "".
+    label: whether lines begin with the rank. ends_at_failure: whether a task that fails ends the others.
+    """
+
+    tasks: Sequence[Task]
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    directory: str
+    output: str = ""
+    error: str = ""
+    source: str = ""
+    append: bool = False
+    label: bool = False
+    ends_at_failure: bool = False
+    gpus_per_task: int = 0
+
+
+def plan_step(words: Sequence[str], environment: Mapping[str, str], directory: str, number: int) -> Step:
+    """Return the step that the words of srun ask for.
+
+    environment: that of srun. number: which step of the job it is. Raises `OptionError`.
+    """
+    if "SLURM_JOB_NODELIST" not in environment:
+        raise OptionError("there is no job: srun starts tasks in a script with #SBATCH lines, run by muster run")
+    settings, command = read_srun(words)
+    asked = _take(settings)
+    if not command:
+        raise OptionError("no command stands behind the options")
+    if asked.get("mpi", "none") != "none":
+        raise OptionError(f"--mpi={asked['mpi']}: srun cannot start MPI programs; say: mpirun {shlex.join(command)}")
+    gpus_per_task = _count(asked, "gpus-per-task") or int(environment.get("SLURM_GPUS_PER_TASK", "0"))
+    return Step(
+        tasks=tuple(_lay_out(asked, environment, number)),
+        command=command,
+        environment=_choose_environment(asked.get("export", "ALL"), environment),
+        directory=f"{directory}/{asked['chdir']}"
+        if asked.get("chdir", "/")[0] != "/"
+        else asked.get("chdir", directory),
+        output=asked.get("output", ""),
+        error=asked.get("error", ""),
+        source=asked.get("input", ""),
+        append=asked.get("open-mode", "") == "append",
+        label="label" in asked,
+        ends_at_failure=asked.get("kill-on-bad-exit", "0") != "0",
+        gpus_per_task=gpus_per_task,
+    )
+
+
+def task_text(step: Step, task: Task, *, here: bool) -> str:
+    """Return the task as text for a shell. here: whether that shell has the environment of srun already."""
+    told = dict(task.variables)
+    if not here:
+        told = {name: value for name, value in step.environment.items() if name not in _OF_THE_WORKER} | told
+    first = int(task.variables["SLURM_LOCALID"]) * step.gpus_per_task + 1
+    gpus = _CHOOSE_GPUS.format(first=first, last=first + step.gpus_per_task - 1) if step.gpus_per_task else ""
+    words = ["env", *(f"{name}={value}" for name, value in told.items()), *step.command]
+    return f"cd {shlex.quote(step.directory)} && {{ {gpus}exec {shlex.join(words)}; }}"
+
+
+def task_files(step: Step, task: Task) -> tuple[str, str]:
+    """Return the names of the files for the output and the errors of a task; "" without one."""
+    letters = pattern_values({**step.environment, **task.variables})
+    return file_name(step.output, letters), file_name(step.error or step.output, letters)
+
+
+def _take(settings: Sequence[Setting]) -> dict[str, str]:
+    for setting in settings:
+        if setting.option.fate is Fate.REFUSED:
+            raise OptionError(f"--{setting.option.name}: {setting.option.why}")
+    followed = {one.option.name: one.value for one in settings if one.option.fate is Fate.FOLLOWED}
+    if followed.get("kill-on-bad-exit") == "":
+        followed["kill-on-bad-exit"] = "1"
+    return {name: value for name, value in followed.items() if value or name in ("label", "overcommit")}
+
+
+def _count(asked: Mapping[str, str], name: str) -> int:
+    """Return the number behind an option; 0 without the option. Raises `OptionError`."""
+    try:
+        return values.count(asked[name]) if name in asked else 0
+    except OptionError as error:
+        raise OptionError(f"--{name}: {error}") from None
+
+
+def _lay_out(asked: Mapping[str, str], environment: Mapping[str, str], number: int) -> Iterator[Task]:
+    """Yield the tasks, those of one node in a row."""
+    chosen = _choose_nodes(asked, environment)
+    counts = _count_tasks(asked, environment, chosen)
+    cpus = _count(asked, "cpus-per-task")
+    room = int(environment["SLURM_CPUS_ON_NODE"])
+    if max(counts) * (cpus or 1) > room and "overcommit" not in asked:
+        raise OptionError(f"the tasks of a node need {max(counts) * (cpus or 1)} CPUs, and the job has {room} there")
+    hosts = environment["SLURM_JOB_NODELIST"].split(",")
+    shared = {
+        "SLURM_STEP_ID": number,
+        "SLURM_STEPID": number,
+        "SLURM_STEP_NODELIST": ",".join(hosts[node] for node in chosen[: len(counts)]),
+        "SLURM_STEP_NUM_NODES": len(counts),
+        "SLURM_STEP_NUM_TASKS": sum(counts),
+        "SLURM_STEP_TASKS_PER_NODE": count_repeats(counts),
+        "SLURM_NNODES": len(counts),
+        "SLURM_NTASKS": sum(counts),
+        "SLURM_NPROCS": sum(counts),
+        "SLURM_TASKS_PER_NODE": count_repeats(counts),
+    } | ({"SLURM_CPUS_PER_TASK": cpus} if cpus else {})
+    rank = 0
+    for at, (node, count) in enumerate(zip(chosen, counts, strict=False)):
+        for local in range(count):
+            own = {
+                "SLURM_PROCID": rank,
+                "SLURM_LOCALID": local,
+                "SLURM_NODEID": at,
+                "SLURM_GTIDS": ",".join(str(rank - local + one) for one in range(count)),
+                "SLURMD_NODENAME": hosts[node],
+            }
+            yield Task(rank, node, hosts[node], {name: str(value) for name, value in (shared | own).items()})
+            rank += 1
+
+
+def _choose_nodes(asked: Mapping[str, str], environment: Mapping[str, str]) -> list[int]:
+    """Return the nodes of the job that a step may use, in their order. Raises `OptionError`."""
+    hosts = environment["SLURM_JOB_NODELIST"].split(",")
+    chosen = list(range(len(hosts)))
+    if "nodelist" in asked:
+        names = asked["nodelist"].split(",")
+        if unknown := [name for name in names if name not in hosts]:
+            raise OptionError(f"--nodelist: {unknown[0]} is no node of this job, which has {', '.join(hosts)}")
+        chosen = [node for node in chosen if hosts[node] in names]
+    if "nodes" not in asked:
+        return chosen
+    wanted = values.nodes(asked["nodes"])
+    if wanted > len(chosen):
+        raise OptionError(f"--nodes: {wanted} nodes are more than the {len(chosen)} that there are")
+    return chosen[:wanted]
+
+
+def _count_tasks(asked: Mapping[str, str], environment: Mapping[str, str], chosen: Sequence[int]) -> list[int]:
+    """Return how many tasks each node has; nodes without a task are left out."""
+    whole, each = _count(asked, "ntasks"), _count(asked, "ntasks-per-node")
+    if whole:
+        return spread(whole, min(whole, len(chosen)))
+    if each:
+        return [each] * len(chosen)
+    counts = read_repeats(environment["SLURM_TASKS_PER_NODE"])
+    return [counts[node] for node in chosen]
+
+
+def _choose_environment(export: str, environment: Mapping[str, str]) -> dict[str, str]:
+    names = export.split(",")
+    kept = dict(environment)
+    if "ALL" not in names:
+        kept = {
+            name: value
+            for name, value in environment.items()
+            if name.startswith(("SLURM", "MUSTER")) or name in _LEAST or name in names
+        }
+    return kept | {name: value for name, equals, value in (one.partition("=") for one in names) if equals}

@@ -1,0 +1,141 @@
+"""Which tasks srun starts, where, and what each of them finds."""
+
+import shlex
+import subprocess
+
+import pytest
+
+from muster.slurm.allocation import Allocation, variables
+from muster.slurm.batch import Batch
+from muster.slurm.options import OptionError
+from muster.slurm.steps import plan_step, task_files, task_text
+
+
+def job(nodes=2, tasks=4, cpus=4, **more):
+    allocation = Allocation(id=7, batch=Batch("train", nodes, tasks, **more), cpus=cpus, hosts="n{}")
+    return variables(allocation, {}, "pod", 0, 0) | {"USER": "ada", "PATH": "/usr/bin:/bin", "A": "1"}
+
+
+def step(line, environment=None):
+    return plan_step(shlex.split(line), environment or job(), "/work", 12)
+
+
+def layout(line, environment=None):
+    """Each task as RANK@HOST.LOCAL."""
+    return " ".join(
+        f"{task.rank}@{task.host}.{task.variables['SLURM_LOCALID']}" for task in step(line, environment).tasks
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("hostname", "0@n0.0 1@n0.1 2@n1.0 3@n1.1"),
+        ("-n 2 hostname", "0@n0.0 1@n1.0"),
+        ("-n 1 hostname", "0@n0.0"),
+        ("-n 3 hostname", "0@n0.0 1@n0.1 2@n1.0"),
+        ("-N 1 hostname", "0@n0.0 1@n0.1"),
+        ("-N 1 -n 1 -w n1 hostname", "0@n1.0"),
+        ("--nodelist=n1 hostname", "0@n1.0 1@n1.1"),
+        ("--ntasks-per-node=1 hostname", "0@n0.0 1@n1.0"),
+        ("-N 2 -n 8 hostname", "0@n0.0 1@n0.1 2@n0.2 3@n0.3 4@n1.0 5@n1.1 6@n1.2 7@n1.3"),
+    ],
+)
+def test_tasks_are_laid_out_over_the_nodes(line, expected):
+    assert layout(line) == expected
+
+
+def test_nodes_with_fewer_tasks_keep_them():
+    assert layout("hostname", job(tasks=3)) == "0@n0.0 1@n0.1 2@n1.0"
+
+
+def test_a_task_knows_its_place():
+    [*_, last] = step("-n 3 -c 2 hostname").tasks
+    expected = {
+        "SLURM_PROCID": "2",
+        "SLURM_LOCALID": "0",
+        "SLURM_NODEID": "1",
+        "SLURM_NTASKS": "3",
+        "SLURM_STEP_NUM_TASKS": "3",
+        "SLURM_STEP_NODELIST": "n0,n1",
+        "SLURM_STEP_TASKS_PER_NODE": "2,1",
+        "SLURM_STEP_ID": "12",
+        "SLURM_CPUS_PER_TASK": "2",
+        "SLURM_GTIDS": "2",
+        "SLURMD_NODENAME": "n1",
+    }
+    assert last.variables.items() >= expected.items()
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("", "no command stands behind the options"),
+        ("-n 2", "no command stands behind the options"),
+        ("-n 9 x", "the tasks of a node need 5 CPUs, and the job has 4 there"),
+        ("-c 8 -n 1 x", "the tasks of a node need 8 CPUs, and the job has 4 there"),
+        ("-N 3 x", "--nodes: 3 nodes are more than the 2 that there are"),
+        ("-w n7 x", "--nodelist: n7 is no node of this job, which has n0, n1"),
+        ("-n no x", "--ntasks: 'no' is no number of at least 1"),
+        ("--mpi=pmix ./a out", "--mpi=pmix: srun cannot start MPI programs; say: mpirun ./a out"),
+        ("--pty bash", "--pty: look into a running job with: muster exec JOB -- bash"),
+        ("--ntask 2 x", "srun has no option --ntask; did you mean --ntasks?"),
+    ],
+)
+def test_what_no_step_can_be_is_refused(line, complaint):
+    with pytest.raises(OptionError) as refused:
+        step(line)
+    assert str(refused.value) == complaint
+
+
+def test_outside_of_a_job_there_are_no_steps():
+    with pytest.raises(OptionError, match=r"^there is no job: srun starts tasks in a script with #SBATCH lines"):
+        step("hostname", {"PATH": "/bin"})
+
+
+def test_more_tasks_than_cpus_run_where_that_is_said():
+    assert len(step("-O -n 9 x").tasks) == 9
+
+
+def run(found, task, *, here):
+    """What the text of a task does in a shell of another worker, or of the script's own."""
+    environment = found.environment if here else {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "4,5,6,7"}
+    text = task_text(found, task, here=here)
+    return subprocess.run(["sh", "-c", text], env=environment, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_a_task_finds_the_environment_and_the_directory_of_srun_and_its_words(here, tmp_path):
+    words = ["-N2", "sh", "-c", 'echo "$A $SLURM_PROCID $SLURM_JOB_NAME $1"; pwd', "x", "it's $HOME"]
+    found = plan_step(words, job(), str(tmp_path), 1)
+    assert run(found, found.tasks[2], here=here) == f"1 2 train it's $HOME\n{tmp_path}\n"
+
+
+def test_each_task_sees_its_own_gpus_of_its_node(tmp_path):
+    words = ["--gpus-per-task=2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
+    found = plan_step(words, job() | {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, str(tmp_path), 1)
+    assert [run(found, task, here=False) for task in found.tasks] == ["4,5\n", "6,7\n"] * 2
+    assert [run(found, task, here=True) for task in found.tasks[:2]] == ["0,1\n", "2,3\n"]
+
+
+def test_what_belongs_to_one_worker_is_not_told_to_another():
+    found = step("hostname", job() | {"CUDA_VISIBLE_DEVICES": "0", "HOSTNAME": "n0"})
+    text = task_text(found, found.tasks[2], here=False)
+    assert "CUDA_VISIBLE_DEVICES" not in text
+    assert "HOSTNAME" not in text
+
+
+@pytest.mark.parametrize(
+    ("export", "names"),
+    [("ALL,B=2", {"A", "B", "USER"}), ("NONE", {"USER"}), ("A", {"A", "USER"}), ("B=2", {"B", "USER"})],
+)
+def test_a_step_may_be_told_what_to_export(export, names):
+    found = step(f"--export={export} hostname").environment
+    assert {"A", "B", "USER"} & found.keys() == names
+    assert "SLURM_JOB_ID" in found
+
+
+def test_files_are_named_by_task():
+    found = step("-o %x-%t.out -e %j.err hostname")
+    assert [task_files(found, task) for task in found.tasks[:2]] == [("train-0.out", "7.err"), ("train-1.out", "7.err")]
+    assert task_files(step("-o all hostname"), found.tasks[0]) == ("all", "all")
