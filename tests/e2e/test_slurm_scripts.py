@@ -77,7 +77,7 @@ sys.exit(max(call.wait() for call in calls))
 """
 
 GMX = """#!/bin/sh
-echo "rank $PMI_RANK of $PMI_SIZE: $*"
+echo "rank $PMI_RANK of $PMI_SIZE in a job of $SLURM_NTASKS: $*"
 """
 
 JUPYTER = """#!/bin/sh
@@ -182,7 +182,7 @@ def test_lightning_saves_when_its_time_is_nearly_up(sbatch):
 
 def test_an_mpi_program_on_all_nodes(sbatch):
     lines, _ = sbatch("gromacs.sh")
-    assert sorted(lines) == [f"rank {rank} of 4: mdrun -deffnm md -ntomp 2" for rank in range(4)]
+    assert sorted(lines) == [f"rank {rank} of 4 in a job of 4: mdrun -deffnm md -ntomp 2" for rank in range(4)]
 
 
 def test_an_array_over_the_lines_of_a_file(sbatch, tmp_path):

@@ -227,7 +227,7 @@ def test_a_command_gets_the_signals_that_its_connection_asks_for(tmp_path):
         job.start(1, "mpirun")
         holder = job.hold(1)
         running = job.connect(1, client_context(job.identity))
-        running.sendall(b'{"command": "trap \'exit 7\' USR1; echo; while :; do sleep 0.1; done"}\n')
+        running.sendall(b'{"command": "exec 2>/dev/null; trap \'exit 7\' USR1; echo; while :; do sleep 0.1; done"}\n')
         assert running.recv(6) == bytes((STDOUT, 0, 0, 0, 1)) + b"\n"
         running.sendall(bytes((signal.SIGUSR1,)))
         assert running.recv(6) == bytes((ENDED, 0, 0, 0, 1)) + b"7"

@@ -8,12 +8,16 @@ The command has no standard input: the daemons of MPI read none.
 
 import json
 import os
+import shlex
 import socket
 import ssl
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+# The file in which a script keeps the environment of its worker, if daemons and tasks are to find what it sets.
+ENVIRONMENT = "environment.json"
 # Options of ssh that a word follows.
 _WITH_VALUE = frozenset({"-i", "-l", "-o", "-p"})
 _HEADER = 5  # a channel and four bytes of length, as `frames` has it
@@ -39,6 +43,24 @@ def find_rank(host: str, names: list[str]) -> int:
     if host in labels:
         return labels.index(host)
     raise ValueError(f"{host} is no worker of this job")
+
+
+def export(environment: Mapping[str, str], before: Mapping[str, str]) -> str:
+    """Return shell text that sets the variables that a script has set since it began.
+
+    before: the environment of its worker. What belongs to that worker alone has not changed, and is not passed on.
+    """
+    changed = {name: value for name, value in environment.items() if before.get(name) != value}
+    return "".join(f"export {name}={shlex.quote(value)}; " for name, value in changed.items() if name.isidentifier())
+
+
+def read_environment(directory: Path) -> Mapping[str, str]:
+    """Return the environment of the worker before its script began; that of this process if no script has kept it."""
+    try:
+        found: dict[str, str] = json.loads((directory / ENVIRONMENT).read_text())
+    except FileNotFoundError:
+        return os.environ
+    return found
 
 
 def connect(directory: Path, address: tuple[str, int]) -> ssl.SSLSocket:
@@ -74,6 +96,7 @@ def main(words: list[str]) -> NoReturn:
         rank = find_rank(host, job["names"])
         if rank == 0:
             os.execv("/bin/sh", ["sh", "-c", command])  # noqa: S606
+        command = export(os.environ, read_environment(directory)) + command
         sys.exit(run(connect(directory, (job["names"][rank], job["port"])), {"command": command}))
     except (OSError, ValueError) as error:
         print(f"muster: {words[1:2] and ' '.join(words[1:])[:200]}: {error}", file=sys.stderr)

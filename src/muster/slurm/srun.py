@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from muster.mpi.frames import ENDED, STDERR, STDOUT, Request, frames, request_line
 from muster.mpi.identity import client_context
+from muster.mpi.remote_shell import read_environment
 from muster.runtime.clock import RealClock
 from muster.runtime.tasks import cancel
 from muster.slurm.allocation import STEP_SIGNAL
@@ -167,7 +168,7 @@ class StepRun:
         return code if code >= 0 else 128 - code
 
     async def _run_there(self, task: Task, sinks: Mapping[int, _Sink]) -> int:
-        directory = Path(self._step.environment["MUSTER_REMOTE_SHELL"]).parent
+        directory = _find_directory()
         job = msgspec.json.decode((directory / "job.json").read_bytes(), type=_Job)
         context = client_context(directory / "identity.pem")
         reader, writer = await asyncio.open_connection(job.names[task.node], job.port, ssl=context)
@@ -189,6 +190,11 @@ def _signal_group(leader: int, number: int) -> None:
         os.killpg(leader, number)
 
 
+def _find_directory() -> Path:
+    """Return the directory in which the worker keeps what its agents need; it has none if the job has one node."""
+    return Path(os.environ.get("MUSTER_REMOTE_SHELL", os.devnull)).parent
+
+
 def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] | None:
     """Return after how many seconds the tasks get which signal before the job's time limit; None for no signal."""
     told, end = environment.get(STEP_SIGNAL, ""), environment.get("SLURM_JOB_END_TIME", "")
@@ -202,7 +208,8 @@ def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] 
 def main(words: Sequence[str]) -> int:
     """Run the step that the words ask for; return its exit code."""
     try:
-        step = plan_step(words, os.environ, str(Path.cwd()), os.getpid())
+        before = read_environment(_find_directory())
+        step = plan_step(words, os.environ, before, str(Path.cwd()), os.getpid())
     except OptionError as error:
         print(f"srun: {error}", file=sys.stderr)
         return _USAGE

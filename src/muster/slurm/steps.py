@@ -10,13 +10,6 @@ from muster.slurm.allocation import count_repeats, file_name, pattern_values, re
 from muster.slurm.batch import spread
 from muster.slurm.options import Fate, OptionError, Setting, read_srun
 
-# What belongs to one worker, and would be wrong on another.
-_OF_THE_WORKER = frozenset(
-    {
-        "CUDA_VISIBLE_DEVICES", "HOSTNAME", "JOB_COMPLETION_INDEX", "MUSTER_REMOTE_SHELL", "NVIDIA_VISIBLE_DEVICES",
-        "OLDPWD", "PWD", "SHLVL", "SLURM_JOB_GPUS", "_",
-    }
-)  # fmt: skip
 # What a step has of the environment if it asks for none.
 _LEAST = ("HOME", "PATH", "USER")
 
@@ -41,13 +34,15 @@ class Task(Struct, frozen=True):
 class Step(Struct, frozen=True):
     """What one call of srun starts.
 
-    environment: what all tasks find. output, error, source: patterns of file names, or "".
+    environment: what all tasks find. before: what the script's worker had before the script set anything.
+    output, error, source: patterns of file names, or "".
     label: whether lines begin with the rank. ends_at_failure: whether a task that fails ends the others.
     """
 
     tasks: Sequence[Task]
     command: Sequence[str]
     environment: Mapping[str, str]
+    before: Mapping[str, str]
     directory: str
     output: str = ""
     error: str = ""
@@ -58,10 +53,13 @@ class Step(Struct, frozen=True):
     gpus_per_task: int = 0
 
 
-def plan_step(words: Sequence[str], environment: Mapping[str, str], directory: str, number: int) -> Step:
+def plan_step(
+    words: Sequence[str], environment: Mapping[str, str], before: Mapping[str, str], directory: str, number: int
+) -> Step:
     """Return the step that the words of srun ask for.
 
-    environment: that of srun. number: which step of the job it is. Raises `OptionError`.
+    environment: that of srun. before: that of the worker before its script began. number: which step of the job it is.
+    Raises `OptionError`.
     """
     if "SLURM_JOB_NODELIST" not in environment:
         raise OptionError("there is no job: srun starts tasks in a script with #SBATCH lines, run by muster run")
@@ -76,6 +74,7 @@ def plan_step(words: Sequence[str], environment: Mapping[str, str], directory: s
         tasks=tuple(_lay_out(asked, environment, number)),
         command=command,
         environment=_choose_environment(asked.get("export", "ALL"), environment),
+        before=before,
         directory=f"{directory}/{asked['chdir']}"
         if asked.get("chdir", "/")[0] != "/"
         else asked.get("chdir", directory),
@@ -93,7 +92,7 @@ def task_text(step: Step, task: Task, *, here: bool) -> str:
     """Return the task as text for a shell. here: whether that shell has the environment of srun already."""
     told = dict(task.variables)
     if not here:
-        told = {name: value for name, value in step.environment.items() if name not in _OF_THE_WORKER} | told
+        told = {name: value for name, value in step.environment.items() if step.before.get(name) != value} | told
     first = int(task.variables["SLURM_LOCALID"]) * step.gpus_per_task + 1
     gpus = _CHOOSE_GPUS.format(first=first, last=first + step.gpus_per_task - 1) if step.gpus_per_task else ""
     words = ["env", *(f"{name}={value}" for name, value in told.items()), *step.command]

@@ -1,8 +1,10 @@
 """What stands behind the name of the program that mpirun takes for ssh."""
 
+import os
+
 import pytest
 
-from muster.mpi.remote_shell import find_rank, parse
+from muster.mpi.remote_shell import export, find_rank, parse, read_environment
 
 NAMES = ["sum-workers-0-0.sum", "sum-workers-0-1.sum", "sum-workers-0-10.sum"]
 
@@ -35,3 +37,16 @@ def test_a_host_is_known_by_its_name_or_by_the_first_part_of_it(host, rank):
 def test_another_host_is_none_of_the_job():
     with pytest.raises(ValueError, match=r"other.org is no worker of this job"):
         find_rank("other.org", NAMES)
+
+
+def test_daemons_find_what_the_script_has_set_and_nothing_of_its_worker():
+    before = {"PATH": "/bin", "HOSTNAME": "n0", "A": "1"}
+    environment = before | {"PATH": "/opt/my mpi/bin:/bin", "B": "it's", "BASH_FUNC_x%%": "() { :; }"}
+    assert export(environment, before) == "export PATH='/opt/my mpi/bin:/bin'; export B='it'\"'\"'s'; "
+    assert export(before, before) == ""
+
+
+def test_without_a_script_nothing_is_passed_on(tmp_path):
+    assert export(os.environ, read_environment(tmp_path)) == ""
+    (tmp_path / "environment.json").write_text("{}")
+    assert "export PATH=" in export(os.environ, read_environment(tmp_path))

@@ -10,14 +10,16 @@ from muster.slurm.batch import Batch
 from muster.slurm.options import OptionError
 from muster.slurm.steps import plan_step, task_files, task_text
 
+BEFORE = {"USER": "ada", "PATH": "/usr/bin:/bin", "HOSTNAME": "n0", "CUDA_VISIBLE_DEVICES": "0,1,2,3"}
+
 
 def job(nodes=2, tasks=4, cpus=4, **more):
     allocation = Allocation(id=7, batch=Batch("train", nodes, tasks, **more), cpus=cpus, hosts="n{}")
-    return variables(allocation, {}, "pod", 0, 0) | {"USER": "ada", "PATH": "/usr/bin:/bin", "A": "1"}
+    return variables(allocation, {}, "pod", 0, 0) | BEFORE | {"A": "1"}
 
 
 def step(line, environment=None):
-    return plan_step(shlex.split(line), environment or job(), "/work", 12)
+    return plan_step(shlex.split(line), environment or job(), BEFORE, "/work", 12)
 
 
 def layout(line, environment=None):
@@ -107,22 +109,23 @@ def run(found, task, *, here):
 @pytest.mark.parametrize("here", [True, False])
 def test_a_task_finds_the_environment_and_the_directory_of_srun_and_its_words(here, tmp_path):
     words = ["-N2", "sh", "-c", 'echo "$A $SLURM_PROCID $SLURM_JOB_NAME $1"; pwd', "x", "it's $HOME"]
-    found = plan_step(words, job(), str(tmp_path), 1)
+    found = plan_step(words, job(), BEFORE, str(tmp_path), 1)
     assert run(found, found.tasks[2], here=here) == f"1 2 train it's $HOME\n{tmp_path}\n"
 
 
 def test_each_task_sees_its_own_gpus_of_its_node(tmp_path):
     words = ["--gpus-per-task=2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
-    found = plan_step(words, job() | {"CUDA_VISIBLE_DEVICES": "0,1,2,3"}, str(tmp_path), 1)
+    found = plan_step(words, job(), BEFORE, str(tmp_path), 1)
     assert [run(found, task, here=False) for task in found.tasks] == ["4,5\n", "6,7\n"] * 2
     assert [run(found, task, here=True) for task in found.tasks[:2]] == ["0,1\n", "2,3\n"]
 
 
 def test_what_belongs_to_one_worker_is_not_told_to_another():
-    found = step("hostname", job() | {"CUDA_VISIBLE_DEVICES": "0", "HOSTNAME": "n0"})
+    found = step("hostname")
     text = task_text(found, found.tasks[2], here=False)
     assert "CUDA_VISIBLE_DEVICES" not in text
     assert "HOSTNAME" not in text
+    assert " A=1 " in text
 
 
 @pytest.mark.parametrize(

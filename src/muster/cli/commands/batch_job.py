@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+from pathlib import Path
 
 import click
 
@@ -19,6 +20,7 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
     """
     import msgspec
 
+    from muster.mpi.remote_shell import ENVIRONMENT
     from muster.runtime.clock import RealClock
     from muster.slurm.allocation import Allocation, file_name, pattern_values, variables
     from muster.slurm.files import redirect
@@ -28,6 +30,8 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
         told = msgspec.json.decode(allocation, type=Allocation)
     except msgspec.MsgspecError as error:
         raise click.UsageError(f"--allocation: {error}") from None
+    if shell := os.environ.get("MUSTER_REMOTE_SHELL"):
+        Path(shell).with_name(ENVIRONMENT).write_bytes(msgspec.json.encode(dict(os.environ)))
     now = int(RealClock().now().timestamp())
     environment = variables(told, os.environ, socket.gethostname(), os.getuid(), now) | os.environ
     environment |= {"MUSTER_PYTHON": sys.executable, "PATH": add_programs(environment.get("PATH", os.defpath))}
