@@ -117,7 +117,22 @@ else:
         connection.recv(1)
 """
 
-PROGRAMS = {"torchrun": TORCHRUN, "accelerate": TORCHRUN, "gmx_mpi": GMX, "jupyter": JUPYTER, "ray": RAY}
+# Tells how many of its kind run.
+SIMULATE = """#!/bin/sh
+mkdir -p running/$1
+echo "seed $1 beside $(($(ls running | wc -l) - 1))"
+sleep 0.2
+rmdir running/$1
+"""
+
+PROGRAMS = {
+    "simulate": SIMULATE,
+    "torchrun": TORCHRUN,
+    "accelerate": TORCHRUN,
+    "gmx_mpi": GMX,
+    "jupyter": JUPYTER,
+    "ray": RAY,
+}
 FILES = {
     "meet.py": MEET,
     "save_at_signal.py": SAVE,
@@ -230,7 +245,9 @@ def test_a_script_passes_its_signal_on_to_its_step(sbatch):
 
 
 def test_a_farm_of_tasks(sbatch):
-    assert sorted(sbatch("farm.sh")[0]) == [f"seed {seed}" for seed in range(1, 7)]
+    lines, _ = sbatch("farm.sh")
+    assert sorted(line[:6] for line in lines) == [f"seed {seed}" for seed in range(1, 7)]
+    assert {line[6:] for line in lines} <= {" beside 0", " beside 1"}
 
 
 def test_jax_finds_its_processes(sbatch):

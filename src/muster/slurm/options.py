@@ -128,12 +128,13 @@ _OF_THE_JOB = (
 SRUN = (
     *(Option(*_split(name)) for name in _TASKS),
     Option("kill-on-bad-exit", "K", Value.OPTIONAL),
-    *(Option(*_split(name), value=Value.NONE) for name in ("label/l", "overcommit/O")),
+    *(Option(*_split(name), value=Value.NONE) for name in ("exact", "label/l", "overcommit/O")),
+    Option("exclusive", value=Value.OPTIONAL),
     *(Option(*_split(name), fate=Fate.NEEDLESS) for name in _OF_THE_JOB),
-    *(Option(name, value=Value.OPTIONAL, fate=Fate.NEEDLESS) for name in ("exclusive", "propagate")),
+    Option("propagate", value=Value.OPTIONAL, fate=Fate.NEEDLESS),
     *(
         Option(*_split(name), value=Value.NONE, fate=Fate.NEEDLESS)
-        for name in ("exact", "overlap", "oversubscribe/s", "preserve-env/E", "quiet/Q", "unbuffered/u", "verbose/v")
+        for name in ("overlap", "oversubscribe/s", "preserve-env/E", "quiet/Q", "unbuffered/u", "verbose/v")
     ),
     *_refused("look into a running job with: muster exec JOB -- bash", "pty", value=Value.OPTIONAL),
     *_refused("start different programs by several srun with & behind them", "multi-prog", value=Value.NONE),

@@ -21,8 +21,9 @@ from muster.mpi.remote_shell import read_environment
 from muster.runtime.clock import RealClock
 from muster.runtime.tasks import cancel
 from muster.slurm.allocation import STEP_SIGNAL
+from muster.slurm.ledger import LEDGER, take_cpus
 from muster.slurm.options import OptionError
-from muster.slurm.steps import Step, Task, plan_step, task_files, task_text
+from muster.slurm.steps import Step, Task, find_demand, plan_step, task_files, task_text
 from muster.slurm.values import notice
 
 _PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
@@ -208,12 +209,20 @@ def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] 
 def main(words: Sequence[str]) -> int:
     """Run the step that the words ask for; return its exit code."""
     try:
-        before = read_environment(_find_directory())
-        step = plan_step(words, os.environ, before, str(Path.cwd()), os.getpid())
+        return asyncio.run(_run(words))
     except OptionError as error:
         print(f"srun: {error}", file=sys.stderr)
         return _USAGE
-    return asyncio.run(StepRun(step).run(find_alarm(os.environ, RealClock().now().timestamp())))
+
+
+async def _run(words: Sequence[str]) -> int:
+    clock, demand = RealClock(), find_demand(words, os.environ)
+    nodes: Sequence[int] = demand.nodes[: len(demand.counts)]
+    if demand.waits and LEDGER in os.environ:
+        nodes = await take_cpus(os.environ[LEDGER], demand, int(os.environ["SLURM_CPUS_ON_NODE"]), clock)
+    before = read_environment(_find_directory())
+    step = plan_step(words, os.environ, before, str(Path.cwd()), os.getpid(), nodes)
+    return await StepRun(step).run(find_alarm(os.environ, clock.now().timestamp()))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from muster.slurm.allocation import count_repeats, file_name, pattern_values, re
 from muster.slurm.batch import spread
 from muster.slurm.options import Fate, OptionError, Setting, read_srun
 
+_FLAGS = frozenset({"exact", "exclusive", "label", "overcommit"})
 # What a step has of the environment if it asks for none.
 _LEAST = ("HOME", "PATH", "USER")
 
@@ -29,6 +30,23 @@ class Task(Struct, frozen=True):
     node: int
     host: str
     variables: Mapping[str, str]
+
+
+class Demand(Struct, frozen=True):
+    """How much of its job a step needs. nodes: those that it may run on. counts: tasks of each node, for as many nodes.
+
+    cpus: of each task; 0 if nothing is said. waits: whether its CPUs are to be free of other steps that wait.
+    """
+
+    nodes: Sequence[int]
+    counts: Sequence[int]
+    cpus: int
+    waits: bool
+
+    @property
+    def cpus_of_nodes(self) -> list[int]:
+        """How many CPUs the step needs, for each of its nodes."""
+        return [count * max(self.cpus, 1) for count in self.counts]
 
 
 class Step(Struct, frozen=True):
@@ -53,16 +71,35 @@ class Step(Struct, frozen=True):
     gpus_per_task: int = 0
 
 
+def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> Demand:
+    """Return what the words of srun ask for. Raises `OptionError`."""
+    if "SLURM_JOB_NODELIST" not in environment:
+        raise OptionError("there is no job: srun starts tasks in a script with #SBATCH lines, run by muster run")
+    asked = _take(read_srun(words)[0])
+    nodes = _choose_nodes(asked, environment)
+    counts = _count_tasks(asked, environment, nodes)
+    waits = ("exclusive" in asked or "exact" in asked) and "overcommit" not in asked
+    demand = Demand(nodes, counts, _count(asked, "cpus-per-task"), waits)
+    most, room = max(demand.cpus_of_nodes), int(environment["SLURM_CPUS_ON_NODE"])
+    if most > room and "overcommit" not in asked:
+        raise OptionError(f"the tasks of a node need {most} CPUs, and the job has {room} there")
+    return demand
+
+
 def plan_step(
-    words: Sequence[str], environment: Mapping[str, str], before: Mapping[str, str], directory: str, number: int
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    before: Mapping[str, str],
+    directory: str,
+    number: int,
+    nodes: Sequence[int],
 ) -> Step:
     """Return the step that the words of srun ask for.
 
     environment: that of srun. before: that of the worker before its script began. number: which step of the job it is.
-    Raises `OptionError`.
+    nodes: one for each number of tasks that it demands. Raises `OptionError`.
     """
-    if "SLURM_JOB_NODELIST" not in environment:
-        raise OptionError("there is no job: srun starts tasks in a script with #SBATCH lines, run by muster run")
+    demand = find_demand(words, environment)
     settings, command = read_srun(words)
     asked = _take(settings)
     if not command:
@@ -71,7 +108,7 @@ def plan_step(
         raise OptionError(f"--mpi={asked['mpi']}: srun cannot start MPI programs; say: mpirun {shlex.join(command)}")
     gpus_per_task = _count(asked, "gpus-per-task") or int(environment.get("SLURM_GPUS_PER_TASK", "0"))
     return Step(
-        tasks=tuple(_lay_out(asked, environment, number)),
+        tasks=tuple(_lay_out(demand, nodes, environment, number)),
         command=command,
         environment=_choose_environment(asked.get("export", "ALL"), environment),
         before=before,
@@ -112,7 +149,7 @@ def _take(settings: Sequence[Setting]) -> dict[str, str]:
     followed = {one.option.name: one.value for one in settings if one.option.fate is Fate.FOLLOWED}
     if followed.get("kill-on-bad-exit") == "":
         followed["kill-on-bad-exit"] = "1"
-    return {name: value for name, value in followed.items() if value or name in ("label", "overcommit")}
+    return {name: value for name, value in followed.items() if value or name in _FLAGS}
 
 
 def _count(asked: Mapping[str, str], name: str) -> int:
@@ -123,19 +160,14 @@ def _count(asked: Mapping[str, str], name: str) -> int:
         raise OptionError(f"--{name}: {error}") from None
 
 
-def _lay_out(asked: Mapping[str, str], environment: Mapping[str, str], number: int) -> Iterator[Task]:
+def _lay_out(demand: Demand, nodes: Sequence[int], environment: Mapping[str, str], number: int) -> Iterator[Task]:
     """Yield the tasks, those of one node in a row."""
-    chosen = _choose_nodes(asked, environment)
-    counts = _count_tasks(asked, environment, chosen)
-    cpus = _count(asked, "cpus-per-task")
-    room = int(environment["SLURM_CPUS_ON_NODE"])
-    if max(counts) * (cpus or 1) > room and "overcommit" not in asked:
-        raise OptionError(f"the tasks of a node need {max(counts) * (cpus or 1)} CPUs, and the job has {room} there")
+    counts = demand.counts
     hosts = environment["SLURM_JOB_NODELIST"].split(",")
     shared = {
         "SLURM_STEP_ID": number,
         "SLURM_STEPID": number,
-        "SLURM_STEP_NODELIST": ",".join(hosts[node] for node in chosen[: len(counts)]),
+        "SLURM_STEP_NODELIST": ",".join(hosts[node] for node in nodes),
         "SLURM_STEP_NUM_NODES": len(counts),
         "SLURM_STEP_NUM_TASKS": sum(counts),
         "SLURM_STEP_TASKS_PER_NODE": count_repeats(counts),
@@ -143,9 +175,9 @@ def _lay_out(asked: Mapping[str, str], environment: Mapping[str, str], number: i
         "SLURM_NTASKS": sum(counts),
         "SLURM_NPROCS": sum(counts),
         "SLURM_TASKS_PER_NODE": count_repeats(counts),
-    } | ({"SLURM_CPUS_PER_TASK": cpus} if cpus else {})
+    } | ({"SLURM_CPUS_PER_TASK": demand.cpus} if demand.cpus else {})
     rank = 0
-    for at, (node, count) in enumerate(zip(chosen, counts, strict=False)):
+    for at, (node, count) in enumerate(zip(nodes, counts, strict=True)):
         for local in range(count):
             own = {
                 "SLURM_PROCID": rank,

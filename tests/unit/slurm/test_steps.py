@@ -8,7 +8,7 @@ import pytest
 from muster.slurm.allocation import Allocation, variables
 from muster.slurm.batch import Batch
 from muster.slurm.options import OptionError
-from muster.slurm.steps import plan_step, task_files, task_text
+from muster.slurm.steps import Demand, find_demand, plan_step, task_files, task_text
 
 BEFORE = {"USER": "ada", "PATH": "/usr/bin:/bin", "HOSTNAME": "n0", "CUDA_VISIBLE_DEVICES": "0,1,2,3"}
 
@@ -19,7 +19,13 @@ def job(nodes=2, tasks=4, cpus=4, **more):
 
 
 def step(line, environment=None):
-    return plan_step(shlex.split(line), environment or job(), BEFORE, "/work", 12)
+    return plan(shlex.split(line), environment or job(), "/work")
+
+
+def plan(words, environment, directory):
+    """The step on the first of its nodes."""
+    demand = find_demand(words, environment)
+    return plan_step(words, environment, BEFORE, str(directory), 12, demand.nodes[: len(demand.counts)])
 
 
 def layout(line, environment=None):
@@ -109,13 +115,13 @@ def run(found, task, *, here):
 @pytest.mark.parametrize("here", [True, False])
 def test_a_task_finds_the_environment_and_the_directory_of_srun_and_its_words(here, tmp_path):
     words = ["-N2", "sh", "-c", 'echo "$A $SLURM_PROCID $SLURM_JOB_NAME $1"; pwd', "x", "it's $HOME"]
-    found = plan_step(words, job(), BEFORE, str(tmp_path), 1)
+    found = plan(words, job(), tmp_path)
     assert run(found, found.tasks[2], here=here) == f"1 2 train it's $HOME\n{tmp_path}\n"
 
 
 def test_each_task_sees_its_own_gpus_of_its_node(tmp_path):
     words = ["--gpus-per-task=2", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES"]
-    found = plan_step(words, job(), BEFORE, str(tmp_path), 1)
+    found = plan(words, job(), tmp_path)
     assert [run(found, task, here=False) for task in found.tasks] == ["4,5\n", "6,7\n"] * 2
     assert [run(found, task, here=True) for task in found.tasks[:2]] == ["0,1\n", "2,3\n"]
 
@@ -142,3 +148,22 @@ def test_files_are_named_by_task():
     found = step("-o %x-%t.out -e %j.err hostname")
     assert [task_files(found, task) for task in found.tasks[:2]] == [("train-0.out", "7.err"), ("train-1.out", "7.err")]
     assert task_files(step("-o all hostname"), found.tasks[0]) == ("all", "all")
+
+
+@pytest.mark.parametrize(
+    ("line", "demand"),
+    [
+        ("hostname", Demand([0, 1], [2, 2], 0, waits=False)),
+        ("--exact -n 1 -c 2 hostname", Demand([0, 1], [1], 2, waits=True)),
+        ("--exclusive -n 2 -N 1 hostname", Demand([0], [2], 0, waits=True)),
+        ("--exclusive -O -n 9 hostname", Demand([0, 1], [5, 4], 0, waits=False)),
+    ],
+)
+def test_a_step_demands_nodes_and_cpus(line, demand):
+    assert find_demand(shlex.split(line), job()) == demand
+
+
+def test_a_step_runs_on_the_nodes_that_have_room():
+    words = ["--exact", "-n1", "hostname"]
+    [task] = plan_step(words, job(), BEFORE, "/work", 12, [1]).tasks
+    assert (task.node, task.host, task.variables["SLURM_STEP_NODELIST"]) == (1, "n1", "n1")

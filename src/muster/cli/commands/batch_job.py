@@ -24,6 +24,7 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
     from muster.runtime.clock import RealClock
     from muster.slurm.allocation import Allocation, file_name, pattern_values, variables
     from muster.slurm.files import redirect
+    from muster.slurm.ledger import LEDGER, make_ledger
     from muster.slurm.programs import add_programs, find_programs_first
 
     try:
@@ -34,7 +35,11 @@ def command(allocation: str, command: tuple[str, ...]) -> None:
         Path(shell).with_name(ENVIRONMENT).write_bytes(msgspec.json.encode(dict(os.environ)))
     now = int(RealClock().now().timestamp())
     environment = variables(told, os.environ, socket.gethostname(), os.getuid(), now) | os.environ
-    environment |= {"MUSTER_PYTHON": sys.executable, "PATH": add_programs(environment.get("PATH", os.defpath))}
+    environment |= {
+        LEDGER: make_ledger(),
+        "MUSTER_PYTHON": sys.executable,
+        "PATH": add_programs(environment.get("PATH", os.defpath)),
+    }
     batch, values = told.batch, pattern_values(environment)
     output, errors, source = (file_name(pattern, values) for pattern in (batch.output, batch.error, batch.input))
     if names := [name for name in dict.fromkeys((output, errors)) if name]:
