@@ -11,3 +11,11 @@ from muster.slurm.batch import Batch, spread
 def test_tasks_are_spread_evenly_over_nodes(tasks, nodes, expected):
     assert spread(tasks, nodes) == expected
     assert Batch(nodes=nodes, tasks=tasks).tasks_per_node == expected[0]
+
+
+@pytest.mark.parametrize(
+    ("batch", "nodes", "tasks"), [(Batch(nodes=2, tasks=5), 2, 5), (Batch(nodes=2, tasks=5), 3, 9), (Batch(), 4, 4)]
+)
+def test_other_nodes_have_as_many_tasks_each(batch, nodes, tasks):
+    other = batch.on(nodes)
+    assert (other.nodes, other.tasks) == (nodes, tasks)
