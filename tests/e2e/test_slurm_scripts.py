@@ -200,6 +200,11 @@ def test_an_mpi_program_on_all_nodes(sbatch):
     assert sorted(lines) == [f"rank {rank} of 4 in a job of 4: mdrun -deffnm md -ntomp 2" for rank in range(4)]
 
 
+def test_an_mpi_program_by_srun(sbatch):
+    lines, _ = sbatch("pmix.sh")
+    assert sorted(lines) == [f"rank {rank} of 4 in a job of 4: mdrun -deffnm npt" for rank in range(4)]
+
+
 def test_an_array_over_the_lines_of_a_file(sbatch, tmp_path):
     lines, _ = sbatch("files.sh")
     found = {path.name.rpartition("_")[2]: path.read_text() for path in tmp_path.glob("align_*.log")}

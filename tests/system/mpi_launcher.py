@@ -13,6 +13,8 @@ import sys
 
 
 def main(command):
+    if command[0] == "-np":  # as many as there are slots
+        command = command[2:]
     with open(os.environ["HYDRA_HOST_FILE"]) as file:
         hosts = [line.strip().rpartition(":") for line in file]
     shell, words = os.environ["HYDRA_LAUNCHER_EXEC"], shlex.join(command)

@@ -23,14 +23,14 @@ from muster.runtime.tasks import cancel
 from muster.slurm.allocation import STEP_SIGNAL
 from muster.slurm.ledger import LEDGER, take_cpus
 from muster.slurm.options import OptionError
-from muster.slurm.steps import Step, Task, find_demand, plan_step, task_files, task_text
+from muster.slurm.steps import Step, Task, find_demand, find_launcher, plan_step, task_files, task_text
 from muster.slurm.values import notice
 
 _PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 # How long the output of a task that has ended may stay open: a daemon may hold it for ever.
 _DRAIN_SECONDS = 1.0
 _LOST = 255
-_USAGE = 2
+_USAGE, _NOT_FOUND = 2, 127
 
 
 class _Job(Struct, frozen=True):
@@ -209,10 +209,15 @@ def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] 
 def main(words: Sequence[str]) -> int:
     """Run the step that the words ask for; return its exit code."""
     try:
+        if launcher := find_launcher(words, os.environ):
+            os.execvp(launcher[0], launcher)  # noqa: S606
         return asyncio.run(_run(words))
     except OptionError as error:
         print(f"srun: {error}", file=sys.stderr)
         return _USAGE
+    except FileNotFoundError:
+        print("srun: --mpi needs mpirun, which is not on the PATH", file=sys.stderr)
+        return _NOT_FOUND
 
 
 async def _run(words: Sequence[str]) -> int:

@@ -86,6 +86,21 @@ def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> Demand:
     return demand
 
 
+def find_launcher(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return the call of mpirun that starts the tasks where srun is told of MPI; [] for a step of srun's own.
+
+    mpirun knows the nodes of the job, and speaks to its programs, which srun does not. Raises `OptionError`.
+    """
+    settings, command = read_srun(words)
+    kind = _take(settings).get("mpi", "none")
+    if kind == "none":
+        return []
+    demand = find_demand(words, environment)
+    if len(demand.nodes) < len(environment["SLURM_JOB_NODELIST"].split(",")):
+        raise OptionError(f"--mpi={kind}: mpirun takes all nodes of the job; leave out --nodes and --nodelist")
+    return ["mpirun", "-np", str(sum(demand.counts)), *command]
+
+
 def plan_step(
     words: Sequence[str],
     environment: Mapping[str, str],
@@ -104,8 +119,6 @@ def plan_step(
     asked = _take(settings)
     if not command:
         raise OptionError("no command stands behind the options")
-    if asked.get("mpi", "none") != "none":
-        raise OptionError(f"--mpi={asked['mpi']}: srun cannot start MPI programs; say: mpirun {shlex.join(command)}")
     gpus_per_task = _count(asked, "gpus-per-task") or int(environment.get("SLURM_GPUS_PER_TASK", "0"))
     return Step(
         tasks=tuple(_lay_out(demand, nodes, environment, number)),

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from muster.slurm.allocation import Allocation, variables
+from muster.slurm.allocation import Allocation
+from muster.slurm.allocation import variables as slurm_variables
 from muster.slurm.batch import Batch
 from muster.slurm.srun import find_alarm
 
@@ -16,19 +17,18 @@ from muster.slurm.srun import find_alarm
 def srun(tmp_path):
     """Start srun in a job with four tasks on one node."""
     allocation = Allocation(id=7, batch=Batch("train", tasks=4), cpus=4)
-    environment = variables(allocation, os.environ, "pod", 0, 0) | os.environ
+    environment = slurm_variables(allocation, os.environ, "pod", 0, 0) | os.environ
 
-    def start(*words, **more):
+    def start(*words, **variables):
         program = [sys.executable, "-P", "-m", "muster.slurm.srun", *words]
         return subprocess.Popen(
             program,
-            env=environment,
+            env=environment | variables,
             cwd=tmp_path,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            **more,
         )
 
     return start
@@ -79,6 +79,14 @@ def test_output_goes_to_files(srun, tmp_path):
 
 def test_a_program_that_a_task_leaves_behind_does_not_hold_the_step(srun):
     assert ended(srun("-n1", "sh", "-c", "sleep 1000 & echo here"))[:2] == (0, ["here"])
+
+
+def test_programs_of_mpi_need_mpirun(srun, tmp_path, monkeypatch):
+    expected = (127, [], "srun: --mpi needs mpirun, which is not on the PATH\n")
+    assert ended(srun("--mpi=pmix", "./a", PATH=str(tmp_path))) == expected
+    (tmp_path / "mpirun").write_text("#!/bin/sh\necho $*\n")
+    (tmp_path / "mpirun").chmod(0o755)
+    assert ended(srun("--mpi=pmix", "./a", PATH=str(tmp_path))) == (0, ["-np 4 ./a"], "")
 
 
 def test_bad_usage_is_said(srun):

@@ -8,7 +8,7 @@ import pytest
 from muster.slurm.allocation import Allocation, variables
 from muster.slurm.batch import Batch
 from muster.slurm.options import OptionError
-from muster.slurm.steps import Demand, find_demand, plan_step, task_files, task_text
+from muster.slurm.steps import Demand, find_demand, find_launcher, plan_step, task_files, task_text
 
 BEFORE = {"USER": "ada", "PATH": "/usr/bin:/bin", "HOSTNAME": "n0", "CUDA_VISIBLE_DEVICES": "0,1,2,3"}
 
@@ -85,7 +85,6 @@ def test_a_task_knows_its_place():
         ("-N 3 x", "--nodes: 3 nodes are more than the 2 that there are"),
         ("-w n7 x", "--nodelist: n7 is no node of this job, which has n0, n1"),
         ("-n no x", "--ntasks: 'no' is no number of at least 1"),
-        ("--mpi=pmix ./a out", "--mpi=pmix: srun cannot start MPI programs; say: mpirun ./a out"),
         ("--pty bash", "--pty: look into a running job with: muster exec JOB -- bash"),
         ("--ntask 2 x", "srun has no option --ntask; did you mean --ntasks?"),
     ],
@@ -167,3 +166,22 @@ def test_a_step_runs_on_the_nodes_that_have_room():
     words = ["--exact", "-n1", "hostname"]
     [task] = plan_step(words, job(), BEFORE, "/work", 12, [1]).tasks
     assert (task.node, task.host, task.variables["SLURM_STEP_NODELIST"]) == (1, "n1", "n1")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--mpi=pmix ./a -n 7", "mpirun -np 4 ./a -n 7"),
+        ("--mpi=pmi2 -n 2 -N 2 ./a", "mpirun -np 2 ./a"),
+        ("--mpi=none ./a", ""),
+        ("./a", ""),
+    ],
+)
+def test_programs_of_mpi_are_started_by_mpirun(line, words):
+    assert shlex.join(find_launcher(shlex.split(line), job())) == words
+
+
+@pytest.mark.parametrize("line", ["--mpi=pmix -N 1 ./a", "--mpi=pmix -w n1 ./a"])
+def test_mpirun_takes_all_nodes(line):
+    with pytest.raises(OptionError, match=r"^--mpi=pmix: mpirun takes all nodes of the job; leave out --nodes and"):
+        find_launcher(shlex.split(line), job())
