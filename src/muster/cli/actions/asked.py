@@ -107,6 +107,8 @@ def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool
     for option, name in {"--elastic": "elastic", "--role": "roles"}.items():
         if options[name]:
             raise click.UsageError(f"{option}: a script with #SBATCH lines has a fixed number of nodes, all alike")
+    if options["schedule"]:
+        raise click.UsageError("--cron: a script with #SBATCH lines is one job with a number; give --cron its command")
     batch = structs.replace(batch.on(workers), name=batch.name or options["script"].name)
     directory = given.working_directory("", on_this_machine=on_this_machine)
     number = int(Ids().hexadecimal(_DIGITS_OF_A_NUMBER), 16) + 1

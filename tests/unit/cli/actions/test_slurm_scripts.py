@@ -148,6 +148,12 @@ def test_a_line_that_cannot_be_followed_is_refused_and_nothing_is_made(here, lin
     assert refused("job.sh") == complaint
 
 
+def test_a_script_runs_on_no_schedule(here):
+    (here / "job.sh").write_text("#!/bin/sh\n#SBATCH -t 5\n")
+    expected = "Error: --cron: a script with #SBATCH lines is one job with a number; give --cron its command"
+    assert refused("--cron", "0 3 * * *", "job.sh") == expected
+
+
 @pytest.mark.parametrize("option", [["--elastic", "1:2"], ["--role", "a"]])
 def test_nodes_are_a_fixed_number_and_alike(here, option):
     (here / "job.sh").write_text("#!/bin/sh\n#SBATCH -t 5\n")
