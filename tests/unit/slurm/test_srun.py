@@ -82,7 +82,7 @@ def test_a_program_that_a_task_leaves_behind_does_not_hold_the_step(srun):
 
 
 def test_programs_of_mpi_need_mpirun(srun, tmp_path, monkeypatch):
-    expected = (127, [], "srun: --mpi needs mpirun, which is not on the PATH\n")
+    expected: tuple[int, list[str], str] = (127, [], "srun: --mpi needs mpirun, which is not on the PATH\n")
     assert ended(srun("--mpi=pmix", "./a", PATH=str(tmp_path))) == expected
     (tmp_path / "mpirun").write_text("#!/bin/sh\necho $*\n")
     (tmp_path / "mpirun").chmod(0o755)
