@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from muster.cluster.apiserver.identity.certificates import write_private
 from muster.cluster.apiserver.objects.headers import header_of
 from muster.cluster.entrance import PKI
 from muster.cluster.store import DataDirectoryError, Key, Store, history
@@ -26,6 +25,7 @@ from muster.cluster.store.integrity.inspection import Damage
 from muster.cluster.store.integrity.pages import pages_of
 from muster.cluster.store.integrity.salvage import Findings, living, salvage
 from muster.cluster.store.journal import Record
+from muster.runtime.process.privatefiles import write_private
 
 PATH = "/muster/backup"  # where a server sends its objects
 CONTENT_TYPE = "application/octet-stream"

@@ -17,7 +17,7 @@ from muster.api.groups.coordination import LEASE, Lease
 from muster.api.meta import ObjectMeta
 from muster.api.ours.embedded import NODE_IDENTITY, NODE_KIND_LABEL, PROCESS, SERVER_MACHINE
 from muster.api.values.quantity import Quantity
-from muster.cluster.apiserver.identity.certificates import read_private, write_private
+from muster.cluster.apiserver.identity.certificates import read_private
 from muster.cluster.exposure import variables
 from muster.cluster.nodes import node_object
 from muster.cluster.nodes.agent import ProcessNode
@@ -34,6 +34,7 @@ from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.ids import Ids
 from muster.runtime.manager import Manager
+from muster.runtime.process.privatefiles import write_private
 from muster.runtime.refusals import ignoring
 
 _LOOK_SECONDS = 1.0

@@ -5,7 +5,6 @@ start renews each certificate that is past two thirds of its validity. Only the 
 keys, which are all ECDSA P-256.
 """
 
-import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -25,6 +24,7 @@ from muster.runtime.certificates import (
     subject_of,
 )
 from muster.runtime.process.ownership import NotOursError, make_directory, require_file
+from muster.runtime.process.privatefiles import write_private
 
 AUTHORITY_LIFE = timedelta(days=3650)
 LEAF_LIFE = timedelta(days=365)
@@ -111,18 +111,6 @@ class Authority:
 
     def _file(self, name: str) -> Path:
         return self._directory / f"{name}.pem"
-
-
-def write_private(path: Path, content: bytes) -> None:
-    """Replace a file, atomically, by one that only its owner may read. Raises `OSError`."""
-    temporary = path.with_name(f"{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def read_private(path: Path) -> bytes:

@@ -18,10 +18,10 @@ from muster.cluster.apiserver.identity.certificates import (
     CredentialError,
     Pair,
     read_private,
-    write_private,
 )
 from muster.cluster.apiserver.identity.users import ADMIN, Authenticator, TokenCheck, fixed_tokens
 from muster.runtime.ids import Ids
+from muster.runtime.process.privatefiles import write_private
 
 HTTP2 = "h2"  # the name of the protocol in TLS (ALPN)
 CLUSTER = "muster"  # the name of the cluster, the context and the user in the kubeconfig
