@@ -106,6 +106,18 @@ def test_a_node_below_a_delegated_cgroup_moves_itself_to_a_leaf(hierarchy):
     assert (base / "muster").is_dir()
 
 
+def test_a_node_of_a_service_makes_its_cgroups_beside_that_of_the_server(hierarchy):
+    """A server that is started again would else find its cgroup taken by those of the pods that go on."""
+    service = hierarchy / "muster.service"
+    (service / "muster-server").mkdir(parents=True)
+    (service / "cgroup.controllers").write_text("cpu memory pids")
+    (hierarchy / "own").write_text("0::/muster.service/muster-server\n")
+    for node in ("node-0", "node-1"):
+        assert not isinstance(cgroups.prepare(node, hierarchy, hierarchy / "own"), str)
+    assert sorted(path.name for path in service.iterdir() if path.is_dir()) == ["muster-server", "node-0", "node-1"]
+    assert not list((service / "muster-server").iterdir())
+
+
 @pytest.mark.parametrize(
     ("requests", "refused"),
     [

@@ -20,6 +20,8 @@ _PERIOD = 100_000
 # The smallest quota that the kernel accepts.
 _LEAST_QUOTA = 1000
 _MOUNT = Path("/sys/fs/cgroup")
+# The cgroup of a server that shares its parent with the cgroups of nodes. systemd starts a service there.
+SERVER_GROUP = "muster-server"
 
 log = logging.getLogger(__name__)
 
@@ -80,13 +82,14 @@ def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup
     if not (mount / "cgroup.controllers").exists():
         return "there is no cgroup v2 hierarchy"
     here = next((line[3:] for line in own.read_text().splitlines() if line.startswith("0::")), "/")
-    base = mount / here.lstrip("/")
+    group = mount / here.lstrip("/")
+    base = group.parent if group.name == SERVER_GROUP else group
     missing = set(CONTROLLERS) - set((base / "cgroup.controllers").read_text().split())
     if missing:
         return f"the cgroup lacks the controllers {', '.join(sorted(missing))}"
     try:
-        if base != mount:
-            _make_room(base, name)
+        if base == group != mount:
+            _make_room(base)
         _enable_controllers(base)
         root = base / name
         root.mkdir(exist_ok=True)
@@ -96,9 +99,9 @@ def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup
     return Cgroups(root)
 
 
-def _make_room(base: Path, name: str) -> None:
+def _make_room(base: Path) -> None:
     """Move this process to a child cgroup: a cgroup whose children have controllers may hold no processes."""
-    leaf = base / f"{name}-server"
+    leaf = base / SERVER_GROUP
     leaf.mkdir(exist_ok=True)
     (leaf / "cgroup.procs").write_text(str(os.getpid()))
 
