@@ -32,6 +32,7 @@ COMMANDS = [
     ["up", "--port", "0"],
     ["up", "--detach", "--port", "0"],
     ["down"],
+    ["restart"],
     ["run", "--", "true"],
     ["run", "--detach", "--", "true"],
     ["logs", "j"],
@@ -85,7 +86,9 @@ def test_a_home_that_others_can_change(trap):
     refused(trap, f"chmod 700 {trap.home}")
 
 
-@pytest.mark.parametrize("secret", ["kubeconfig", "store.db", "pki/ca.pem", "pki/admin.token", "server.log", "lock"])
+@pytest.mark.parametrize(
+    "secret", ["kubeconfig", "store.db", "pki/ca.pem", "pki/admin.token", "server.log", "lock", "up.json"]
+)
 def test_a_secret_that_others_may_read_is_not_used_on(muster, secret):
     muster("up", "--detach", "--port", "0")
     muster("down")

@@ -154,7 +154,7 @@ def test_down_says_what_it_ends(up):
         time.sleep(0.5)
     done = up("down")
     assert done.stdout == "stopped\n"
-    assert re.fullmatch(r"stopping process \d+; 2 pods of 1 job end: two\n", done.stderr)
+    assert re.fullmatch(r"stopping process \d+; 2 pods of 1 job end: two \(\w+\)\n", done.stderr)
     assert up("down").stdout == f"not running ({up.home})\n"
 
 

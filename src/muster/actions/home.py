@@ -12,7 +12,7 @@ from muster.runtime.process import filelock
 from muster.runtime.process.ownership import NotOursError, make_directory, require_directory, require_file
 
 # The files whose content is secret or trusted; the server checks its authority in `pki` itself.
-_SECRETS = ("lock", "kubeconfig", "server.log*", "audit.log*", "store*")
+_SECRETS = ("lock", "kubeconfig", "server.log*", "audit.log*", "store*", "up.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,11 @@ class Home:
     def log(self) -> Path:
         """The log file of a detached server."""
         return self.path / "server.log"
+
+    @property
+    def options(self) -> Path:
+        """The options of the newest server, which `muster up` remembers."""
+        return self.path / "up.json"
 
     def server_pid(self) -> int | None:
         """Return the id of the process that holds the directory's lock, or None if no process does.

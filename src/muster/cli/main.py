@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "up": "Start the embedded cluster.",
     "down": "Stop the embedded cluster, and everything that runs in it.",
+    "restart": "Replace the server, and let its jobs go on.",
+    "service": "Let systemd start the cluster with the machine.",
     "status": "Check the health of the cluster.",
     "run": "Run a command as a gang: all workers start, or none.",
     "apply": "Apply manifests; with --wait, until their jobs finish.",

@@ -144,7 +144,7 @@ async def _read_settings(
     client: Any, config: str | None, namespace: str, say: Callable[[str], None]
 ) -> "Configuration":
     from muster.api.config import DEFAULT, ConfigurationError, load
-    from muster.cli.commands.up import configuration_of
+    from muster.cli.settings import configuration_of
     from muster.install.found import SeveralError, configuration_text
 
     if config is not None:

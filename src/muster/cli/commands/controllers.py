@@ -49,8 +49,8 @@ def command(
 
     from muster.api.config import DEFAULT
     from muster.api.status import ApiError
-    from muster.cli.commands.up import configuration_of
     from muster.cli.session import unignored
+    from muster.cli.settings import configuration_of
     from muster.operator.addresses import BadAddressError
     from muster.operator.host import Options, operate
     from muster.operator.replica import OtherManagerError

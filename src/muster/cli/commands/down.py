@@ -5,7 +5,6 @@ import select
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import click
 
@@ -16,23 +15,30 @@ from muster.cli.session import connect, data_option, run
 
 # The server ends itself after the grace period of its pods. This timeout is for a server that hangs.
 PATIENCE_SECONDS = 90.0
+NOTHING = "nothing runs"
 # The most ended jobs that the message names.
 _NAMES = 5
 
 
 @click.command(
-    epilog=examples("muster down", "muster down --data /srv/muster"),
+    epilog=examples("muster down", "muster down --data /srv/muster", "muster down --yes"),
 )
 @data_option
-def command(data: str) -> None:
+@click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal whether jobs may end.")
+def command(data: str, yes: bool) -> None:
     """End all pods gracefully, then the server. Its data stay."""
     from muster.cluster.nodes.disk.leftovers import reap
 
     home = Home.find(os.environ, data)
     pid = home.server_pid()
     if pid is not None:
-        click.echo(f"stopping process {pid}; {_describe_end(home)}", err=True)
+        ending = _describe_end(home)
+        if ending != NOTHING and not yes:
+            _require_agreement(ending)
+        click.echo(f"stopping process {pid}; {ending}", err=True)
         stop(home, pid)
+        if (other := home.server_pid()) is not None:  # a restart, or systemd after a server that had to be killed
+            raise click.ClickException(f"process {other} has taken over from {pid}, and serves: try again")
     left = reap(home.path)
     if pid is None:
         click.echo(f"not running ({home.path})" + (f"; ended {left} containers that were left over" if left else ""))
@@ -40,15 +46,21 @@ def command(data: str) -> None:
         click.echo("stopped")
 
 
-def _describe_end(home: Home) -> str:
-    """Return a phrase on the pods and jobs that the server runs."""
-    from muster.insight.record import job_of
+def _require_agreement(ending: str) -> None:
+    """Ask the user, if there is a terminal, whether jobs may end. Raises `click.ClickException` if not."""
+    from muster.cli.terminal.asking import can_ask
 
+    if can_ask() and not click.confirm(f"{ending}; go on?", err=True):
+        raise click.ClickException("nothing was done")
+
+
+def _describe_end(home: Home) -> str:
+    """Return a phrase on the pods and jobs that the server runs, and whose they are."""
     try:
-        pods = run(_list_running_pods(home))
+        labels = run(_label_running_pods(home))
     except click.ClickException as error:
         return f"what it runs is not known: {error.message}"
-    return ends(sorted({job_of(pod)[1] for pod in pods}), len(pods))
+    return ends(sorted(set(labels)), len(labels))
 
 
 def ends(names: Sequence[str], pods: int) -> str:
@@ -56,22 +68,38 @@ def ends(names: Sequence[str], pods: int) -> str:
     from muster.insight.jobs.failures import count_of
 
     if not names:
-        return "nothing runs"
+        return NOTHING
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return f"{count_of(pods, 'pod')} of {count_of(len(names), 'job')} end: {', '.join(names[:_NAMES])}{more}"
 
 
-async def _list_running_pods(home: Home) -> list[Any]:
-    from muster.api.core import POD
+async def _label_running_pods(home: Home) -> list[str]:
+    """Return the job of each running pod, and whose job it is."""
     from muster.api.pods import is_finished
+    from muster.insight.history.build import owner_of
+    from muster.insight.reader.lines import JOB_LINES, JOB_SET_LINES, POD_LINES
+    from muster.insight.reader.records import all_records
+    from muster.insight.record import job_of
 
     async with connect(Target(kubeconfig=str(home.kubeconfig))) as session:
-        pods = (await session.client.list(POD)).items
-    return [pod for pod in pods if pod.spec.node_name and not is_finished(pod)]
+        pods = [
+            pod for pod in (await session.client.list(POD_LINES)).items if pod.spec.node_name and not is_finished(pod)
+        ]
+        jobs = await all_records(session.client, "", jobs=JOB_LINES, sets=JOB_SET_LINES) if pods else []
+    owners = {job.metadata.uid: owner_of(job.metadata) for job in jobs}
+    labels = []
+    for pod in pods:
+        uid, name = job_of(pod)
+        owner = owners.get(uid) or owner_of(pod.metadata)
+        labels.append(f"{name} ({owner})" if owner else name)
+    return labels
 
 
-def stop(home: Home, pid: int) -> None:
-    """End the server that holds the directory, and return once its process is gone."""
+def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> None:
+    """End the server that holds the directory, and return once its process is gone.
+
+    by: SIGTERM ends what the server runs; SIGKILL leaves that to the next server.
+    """
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -79,16 +107,16 @@ def stop(home: Home, pid: int) -> None:
     try:
         # If the process still holds the directory after the pidfd was opened, the pidfd is of that process.
         if home.server_pid() == pid:
-            _end_process(process, pid)
+            _end_process(process, pid, by)
     finally:
         os.close(process)
 
 
-def _end_process(process: int, pid: int) -> None:
+def _end_process(process: int, pid: int, by: signal.Signals) -> None:
     ended = select.poll()
     ended.register(process, select.POLLIN)
     with suppress(ProcessLookupError):  # the process has just ended by itself
-        signal.pidfd_send_signal(process, signal.SIGTERM)
+        signal.pidfd_send_signal(process, by)
         if not ended.poll(PATIENCE_SECONDS * 1000):
             click.echo(f"process {pid} does not end: killing it", err=True)
             signal.pidfd_send_signal(process, signal.SIGKILL)

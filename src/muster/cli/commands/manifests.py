@@ -95,7 +95,7 @@ def _make_options(
 ) -> "Options":
     from muster.api.config import load
     from muster.api.validation.names import dns_label
-    from muster.cli.commands.up import written_configuration
+    from muster.cli.settings import written_configuration
     from muster.install.options import WITH_CERT_MANAGER, plain
 
     if namespace is not None and (wrong := dns_label(namespace)):

@@ -102,8 +102,8 @@ async def _make_options(
 
     from muster.actions.moving.observed import find_kueue
     from muster.api.groups.apps import DEPLOYMENT
-    from muster.cli.commands.up import written_configuration
     from muster.cli.moving import options_in
+    from muster.cli.settings import written_configuration
     from muster.install.found import KUEUE, SeveralError, configuration_text
     from muster.install.options import IMAGE, NAME
 

@@ -16,11 +16,16 @@ def agreed(what: str, things: Sequence[str], *, yes: bool) -> bool:
     """
     if yes:
         return True
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not can_ask():
         raise click.UsageError(f"{what}: {', '.join(_shorten_list(things))}; --yes skips the question")
     for line in _shorten_list(things):
         click.echo(f"  {line}", err=True)
     return click.confirm(f"{what}?", err=True)
+
+
+def can_ask() -> bool:
+    """Return whether a user sees a question and can answer it."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def _shorten_list(things: Sequence[str]) -> list[str]:

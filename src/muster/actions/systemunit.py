@@ -1,0 +1,114 @@
+"""The systemd unit of a server: its name, where systemd looks for it, and its text. Pure.
+
+A unit starts `muster up` with the home alone, so the options stay those that the home remembers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from muster.actions.errors import UserError
+
+Scope = Literal["user", "system"]
+SCOPES: tuple[Scope, ...] = ("user", "system")
+
+# The first line of each unit that Muster has written.
+HEADER = "# Written by `muster service install`; `muster service remove` removes it."
+SYSTEM_DIRECTORY = Path("/etc/systemd/system")
+_USER_DIRECTORY = Path(".config/systemd/user")
+# The first systemd that starts a service in a group of its own below the delegated one. An older one could not start
+# the server again beside pods that go on: the kernel lets no process into a group whose children have limits.
+_DELEGATING = 254
+
+_TEXT = """\
+{header}
+[Unit]
+Description=Muster, a batch system, in {home}
+Documentation=https://muster.dev/docs/
+{ordering}StartLimitIntervalSec=300
+StartLimitBurst=30
+
+[Service]
+Type=exec
+{identity}ExecStart=:{command}
+Restart=on-failure
+RestartSec=1
+# The server ends its pods itself. A server that is started after a failure adopts them.
+KillMode=process
+TimeoutStopSec=120
+OOMPolicy=continue
+TasksMax=infinity
+{delegation}
+[Install]
+WantedBy={target}
+"""
+_NETWORK = "Wants=network-online.target\nAfter=network-online.target\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit for one home. user: the account that the server runs as, whose home directory is `user_home`."""
+
+    scope: Scope
+    home: Path
+    user: str
+    user_home: Path
+
+    @property
+    def name(self) -> str:
+        """The name of the unit, which is another one for each home."""
+        if self.scope == "user" and self.home == self.user_home / ".muster":
+            return "muster.service"
+        return f"muster-{_escape_path(self.home)}.service"
+
+    @property
+    def path(self) -> Path:
+        """The file in which systemd finds the unit."""
+        directory = SYSTEM_DIRECTORY if self.scope == "system" else self.user_home / _USER_DIRECTORY
+        return directory / self.name
+
+
+def render_unit(unit: Unit, python: str, environ: Mapping[str, str], *, version: int) -> str:
+    """Return the text of a unit.
+
+    python: the interpreter that has Muster. environ: variables that the server gets. version: systemd's.
+    Raises `UserError`.
+    """
+    from muster.cluster.nodes.machine.cgroups import SERVER_GROUP
+
+    for text in (str(unit.home), python, *environ.values()):
+        if not text.isprintable():
+            raise UserError(f"{text!a} has characters that a unit of systemd cannot name")
+    is_system = unit.scope == "system"
+    variables = "".join(f"Environment={_quote(f'{name}={value}')}\n" for name, value in sorted(environ.items()))
+    return _TEXT.format(
+        header=HEADER,
+        home=_escape_specifiers(str(unit.home)),
+        ordering=_NETWORK if is_system else "",
+        identity=(f"User={unit.user}\n" if is_system else "") + variables,
+        command=" ".join(map(_quote, (python, "-m", "muster.cli", "up", "--data", str(unit.home)))),
+        delegation=f"Delegate=yes\nDelegateSubgroup={SERVER_GROUP}\n" if version >= _DELEGATING else "",
+        target="multi-user.target" if is_system else "default.target",
+    )
+
+
+def _escape_path(path: Path) -> str:
+    """Return a path as part of a unit's name, as systemd-escape(1) does."""
+    text = "-".join(
+        "".join(
+            chr(byte) if (chr(byte).isalnum() and byte < 128) or byte in b":_." else f"\\x{byte:02x}" for byte in part
+        )
+        for part in (part.encode(errors="surrogateescape") for part in path.parts[1:])
+    )
+    return f"\\x2e{text[1:]}" if text.startswith(".") else text
+
+
+def _quote(word: str) -> str:
+    """Return a word as systemd reads it whole."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{_escape_specifiers(escaped)}"'
+
+
+def _escape_specifiers(text: str) -> str:
+    return text.replace("%", "%%")

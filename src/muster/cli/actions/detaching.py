@@ -1,0 +1,87 @@
+"""Starts a server as a process of its own, and says where the running server is."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from muster.actions.home import Home
+from muster.actions.serveroptions import ServerOptions, list_arguments
+
+FAILED = "Error: "  # the start of the line that says why the server did not start
+
+
+def print_running(home: Home) -> bool:
+    """Return whether a server holds this home; print that it does."""
+    if (pid := home.server_pid()) is None:
+        return False
+    click.echo(f"already running: {_read_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
+    click.echo(make_export(home))
+    return True
+
+
+def make_export(home: Home) -> str:
+    """Return the line to type so that kubectl finds the cluster."""
+    import shlex
+
+    return f"export KUBECONFIG={shlex.quote(str(home.kubeconfig))}"
+
+
+def start_detached(home: Home, options: ServerOptions) -> None:
+    """Start the server as a process of its own, and wait until it serves or has failed."""
+    try:
+        log = os.open(home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise click.ClickException(f"cannot use {home.path}: {error.strerror}") from error
+    began = os.fstat(log).st_size
+    reading, writing = os.pipe()
+    words = ["up", "--data", str(home.path), "--forget", *list_arguments(options), "--ready-fd", str(writing)]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "muster.cli", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        pass_fds=[writing],
+        start_new_session=True,
+        cwd="/",
+    )
+    os.close(writing)
+    os.close(log)
+    try:
+        with open(reading) as pipe:
+            message = pipe.read()
+    except KeyboardInterrupt:
+        child.terminate()
+        raise
+    if message.startswith(FAILED):
+        child.wait()
+        if print_running(home):  # another server was started at the same moment
+            return
+        raise click.ClickException(message.removeprefix(FAILED).rstrip())
+    if message:
+        click.echo(message, nl=False)
+        return
+    child.wait()
+    _print_reason(home.log, began)
+
+
+def _read_url(home: Home) -> str:
+    """Return the address of the server and a comma; "" if the server has not stored it yet."""
+    from muster.runtime.kube.kubeconfig import KubeconfigError
+    from muster.runtime.kube.kubeconfig_files import read
+
+    try:
+        return f"{read(home.kubeconfig).connection().cluster.server}, "
+    except KubeconfigError:
+        return ""
+
+
+def _print_reason(log: Path, began: int) -> None:
+    """Print what the server wrote to its log when it could not start."""
+    with log.open() as file:
+        file.seek(began)
+        lines = [line.strip() for line in file if line.strip()]
+    errors = [line.removeprefix(FAILED) for line in lines if line.startswith(FAILED)]
+    raise click.ClickException((errors or lines or ["it ended without a word"])[-1])

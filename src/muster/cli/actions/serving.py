@@ -1,0 +1,57 @@
+"""Waits until the server that systemd starts for a home serves."""
+
+import click
+
+from muster.actions.home import Home
+from muster.actions.service import name_log
+from muster.actions.session import Target
+from muster.actions.systemunit import Unit
+from muster.cli.actions.detaching import make_export
+from muster.cli.session import connect, run
+
+# systemd waits a second before it starts a server again, which then reads its store.
+PATIENCE_SECONDS = 60.0
+
+
+def await_service(home: Home, unit: Unit, *, former: int | None) -> None:
+    """Wait until another server than the process `former` serves, and print where it is.
+
+    Raises `click.ClickException`.
+    """
+    address = run(_await_server(home, former))
+    if address is None:
+        raise click.ClickException(
+            f"{unit.name} does not serve after {PATIENCE_SECONDS:.0f} s; it says why in: {name_log(unit)}"
+        )
+    click.echo(f"ready: {address}, of {unit.name}\n{make_export(home)}")
+
+
+async def _await_server(home: Home, former: int | None) -> str | None:
+    """Return the address and the process of the new server; None if it does not serve in time."""
+    from muster.actions.waiting import until
+    from muster.runtime.clock import RealClock
+    from muster.runtime.kube.kubeconfig import KubeconfigError
+    from muster.runtime.transport import TransportError
+
+    async def look() -> str | None:
+        pid = home.server_pid()
+        if pid is None or pid == former:
+            return None
+        try:
+            url = await _find_url(home)
+        except (KubeconfigError, TransportError):  # it does not listen yet, or has written no kubeconfig yet
+            return None
+        return f"{url}, process {pid}" if url else None
+
+    return await until(look, RealClock(), PATIENCE_SECONDS)
+
+
+async def _find_url(home: Home) -> str:
+    """Return the URL of a server that serves; "" if it is not ready."""
+    from muster.runtime.kube.kubeconfig_files import read
+    from muster.runtime.transport import Request
+
+    url = read(home.kubeconfig).connection().cluster.server
+    async with connect(Target(kubeconfig=str(home.kubeconfig))) as session:
+        ready = await session.client.transport.request(Request("GET", "/readyz"))
+    return url if ready.status == 200 else ""

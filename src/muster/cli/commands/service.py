@@ -1,0 +1,150 @@
+"""`muster service`: let systemd start the embedded cluster with the machine."""
+
+import os
+import pwd
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from muster.actions import service
+from muster.actions.errors import UserError
+from muster.actions.home import Home
+from muster.actions.serveroptions import write_options
+from muster.actions.systemunit import Scope, Unit, render_unit
+from muster.cli.names.examples import examples
+from muster.cli.names.suggesting import SuggestingGroup
+from muster.cli.serveroptions import RequestedOptions, require_same_options, resolve_options, server_options
+from muster.cli.session import data_option
+
+Command = Callable[..., Any]
+
+
+@click.group(
+    cls=SuggestingGroup,
+    epilog=examples(
+        "muster service install",
+        "muster service install --nodes process,cpu=8 --port 7443",
+        "sudo muster service install --system --as ada",
+        "muster service status",
+    ),
+)
+def command() -> None:
+    """Let systemd start `muster up` with the machine, and start it again if it fails."""
+
+
+def _unit_options(command: Command) -> Command:
+    """Add the options that name a home's unit."""
+    account = click.option("--as", "account", metavar="USER", default="", help="With --system: whose home it is.")
+    system = click.option("--system", "scope", flag_value="system", help="A unit of the machine; needs root.")
+    user = click.option("--user", "scope", flag_value="user", default=True, help="A unit of this user (the default).")
+    return data_option(user(system(account(command))))
+
+
+@command.command(
+    short_help="Write and enable a unit, and start the server.",
+    epilog=examples("muster service install", "sudo muster service install --system --as ada"),
+)
+@_unit_options
+@server_options
+def install(data: str, scope: Scope, account: str, **options: Any) -> None:
+    """Write and enable a unit of systemd, and start the server unless one runs.
+
+    The server has the options of its last start; those given here replace them.
+    """
+    requested = RequestedOptions.of(options)
+    owner = _find_owner(scope, account)
+    service.require_systemd()
+    home, unit = _find_unit(scope, owner, data)
+    for other in service.find_units(home, owner):
+        if other.scope != scope:
+            raise UserError(f"{home.path} has a service, {other.path}: `muster service remove --{other.scope}` first")
+    with service.acting_as(owner):
+        if not os.access(sys.executable, os.X_OK, effective_ids=True):
+            raise UserError(f"{owner.pw_name} cannot run {sys.executable}: install Muster where every user can read it")
+        wanted = resolve_options(home, requested).options
+        pid = home.server_pid()
+        if pid is not None:
+            require_same_options(home, wanted)
+    variables = {name: os.environ[name] for name in _list_gpu_variables() if name in os.environ}
+    service.install_unit(unit, render_unit(unit, sys.executable, variables, version=service.find_version()))
+    click.echo(f"installed {unit.path}")
+    if pid is None:
+        with service.acting_as(owner):
+            home.make()
+            write_options(home, wanted)
+    _start(home, unit, owner, pid)
+
+
+def _start(home: Home, unit: Unit, owner: pwd.struct_passwd, pid: int | None) -> None:
+    """Start the server of the unit, unless the process `pid` serves."""
+    from muster.cli.actions.serving import await_service
+
+    if pid is None:
+        service.start_unit(unit)
+        with service.acting_as(owner):
+            await_service(home, unit, former=None)
+    else:
+        click.echo(
+            f"process {pid} serves already; after a `muster down`, systemd starts the next: {service.name_start(unit)}"
+        )
+    if unit.scope == "user" and not service.is_lingering(unit.user):
+        click.echo(f"it starts at your first login; to start it with the machine: loginctl enable-linger {unit.user}")
+
+
+@command.command(short_help="Remove the unit; a server that runs goes on.", epilog=examples("muster service remove"))
+@_unit_options
+def remove(data: str, scope: Scope, account: str) -> None:
+    """Remove the unit from systemd. A server that runs goes on until `muster down`."""
+    home, unit = _find_installed(data, scope, account)
+    service.remove_unit(unit)
+    click.echo(f"removed {unit.path}; the data stay in {home.path}")
+
+
+@command.command(short_help="Show the unit, and whether it runs.", epilog=examples("muster service status"))
+@_unit_options
+def status(data: str, scope: Scope, account: str) -> None:
+    """Show the unit of a home, whether it runs, and whether it starts with the machine."""
+    _, unit = _find_installed(data, scope, account)
+    active, enabled = service.describe_state(unit)
+    click.echo(f"{unit.path}: {active}, {enabled}\n{service.name_log(unit)}")
+
+
+def _find_installed(data: str, scope: Scope, account: str) -> tuple[Home, Unit]:
+    """Return a home with its installed unit. Raises `UserError`."""
+    owner = _find_owner(scope, account)
+    service.require_systemd()
+    home, unit = _find_unit(scope, owner, data)
+    if not unit.path.exists():
+        raise UserError(f"{home.path} has no service: there is no {unit.path}")
+    return home, unit
+
+
+def _find_owner(scope: Scope, account: str) -> pwd.struct_passwd:
+    """Return the account whose home and server the unit is for. Raises `UserError`, `click.UsageError`."""
+    if scope == "user":
+        if account:
+            raise click.UsageError("--as is for --system: a unit of this user runs as this user")
+        return service.find_account(os.getuid())
+    if os.geteuid() != 0:
+        raise UserError("--system writes to /etc/systemd/system, which only root may: use sudo, or --user")
+    if not account:
+        raise click.UsageError("--system needs --as USER: jobs run as this user, who should own nothing else")
+    return service.find_account(account)
+
+
+def _find_unit(scope: Scope, owner: pwd.struct_passwd, data: str) -> tuple[Home, Unit]:
+    """Return the named home, by default the owner's, with its unit."""
+    if scope == "system" and not data:
+        data = str(Path(owner.pw_dir) / ".muster")
+    home = Home.find(os.environ, data)
+    return home, service.make_unit(scope, home, owner)
+
+
+def _list_gpu_variables() -> list[str]:
+    """Return the variables that say which GPUs a server offers."""
+    from muster.cluster.nodes.gpus.device import FAMILIES
+
+    return [family.variable for family in FAMILIES]

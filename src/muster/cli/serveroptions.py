@@ -1,0 +1,155 @@
+"""The options of `muster up` on the command line: those that the user gives, and those that the home remembers.
+
+`up`, `restart` and `service install` share them. A wrong value is a usage error, whether given or remembered.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from muster.actions.errors import UserError
+from muster.actions.home import Home
+from muster.actions.serveroptions import (
+    ServerOptions,
+    describe_differences,
+    describe_options,
+    merge_options,
+    read_options,
+)
+from muster.cli.completion import names
+from muster.cli.settings import configuration_of, read_audit_policy
+
+Command = Callable[..., Any]
+
+_DECORATORS = (
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        help=f"The port on loopback (default: {ServerOptions().port}); 0 chooses a free one.",
+    ),
+    click.option(
+        "--listen",
+        metavar="ADDRESS[:PORT]",
+        multiple=True,
+        help="Serve other machines, too, at this address or host name of this one; repeatable.",
+    ),
+    click.option(
+        "--name",
+        metavar="NAME",
+        multiple=True,
+        help="A further name or address by which other machines reach the server; repeatable.",
+    ),
+    click.option(
+        "--nodes",
+        metavar="KIND[:COUNT][,RES=QTY]",
+        multiple=True,
+        help="process (the default) or simulated; repeatable.",
+    ),
+    click.option(
+        "--config",
+        metavar="FILE",
+        help="Settings: a Configuration of config.kueue.x-k8s.io.",
+        shell_complete=names.files,
+    ),
+    click.option(
+        "--audit-policy",
+        metavar="FILE",
+        help="Log requests to audit.log as this audit.k8s.io/v1 Policy says.",
+        shell_complete=names.files,
+    ),
+    click.option(
+        "--log-format", type=click.Choice(["text", "json"]), help="The format of lines on stderr (default: text)."
+    ),
+    click.option("--forget", is_flag=True, help="Use only the options given here, and none of the last start."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestedOptions:
+    """The options that the user gave. forget: whether to leave out what the home remembers."""
+
+    given: Mapping[str, Any]
+    forget: bool
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> "RequestedOptions":
+        """Remove the shared options from a command's options, and return them."""
+        forget = options.pop("forget")
+        given = {field: options.pop(field) for field in ServerOptions.__struct_fields__}
+        files = {field: str(Path(given[field]).absolute()) for field in ("config", "audit_policy") if given[field]}
+        return cls({field: value for field, value in given.items() if value not in (None, "", ())} | files, forget)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedOptions:
+    """The options to start a server with, and what they mean.
+
+    remembered: those that the user did not give, as words of a command line; "" if all are defaults.
+    configuration, audit_policy: None without a file.
+    """
+
+    options: ServerOptions
+    remembered: str
+    nodes: tuple[Any, ...]
+    exposure: Any
+    configuration: Any
+    audit_policy: Any
+
+
+def server_options(command: Command) -> Command:
+    """Add the options of a server."""
+    for decorator in reversed(_DECORATORS):
+        command = decorator(command)
+    return command
+
+
+def resolve_options(home: Home, requested: RequestedOptions) -> ResolvedOptions:
+    """Return the requested options, completed by what the home remembers, and checked. Raises `UserError`."""
+    former = None if requested.forget else read_options(home)
+    options = merge_options(former or ServerOptions(), requested.given)
+    not_given = [field for field in ServerOptions.__struct_fields__ if field not in requested.given]
+    remembered = describe_options(options, not_given)
+    try:
+        return _check(options, remembered)
+    except click.UsageError as error:
+        if not remembered:
+            raise
+        raise click.UsageError(
+            f"{error.format_message()}\nFrom the last start: {remembered}. --forget starts without."
+        ) from error
+
+
+def require_same_options(home: Home, wanted: ServerOptions) -> None:
+    """Refuse options that the running server does not have. Raises `UserError`."""
+    running = read_options(home)
+    if running is None:  # a release that remembers no options has started it
+        return
+    if differences := describe_differences(running, wanted):
+        raise UserError(
+            f"the server has other options: {differences}. `muster restart` with your options changes them, "
+            "and jobs go on"
+        )
+
+
+def _check(options: ServerOptions, remembered: str) -> ResolvedOptions:
+    from muster.cluster.exposure import ExposureError
+    from muster.cluster.exposure import parse as parse_exposure
+    from muster.cluster.nodespec import NodeSpecError, parse
+
+    try:
+        nodes = tuple(parse(text) for text in options.nodes)
+    except NodeSpecError as error:
+        raise click.BadParameter(str(error), param_hint="--nodes") from error
+    try:
+        exposure = parse_exposure(options.listen, options.name)
+    except ExposureError as error:
+        raise click.UsageError(str(error)) from error
+    for file, option in ((options.config, "--config"), (options.audit_policy, "--audit-policy")):
+        if not file.isprintable():
+            raise click.BadParameter(f"{file!a}: choose a name without control characters", param_hint=option)
+    configuration = configuration_of(options.config, embedded=True) if options.config else None
+    policy = read_audit_policy(options.audit_policy) if options.audit_policy else None
+    return ResolvedOptions(options, remembered, nodes, exposure, configuration, policy)

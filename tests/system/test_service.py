@@ -1,0 +1,101 @@
+"""A service from its installation to its removal, with a real server and a small stand-in for systemd.
+
+The stand-in starts the unit's command, and starts it again after a failure as `Restart=on-failure` says.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from muster.actions import service
+from muster.actions.home import Home
+from muster.actions.serveroptions import read_options
+from muster.cli.main import cli
+from muster.cluster.nodes.disk.leftovers import reap
+
+SYSTEMCTL = """#!/bin/sh
+cd {state}
+case "$*" in
+  *--version*) echo "systemd 252 (252.1)";;
+  *" enable "*) touch enabled;;
+  *" disable "*) rm enabled;;
+  *" start "*) setsid ./supervise > supervise.log 2>&1 < /dev/null &;;
+  *MainPID*) cat main 2> /dev/null || echo 0;;
+  *ActiveState*) if [ -e main ]; then echo active; else echo inactive; fi;;
+  *UnitFileState*) if [ -e enabled ]; then echo enabled; else echo disabled; fi;;
+esac
+"""
+SUPERVISE = """#!/bin/sh
+command=$(sed -n 's/^ExecStart=://p' {state}/home/.config/systemd/user/muster.service)
+while :; do
+  eval "$command &"
+  echo $! > main.new && mv main.new main
+  if wait $!; then break; fi
+done
+rm main
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A directory with all that the machine has: a home, and systemd."""
+    for name, text in (("systemctl", SYSTEMCTL), ("supervise", SUPERVISE)):
+        (tmp_path / name).write_text(text.format(state=tmp_path))
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "home").mkdir(mode=0o700)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(service, "BOOTED", tmp_path)
+    for name in ("MUSTER_HOME", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    yield tmp_path
+    home = Home(tmp_path / "home/.muster")
+    if home.server_pid() is not None:
+        muster("down", "--yes")
+    reap(home.path)
+
+
+def muster(*words: str) -> Result:
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 0, (words, done.output, done.exception)
+    return done
+
+
+def test_the_life_of_a_service(machine: Path) -> None:
+    home = Home(machine / "home/.muster")
+    unit = machine / "home/.config/systemd/user/muster.service"
+    installed = muster("service", "install", "--port", "0", "--nodes", "process:2,cpu=1").stdout
+    first = home.server_pid()
+    assert installed.startswith(f"installed {unit}\nready: https://127.0.0.1:")
+    assert f", process {first}, of muster.service\n" in installed
+    assert "loginctl enable-linger" in installed
+    assert muster("service", "status").stdout.startswith(f"{unit}: active, enabled\n")
+    mark = machine / "go"
+    muster("run", "--detach", "--name", "j", "--", "sh", "-c", f"while [ ! -e {mark} ]; do sleep 0.1; done")
+    while "1/1" not in muster("ps").stdout:
+        time.sleep(0.3)
+
+    restarted = muster("restart", "--nodes", "process:3,cpu=1").stdout
+    second = home.server_pid()
+    assert second not in (None, first)
+    assert f", process {second}, of muster.service\n" in restarted
+    assert (machine / "main").read_text() == f"{second}\n"
+    assert read_options(home).nodes == ("process:3,cpu=1",)
+    mark.touch()
+    muster("wait", "j")
+
+    again = CliRunner().invoke(cli, ["service", "install", "--nodes", "simulated"])
+    assert "--nodes process:3,cpu=1, not --nodes simulated" in str(again.exception)
+    assert f"process {second} serves already" in muster("service", "install").stdout
+    muster("service", "remove")
+    assert (home.server_pid(), unit.exists(), (machine / "enabled").exists()) == (second, False, False)
+    muster("down")
+    assert home.server_pid() is None
+    while (machine / "main").exists():  # a server that was asked to stop is not started again
+        time.sleep(0.1)
