@@ -115,8 +115,8 @@ class Machines(SimulatedNodes):
 
     async def _return(self, name: str, boot: str) -> None:
         self.dark.discard(name)
-        await self._register(name)
         with ignoring("NotFound"):  # it was lost again meanwhile
+            await self._register(name)
             await self._client.patch(NODE, name, {"metadata": {"annotations": {_FENCED: "true"}}})
             await self._client.patch(NODE, name, {"status": {"nodeInfo": {"bootID": boot}}}, subresource="status")
         for pod in self._pods_on(name):
