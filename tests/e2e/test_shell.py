@@ -54,6 +54,21 @@ def test_a_command_of_run_has_our_terminal_and_its_job_stays(up: Muster) -> None
     assert "Failed" in up("ps", "box").stdout
 
 
+def test_a_taken_name_leaves_the_job_that_has_it_alone(up: Muster) -> None:
+    up("run", "--detach", "--name", "job", "--", "sleep", "1000")
+    up("run", "--detach", "--name", "jobset", "--role", "a", "--role", "b", "--", "sleep", "1000")
+    up("run", "--cron", "@yearly", "--name", "tick", "--", "true")
+    for command in (["shell"], ["run", "--tty"]):
+        for name, complaint in (("job", b"a job job"), ("jobset", b"a job jobset"), ("tick", b"a Service tick")):
+            with terminal(columns=200) as tty:
+                refused = tty.start(up.command, *command, "--name", name, "--", "sh", env=up.env())
+                tty.reads(b"there is " + complaint + b" already")
+                assert refused.wait(timeout=60) == 1
+    for name in ("job", "jobset"):
+        assert up("cancel", name).stdout == f"{name} cancelled\n"
+    assert up("hold", "tick").stdout == "tick held: it starts no jobs until it is released\n"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

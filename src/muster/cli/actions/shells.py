@@ -27,6 +27,7 @@ from muster.cli.terminal.printing import Printer
 from muster.cli.terminal.progress import Progress
 from muster.cli.terminal.remote import Ends, hold, raw_terminal, terminal_size
 from muster.cli.terminal.stdin import PROTOCOL, read
+from muster.insight.record import JobRecord
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids, Random
 from muster.runtime.refusals import is_refusal
@@ -85,25 +86,28 @@ def on_terminal(gang: Gang) -> Gang:
 
 
 async def stay(session: Session, gang: Gang, *, named: bool, keeps_job: bool = False) -> int:
-    """Submit the shell and stay in it until it ends; return its exit code. The job then ends in any case.
+    """Submit the shell and stay in it until it ends; return its exit code. A job that was created then ends.
 
     keeps_job: whether the ended job stays, with its output; it is deleted otherwise.
     """
     main = asyncio.current_task()
     assert main is not None
+    submitting = asyncio.create_task(submit(session.client, gang, say, named=named and not session.own), name="submit")
     with _cancelling_on_signals(main) as ended_by:
         try:
-            return await _stay_inside(session, gang, named=named)
+            return await _stay_inside(session, gang, submitting)
         except asyncio.CancelledError:
             if not ended_by:
                 raise
             return 128 + ended_by[0]
         finally:
-            await _end_job(session, gang, delete=not keeps_job)
+            await asyncio.wait({submitting})  # after a refusal, a job of this name is somebody else's
+            if not submitting.cancelled() and submitting.exception() is None:
+                await _end_job(session, gang, delete=not keeps_job)
 
 
-async def _stay_inside(session: Session, gang: Gang, *, named: bool) -> int:
-    job = await submit(session.client, gang, say, named=named and not session.own)
+async def _stay_inside(session: Session, gang: Gang, submitting: "asyncio.Task[JobRecord]") -> int:
+    job = await asyncio.shield(submitting)
     shell_ = _Shell(session)
     with LiveLine() as line:
         follower = Follower(
