@@ -72,6 +72,46 @@ def test_a_restart_that_cannot_succeed_leaves_the_server_alone(up, tmp_path):
     assert Home(up.home).server_pid() == before
 
 
+def test_a_server_that_remembers_no_options_is_not_restarted_with_defaults(muster):
+    muster("up", "--detach", "--port", "0", "--nodes", "simulated:2")
+    before = Home(muster.home).server_pid()
+    (muster.home / "up.json").unlink()
+    refused = muster("restart", check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        "Error: the running server's release remembers no options: give all that it had, with --forget\n"
+    )
+    assert Home(muster.home).server_pid() == before
+    muster("restart", "--forget", "--port", "0", "--nodes", "simulated:2")
+    assert nodes(muster) == ["sim-0", "sim-1"]
+
+
+def test_a_user_at_a_terminal_is_asked_before_a_restart_ends_jobs(up):
+    before = Home(up.home).server_pid()
+    with terminal(columns=200) as shell, terminal(columns=200) as tty:
+        inside = shell.start(up.command, "shell", "--name", "box", env=up.env())
+        shell.reads(b"box: running")
+        for words, ending in (
+            ([], b"1 pod of 1 job end: box ("),
+            (["--nodes", "process,cpu=1"], b"unless they fit on the new nodes, 1 pod of 1 job end: box ("),
+        ):
+            asking = tty.start(up.command, "restart", *words, env=up.env())
+            assert tty.reads(ending).endswith(ending)
+            tty.reads(b"); go on? [y/N]: ")
+            tty.press(b"n\n")
+            tty.reads(b"nothing was done")
+            assert asking.wait(timeout=60) == 1
+        shell.press(b"exit 5\n")
+        assert inside.wait(timeout=60) == 5
+        up("run", "--detach", "--name", "mine", "--", "sleep", "1000")
+        wait_until_running(up, "mine")
+        asking = tty.start(up.command, "restart", "--nodes", "process,cpu=1", env=up.env())
+        tty.reads(b"unless they fit on the new nodes, 1 pod of 1 job end: mine (")
+        tty.press(b"n\n")
+        assert asking.wait(timeout=60) == 1
+    assert Home(up.home).server_pid() == before
+
+
 def test_after_a_restart_that_fails_a_bare_start_has_the_former_options(up):
     before = Home(up.home).server_pid()
     with socket.create_server(("127.0.0.1", 0)) as other:

@@ -32,9 +32,9 @@ def command(data: str, yes: bool) -> None:
     home = Home.find(os.environ, data)
     pid = home.server_pid()
     if pid is not None:
-        ending = _describe_end(home)
+        ending = describe_end(home)
         if ending != NOTHING and not yes:
-            _require_agreement(ending)
+            require_agreement(ending)
         click.echo(f"stopping process {pid}; {ending}", err=True)
         stop(home, pid)
         if (other := home.server_pid()) is not None:  # a restart, or systemd after a server that had to be killed
@@ -46,7 +46,7 @@ def command(data: str, yes: bool) -> None:
         click.echo("stopped")
 
 
-def _require_agreement(ending: str) -> None:
+def require_agreement(ending: str) -> None:
     """Ask the user, if there is a terminal, whether jobs may end. Raises `click.ClickException` if not."""
     from muster.cli.terminal.asking import can_ask
 
@@ -54,10 +54,13 @@ def _require_agreement(ending: str) -> None:
         raise click.ClickException("nothing was done")
 
 
-def _describe_end(home: Home) -> str:
-    """Return a phrase on the pods and jobs that the server runs, and whose they are."""
+def describe_end(home: Home, *, only_terminals: bool = False) -> str:
+    """Return a phrase on the pods and jobs that the server runs, and whose they are.
+
+    only_terminals: whether only the jobs count that end when their terminal closes.
+    """
     try:
-        labels = run(_label_running_pods(home))
+        labels = run(_label_running_pods(home, only_terminals=only_terminals))
     except click.ClickException as error:
         return f"what it runs is not known: {error.message}"
     return ends(sorted(set(labels)), len(labels))
@@ -73,9 +76,10 @@ def ends(names: Sequence[str], pods: int) -> str:
     return f"{count_of(pods, 'pod')} of {count_of(len(names), 'job')} end: {', '.join(names[:_NAMES])}{more}"
 
 
-async def _label_running_pods(home: Home) -> list[str]:
+async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
     """Return the job of each running pod, and whose job it is."""
     from muster.api.pods import is_finished
+    from muster.api.values.shells import HANGS_UP
     from muster.insight.history.build import owner_of
     from muster.insight.reader.lines import JOB_LINES, JOB_SET_LINES, POD_LINES
     from muster.insight.reader.records import all_records
@@ -85,6 +89,8 @@ async def _label_running_pods(home: Home) -> list[str]:
         pods = [
             pod for pod in (await session.client.list(POD_LINES)).items if pod.spec.node_name and not is_finished(pod)
         ]
+        if only_terminals:
+            pods = [pod for pod in pods if HANGS_UP in pod.metadata.annotations]
         jobs = await all_records(session.client, "", jobs=JOB_LINES, sets=JOB_SET_LINES) if pods else []
     owners = {job.metadata.uid: owner_of(job.metadata) for job in jobs}
     labels = []

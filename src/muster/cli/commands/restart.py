@@ -6,11 +6,12 @@ from typing import Any
 
 import click
 
+from muster.actions.errors import UserError
 from muster.actions.home import Home
-from muster.actions.serveroptions import ServerOptions, write_options
+from muster.actions.serveroptions import ServerOptions, read_options, write_options
 from muster.actions.service import find_running_unit
 from muster.cli.actions.detaching import start_detached
-from muster.cli.commands.down import stop
+from muster.cli.commands.down import NOTHING, describe_end, require_agreement, stop
 from muster.cli.names.examples import examples
 from muster.cli.serveroptions import RequestedOptions, resolve_options, server_options
 from muster.cli.session import data_option
@@ -24,20 +25,28 @@ from muster.cli.session import data_option
 )
 @data_option
 @server_options
-def command(data: str, **options: Any) -> None:
+@click.option("-y", "--yes", is_flag=True, help="Do not ask on a terminal whether jobs may end.")
+def command(data: str, yes: bool, **options: Any) -> None:
     """Replace the server by one of the installed version. Jobs go on, and the new server adopts them.
 
-    An option that is not given is as it was. Options are checked before the running server ends.
+    An option that is not given is as it was. Options are checked before the running server ends. Jobs on a terminal
+    end, and jobs that do not fit on changed nodes.
     """
     home = Home.find(os.environ, data)
-    resolved = resolve_options(home, RequestedOptions.of(options))
+    requested = RequestedOptions.of(options)
+    resolved = resolve_options(home, requested)
     home.make()
     pid = home.server_pid()
+    ending = ""
+    if pid is not None:
+        ending = _describe_end(home, resolved.options, forget=requested.forget)
+        if ending and not yes:
+            require_agreement(ending)
     unit = find_running_unit(home, pid) if pid is not None else None
     if unit is not None:
         write_options(home, resolved.options)
     if pid is not None:
-        click.echo(f"replacing process {pid}; what it runs goes on", err=True)
+        click.echo(f"replacing process {pid}; {ending or 'what it runs goes on'}", err=True)
         stop(home, pid, signal.SIGKILL)
     if unit is None:
         _start(home, resolved.options, former=pid)
@@ -45,6 +54,25 @@ def command(data: str, **options: Any) -> None:
         from muster.cli.actions.serving import await_service
 
         await_service(home, unit, former=pid)
+
+
+def _describe_end(home: Home, options: ServerOptions, *, forget: bool) -> str:
+    """Return which jobs may end with the running server; "" if all go on. Raises `UserError`.
+
+    Pods end on a node that is gone, jobs on smaller nodes may not fit, and a terminal closes with its server.
+    """
+    keeps_nodes = not forget and _read_running_options(home).nodes == options.nodes
+    ending = describe_end(home, only_terminals=keeps_nodes)
+    if ending == NOTHING:
+        return ""
+    return ending if keeps_nodes else f"unless they fit on the new nodes, {ending}"
+
+
+def _read_running_options(home: Home) -> ServerOptions:
+    running = read_options(home)
+    if running is None:
+        raise UserError("the running server's release remembers no options: give all that it had, with --forget")
+    return running
 
 
 def _start(home: Home, options: ServerOptions, former: int | None) -> None:
