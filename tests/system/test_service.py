@@ -93,9 +93,12 @@ def test_the_life_of_a_service(machine: Path) -> None:
     again = CliRunner().invoke(cli, ["service", "install", "--nodes", "simulated"])
     assert "--nodes process:3,cpu=1, not --nodes simulated" in str(again.exception)
     assert f"process {second} serves already" in muster("service", "install").stdout
-    muster("service", "remove")
-    assert (home.server_pid(), unit.exists(), (machine / "enabled").exists()) == (second, False, False)
+    refused = CliRunner().invoke(cli, ["service", "remove"])
+    assert str(refused.exception) == "the unit's server runs: `muster down` first"
+    assert (home.server_pid(), unit.exists()) == (second, True)
     muster("down")
     assert home.server_pid() is None
     while (machine / "main").exists():  # a server that was asked to stop is not started again
         time.sleep(0.1)
+    muster("service", "remove")
+    assert (unit.exists(), (machine / "enabled").exists()) == (False, False)

@@ -99,8 +99,13 @@ def install_unit(unit: Unit, text: str) -> None:
 
 
 def remove_unit(unit: Unit) -> None:
-    """Remove a unit, and leave the server that it has started alone. Raises `UserError`, `OSError`."""
+    """Remove a unit whose server does not run. Raises `UserError`, `OSError`.
+
+    systemd would forget how a running server restarts, and end its containers when it fails.
+    """
     _read_ours(unit)
+    if _show(unit, "MainPID") not in ("", "0"):
+        raise UserError("the unit's server runs: `muster down` first")
     _systemctl(unit, "disable", unit.name)
     unit.path.unlink(missing_ok=True)
     _systemctl(unit, "daemon-reload")

@@ -17,7 +17,7 @@ echo "$@" >> {calls}
 case "$*" in
   {failing}) echo 'Failed: no bus' >&2; exit 1;;
   *--version*) echo 'systemd 255 (255.4-1)'; echo '+PAM';;
-  *MainPID*) echo 4321;;
+  *MainPID*) echo {pid};;
   *ActiveState*) echo active;;
   *UnitFileState*) echo enabled;;
 esac
@@ -38,12 +38,12 @@ class Machine:
         monkeypatch.setenv("HOME", str(path / "ada"))
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
         (path / "bin").mkdir()
-        self.fail("none")
+        self.answer()
 
-    def fail(self, words: str) -> None:
-        """From now on systemctl fails with these words, a pattern of the shell."""
+    def answer(self, *, pid: int = 0, failing: str = "none") -> None:
+        """From now on the unit's server is this process, and systemctl fails with these words, a pattern of sh."""
         program = self.path / "bin/systemctl"
-        program.write_text(SYSTEMCTL.format(calls=self.path / "calls", failing=words))
+        program.write_text(SYSTEMCTL.format(calls=self.path / "calls", pid=pid, failing=failing))
         program.chmod(0o755)
         self._monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
 
@@ -73,6 +73,16 @@ def test_a_unit_is_installed_and_removed(machine: Machine) -> None:
     assert machine.calls()[-2:] == [f"--user disable {unit.name}", "--user daemon-reload"]
 
 
+def test_a_unit_whose_server_runs_stays(machine: Machine) -> None:
+    unit = machine.unit()
+    service.install_unit(unit, TEXT)
+    machine.answer(pid=4321)
+    with pytest.raises(UserError, match="the unit's server runs: `muster down` first"):
+        service.remove_unit(unit)
+    assert unit.path.exists()
+    assert f"--user disable {unit.name}" not in machine.calls()
+
+
 def test_a_unit_of_the_machine_is_not_the_users(machine: Machine) -> None:
     (machine.path / "etc").mkdir()
     service.install_unit(machine.unit("system"), TEXT)
@@ -86,7 +96,7 @@ def test_what_systemd_does_not_enable_leaves_all_as_it_was(machine: Machine, for
     unit.path.parent.mkdir(parents=True)
     if former:
         unit.path.write_text(former)
-    machine.fail("*enable*")
+    machine.answer(failing="*enable*")
     with pytest.raises(UserError, match=f"systemctl --user enable {unit.name}: Failed: no bus".replace("\\", "\\\\")):
         service.install_unit(unit, TEXT)
     assert (unit.path.read_text() if unit.path.exists() else "") == former
@@ -111,6 +121,7 @@ def test_a_unit_that_somebody_else_wrote_stays(machine: Machine) -> None:
 
 
 def test_which_unit_runs_a_server(machine: Machine) -> None:
+    machine.answer(pid=4321)
     assert service.find_running_unit(machine.home, 4321) is None
     service.install_unit(machine.unit(), TEXT)
     assert service.find_running_unit(machine.home, 4321) == machine.unit()
@@ -128,6 +139,7 @@ def test_the_version_of_systemd(machine: Machine) -> None:
 
 
 def test_a_machine_without_systemd(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.answer(pid=4321)
     service.require_systemd()
     service.install_unit(machine.unit(), TEXT)
     monkeypatch.setattr(service, "BOOTED", machine.path / "missing")

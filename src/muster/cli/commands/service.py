@@ -94,10 +94,10 @@ def _start(home: Home, unit: Unit, owner: pwd.struct_passwd, pid: int | None) ->
         click.echo(f"it starts at your first login; to start it with the machine: loginctl enable-linger {unit.user}")
 
 
-@command.command(short_help="Remove the unit; a server that runs goes on.", epilog=examples("muster service remove"))
+@command.command(short_help="Remove the unit of a stopped server.", epilog=examples("muster service remove"))
 @_unit_options
 def remove(data: str, scope: Scope, account: str) -> None:
-    """Remove the unit from systemd. A server that runs goes on until `muster down`."""
+    """Remove the unit from systemd. Its server must be stopped: `muster down` first."""
     home, unit = _find_installed(data, scope, account)
     service.remove_unit(unit)
     click.echo(f"removed {unit.path}; the data stay in {home.path}")
