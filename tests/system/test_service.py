@@ -74,7 +74,7 @@ def test_the_life_of_a_service(machine: Path) -> None:
     first = home.server_pid()
     assert installed.startswith(f"installed {unit}\nready: https://127.0.0.1:")
     assert f", process {first}, of muster.service\n" in installed
-    assert "loginctl enable-linger" in installed
+    assert "ends, with its jobs, at your last logout; to prevent both: loginctl enable-linger" in installed
     assert muster("service", "status").stdout.startswith(f"{unit}: active, enabled\n")
     mark = machine / "go"
     muster("run", "--detach", "--name", "j", "--", "sh", "-c", f"while [ ! -e {mark} ]; do sleep 0.1; done")

@@ -91,7 +91,10 @@ def _start(home: Home, unit: Unit, owner: pwd.struct_passwd, pid: int | None) ->
             f"process {pid} serves already; after a `muster down`, systemd starts the next: {service.name_start(unit)}"
         )
     if unit.scope == "user" and not service.is_lingering(unit.user):
-        click.echo(f"it starts at your first login; to start it with the machine: loginctl enable-linger {unit.user}")
+        click.echo(
+            "it starts at your first login and ends, with its jobs, at your last logout; "
+            f"to prevent both: loginctl enable-linger {unit.user}"
+        )
 
 
 @command.command(short_help="Remove the unit of a stopped server.", epilog=examples("muster service remove"))
