@@ -1,6 +1,6 @@
 """Installs and removes the systemd unit of a server, and asks systemd about it.
 
-What systemd refuses leaves everything as it was. Nothing here starts or ends a server, except `start_unit`.
+What systemd refuses leaves everything as it was. Only `start_unit` and `stop_units` start or end a server.
 """
 
 import os
@@ -127,6 +127,14 @@ def find_running_unit(home: Home, pid: int) -> Unit | None:
         return None
     units = find_units(home, find_account(os.getuid()))
     return next((unit for unit in units if _show(unit, "MainPID") == str(pid)), None)
+
+
+def stop_units(home: Home) -> None:
+    """Stop the units of our home, and take back a start that is due. Raises `UserError`."""
+    if not BOOTED.is_dir():
+        return
+    for unit in find_units(home, find_account(os.getuid())):
+        _systemctl(unit, "stop", unit.name)
 
 
 def name_log(unit: Unit) -> str:

@@ -9,6 +9,7 @@ from contextlib import suppress
 import click
 
 from muster.actions.home import Home
+from muster.actions.service import stop_units
 from muster.actions.session import Target
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, data_option, run
@@ -36,7 +37,8 @@ def command(data: str, yes: bool) -> None:
         if ending != NOTHING and not yes:
             require_agreement(ending)
         click.echo(f"stopping process {pid}; {ending}", err=True)
-        stop(home, pid)
+        if stop(home, pid):  # systemd takes a killed server for a failed one, and starts it again
+            stop_units(home)
         if (other := home.server_pid()) is not None:  # a restart, or systemd after a server that had to be killed
             raise click.ClickException(f"process {other} has taken over from {pid}, and serves: try again")
     left = reap(home.path)
@@ -101,24 +103,24 @@ async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
     return labels
 
 
-def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> None:
-    """End the server that holds the directory, and return once its process is gone.
+def stop(home: Home, pid: int, by: signal.Signals = signal.SIGTERM) -> bool:
+    """End the server that holds the directory; once its process is gone, return whether it ignored the signal.
 
     by: SIGTERM ends what the server runs; SIGKILL leaves that to the next server.
     """
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
-        return
+        return False
     try:
         # If the process still holds the directory after the pidfd was opened, the pidfd is of that process.
-        if home.server_pid() == pid:
-            _end_process(process, pid, by)
+        return home.server_pid() == pid and _end_process(process, pid, by)
     finally:
         os.close(process)
 
 
-def _end_process(process: int, pid: int, by: signal.Signals) -> None:
+def _end_process(process: int, pid: int, by: signal.Signals) -> bool:
+    """End a process with a signal; return whether it ignored the signal, so that it had to be killed."""
     ended = select.poll()
     ended.register(process, select.POLLIN)
     with suppress(ProcessLookupError):  # the process has just ended by itself
@@ -127,3 +129,5 @@ def _end_process(process: int, pid: int, by: signal.Signals) -> None:
             click.echo(f"process {pid} does not end: killing it", err=True)
             signal.pidfd_send_signal(process, signal.SIGKILL)
             ended.poll()
+            return True
+    return False

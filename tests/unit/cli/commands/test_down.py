@@ -1,14 +1,19 @@
 """`muster down` and the process that it ends."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from muster.actions import service
 from muster.actions.home import Home
+from muster.actions.systemunit import HEADER
 from muster.cli.commands import down
+from muster.cli.main import cli
 
 # Holds the directory; when it is told to end it lets go of that at once, and ends a moment later, or never.
 SERVER = """
@@ -47,7 +52,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def test_afterwards_the_process_is_gone(start: Start, tmp_path: Path) -> None:
     server = start(0.3)
-    down.stop(Home(tmp_path), server.pid)
+    assert not down.stop(Home(tmp_path), server.pid)
     assert server.poll() == 3
 
 
@@ -56,9 +61,29 @@ def test_one_that_does_not_end_is_killed(
 ) -> None:
     monkeypatch.setattr(down, "PATIENCE_SECONDS", 0.1)
     server = start(1000)
-    down.stop(Home(tmp_path), server.pid)
+    assert down.stop(Home(tmp_path), server.pid)
     assert server.poll() == -9
     assert f"process {server.pid} does not end: killing it" in capsys.readouterr().err
+
+
+def test_systemd_does_not_start_a_killed_server_again(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(down, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(service, "BOOTED", tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
+    (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    unit = service.make_unit("user", Home(tmp_path), service.find_account(os.getuid()))
+    unit.path.parent.mkdir(parents=True)
+    unit.path.write_text(HEADER)
+    calls = tmp_path / "calls"
+    calls.touch()
+    for seconds, expected in ((0, ""), (1000, f"--user stop {unit.name}\n")):
+        start(seconds)
+        assert CliRunner().invoke(cli, ["down", "--data", str(tmp_path)]).stdout == "stopped\n"
+        assert calls.read_text() == expected
 
 
 def test_one_that_has_just_ended_is_no_error(start: Start, tmp_path: Path) -> None:
