@@ -128,6 +128,16 @@ def test_of_two_that_are_started_at_once_one_serves_and_the_other_says_so(muster
     assert sorted(out.partition(":")[0] for out, _ in said) == ["already running", "ready"]
 
 
+def test_of_two_that_are_started_at_once_with_different_options_one_is_refused(muster):
+    muster("up", "--detach", "--port", "0", "--nodes", "simulated:1")
+    muster("down")
+    both = [muster.start("up", "--detach", "--nodes", nodes) for nodes in ("simulated:2", "simulated:3")]
+    outputs = [each.communicate(timeout=60) for each in both]
+    assert sorted(each.returncode for each in both) == [0, 1], outputs
+    [refused] = [stderr for each, (_, stderr) in zip(both, outputs, strict=True) if each.returncode]
+    assert re.search(r"the server has other options: --nodes simulated:[23], not --nodes simulated:[23]\. ", refused)
+
+
 @pytest.mark.parametrize("detach", [[], ["--detach"]])
 def test_a_second_server_is_told_where_the_first_one_is(up, detach):
     server = yaml.safe_load((up.home / "kubeconfig").read_text())["clusters"][0]["cluster"]["server"]

@@ -8,17 +8,23 @@ from pathlib import Path
 import click
 
 from muster.actions.home import Home
-from muster.actions.serveroptions import ServerOptions, list_arguments
+from muster.actions.serveroptions import ServerOptions, list_arguments, read_options
+from muster.cli.serveroptions import require_same_options
 
 FAILED = "Error: "  # the start of the line that says why the server did not start
 
 
-def print_running(home: Home) -> bool:
-    """Return whether a server holds this home; print that it does."""
+def find_running(home: Home, options: ServerOptions) -> bool:
+    """Return whether a server holds this home; print that it does. Raises `UserError` if it has other options."""
+    from muster.cli.actions.serving import await_start
+
     if (pid := home.server_pid()) is None:
         return False
+    if read_options(home) != options:  # a server that is just starting has not written its options yet
+        await_start(home, pid)
     click.echo(f"already running: {_read_url(home)}process {pid}, data in {home.path}; `muster down` ends it")
     click.echo(make_export(home))
+    require_same_options(home, options)
     return True
 
 
@@ -30,7 +36,10 @@ def make_export(home: Home) -> str:
 
 
 def start_detached(home: Home, options: ServerOptions) -> None:
-    """Start the server as a process of its own, and wait until it serves or has failed."""
+    """Start the server as a process of its own, and wait until it serves or has failed.
+
+    Raises `click.ClickException`, and `UserError` if another server with other options was started first.
+    """
     try:
         log = os.open(home.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -57,7 +66,7 @@ def start_detached(home: Home, options: ServerOptions) -> None:
         raise
     if message.startswith(FAILED):
         child.wait()
-        if print_running(home):  # another server was started at the same moment
+        if find_running(home, options):  # another server was started at the same moment
             return
         raise click.ClickException(message.removeprefix(FAILED).rstrip())
     if message:

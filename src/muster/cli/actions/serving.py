@@ -1,4 +1,4 @@
-"""Waits until the server that systemd starts for a home serves."""
+"""Waits until the server serves that systemd or another command starts for a home."""
 
 import click
 
@@ -24,6 +24,14 @@ def await_service(home: Home, unit: Unit, *, former: int | None) -> None:
             f"{unit.name} does not serve after {PATIENCE_SECONDS:.0f} s; it says why in: {name_log(unit)}"
         )
     click.echo(f"ready: {address}, of {unit.name}\n{make_export(home)}")
+
+
+def await_start(home: Home, pid: int) -> None:
+    """Wait until a server that may still be starting serves. Raises `click.ClickException`."""
+    if run(_await_server(home, former=None)) is None:
+        raise click.ClickException(
+            f"process {pid} does not serve after {PATIENCE_SECONDS:.0f} s; `muster down` ends it"
+        )
 
 
 async def _await_server(home: Home, former: int | None) -> str | None:

@@ -8,12 +8,11 @@ import click
 
 from muster.actions.home import Home
 from muster.actions.serveroptions import write_options
-from muster.cli.actions.detaching import FAILED, make_export, print_running, start_detached
+from muster.cli.actions.detaching import FAILED, find_running, make_export, start_detached
 from muster.cli.names.examples import examples
 from muster.cli.serveroptions import (
     RequestedOptions,
     ResolvedOptions,
-    require_same_options,
     resolve_options,
     server_options,
 )
@@ -40,8 +39,7 @@ def command(data: str, salvage: bool, detach: bool, ready_fd: int | None, **opti
     """
     home = Home.find(os.environ, data)
     resolved = resolve_options(home, RequestedOptions.of(options))
-    if ready_fd is None and print_running(home):
-        require_same_options(home, resolved.options)
+    if ready_fd is None and find_running(home, resolved.options):
         return
     if resolved.remembered:
         click.echo(f"as at the last start: {resolved.remembered}", err=True)
