@@ -8,12 +8,13 @@ import msgspec
 import pytest
 from tests.system.plane import World, looks, virtual
 
+from muster.actions.cancelling import cancel
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.core import EVENT, NODE
 from muster.api.kueue import WORKLOAD
 from muster.api.status import ApiError
 from muster.cluster.defaultqueue import create_default_queue
-from muster.jobs.job.conditions import finish
+from muster.jobs.job.conditions import announced, finish
 from muster.runtime.clock import VirtualClock
 
 HOUR = 3600.0
@@ -263,3 +264,24 @@ async def test_many_cron_jobs(world: World) -> None:
     assert len({job.metadata.owner_references[0].uid for job in made}) == many
     assert all(finish(job) is None for job in made)
     assert all(len(one.status.active) == 1 for one in (await world.client.list(CRON_JOB, "default")).items)
+
+
+@virtual
+async def test_a_cancel_ends_every_job_of_the_cron_job(world: World) -> None:
+    await world.node("n")
+    cron_job = await create(world, concurrencyPolicy="Allow")
+    await world.elapse(HOUR + 1)
+    [scheduled] = await jobs(world)
+    by_hand = msgspec.structs.replace(
+        scheduled.metadata, name="by-hand", uid="", resource_version="", labels={}, annotations={}
+    )
+    template = cron_job.spec.job_template
+    await world.client.create(JOB, Job(metadata=by_hand, spec=template.spec), "default")
+    other = msgspec.structs.replace(by_hand, name="other", owner_references=())
+    await world.client.create(JOB, Job(metadata=other, spec=template.spec), "default")
+    await world.settle()
+    await cancel(world.client, "tick", "default")
+    await world.settle()
+    assert (await get(world)).spec.suspend
+    going_on = [job.metadata.name for job in await jobs(world) if finish(job) is None and announced(job) is None]
+    assert going_on == ["other"]

@@ -8,10 +8,11 @@ from muster.actions.podgroups import cancel_pods, find_pods
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.jobset import JOB_SET, JobSet, names
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+from muster.api.meta import controller_of
 from muster.api.status import ApiError
 from muster.insight.reader.queues import get_or_none, is_embedded
 from muster.insight.record import CANCELLED, JobRecord
-from muster.jobs.job.conditions import FAILED, FAILURE_TARGET, announced
+from muster.jobs.job.conditions import FAILED, FAILURE_TARGET, announced, finish
 from muster.jobs.job.terms import managed_by
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
@@ -71,9 +72,11 @@ async def _cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool) -
         await client.delete(CRON_JOB, name, namespace, propagation="Foreground", uid=cron_job.metadata.uid)
         return "deleted, with its jobs"
     await client.patch_object(CRON_JOB, cron_job, {"spec": {"suspend": True}}, lock=False)
-    for active in cron_job.status.active:
-        with ignoring("NotFound"):
-            await _cancel_job(client, active.name, namespace, delete=False)
+    for job in (await client.list(JOB, namespace)).items:  # the status does not name a Job that a user made from it
+        owner = controller_of(job.metadata)
+        if owner is not None and owner.uid == cron_job.metadata.uid and finish(job) is None:
+            with ignoring("NotFound"):
+                await _cancel_job(client, job.metadata.name, namespace, delete=False)
     return "cancelled: it starts no more jobs until it is released (--delete removes it and its jobs)"
 
 
