@@ -16,7 +16,7 @@ from muster.jobs.cronjob.timing import Timing, find_timing
 from muster.jobs.job.conditions import COMPLETE, FAILED, finish
 
 _STILL_ACTIVE = "Not starting job because prior execution is running and concurrency policy is Forbid"
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
+_LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 def decide(
@@ -147,7 +147,7 @@ def _list_surplus(spec: CronJobSpec, jobs: Sequence[Job]) -> tuple[Job, ...]:
     surplus: list[Job] = []
     for condition, limit in limits.items():
         ended = [job for job in jobs if _has_ended(job, condition) and job.metadata.deletion_timestamp is None]
-        ended.sort(key=lambda job: (job.status.start_time or _EARLIEST, job.metadata.name))
+        ended.sort(key=lambda job: (job.status.start_time or _LATEST, job.metadata.name))
         surplus += ended[: max(0, len(ended) - limit)] if limit is not None else ()
     return tuple(surplus)
 

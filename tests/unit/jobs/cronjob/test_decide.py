@@ -133,6 +133,12 @@ def test_the_oldest_jobs_go(spec: Any, removed: list[str]) -> None:
     assert [each.metadata.name for each in plan.remove] == removed
 
 
+def test_a_job_without_a_start_time_goes_last() -> None:
+    jobs = [job("a", "Failed", started=""), job("b", "Failed")]
+    plan = decide(cron_job(suspend=True, failedJobsHistoryLimit=1), jobs, now=NOON)
+    assert [each.metadata.name for each in plan.remove] == ["b"]
+
+
 def test_a_job_that_goes_already_is_not_removed_again() -> None:
     jobs = [job(name, "Failed", deletionTimestamp="2026-01-01T12:00:00Z") for name in ("a", "b")]
     assert decide(cron_job(suspend=True), jobs, now=NOON).remove == ()
