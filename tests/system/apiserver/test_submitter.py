@@ -4,7 +4,7 @@ import pytest
 from tests.system.apiserver.harness import JOBS, PODS, api
 
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
-from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, User
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
@@ -77,3 +77,36 @@ async def test_what_belongs_to_another_object_was_submitted_by_none(api):
     owner = {"apiVersion": "v1", "kind": "Thing", "name": "t", "uid": "u", "controller": True}
     assert said(await api.made(JOBS, job(ownerReferences=[owner], **CALLED_ADA), user=EVE)) is None
     assert said(await api.made(PODS, {"metadata": {"name": "plain", **CALLED_ADA}, **POD}, user=EVE)) is None
+
+
+@api
+async def test_a_user_who_changes_the_template_of_a_cron_job_is_its_submitter(api):
+    await let_eve_edit(api)
+    await api.made(CRON_JOBS, cron_job())
+    replaced = await api.put(f"{CRON_JOBS}/j", cron_job(), user=EVE)
+    assert (replaced.status, said(replaced.json)) == (200, "kubernetes-admin"), "the template is the same"
+    changed = await api.merge(f"{CRON_JOBS}/j", {"spec": {"suspend": True, "schedule": "@weekly"}}, user=EVE)
+    assert (changed.status, said(changed.json)) == (200, "kubernetes-admin")
+    status = {"status": {}, "spec": {"jobTemplate": {"spec": {"parallelism": 2}}}}
+    changed = await api.merge(f"{CRON_JOBS}/j/status", status, user=EVE)
+    assert (changed.status, said(changed.json)) == (200, "kubernetes-admin")
+    template = {"spec": {"jobTemplate": {"spec": {"parallelism": 2}}, "schedule": "@daily"}}
+    changed = await api.merge(f"{CRON_JOBS}/j", template | {"metadata": CALLED_ADA}, user=EVE)
+    assert (changed.status, said(changed.json)) == (200, "eve")
+    changed = await api.merge(f"{CRON_JOBS}/j", {"metadata": CALLED_ADA, "spec": {"suspend": True}})
+    assert said(changed.json) == "eve"
+    template = {"spec": {"jobTemplate": {"spec": {"parallelism": 3}}}}
+    assert said((await api.merge(f"{CRON_JOBS}/j", template | {"metadata": CALLED_ADA})).json) == "ada"
+
+
+@api
+async def test_a_job_that_a_user_makes_from_a_cron_job_is_the_users(api):
+    await let_eve_edit(api)
+    uid = (await api.made(CRON_JOBS, cron_job()))["metadata"]["uid"]
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "j", "uid": uid, "controller": True}
+    meta = {"ownerReferences": [owner], **CALLED_ADA}
+    assert said(await api.made(JOBS, job(**meta), user=EVE)) == "eve"
+    controller = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
+    assert said(await api.made(JOBS, job(**meta | {"name": "named"}), user=controller)) == "ada"
+    unnamed = job(name="unnamed", ownerReferences=[owner])
+    assert said(await api.made(JOBS, unnamed, user=controller)) is None

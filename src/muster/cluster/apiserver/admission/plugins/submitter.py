@@ -13,14 +13,19 @@ from muster.cluster.apiserver.identity.users import MASTERS
 from muster.cluster.store import Store
 
 _KINDS = frozenset({CRON_JOB.resource, JOB.resource, JOB_SET.resource, POD.resource})
+# The names of controllers and of service accounts begin with this prefix, which Kubernetes reserves for them.
+_SYSTEM_PREFIX = "system:"
 
 
 def note_submitter(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
-    """Set the annotation of a new job, or of a pod that queues by itself; restore it in an update. In place."""
+    """Set the annotation of a new job, or of a pod that queues by itself; restore it in an update. In place.
+
+    A user who changes the template of a CronJob submits the jobs that the CronJob then starts.
+    """
     if attempt.resource.key not in _KINDS or attempt.operation not in ("CREATE", "UPDATE"):
         return
     written = _read_submitter(attempt.document)
-    if attempt.operation == "UPDATE":
+    if attempt.operation == "UPDATE" and not _changes_template(attempt):
         submitter = _read_submitter(attempt.old or {})
     else:
         named = written if MASTERS in attempt.user.groups else ""
@@ -29,12 +34,27 @@ def note_submitter(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (on
         _write_submitter(attempt.document, submitter)
 
 
+def _changes_template(attempt: Attempt) -> bool:
+    """Return whether an update changes what a CronJob starts."""
+    if attempt.resource.key != CRON_JOB.resource or attempt.subresource:
+        return False
+    old, new = (_member(_member(each, "spec"), "jobTemplate") for each in (attempt.old or {}, attempt.document))
+    return new != old
+
+
 def _is_part(attempt: Attempt) -> bool:
-    """Return whether the object belongs to another one, or is a pod that does not queue by itself."""
+    """Return whether the object belongs to another one, or is a pod that does not queue by itself.
+
+    A Job that a user made from a CronJob, as `kubectl create job --from` does, counts as the user's own.
+    """
     meta = _member(attempt.document, "metadata")
     owners = meta.get("ownerReferences")
-    if isinstance(owners, list) and any(isinstance(owner, dict) and owner.get("controller") for owner in owners):
-        return True
+    controllers = (
+        [one for one in owners if isinstance(one, dict) and one.get("controller")] if isinstance(owners, list) else []
+    )
+    if controllers:
+        is_from_cron_job = attempt.resource.key == JOB.resource and controllers[0].get("kind") == CRON_JOB.kind
+        return not is_from_cron_job or attempt.user.name.startswith(_SYSTEM_PREFIX)
     return attempt.resource.key == POD.resource and QUEUE_NAME_LABEL not in _member(meta, "labels")
 
 
