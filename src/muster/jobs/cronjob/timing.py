@@ -4,7 +4,6 @@ Only the last missed start counts: a controller that was away for a week starts 
 """
 
 from datetime import datetime, timedelta, tzinfo
-from email.utils import format_datetime
 
 from msgspec import Struct
 
@@ -60,8 +59,7 @@ def find_timing(cron_job: CronJob, now: datetime, zone: tzinfo | None, since: da
         return Timing(following=following)
     deadline = spec.starting_deadline_seconds
     if deadline is not None and (now - latest).total_seconds() > deadline:
-        sentence = f"Missed scheduled time to start a job: {format_datetime(latest)}"
-        return Timing(following=following, notes=(Note("Warning", "MissSchedule", sentence),))
+        return Timing(following=following)  # upstream looks back no further than the deadline, and tells nothing
     if deadline is not None and deadline < (now - begin).total_seconds():
         begin = now - timedelta(seconds=deadline)
     return Timing(latest, following, _warn_of_missed(schedule, begin, now))

@@ -83,8 +83,6 @@ def test_a_new_schedule_has_missed_nothing() -> None:
          'unparseable schedule: "* *" : expected exactly 5 fields, found 2: [* *]'),
         ({"schedule": "0 0 30 2 *"}, "2030-01-01T00:00", "InvalidSchedule",
          "invalid schedule: 0 0 30 2 * : no date matches, it never starts a job"),
-        ({"startingDeadlineSeconds": 60}, "2026-01-01T11:30", "MissSchedule",
-         "Missed scheduled time to start a job: Thu, 01 Jan 2026 11:00:00 +0000"),
         ({}, "2026-01-06T10:00", "TooManyMissedTimes",
          "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"),
     ],
@@ -93,6 +91,11 @@ def test_what_is_told(spec: dict[str, Any], now: str, reason: str, sentence: str
     at = moment(now.removesuffix("Z"))
     [note] = find_timing(cron_job(status=LAST, **spec), at, UTC).notes
     assert (note.type, note.reason, note.message) == ("Warning", reason, sentence)
+
+
+def test_a_start_past_the_deadline_is_left_out_without_a_word() -> None:
+    timing = find_timing(cron_job(status=LAST, startingDeadlineSeconds=60), moment("2026-01-01T11:30"), UTC)
+    assert (timing.due, timing.following, timing.notes) == (None, moment("2026-01-01T12:00"), ())
 
 
 def test_a_deadline_hides_older_misses() -> None:
