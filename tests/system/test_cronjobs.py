@@ -12,6 +12,7 @@ from muster.actions.cancelling import cancel
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.core import EVENT, NODE
 from muster.api.kueue import WORKLOAD
+from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
 from muster.cluster.defaultqueue import create_default_queue
 from muster.jobs.job.conditions import announced, finish
@@ -285,3 +286,18 @@ async def test_a_cancel_ends_every_job_of_the_cron_job(world: World) -> None:
     assert (await get(world)).spec.suspend
     going_on = [job.metadata.name for job in await jobs(world) if finish(job) is None and announced(job) is None]
     assert going_on == ["other"]
+
+
+@virtual
+async def test_a_foreign_job_with_the_name_of_a_start_is_not_tried_again(world: World) -> None:
+    await world.node("n")
+    template = (await create(world)).spec.job_template
+    begin = int(datetime.fromisoformat("2026-01-01T00:00:00+00:00").timestamp())
+    foreign = ObjectMeta(name=f"tick-{(begin + 3600) // 60}")
+    await world.client.create(JOB, Job(metadata=foreign, spec=template.spec), "default")
+    await world.elapse(1.9 * HOUR)
+    [refused] = [one for one in (await world.client.list(EVENT, "default")).items if one.reason == "FailedCreate"]
+    assert refused.count == 1
+    assert (await get(world)).status.active == ()
+    await world.elapse(0.2 * HOUR)
+    assert await hours(world) == [1, 2]

@@ -77,8 +77,8 @@ class JobIntegration(Integration[Job]):
     def is_active(self, job: Job) -> bool:
         """Return true until its controller says that a suspended Job has no pods any more: it may be making some."""
         status = job.status
-        unsure = status.start_time is not None and not is_true(status.conditions, SUSPENDED)
-        return bool(status.active or status.terminating or (job.spec.suspend and unsure))
+        unsure = job.spec.suspend and not is_true(status.conditions, SUSPENDED) and _may_have_begun(job)
+        return bool(status.active or status.terminating or unsure)
 
     def is_ready(self, job: Job) -> bool:
         """Return whether ready + succeeded >= parallelism (Kueue KEP-349); successes count before they are booked."""
@@ -140,6 +140,16 @@ class JobIntegration(Integration[Job]):
     def changes(self, new: Job, old: Job) -> Errors:
         """Return the forbidden changes under partial admission."""
         return admission.changes(new, old)
+
+
+def _may_have_begun(job: Job) -> bool:
+    """Return whether the Job was ever allowed to run.
+
+    Its controller makes pods before it writes a start time. A Job that was created suspended, and whose spec nobody has
+    changed since, has none.
+    """
+    changed = job.metadata.generation > 1 and admission.is_run_here(job)
+    return changed or job.status.start_time is not None
 
 
 def _least(job: Job) -> int | None:
