@@ -29,7 +29,7 @@ from muster.insight.record import JobRecord, record_of
 from muster.mpi.identity import make_identity
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.refusals import is_refusal
+from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
 
 
@@ -155,11 +155,18 @@ async def _submit_job(client: Client, gang: Gang) -> JobRecord:
 
 
 async def _create_service(client: Client, gang: Gang, owner: Kind[Any], uid: str) -> None:
-    """Create the Service that names the workers; where that is refused, delete its owner, too."""
+    """Create the Service that names the workers; where that fails, delete its owner, too, or say that it stays."""
     try:
         await client.create(SERVICE.seen_as(dict), service(gang, uid), gang.namespace)
-    except ApiError as error:
-        await client.delete(owner, gang.name, gang.namespace, propagation="Background")
+    except (ApiError, TransportError) as error:
+        try:
+            with ignoring("NotFound"):
+                await client.delete(owner, gang.name, gang.namespace, propagation="Background", uid=uid)
+        except (ApiError, TransportError) as obstacle:
+            raise UserError(
+                f"the {owner.kind} {gang.name} has no Service, so its workers may not find each other: {error}. "
+                f"Remove it with: muster cancel --delete {gang.name} ({obstacle})"
+            ) from error
         raise _choose_error(error, _describe_taken_service(gang)) from None
 
 
@@ -191,6 +198,6 @@ def _describe_taken_service(gang: Gang) -> str:
     return f"there is a Service {gang.name} already, which workers would be named by: give another name"
 
 
-def _choose_error(error: ApiError, taken: str) -> Exception:
+def _choose_error(error: ApiError | TransportError, taken: str) -> Exception:
     """Return the error to raise: `taken` for a name that exists already, else the server's error."""
-    return UserError(taken) if error.reason == "AlreadyExists" else error
+    return UserError(taken) if is_refusal(error, "AlreadyExists") else error

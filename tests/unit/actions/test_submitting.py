@@ -158,3 +158,37 @@ def test_without_its_service_a_cronjob_does_not_stay():
     with pytest.raises(ApiError):
         submitted_cron_job(server)
     assert not server.objects[CRON_JOB.path()]
+
+
+def lose_connection(*methods):
+    """Return a fault that breaks the connection at these methods, from the creation of a Service on."""
+    broken = []
+
+    def fault(request):
+        if request.method == "POST" and "services" in request.path:
+            broken.append(request)
+        if broken and request.method in methods:
+            raise TransportError("connection reset")
+
+    return fault
+
+
+def test_a_cronjob_does_not_stay_when_the_connection_is_lost_before_its_service():
+    server = MemoryServer()
+    server.fault = lose_connection("POST")
+    with pytest.raises(TransportError, match="connection reset"):
+        submitted_cron_job(server)
+    assert not server.objects[CRON_JOB.path()]
+
+
+@pytest.mark.parametrize(
+    ("submit_gang", "gang", "kind"),
+    [(submitted_cron_job, DAILY, "CronJob"), (submitted, Gang("tick", ["x"], plain=True), "Job")],
+)
+def test_what_stays_without_its_service_is_said(submit_gang, gang, kind):
+    server = MemoryServer()
+    server.fault = lose_connection("POST", "DELETE")
+    with pytest.raises(UserError) as refused:
+        submit_gang(server, gang)
+    assert str(refused.value).startswith(f"the {kind} tick has no Service, so its workers may not find each other: ")
+    assert "Remove it with: muster cancel --delete tick (" in str(refused.value)
