@@ -233,12 +233,3 @@ def test_a_command_gets_the_signals_that_its_connection_asks_for(tmp_path):
         assert running.recv(6) == bytes((ENDED, 0, 0, 0, 1)) + b"7"
         holder.sendall(b"bye\n")
         assert job.processes[1].wait(timeout=60) == 0
-
-
-def test_a_signal_before_the_time_limit_is_for_rank_0_and_ends_no_agent(tmp_path):
-    with world(tmp_path) as job:
-        job.start(1, "mpirun")
-        holder = job.hold(1)
-        job.processes[1].send_signal(signal.SIGUSR1)
-        holder.sendall(b"bye\n")
-        assert job.processes[1].wait(timeout=60) == 0

@@ -81,11 +81,11 @@ def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
     if gang.script is not None:
         plain = called(script_call(gang, role, gang.script), plain)
     words = [escape(word) for word in plain] if gang.sweep is None else gang.sweep.command(plain)
-    if gang.mpi:
-        words = prepared("", words, become=agent_call(gang, role))
     if gang.soft_signal is not None and gang.time_limit is not None:
         after = gang.time_limit - gang.soft_signal.seconds
         words = prepared(_SIGNALLED.format(after=after, name=gang.soft_signal.name), words)
+    if gang.mpi:  # around the timer, whose signal is for the program and would end an agent
+        words = prepared("", words, become=agent_call(gang, role))
     if first and role.workers > 1 and "RANK" not in gang.environment:
         words = prepared(_make_rank_export(gang), words)
     return words

@@ -40,8 +40,6 @@ _LOOK_SECONDS = 0.05
 _DRAIN_SECONDS = 1.0
 _READ_BYTES = 1 << 15
 _PR_SET_CHILD_SUBREAPER = 36
-# Every worker gets the signal of `--signal`; rank 0 passes it on to `mpirun`, and agents go on.
-_OF_THE_PROGRAM = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM)
 
 
 class Agent:
@@ -64,8 +62,6 @@ class Agent:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # daemons leave their parents
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
-        for number in _OF_THE_PROGRAM:
-            asyncio.get_running_loop().add_signal_handler(number, _leave_to_rank_0)
         server = await asyncio.start_server(self._accept, address, port, ssl=context, limit=MOST_OF_A_LINE)
         code = await self._over
         server.close()
@@ -170,10 +166,6 @@ class Agent:
         until = self._clock.monotonic() + _GRACE_SECONDS
         while _children() and self._clock.monotonic() < until:
             await self._clock.sleep(_LOOK_SECONDS)
-
-
-def _leave_to_rank_0() -> None:
-    """Handle a signal that is for the program, which rank 0 passes it on to."""
 
 
 async def _pass_signals(reader: asyncio.StreamReader, pid: int) -> None:

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from muster.actions.gang import Gang, Role
+from muster.actions.gang import Gang, Role, SoftSignal
 from muster.actions.manifests import job, jobset
 from muster.actions.mpi import secret
 from muster.api.values.shells import typed
@@ -32,6 +32,15 @@ def test_workers_call_the_agent_which_knows_the_hosts(plain, pattern):
     words = shlex.split(lines.rpartition("; exec ")[2])
     assert words[:8] == ["muster", "mpi-agent", "--hosts", pattern, "--workers", "8", "--slots", "2"]
     assert words[-2:] == ["--", "$@"]
+
+
+def test_the_signal_before_the_limit_comes_to_the_command_and_not_to_the_agents():
+    gang = Gang("sum", SUM.command, workers=8, mpi="muster", time_limit=60, soft_signal=SoftSignal("TERM", 10))
+    _, _, agent, _, *command = container(gang)["command"]
+    assert "mpi-agent" in agent
+    assert "sleep" not in agent
+    assert "sleep 50; kill -s TERM" in command[2]
+    assert list(typed(command)) == SUM.command
 
 
 def test_what_users_are_shown_is_their_own_command():
