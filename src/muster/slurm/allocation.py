@@ -161,7 +161,7 @@ def _find_ids(allocation: Allocation, environment: Mapping[str, str]) -> tuple[i
     """Return the number of the job, and that of its array; each task of an array has a number of its own."""
     if allocation.trials is None:
         return allocation.id, allocation.id
-    return allocation.id + 1 + int(environment.get("JOB_COMPLETION_INDEX", "0")), allocation.id
+    return allocation.id + 1 + int(environment.get("MUSTER_INDEX") or "0"), allocation.id
 
 
 def _describe_array(trials: Trials, array: int, environment: Mapping[str, str]) -> dict[str, object]:

@@ -71,9 +71,9 @@ def test_a_script_finds_nothing_that_its_job_does_not_have():
 
 
 def test_a_task_of_an_array_has_a_number_of_its_own():
-    found = told(ARRAY, MUSTER_INDEX="6", JOB_COMPLETION_INDEX="3")
+    found = told(ARRAY, MUSTER_INDEX="6", JOB_COMPLETION_INDEX="0")
     expected = {
-        "SLURM_JOB_ID": "81",
+        "SLURM_JOB_ID": "84",
         "SLURM_ARRAY_JOB_ID": "77",
         "SLURM_ARRAY_TASK_ID": "6",
         "SLURM_ARRAY_TASK_COUNT": "5",
@@ -103,7 +103,7 @@ def test_numbers_of_nodes_are_written_with_their_repeats(numbers, text):
     ("pattern", "name"),
     [
         ("out.txt", "out.txt"),
-        ("logs/%x_%j.out", "logs/sweep_81.out"),
+        ("logs/%x_%j.out", "logs/sweep_84.out"),
         ("%A_%a.out", "77_6.out"),
         ("%A_%4a.out", "77_0006.out"),
         ("%u-%N-%t-%n", "ada-pod-0-0"),
@@ -114,7 +114,7 @@ def test_numbers_of_nodes_are_written_with_their_repeats(numbers, text):
     ],
 )
 def test_a_pattern_is_filled(pattern, name):
-    found = told(ARRAY, MUSTER_INDEX="6", JOB_COMPLETION_INDEX="3", USER="ada")
+    found = told(ARRAY, MUSTER_INDEX="6", JOB_COMPLETION_INDEX="0", USER="ada")
     assert file_name(pattern, pattern_values(found)) == name
 
 
