@@ -12,7 +12,7 @@ _LONGEST_TEXT = 40
 _FORMS = "as 90s, 30m, 2h, 1h30m, 1d, or as in Slurm 2:00:00 and 1-12 (days and hours)"
 
 _SECONDS_PER_DAY = 86_400
-_DAYS = re.compile(r"(?P<days>[0-9]{1,5})d(?P<rest>.*)")
+_DAYS = re.compile(r"(?P<days>[0-9]{1,5})d(?P<rest>[^+-].*)?")
 
 # Slurm's forms with days, and its only unambiguous form without.
 _CLOCK = re.compile(r"(?:(?P<days>\d{1,5})-)?(?P<hours>\d{1,7})(?::(?P<minutes>\d{1,7}))?(?::(?P<seconds>\d{1,7}))?")
@@ -56,7 +56,7 @@ def _parse_signal(name: str) -> signal.Signals | None:
 def _parse_duration(text: str) -> int:
     """Parse `1h30m`, or a number of days before that: `1d12h`."""
     days = _DAYS.fullmatch(text)
-    whole, rest = (int(days["days"]), days["rest"]) if days is not None else (0, text)
+    whole, rest = (int(days["days"]), days["rest"] or "") if days is not None else (0, text)
     if days is not None and not rest:
         return whole * _SECONDS_PER_DAY
     try:

@@ -36,6 +36,8 @@ def test_times(text, seconds):
         ("2:30", "2:30 may be minutes or hours: say 2:30:00, or 2m30s"),
         ("soon", "'soon' is no time, as 90s, 30m, 2h, 1h30m, 1d"),
         ("1d2d", "'1d2d' is no time"),
+        ("1d-12h", "'1d-12h' is no time"),
+        ("1d+12h", "'1d+12h' is no time"),
         ("d", "'d' is no time"),
         ("99999d", "99999d: it is from 1s to 68 years"),
         ("", "'' is no time"),
