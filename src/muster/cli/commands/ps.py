@@ -71,7 +71,7 @@ def command(all_namespaces: bool, watch: bool, trials: bool, output: str | None,
     """List jobs with state, pods, queue, position in the queue, reason and age.
 
     First the jobs that go on, then those that have ended in the last hour, each with the newest last. Jobs that are
-    named, or whose state is, are listed whenever they ended.
+    named, or whose state is, are listed whenever they ended; so are all jobs as json, yaml and name.
     """
     if trials:
         from muster.cli.actions.trials import show_trials
@@ -114,7 +114,7 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
         rows = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
         await _require_queue(session, only["queue"], found, where)
         await say_if_not_led(session.client, [row["state"] for row in rows], now, say)
-    shown = arrange(rows, None if _asks_for_ended(only) else now - _RECENT)
+    shown = arrange(rows, find_earliest_end(only, output, now))
     older = len(rows) - len(shown)
     if shown or not (missing or (older and not output)):
         _show(shown, output, everywhere=everywhere)
@@ -177,7 +177,7 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
 
     async def picture(session: Session, tell: Callable[[str], None]) -> str:
         now = RealClock().now()
-        found = unfinished_first(arrange(await rows(session, tell), None if _asks_for_ended(only) else now - _RECENT))
+        found = unfinished_first(arrange(await rows(session, tell), find_earliest_end(only, "", now)))
         return _render_table(found, everywhere=everywhere, wide=wide) if found else "no jobs"
 
     if can_show():
@@ -185,6 +185,7 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
         return
     known: dict[tuple[str, str], dict[str, Any]] = {}
     told: dict[str, None] = {}
+    has_header = False
 
     def tell(text: str) -> None:
         if text not in told:
@@ -194,19 +195,25 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
     async with connect(target) as session:
 
         async def look() -> None:
-            is_first = not known
-            if found := changed(await rows(session, tell), known):
+            nonlocal has_header
+            since = find_earliest_end(only, "", RealClock().now())
+            if found := arrange(changed(await rows(session, tell), known), since):
                 header, _, lines = _render_table(found, everywhere=everywhere, wide=wide).partition("\n")
-                click.echo(f"{header}\n{lines}" if is_first else lines)
+                click.echo(lines if has_header else f"{header}\n{lines}")
+                has_header = True
 
         where = "" if everywhere else session.namespace
         watch = Watch(session.client, RealClock(), Random(), kinds, where)
         await while_read(watch.run(survive_outages(look, partial(describe_outage, target), say)))
 
 
-def _asks_for_ended(only: Mapping[str, Any]) -> bool:
-    """Return whether the options select jobs that may have ended long ago."""
-    return bool(only["past"] or only["jobs"] or only["states"])
+def find_earliest_end(only: Mapping[str, Any], output: str, now: datetime) -> datetime | None:
+    """Return the earliest end of the jobs to list; None if the options select jobs that may have ended long ago.
+
+    Programs read json, yaml and name: a job must not vanish from them by the clock.
+    """
+    selects_old = only["past"] or only["jobs"] or only["states"] or output in ("json", "yaml", "name")
+    return None if selects_old else now - _RECENT
 
 
 def arrange(rows: Iterable[dict[str, Any]], since: datetime | None) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from muster.cli.commands.ps import STATES, arrange, changed, selected, unfinished_first
+from muster.cli.commands.ps import STATES, arrange, changed, find_earliest_end, selected, unfinished_first
 from muster.insight.jobs.state import Word
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -50,6 +50,23 @@ def test_jobs_that_go_on_come_before_those_that_ended_the_newest_last() -> None:
     recent = ["a", "b", "early", "deleted", "late", "unknown"]
     assert [one["name"] for one in arrange(rows, NOON - timedelta(hours=1))] == recent
     assert [one["name"] for one in arrange(rows, None)] == [*recent[:2], "long-ago", *recent[2:]]
+
+
+@pytest.mark.parametrize(
+    ("output", "only", "earliest"),
+    [
+        ("", {}, NOON - timedelta(hours=1)),
+        ("wide", {}, NOON - timedelta(hours=1)),
+        ("json", {}, None),
+        ("yaml", {}, None),
+        ("name", {}, None),
+        ("", {"past": True}, None),
+        ("", {"jobs": ("train",)}, None),
+        ("", {"states": ("Failed",)}, None),
+    ],
+)
+def test_only_tables_leave_out_jobs_by_the_clock(output: str, only: dict[str, Any], earliest: datetime | None) -> None:
+    assert find_earliest_end({"past": False, "jobs": (), "states": ()} | only, output, NOON) == earliest
 
 
 def test_what_is_over_comes_last_the_newest_of_it_first() -> None:
