@@ -32,8 +32,8 @@ from muster.gang.shapes import DeviceAsk, Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.insight.forecasts.nodestate import Lack, find_lack, heal_devices, node_at_best, recover_node
 from muster.insight.jobs.failures import NAMED
+from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.state import OPEN, JobState, Verdict
-from muster.insight.quota.queues import explain_closed
 from muster.insight.record import JobRecord
 from muster.insight.text import format_quantity
 from muster.jobs.jobset.gang import at_once
@@ -100,6 +100,7 @@ class Room:
         self.fixed = fixed
         self.nodes = sorted(nodes, key=lambda node: node.metadata.name)
         self.queues, self._cohorts = tuple(cluster_queues), tuple(cohorts)
+        self.queues_by_name = {queue.metadata.name: queue for queue in self.queues}
         self._flavors = {one.metadata.name: one for one in flavors or ()}
         self.best = self._with(node_at_best)
         self._followers = {queue.metadata.name for queue in self.queues if follows(queue)}
@@ -186,13 +187,9 @@ def with_verdict(subject: JobRecord | Workload, state: JobState, room: Room) -> 
     Otherwise the reason says why the job's ClusterQueue admits nothing, if it does not.
     """
     said = judge_job(subject, state, room).sentence
-    return state.with_reason("; ".join(filter(None, (said, state.progress)))) if said else with_obstacle(state, room)
-
-
-def with_obstacle(state: JobState, room: Room) -> JobState:
-    """Return the state with why the job's ClusterQueue admits nothing, if it does not."""
-    reason = explain_closed(state.reason, room.queues)
-    return state.with_reason(reason) if reason != state.reason else state
+    if not said:
+        return with_obstacle(state, room.queues_by_name)
+    return state.with_reason("; ".join(filter(None, (said, state.progress))))
 
 
 def judge_ask(ask: Ask, room: Room, namespace: str = "", queue: str = "") -> Verdict:

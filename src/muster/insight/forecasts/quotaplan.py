@@ -80,7 +80,7 @@ def _describe_closed(snapshot: Snapshot, cluster_queue: str) -> str:
     queue = next(one for one in snapshot.cluster_queues if one.metadata.name == cluster_queue)
     if not explain_inactive(queue.status.conditions):
         return ""
-    return explain_closed(f"ClusterQueue {cluster_queue} is inactive", [queue])
+    return explain_closed(f"ClusterQueue {cluster_queue} is inactive", {cluster_queue: queue})
 
 
 def _given(plan: QuotaPlan, assignment: Assignment) -> QuotaPlan:

@@ -81,7 +81,7 @@ class JobState:
     @property
     def hopeless(self) -> bool:
         """Whether the queue or the scheduler has said that it sees no way for the job to start."""
-        return self.stuck and (self.quota_state is None or self.quota_state.final or self.quota_state.closed)
+        return self.stuck and (self.quota_state is None or self.quota_state.final)
 
     @property
     def outside(self) -> bool:

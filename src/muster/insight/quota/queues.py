@@ -1,6 +1,6 @@
 """Rows about ClusterQueues and LocalQueues: their quota, its use, and their state. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from muster.api.conditions import find
@@ -110,13 +110,13 @@ def explain_inactive(conditions: Sequence[Condition]) -> str:
     return active.message if active is not None and active.status != "True" else ""
 
 
-def explain_closed(reason: str, queues: Iterable[ClusterQueue]) -> str:
+def explain_closed(reason: str, queues: Mapping[str, ClusterQueue]) -> str:
     """Return why a job waits, with why its ClusterQueue is inactive where the reason does not say that.
 
     A stopped queue is left out: the user who stopped it knows why, and `muster why` names the command that resumes it.
+    queues: by name.
     """
-    name = closed_queue(reason)
-    queue = next((one for one in queues if name and one.metadata.name == name), None)
+    queue = queues.get(closed_queue(reason))
     if queue is None or queue.spec.stop_policy != STOP_NONE:
         return reason
     why = explain_inactive(queue.status.conditions).removeprefix(_CANNOT_ADMIT).rstrip(".")

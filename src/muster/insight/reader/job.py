@@ -35,6 +35,7 @@ from muster.api.pods import why_unplaced
 from muster.api.status import ApiError
 from muster.gang.arrays import is_numpy_installed
 from muster.insight.forecasts.forecast import Outlook, Snapshot
+from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import find_job_state, find_workload_state
 from muster.insight.quota.state import QuotaState, find_quota_state, index_by_owner
@@ -136,13 +137,14 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     if (kept_apart := next((pod for pod in pods if _is_kept_apart(pod)), None)) is not None:
         facts = replace(facts, apart=find_jobs_apart(kept_apart, await lists.of(POD) or pods))
     if state.waits:
-        from muster.insight.forecasts.never import judge_job, with_obstacle  # it takes a while to load
+        from muster.insight.forecasts.never import judge_job  # it takes a while to load
         from muster.insight.reader.room import survey
 
         subject = job if job is not None else workload
         assert subject is not None, "there is a job or a Workload"
         room = await survey(lists, namespace)
-        facts = replace(facts, verdict=judge_job(subject, state, room), state=with_obstacle(state, room))
+        told = with_obstacle(state, room.queues_by_name)
+        facts = replace(facts, verdict=judge_job(subject, state, room), state=told)
     if (job is not None and job.remote_counts is not None) or (stands is not None and stands.cluster):
         facts = replace(facts, clusters=await clusters_of(client) or ())
     if workload is None or stands is None:

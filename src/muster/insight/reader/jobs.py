@@ -15,11 +15,12 @@ from muster.api.batch import JOB_NAME_LABEL
 from muster.api.core import EVENT, POD, Pod
 from muster.api.jobset.names import JOBSET_UID
 from muster.api.kinds import Kind
-from muster.api.kueue import LOCAL_QUEUE, WORKLOAD, Workload
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, Workload
 from muster.api.kueue.names import ERR_WORKLOAD_COMPOSE, IS_GROUP_WORKLOAD, MANAGED_LABEL, QUEUE_NAME_LABEL
 from muster.api.managed.pods import group_name
 from muster.insight.history.build import nodes_of, times
 from muster.insight.history.runs import Run
+from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import find_job_state, find_workload_state
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
@@ -78,7 +79,8 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
     refused = await refused_pods(client, namespace) if any(state.word == "Pending" for _, state, _ in found) else {}
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
-    for subject, state, stand in await _doubted(client, namespace, found):
+    found = await _doubted(client, namespace, await _explain_closed_queues(client, found))
+    for subject, state, stand in found:
         meta = subject.metadata
         if meta.uid in uids:
             said = (refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused)
@@ -110,6 +112,14 @@ async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str
     """
     uids = {job.metadata.uid for job in jobs if QUEUE_NAME_LABEL not in job.metadata.labels} - queued
     return uids if uids and await list_or_none(client, LOCAL_QUEUE, namespace) is not None else set()
+
+
+async def _explain_closed_queues(client: Client, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
+    """Return the states, with the reason why its ClusterQueue admits nothing for each job that waits for that."""
+    if not any(stand is not None and stand.closed for _, _, stand in found):
+        return found
+    queues = {one.metadata.name: one for one in await list_or_none(client, CLUSTER_QUEUE) or ()}
+    return [(one, with_obstacle(state, queues), stand) for one, state, stand in found]
 
 
 async def _doubted(client: Client, namespace: str, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:

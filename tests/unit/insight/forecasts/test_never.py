@@ -462,7 +462,7 @@ def test_a_job_whose_queue_admits_nothing_says_why():
     active = {"type": "Active", "status": "False", "message": "Can't admit new workloads: its flavor is missing."}
     closed = msgspec.structs.replace(ONE, status=msgspec.convert({"conditions": [active]}, ClusterQueueStatus))
     state = JobState("Queued", 0, 1, reason, True, QuotaState("Queued", reason, queue="q"))
-    assert state.hopeless
+    assert not state.hopeless
     found = with_verdict(job(cpu="1"), state, room(SMALL, queues=[closed]))
     assert found.reason == "ClusterQueue q is inactive: its flavor is missing"
 

@@ -103,4 +103,4 @@ CIRCLE = "Can't admit new workloads: its cohorts name each other in a circle."
     ],
 )
 def test_why_a_queue_admits_nothing_is_said_of_those_that_wait_in_it(reason, queues, said):
-    assert explain_closed(reason, queues) == said
+    assert explain_closed(reason, {one.metadata.name: one for one in queues}) == said
