@@ -130,16 +130,18 @@ async def _give_identity(client: Client, gang: Gang, job: JobRecord, say: Callab
 def signed(manifest: dict[str, Any]) -> dict[str, Any]:
     """Return the manifest with an annotation that names the submitting account.
 
-    The manifest stays unchanged if the account has no name. A server that authenticates users overwrites the
-    annotation.
+    The manifest stays unchanged if it names a submitter, or if the account has no name. A server that authenticates
+    users overwrites the annotation.
     """
+    meta = manifest["metadata"]
+    annotations = meta.get("annotations") or {}
+    if SUBMITTER_ANNOTATION in annotations:
+        return manifest
     try:
         account = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return manifest
-    meta = manifest["metadata"]
-    annotations = {**meta.get("annotations", {}), SUBMITTER_ANNOTATION: account}
-    return manifest | {"metadata": meta | {"annotations": annotations}}
+    return manifest | {"metadata": meta | {"annotations": {**annotations, SUBMITTER_ANNOTATION: account}}}
 
 
 async def _submit_job(client: Client, gang: Gang) -> JobRecord:

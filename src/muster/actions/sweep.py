@@ -14,6 +14,7 @@ from muster.api.batch import COMPLETION_INDEX, INDEX_FAILURE_COUNT
 from muster.api.kueue.names import JOB_MIN_PARALLELISM
 from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.api.ours.interruptions import ATTEMPT_ANNOTATION
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.trials import ARRAY_ANNOTATION, GRID_ANNOTATION, RETRY_ANNOTATION, Array, Grid
 from muster.api.values.expansion import escape
 from muster.api.values.shells import prepared
@@ -130,8 +131,9 @@ def again(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str
     metadata, spec, template = manifest["metadata"], manifest["spec"], manifest["spec"]["template"]
     annotations: Mapping[str, str] = metadata.get("annotations", {})
     limit = annotations[ARRAY_ANNOTATION].partition("%")[2]
+    dropped = (_LAST_APPLIED, SUBMITTER_ANNOTATION)  # who retries submits
     kept_annotations = {
-        key: value for key, value in annotations.items() if not key.startswith(_QUEUE_KEYS) and key != _LAST_APPLIED
+        key: value for key, value in annotations.items() if not key.startswith(_QUEUE_KEYS) and key not in dropped
     }
     labels = {key: value for key, value in metadata.get("labels", {}).items() if not key.startswith(_SERVER_KEYS)}
     original = annotations.get(RETRY_ANNOTATION, metadata["name"])

@@ -20,7 +20,11 @@ def sweep(array="0-9%4", grid=(), **status):
     """What a server has of it at last."""
     whole = job(Gang("tune", ["sh", "-c", "$(A)"], queue="q", labels={"team": "x"}, sweep=Sweep.parse(array, grid)))
     whole["metadata"] |= {"uid": "u", "resourceVersion": "7"}
-    whole["metadata"]["annotations"] |= {"batch.kubernetes.io/job-tracking": "", "note": "mine"}
+    whole["metadata"]["annotations"] |= {
+        "batch.kubernetes.io/job-tracking": "",
+        "muster.dev/submitted-by": "eve",
+        "note": "mine",
+    }
     whole["spec"] |= {"selector": {"matchLabels": {"a": "b"}}, "suspend": False, "parallelism": 2}
     whole["spec"]["template"]["metadata"] = {
         "labels": {

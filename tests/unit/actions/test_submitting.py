@@ -5,10 +5,11 @@ from tests.unit.runtime.conftest import MemoryServer
 
 from muster.actions.errors import UserError
 from muster.actions.gang import Gang, Role
-from muster.actions.submitting import submit, submit_cron_job
+from muster.actions.submitting import signed, submit, submit_cron_job
 from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET
+from muster.api.ours.submitter import SUBMITTED_KINDS, SUBMITTER_ANNOTATION
 from muster.api.status import ApiError, not_found, unavailable
 from muster.runtime.client import Client
 from muster.runtime.clock import run_virtual
@@ -192,3 +193,15 @@ def test_what_stays_without_its_service_is_said(submit_gang, gang, kind):
         submit_gang(server, gang)
     assert str(refused.value).startswith(f"the {kind} tick has no Service, so its workers may not find each other: ")
     assert "Remove it with: muster cancel --delete tick (" in str(refused.value)
+
+
+def test_a_manifest_that_names_its_submitter_keeps_the_name():
+    manifest = {"metadata": {"name": "j", "annotations": {SUBMITTER_ANNOTATION: "ada"}}}
+    assert signed(manifest) == manifest
+    assert signed({"metadata": {"name": "j", "annotations": None}})["metadata"]["annotations"].keys() == {
+        SUBMITTER_ANNOTATION
+    }
+
+
+def test_a_cronjob_has_a_submitter_as_other_jobs_have():
+    assert {"cronjobs.batch", "jobs.batch", "jobsets.jobset.x-k8s.io", "pods"} == SUBMITTED_KINDS

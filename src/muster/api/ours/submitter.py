@@ -7,4 +7,11 @@ name another: `muster run` and `muster apply` of the machine's owner tell the na
 
 from typing import Final
 
+from muster.api.batch import CRON_JOB, JOB
+from muster.api.core import POD
+from muster.api.jobset import JOB_SET
+
 SUBMITTER_ANNOTATION: Final = "muster.dev/submitted-by"
+
+# The kinds of jobs, as `jobs.batch`, whose submitter is recorded.
+SUBMITTED_KINDS: Final = frozenset({CRON_JOB.resource, JOB.resource, JOB_SET.resource, POD.resource})

@@ -10,10 +10,9 @@ import click
 import msgspec
 
 from muster.actions.session import Session
+from muster.api.ours.submitter import SUBMITTED_KINDS
 from muster.cli.actions.applying import Manifest, ManifestError, annotated, change, manifests
 
-# The kinds of jobs, whose submitter is recorded.
-_SUBMITTED = ("jobs.batch", "jobsets.jobset.x-k8s.io", "pods")
 _SUFFIXES = (".yaml", ".yml", ".json")
 _STRICT = "strict decoding error"
 
@@ -64,7 +63,7 @@ async def apply_one(
     strict = {"fieldValidation": "Strict", "fieldManager": "muster-apply"} | ({"dryRun": "All"} if dry_run else {})
     if current is None:
         document = annotated(manifest)
-        body = msgspec.json.encode(signed(document) if kind.resource in _SUBMITTED else document)
+        body = msgspec.json.encode(signed(document) if kind.resource in SUBMITTED_KINDS else document)
         response = await session.client.raw(Request("POST", kind.path(namespace), strict, body))
         return msgspec.json.decode(response.body), f"created{mark}"
     patch = change(current, manifest)
