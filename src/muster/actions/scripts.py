@@ -57,13 +57,17 @@ def read(name: str, data: bytes, *, by_input: bool = False) -> Script:
         raise ScriptError(f"{name}, line {line}: it is not UTF-8, and a job can only carry text") from None
 
 
-def has_directives(data: bytes) -> bool:
+def has_directives(data: bytes, marks: Sequence[str] = (MUSTER, SBATCH)) -> bool:
     """Return whether a file that begins with these bytes has lines that hold options."""
     return data.startswith(b"#") and any(
-        _find_options(line, mark) is not None
-        for line in _read_head(data.decode(errors="replace"))
-        for mark in (MUSTER, SBATCH)
+        _find_options(line, mark) is not None for line in _read_head(data.decode(errors="replace")) for mark in marks
     )
+
+
+def find_other_program(data: bytes) -> str:
+    """Return the program that a file beginning with these bytes names, if it takes no script as an argument; or ""."""
+    called = _find_program(_read_interpreter(data.partition(b"\n")[0].decode(errors="replace")))
+    return "" if called in SHELLS or _PYTHON.fullmatch(called) or called in _RUN_WITH_E else called
 
 
 def directives(script: Script, mark: str = MUSTER) -> Iterator[Directive]:
@@ -84,9 +88,8 @@ def command(script: Script, arguments: Sequence[str]) -> list[str]:
 
     Raises `ScriptError` if the first line names a program that cannot take a script as an argument.
     """
-    words = _read_interpreter(script)
-    program = next((word for word in words if PurePath(word).name != "env" and word[:1] != "-"), "")
-    called = PurePath(program).name
+    words = _read_interpreter(script.text)
+    called = _find_program(words)
     if called in SHELLS:
         return [*words, "-c", script.text, script.name, *arguments]
     if _PYTHON.fullmatch(called):
@@ -99,8 +102,13 @@ def command(script: Script, arguments: Sequence[str]) -> list[str]:
     )
 
 
-def _read_interpreter(script: Script) -> list[str]:
-    first = script.text.partition("\n")[0]
+def _find_program(words: Sequence[str]) -> str:
+    program = next((word for word in words if PurePath(word).name != "env" and word[:1] != "-"), "")
+    return PurePath(program).name
+
+
+def _read_interpreter(text: str) -> list[str]:
+    first = text.partition("\n")[0]
     if not first.startswith("#!"):
         return ["sh"]
     return first[2:].split() or ["sh"]

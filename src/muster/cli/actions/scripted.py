@@ -129,8 +129,13 @@ def _read_file(word: str) -> Script | None:
     except (OSError, ValueError):
         return None  # running the word as a command reports the error
     bare, begins = "/" not in word and shutil.which(word) is None, data.startswith(b"#!")
-    if (bare and begins) or scripts.has_directives(data):
+    if (bare and begins) or scripts.has_directives(data, (scripts.MUSTER,)):
         return scripts.read(path.name, data)
+    if scripts.has_directives(data):
+        if not (program := scripts.find_other_program(data)):
+            return scripts.read(path.name, data)
+        say(f"{path.name}: its #SBATCH lines are comments here: a job cannot carry the text of a script for {program}")
+        return None
     if bare and path.suffix in _RUN_BY:
         how = f"{_RUN_BY[path.suffix]} {shlex.quote(word)}"
         say(f"{word}: no program of that name is on PATH here; if the file is meant: {how}, or begin it with #!")

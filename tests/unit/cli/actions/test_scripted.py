@@ -131,3 +131,18 @@ def test_later_edits_of_the_file_do_not_matter(here):
 def test_python_has_its_arguments(here):
     script("#!/usr/bin/env python\n#MUSTER -w 2\nprint()\n", "t.py")
     assert submitted("t.py", "a")[2]["command"][:3] == ["/usr/bin/env", "python", "-c"]
+
+
+@pytest.mark.parametrize("program", ["Rscript", "tcsh", "awk -f"])
+def test_the_lines_of_sbatch_are_comments_in_a_script_that_no_job_can_carry(program):
+    script(f"#!/usr/bin/env -S {program}\n#SBATCH -n 4\n")
+    _, job, container = submitted("./job.sh", "x")
+    assert (job["completions"], container["command"]) == (1, ["./job.sh", "x"])
+
+
+def test_that_the_lines_of_sbatch_are_comments_is_said():
+    script("#!/usr/bin/Rscript\n#SBATCH -n 4\n")
+    done = CliRunner().invoke(command, ["--dry-run", "./job.sh"])
+    assert "job.sh: its #SBATCH lines are comments here: a job cannot carry the text of a script for Rscript" in (
+        done.stderr
+    )
