@@ -10,6 +10,7 @@ import pytest
 from muster.slurm.allocation import Allocation
 from muster.slurm.allocation import variables as slurm_variables
 from muster.slurm.batch import Batch
+from muster.slurm.programs import PROGRAMS
 from muster.slurm.srun import find_alarm
 
 
@@ -20,10 +21,9 @@ def srun(tmp_path):
     environment = slurm_variables(allocation, os.environ, "pod", 0, 0) | os.environ
 
     def start(*words, **variables):
-        program = [sys.executable, "-P", "-m", "muster.slurm.srun", *words]
         return subprocess.Popen(
-            program,
-            env=environment | variables,
+            [PROGRAMS / "srun", *words],
+            env=environment | {"MUSTER_PYTHON": sys.executable} | variables,
             cwd=tmp_path,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -43,6 +43,17 @@ def test_each_task_runs_once(srun):
     words = ["sh", "-c", "echo $SLURM_PROCID of $SLURM_NTASKS"]
     assert ended(srun(*words)) == (0, [f"{rank} of 4" for rank in range(4)], "")
     assert ended(srun("-l", *words))[1] == [f"{rank}: {rank} of 4" for rank in range(4)]
+
+
+@pytest.mark.parametrize("program", ["srun", "scontrol"])
+def test_modules_of_the_script_do_not_replace_those_of_muster(program, srun, tmp_path):
+    (tmp_path / "enum.py").write_text("raise SystemExit(9)\n")
+    variables = os.environ | {"MUSTER_PYTHON": sys.executable, "PYTHONPATH": str(tmp_path)}
+    if program == "srun":
+        assert ended(srun("-n1", "printenv", "PYTHONPATH", PYTHONPATH=str(tmp_path)))[:2] == (0, [str(tmp_path)])
+    else:
+        words = [PROGRAMS / program, "show", "hostnames", "n0"]
+        assert subprocess.run(words, env=variables, capture_output=True, text=True, check=True).stdout == "n0\n"
 
 
 def test_the_first_task_reads_the_input(srun):

@@ -118,9 +118,10 @@ def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool
 def _muster_call(*, on_this_machine: bool) -> str:
     """Return the shell words by which workers call Muster.
 
-    Workers on this machine call this installation, which need not be on the PATH.
+    Workers on this machine call this installation, which need not be on the PATH. The job's variables for Python (-E)
+    and its directory (-P) are for its own programs.
     """
-    return f"{shlex.quote(sys.executable)} -P -m muster.cli" if on_this_machine else "muster"
+    return f"{shlex.quote(sys.executable)} -E -P -m muster.cli" if on_this_machine else "muster"
 
 
 def _find_mpi_call(
