@@ -39,6 +39,7 @@ _LOOK_SECONDS = 0.05
 # How long a command that has ended may leave its output open: a daemon that it left behind may hold that for ever.
 _DRAIN_SECONDS = 1.0
 _READ_BYTES = 1 << 15
+_NOT_EXECUTABLE = 126
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -123,16 +124,22 @@ class Agent:
 
     async def _run(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Run a command, pass on its output, and send how it ended."""
-        process = await asyncio.create_subprocess_exec(
-            "/bin/sh",
-            "-c",
-            request.command,
-            env=self._environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                "/bin/sh",
+                "-c",
+                request.command,
+                env=self._environment,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:  # such as a command that is longer than Linux allows
+            writer.write(frame(STDERR, f"muster: the command cannot begin: {error.strerror}\n".encode()))
+            writer.write(frame(ENDED, str(_NOT_EXECUTABLE).encode()))
+            await writer.drain()
+            return
         assert process.stdout is not None
         assert process.stderr is not None
         pumps = [

@@ -140,6 +140,7 @@ SRUN = (
     *_refused("start different programs by several srun with & behind them", "multi-prog", value=Value.NONE),
     *_refused("the time limit is that of the job; limit a step with the command timeout", "time/t"),
     *_refused("the nodes of a job see the same files", "bcast", value=Value.OPTIONAL),
+    *_refused("name the nodes of the step with --nodelist", "exclude/x"),
 )  # fmt: skip
 
 # Other names that Slurm takes for the same.
@@ -176,7 +177,7 @@ class _Table:
         if option is None:
             nearest = find_nearest(f"--{name}", [f"--{known}" for known in self._by_name])
             meant = f"; did you mean {nearest}?" if nearest else ""
-            raise OptionError(f"{self._program} has no option --{name}{meant}")
+            raise OptionError(f"Muster does not know --{name} of {self._program}{meant}")
         if equals and option.value is Value.NONE:
             raise OptionError(f"--{name} takes no value")
         return Setting(option, value) if equals or option.value is not Value.NEEDED else _take_value(option, left)
@@ -186,9 +187,12 @@ class _Table:
         letter, rest = word[1], word[2:]
         option = self._by_letter.get(letter)
         if option is None:
-            raise OptionError(f"{self._program} has no option -{letter}")
+            raise OptionError(f"Muster does not know -{letter} of {self._program}")
         if option.value is Value.NEEDED:
             yield Setting(option, rest) if rest else _take_value(option, left)
+            return
+        if option.value is Value.OPTIONAL:
+            yield Setting(option, rest)
             return
         yield Setting(option)
         if rest:

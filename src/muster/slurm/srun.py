@@ -27,6 +27,7 @@ from muster.slurm.steps import Step, Task, find_demand, find_launcher, plan_step
 from muster.slurm.values import notice
 
 _PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 # How long the output of a task that has ended may stay open: a daemon may hold it for ever.
 _DRAIN_SECONDS = 1.0
 _LOST = 255
@@ -96,6 +97,7 @@ class StepRun:
         self._leaders: dict[int, int] = {}
         self._connections: dict[int, asyncio.StreamWriter] = {}
         self._files: dict[str, int] = {}
+        self._ending = 0  # the signal that ended the tasks, for those that begin later
 
     async def run(self, alarm: tuple[float, int] | None) -> int:
         """Run all tasks; return the greatest exit code. alarm: after how many seconds tasks get which signal."""
@@ -111,6 +113,8 @@ class StepRun:
             await cancel(running)
 
     def _signal_tasks(self, number: int) -> None:
+        if number in _ENDING:
+            self._ending = number
         for leader in self._leaders.values():
             _signal_group(leader, number)
         for writer in self._connections.values():
@@ -146,20 +150,18 @@ class StepRun:
         return self._files[name]
 
     async def _run_here(self, task: Task, sinks: Mapping[int, _Sink]) -> int:
-        source = self._step.source if task.rank == 0 else os.devnull
-        stdin = os.open(source, os.O_RDONLY) if source else None
         process, task_end = await asyncio.get_running_loop().subprocess_exec(
             lambda: _TaskEnd(sinks),
-            *("/bin/sh", "-c", task_text(self._step, task, here=True)),
+            *("/bin/sh", "-c", task_text(self._step, task, here=True), "srun", *self._step.command),
             env=self._step.environment,
-            stdin=stdin,
+            stdin=None if task.rank == 0 else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        if stdin is not None:
-            os.close(stdin)
         self._leaders[task.rank] = process.get_pid()
+        if self._ending:
+            _signal_group(process.get_pid(), self._ending)
         await task_end.exited
         del self._leaders[task.rank]
         _signal_group(process.get_pid(), signal.SIGKILL)  # what the task left behind
@@ -173,15 +175,17 @@ class StepRun:
         job = msgspec.json.decode((directory / "job.json").read_bytes(), type=_Job)
         context = client_context(directory / "identity.pem")
         reader, writer = await asyncio.open_connection(job.names[task.node], job.port, ssl=context)
-        self._connections[task.rank] = writer
         try:
             writer.write(request_line(Request(task_text(self._step, task, here=False))))
+            self._connections[task.rank] = writer
+            if self._ending:
+                writer.write(bytes((self._ending,)))
             async for channel, data in frames(reader):
                 if channel == ENDED:
                     return int(data)
                 sinks[channel].write(data)
         finally:
-            del self._connections[task.rank]
+            self._connections.pop(task.rank, None)
             writer.close()
         raise ConnectionError("the node has gone")
 
@@ -209,12 +213,20 @@ def find_alarm(environment: Mapping[str, str], now: float) -> tuple[float, int] 
 def main(words: Sequence[str]) -> int:
     """Run the step that the words ask for; return its exit code."""
     try:
-        if launcher := find_launcher(words, os.environ):
-            os.execvp(launcher[0], launcher)  # noqa: S606
-        return asyncio.run(_run(words))
+        launcher = find_launcher(words, os.environ)
+        return _become(launcher) if launcher else asyncio.run(_run(words))
     except OptionError as error:
         print(f"srun: {error}", file=sys.stderr)
         return _USAGE
+    except OSError as error:  # such as a working directory that is gone
+        print(f"srun: {error}", file=sys.stderr)
+        return _LOST
+
+
+def _become(launcher: Sequence[str]) -> int:
+    """Become the launcher of MPI; return the exit code where there is none."""
+    try:
+        os.execvp(launcher[0], launcher)  # noqa: S606
     except FileNotFoundError:
         print("srun: --mpi needs mpirun, which is not on the PATH", file=sys.stderr)
         return _NOT_FOUND

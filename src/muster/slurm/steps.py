@@ -1,5 +1,6 @@
 """Plans a step: which tasks `srun` starts on which nodes of the job, and what each of them finds. Pure."""
 
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,6 +14,9 @@ from muster.slurm.options import Fate, OptionError, Setting, read_srun
 _FLAGS = frozenset({"exact", "exclusive", "label", "overcommit"})
 # What a step has of the environment if it asks for none.
 _LEAST = ("HOME", "PATH", "USER")
+
+# Variables that bash sets itself, and lets nobody assign to.
+_FIXED = frozenset({"BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID"})
 
 # Each task takes as many of its node's GPUs as it has for itself.
 _CHOOSE_GPUS = (
@@ -139,20 +143,47 @@ def plan_step(
 
 
 def task_text(step: Step, task: Task, *, here: bool) -> str:
-    """Return the task as text for a shell. here: whether that shell has the environment of srun already."""
-    told = dict(task.variables)
-    if not here:
-        told = {name: value for name, value in step.environment.items() if step.before.get(name) != value} | told
+    """Return the task as text for a shell.
+
+    here: whether that shell has the environment of srun already, and the words of the command as its arguments. Linux
+    limits the length of a single argument, which the text is.
+    """
+    environment = {} if here else step.environment
+    changed = {name: value for name, value in environment.items() if step.before.get(name) != value}
+    exported = "".join(
+        f"export {name}={shlex.quote(value)}; "
+        for name, value in (changed | dict(task.variables)).items()
+        if _is_for_shell(name)
+    )
     first = int(task.variables["SLURM_LOCALID"]) * step.gpus_per_task + 1
     gpus = _CHOOSE_GPUS.format(first=first, last=first + step.gpus_per_task - 1) if step.gpus_per_task else ""
-    words = ["env", *(f"{name}={value}" for name, value in told.items()), *step.command]
-    return f"cd {shlex.quote(step.directory)} && {{ {gpus}exec {shlex.join(words)}; }}"
+    others = [f"{name}={value}" for name, value in changed.items() if not _is_for_shell(name)]
+    command = '"$@"' if here else shlex.join([*(["env", *others] if others else []), *step.command])
+    source = _name_file(step.source, _list_letters(step, task))
+    stdin = f" < {shlex.quote(source)}" if source else ""
+    return f"cd {shlex.quote(step.directory)} && {{ {exported}{gpus}exec {command}{stdin}; }}"
 
 
 def task_files(step: Step, task: Task) -> tuple[str, str]:
     """Return the names of the files for the output and the errors of a task; "" without one."""
-    letters = pattern_values({**step.environment, **task.variables})
-    return file_name(step.output, letters), file_name(step.error or step.output, letters)
+    letters = _list_letters(step, task)
+    return _name_file(step.output, letters), _name_file(step.error or step.output, letters)
+
+
+def _list_letters(step: Step, task: Task) -> dict[str, str]:
+    return pattern_values({**step.environment, **task.variables})
+
+
+def _name_file(pattern: str, letters: Mapping[str, str]) -> str:
+    """Return the name of a task's file; "" for the stream of srun. Slurm gives the words all and none a meaning."""
+    if pattern == "none":
+        return os.devnull
+    return "" if pattern == "all" else file_name(pattern, letters)
+
+
+def _is_for_shell(name: str) -> bool:
+    """Return whether a shell can export a variable of this name: functions of bash have others, and some are fixed."""
+    return name.isascii() and name.isidentifier() and name not in _FIXED
 
 
 def _take(settings: Sequence[Setting]) -> dict[str, str]:

@@ -31,11 +31,11 @@ def test_options_are_read_as_sbatch_reads_them(words, expected):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--ntask=4"], "sbatch has no option --ntask; did you mean --ntasks?"),
-        (["--cpus-per-tasks", "4"], "sbatch has no option --cpus-per-tasks; did you mean --cpus-per-task?"),
-        (["--job_name=x"], "sbatch has no option --job_name; did you mean --job-name?"),
-        (["--workers", "4"], "sbatch has no option --workers"),
-        (["-Z"], "sbatch has no option -Z"),
+        (["--ntask=4"], "Muster does not know --ntask of sbatch; did you mean --ntasks?"),
+        (["--cpus-per-tasks", "4"], "Muster does not know --cpus-per-tasks of sbatch; did you mean --cpus-per-task?"),
+        (["--job_name=x"], "Muster does not know --job_name of sbatch; did you mean --job-name?"),
+        (["--workers", "4"], "Muster does not know --workers of sbatch"),
+        (["-Z"], "Muster does not know -Z of sbatch"),
         (["--nodes"], "--nodes needs a value"),
         (["-n"], "--ntasks needs a value"),
         (["--requeue=1"], "--requeue takes no value"),

@@ -1,5 +1,6 @@
 """How the tasks of a step run on the script's own node."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -11,7 +12,8 @@ from muster.slurm.allocation import Allocation
 from muster.slurm.allocation import variables as slurm_variables
 from muster.slurm.batch import Batch
 from muster.slurm.programs import PROGRAMS
-from muster.slurm.srun import find_alarm
+from muster.slurm.srun import StepRun, find_alarm
+from muster.slurm.steps import plan_step
 
 
 @pytest.fixture
@@ -71,6 +73,28 @@ def test_the_greatest_exit_code_is_that_of_the_step(srun):
 def test_a_task_that_fails_ends_the_others_if_so_asked(srun):
     code, _, _ = ended(srun("-K", "sh", "-c", "[ $SLURM_PROCID = 1 ] && exit 3; exec sleep 1000"))
     assert code == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(("option", "code"), [("-K1", 128 + signal.SIGTERM), ("-K0", 3)])
+def test_the_letter_of_an_option_may_have_its_value_behind_it(srun, option, code):
+    assert ended(srun(option, "sh", "-c", "[ $SLURM_PROCID = 1 ] && exit 3; exec sleep 2"))[0] == code
+
+
+def test_a_signal_ends_tasks_that_have_not_begun():
+    allocation = Allocation(id=7, batch=Batch("train", tasks=4), cpus=4)
+    environment = slurm_variables(allocation, os.environ, "pod", 0, 0) | os.environ
+    step = plan_step(["sleep", "1000"], environment, {}, "/", 1, [0])
+    assert asyncio.run(StepRun(step).run((0.0, signal.SIGTERM))) == 128 + signal.SIGTERM
+
+
+def test_words_may_be_longer_than_a_single_argument(srun):
+    words = ["x" * 50_000] * 4
+    assert ended(srun("-n1", "sh", "-c", "echo $#", "sh", *words))[1] == ["4"]
+
+
+def test_a_file_that_is_not_there_is_not_said_to_be_mpirun(srun):
+    code, _, errors = ended(srun("--exact", "-n1", "true", MUSTER_STEPS="/no/ledger"))
+    assert (code, errors) == (255, "srun: [Errno 2] No such file or directory: '/no/ledger'\n")
 
 
 def test_signals_reach_all_tasks(srun):

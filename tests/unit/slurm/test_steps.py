@@ -86,7 +86,8 @@ def test_a_task_knows_its_place():
         ("-w n7 x", "--nodelist: n7 is no node of this job, which has n0, n1"),
         ("-n no x", "--ntasks: 'no' is no number of at least 1"),
         ("--pty bash", "--pty: look into a running job with: muster exec JOB -- bash"),
-        ("--ntask 2 x", "srun has no option --ntask; did you mean --ntasks?"),
+        ("--ntask 2 x", "Muster does not know --ntask of srun; did you mean --ntasks?"),
+        ("-x n0 x", "--exclude: name the nodes of the step with --nodelist"),
     ],
 )
 def test_what_no_step_can_be_is_refused(line, complaint):
@@ -107,8 +108,8 @@ def test_more_tasks_than_cpus_run_where_that_is_said():
 def run(found, task, *, here):
     """What the text of a task does in a shell of another worker, or of the script's own."""
     environment = found.environment if here else {"PATH": "/usr/bin:/bin", "CUDA_VISIBLE_DEVICES": "4,5,6,7"}
-    text = task_text(found, task, here=here)
-    return subprocess.run(["sh", "-c", text], env=environment, capture_output=True, text=True, check=True).stdout
+    words = ["sh", "-c", task_text(found, task, here=here), "srun", *(found.command if here else ())]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 @pytest.mark.parametrize("here", [True, False])
@@ -130,7 +131,7 @@ def test_what_belongs_to_one_worker_is_not_told_to_another():
     text = task_text(found, found.tasks[2], here=False)
     assert "CUDA_VISIBLE_DEVICES" not in text
     assert "HOSTNAME" not in text
-    assert " A=1 " in text
+    assert "export A=1; " in text
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,31 @@ def test_a_step_may_be_told_what_to_export(export, names):
 def test_files_are_named_by_task():
     found = step("-o %x-%t.out -e %j.err hostname")
     assert [task_files(found, task) for task in found.tasks[:2]] == [("train-0.out", "7.err"), ("train-1.out", "7.err")]
-    assert task_files(step("-o all hostname"), found.tasks[0]) == ("all", "all")
+    assert task_files(step("-o all hostname"), found.tasks[0]) == ("", "")
+    assert task_files(step("-o none hostname"), found.tasks[0]) == ("/dev/null", "/dev/null")
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_a_program_may_have_an_equals_sign_in_its_path(here, tmp_path):
+    program = tmp_path / "lr=1" / "train"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho ran $1\n")
+    program.chmod(0o755)
+    found = plan([str(program), "x"], job(), tmp_path)
+    assert run(found, found.tasks[0], here=here) == "ran x\n"
+
+
+def test_functions_of_bash_reach_the_tasks_of_other_nodes(tmp_path):
+    found = plan(["bash", "-c", "greet"], job() | {"BASH_FUNC_greet%%": "() {  echo hello\n}", "UID": "7"}, tmp_path)
+    assert run(found, found.tasks[2], here=False) == "hello\n"
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_each_task_reads_the_file_that_its_input_names(here, tmp_path):
+    (tmp_path / "in 1").write_text("one\n")
+    found = plan(["-i", "in %t", "cat"], job(), tmp_path)
+    assert run(found, found.tasks[1], here=here) == "one\n"
+    assert run(plan(["-i", "none", "cat"], job(), tmp_path), found.tasks[0], here=here) == ""
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_what_changes_nothing_is_named_once_with_the_reason():
         ("--signal=USR1@60", "--signal: a signal needs a time limit: add --time"),
         ("--signal=USR1@60 -t 1", "--signal: the limit is 60 s, so a signal 60 s before it never comes"),
         ("--open-mode=w", "--open-mode: 'w' is neither append nor truncate"),
-        ("--ntask 2", "sbatch has no option --ntask; did you mean --ntasks?"),
+        ("--ntask 2", "Muster does not know --ntask of sbatch; did you mean --ntasks?"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_followed_is_refused_with_its_line(line, complaint):

@@ -132,7 +132,7 @@ def test_an_image_needs_muster_too():
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("--ntask 3", "Error: job.sh, line 2: sbatch has no option --ntask; did you mean --ntasks?"),
+        ("--ntask 3", "Error: job.sh, line 2: Muster does not know --ntask of sbatch; did you mean --ntasks?"),
         (
             "--begin=18:00",
             "Error: job.sh, line 2: --begin: jobs do not begin at a time; submit this script by at or cron",
