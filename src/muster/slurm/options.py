@@ -115,14 +115,13 @@ SBATCH = (
 )  # fmt: skip
 
 _TASKS = (
-    "chdir/D", "cpus-per-task/c", "error/e", "export", "gpus-per-task", "input/i", "mpi", "nodelist/w", "nodes/N",
-    "ntasks-per-node", "ntasks/n", "open-mode", "output/o",
+    "chdir/D", "cpus-per-task/c", "error/e", "export", "gpus-per-node", "gpus-per-task", "gpus/G", "gres", "input/i",
+    "mpi", "nodelist/w", "nodes/N", "ntasks-per-node", "ntasks/n", "open-mode", "output/o",
 )  # fmt: skip
 # What a step is asked for belongs to its job already.
 _OF_THE_JOB = (
-    "account/A", "accel-bind", "cpu-bind", "cpus-per-gpu", "distribution/m", "gpu-bind", "gpus-per-node", "gpus/G",
-    "gres", "hint", "jobid", "job-name/J", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu", "partition/p",
-    "threads-per-core", "wait/W",
+    "account/A", "accel-bind", "cpu-bind", "cpus-per-gpu", "distribution/m", "gpu-bind", "hint", "jobid",
+    "job-name/J", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu", "partition/p", "threads-per-core", "wait/W",
 )  # fmt: skip
 
 SRUN = (

@@ -12,6 +12,9 @@ from muster.slurm.batch import spread
 from muster.slurm.options import Fate, OptionError, Setting, read_srun
 
 _FLAGS = frozenset({"exact", "exclusive", "label", "overcommit"})
+# The options that say how many GPUs a step has.
+_GPU_COUNTS = {"gpus": values.gpus, "gpus-per-node": values.gpus, "gres": values.generic_resources}
+_CHOOSE = "set CUDA_VISIBLE_DEVICES for each step"
 # What a step has of the environment if it asks for none.
 _LEAST = ("HOME", "PATH", "USER")
 
@@ -87,7 +90,34 @@ def find_demand(words: Sequence[str], environment: Mapping[str, str]) -> Demand:
     most, room = max(demand.cpus_of_nodes), int(environment["SLURM_CPUS_ON_NODE"])
     if most > room and "overcommit" not in asked:
         raise OptionError(f"the tasks of a node need {most} CPUs, and the job has {room} there")
+    _check_gpus(asked, environment, demand)
     return demand
+
+
+def _check_gpus(asked: Mapping[str, str], environment: Mapping[str, str], demand: Demand) -> None:
+    """Raise `OptionError` if a step would find other GPUs than it asks for, which it might share with other steps."""
+    visible = environment.get("CUDA_VISIBLE_DEVICES", "")
+    room = len(visible.split(",")) if visible else int(environment.get("SLURM_GPUS_ON_NODE", "0"))
+    each = _count_gpus_per_task(asked, environment)
+    if each:
+        most = max(demand.counts) * each
+        if most > room:
+            raise OptionError(f"the tasks of a node need {most} GPUs, and the step sees {room} there")
+        if demand.waits and most < room:
+            raise OptionError(f"steps that wait for their CPUs share the first of {room} GPUs; {_CHOOSE}")
+        return
+    for name in asked.keys() & _GPU_COUNTS.keys():
+        try:
+            number, _ = _GPU_COUNTS[name](asked[name])
+        except OptionError as error:
+            raise OptionError(f"--{name}: {error}") from None
+        whole = room * len(demand.counts) if name == "gpus" else room
+        if number != whole:
+            raise OptionError(f"--{name}: a step sees all GPUs of its nodes, which are {whole}; {_CHOOSE}")
+
+
+def _count_gpus_per_task(asked: Mapping[str, str], environment: Mapping[str, str]) -> int:
+    return _count(asked, "gpus-per-task") or int(environment.get("SLURM_GPUS_PER_TASK", "0"))
 
 
 def find_launcher(words: Sequence[str], environment: Mapping[str, str]) -> list[str]:
@@ -123,7 +153,6 @@ def plan_step(
     asked = _take(settings)
     if not command:
         raise OptionError("no command stands behind the options")
-    gpus_per_task = _count(asked, "gpus-per-task") or int(environment.get("SLURM_GPUS_PER_TASK", "0"))
     return Step(
         tasks=tuple(_lay_out(demand, nodes, environment, number)),
         command=command,
@@ -138,7 +167,7 @@ def plan_step(
         append=asked.get("open-mode", "") == "append",
         label="label" in asked,
         ends_at_failure=asked.get("kill-on-bad-exit", "0") != "0",
-        gpus_per_task=gpus_per_task,
+        gpus_per_task=_count_gpus_per_task(asked, environment),
     )
 
 

@@ -96,6 +96,31 @@ def test_what_no_step_can_be_is_refused(line, complaint):
     assert str(refused.value) == complaint
 
 
+@pytest.mark.parametrize(
+    ("line", "visible", "complaint"),
+    [
+        ("--exact -n1 --gpus-per-task=1 x", "0,1,2,3", "steps that wait for their CPUs share the first of 4 GPUs; "),
+        ("--exact -n1 --gpus-per-task=1 x", "2", ""),
+        ("--exact -n1 --gpus-per-task=4 x", "", ""),
+        ("--exact -n1 x", "0,1,2,3", ""),
+        ("-n4 --gpus-per-task=4 x", "0,1,2,3", "the tasks of a node need 8 GPUs, and the step sees 4 there"),
+        ("--gres=gpu:1 x", "0,1,2,3", "--gres: a step sees all GPUs of its nodes, which are 4; "),
+        ("--gpus-per-node=1 x", "", "--gpus-per-node: a step sees all GPUs of its nodes, which are 4; "),
+        ("--gpus=4 x", "0,1,2,3", "--gpus: a step sees all GPUs of its nodes, which are 8; "),
+        ("--gres=tpu x", "0,1,2,3", "--gres: 'tpu': of generic resources, Muster knows only gpu"),
+        ("--gpus=8 --gres=gpu:4 --gpus-per-node=4 x", "0,1,2,3", ""),
+    ],
+)
+def test_steps_do_not_share_gpus_without_a_word(line, visible, complaint):
+    environment = job() | {"SLURM_GPUS_ON_NODE": "4", "CUDA_VISIBLE_DEVICES": visible}
+    if not complaint:
+        assert step(line, environment)
+        return
+    with pytest.raises(OptionError) as refused:
+        step(line, environment)
+    assert str(refused.value).startswith(complaint)
+
+
 def test_outside_of_a_job_there_are_no_steps():
     with pytest.raises(OptionError, match=r"^there is no job: srun starts tasks in a script with #SBATCH lines"):
         step("hostname", {"PATH": "/bin"})
