@@ -134,7 +134,7 @@ def _state_of_trial(job: JobRecord, pod: Pod | None) -> str:
         return "Completed"
     if job.is_cancelled and pod is not None and not is_finished(pod):
         return "Cancelling"
-    if job.end is not None:  # it ended before the trial did
+    if job.is_cancelled or job.end is not None:  # the job ends before the trial does
         return "Failed" if phase == "Failed" else "Cancelled"
     if phase == "Failed":
         return "Retrying"

@@ -192,6 +192,8 @@ def test_each_trial_is_shown_as_its_last_try():
         ([FAILED], [], "Cancelled"),
         ([FAILED], [pod(0, "Failed", 137)], "Failed"),
         ([CANCELLED], [pod(0, "Running")], "Cancelling"),
+        ([CANCELLED], [], "Cancelled"),
+        ([CANCELLED], [pod(0, "Failed", 143)], "Failed"),
     ],
 )
 def test_what_a_trial_does(conditions, pods, state):
