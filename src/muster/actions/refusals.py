@@ -21,6 +21,8 @@ from muster.runtime.client import error_of
 from muster.runtime.transport import Conversation, Request, Response, Transport, Tunnels
 
 _REFUSED = (401, 403, 404, 500)
+# The message of a 401 that says nothing more.
+_BARE = "Unauthorized"
 
 
 class _Both(Transport, Tunnels, Protocol):
@@ -76,7 +78,8 @@ class PlainRefusals:
 
     async def _explain(self, error: ApiError, request: Request) -> ApiError:
         if error.code == 401:
-            return ApiError(replace(error.status, message=UNKNOWN_CREDENTIAL))
+            said = "" if error.status.message == _BARE else f" (the server says: {error.status.message})"
+            return ApiError(replace(error.status, message=UNKNOWN_CREDENTIAL + said))
         if error.code == 500:
             silent = explain_silent_webhook(str(error))
             return ApiError(replace(error.status, message=silent)) if silent else error

@@ -28,6 +28,7 @@ NOT_INSTALLED = (
     "ask the administrator of the cluster"
 )
 REVOKED = unauthorized()
+EXPIRED = ApiError(msgspec.structs.replace(REVOKED.status, message="token expired"))
 QUOTA = forbidden('jobsets.jobset.x-k8s.io "j" is forbidden: exceeded quota: q')
 AWAY = 'failed calling webhook "w.kb.io": failed to call webhook: Post "https://s.ns.svc:443/mutate": EOF'
 NO_ANSWER = (
@@ -54,6 +55,10 @@ def ask(*script: Response) -> tuple[ApiError, list[str]]:
     ("script", "reason", "message", "asked"),
     [
         pytest.param((refused(REVOKED),), "Unauthorized", UNKNOWN_CREDENTIAL, [], id="a withdrawn token"),
+        pytest.param(
+            (refused(EXPIRED),), "Unauthorized", f"{UNKNOWN_CREDENTIAL} (the server says: token expired)", [],
+            id="an expired token",
+        ),
         pytest.param((refused(MAY_NOT), SERVED), "Forbidden", RIGHT, [GROUP], id="no right"),
         pytest.param((refused(MAY_NOT), NOT_SERVED), "NotFound", NOT_INSTALLED, [GROUP], id="no right, no kind"),
         pytest.param((NOT_SERVED, NOT_SERVED), "NotFound", NOT_INSTALLED, [GROUP], id="no kind, on a real server"),
