@@ -4,7 +4,7 @@ It takes the words of each line, and returns words of `muster run`, a `Batch`, a
 cannot be followed is an error, so that nothing is submitted that means something else.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -19,6 +19,8 @@ Parsed = TypeVar("Parsed")
 _PASSED_ON = "Muster passes on PATH and a few more; name others, as --export=A,B=1"
 _ANY_TYPE = "GPUs have no types here"
 _ALL_MEMORY = "no job asks for all memory of a node"
+# The options by which a script says how many CPUs a node has.
+_SIZES = ("ntasks", "ntasks-per-node", "cpus-per-task", "cpus-per-gpu")
 _MODES = {"append": True, "truncate": False}
 
 
@@ -38,14 +40,17 @@ class Translation(Struct, frozen=True):
     ignored: tuple[str, ...] = ()
 
 
-def translate(lines: Iterable[tuple[int, Sequence[str]]]) -> Translation:
-    """Return what the lines ask for; of an option that is written twice, the last counts. Raises `LineError`."""
+def translate(lines: Iterable[tuple[int, Sequence[str]]], environment: Container[str]) -> Translation:
+    """Return what the lines ask for; of an option that is written twice, the last counts.
+
+    environment: the names of the variables that are set. Raises `LineError`.
+    """
     asked = _Asked()
     for number, words in lines:
         with _of_line(number):
             for setting in read_line(words):
                 asked.add(number, setting)
-    return _make_translation(asked)
+    return _make_translation(asked, environment)
 
 
 @contextmanager
@@ -95,10 +100,10 @@ class _Asked:
         return LineError(self._values[name][0], f"--{name}: {why}")
 
 
-def _make_translation(asked: _Asked) -> Translation:
+def _make_translation(asked: _Asked, environment: Container[str]) -> Translation:
     nodes, tasks = _lay_out(asked)
     per_node = -(-tasks // nodes)
-    gpus, gpus_per_task = _count_gpus(asked, nodes, per_node)
+    gpus, gpus_per_task = _count_gpus(asked, nodes, tasks, per_node)
     cpus = _count_cpus(asked, gpus, per_node)
     words = [
         *(["--workers", str(nodes)] if nodes > 1 else []),
@@ -107,7 +112,7 @@ def _make_translation(asked: _Asked) -> Translation:
         *(["--gpus", str(gpus)] if gpus else []),
         *_take_time(asked),
         *_take_names(asked),
-        *_take_environment(asked),
+        *_take_environment(asked, environment),
         *(["--exclusive"] if "exclusive" in asked else []),
     ]
     notice = _find_notice(asked)
@@ -144,7 +149,7 @@ def _lay_out(asked: _Asked) -> tuple[int, int]:
     return nodes, tasks
 
 
-def _count_gpus(asked: _Asked, nodes: int, per_node: int) -> tuple[int, int]:
+def _count_gpus(asked: _Asked, nodes: int, tasks: int, per_node: int) -> tuple[int, int]:
     """Return how many GPUs a node has, and how many each task has for itself. Raises `LineError`."""
 
     def number(name: str, parse: Callable[[str], tuple[int, str]] = values.gpus) -> int:
@@ -159,12 +164,16 @@ def _count_gpus(asked: _Asked, nodes: int, per_node: int) -> tuple[int, int]:
         if whole % nodes:
             raise asked.refuse("gpus", f"{whole} GPUs cannot be shared evenly by {nodes} nodes")
         of_node = whole // nodes
+    if whole and per_task and whole != per_task * tasks:
+        raise asked.refuse("gpus", f"{tasks} tasks with {per_task} GPUs each need {per_task * tasks}")
     if per_task * per_node > of_node:
         raise asked.refuse("gpus-per-task", f"{per_node} tasks of a node need {per_task * per_node}; it has {of_node}")
     return of_node, per_task
 
 
 def _count_cpus(asked: _Asked, gpus: int, per_node: int) -> int:
+    if "exclusive" in asked and not any(name in asked for name in _SIZES):
+        raise asked.refuse("exclusive", "say how many CPUs: --cpus-per-task")
     of_task = asked.parsed("cpus-per-task", values.count)
     of_gpu = asked.parsed("cpus-per-gpu", values.count)
     if of_gpu and not gpus:
@@ -194,11 +203,14 @@ def _take_names(asked: _Asked) -> list[str]:
     return [word for name, option in same.items() if asked.text(name) for word in (option, asked.text(name))]
 
 
-def _take_environment(asked: _Asked) -> list[str]:
+def _take_environment(asked: _Asked, environment: Container[str]) -> list[str]:
     names = [name for name in asked.text("export").split(",") if name]
+    for name in names:
+        if "=" not in name and name not in ("ALL", "NONE", "NIL") and name not in environment:
+            asked.ignored[f"--export={name}"] = "it is not set here"
     if "ALL" in names:
         asked.ignored["--export=ALL"] = _PASSED_ON
-    return [word for name in names if name not in ("ALL", "NONE", "NIL") for word in ("--env", name)]
+    return [word for name in names if "=" in name or name in environment for word in ("--env", name)]
 
 
 def _find_notice(asked: _Asked) -> values.Notice | None:

@@ -9,7 +9,7 @@ from muster.slurm.translation import LineError, translate
 
 
 def translated(*lines):
-    return translate((number, shlex.split(line)) for number, line in enumerate(lines, 2))
+    return translate(((number, shlex.split(line)) for number, line in enumerate(lines, 2)), {"B"})
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def translated(*lines):
             "-a 0-99%8 -p vision --qos=high -D data",
             "--cpus 1 --array 0-99%8 --workdir data --queue vision --priority high",
         ),
-        ("--export=ALL,A=1,B", "--cpus 1 --env A=1 --env B"),
+        ("--export=ALL,A=1,B,NOTSET", "--cpus 1 --env A=1 --env B"),
         ("--export=NONE", "--cpus 1"),
-        ("--exclusive", "--cpus 1 --exclusive"),
+        ("--exclusive -c 2", "--cpus 2 --exclusive"),
         ("--signal=B:USR1@90 -t 10", "--cpus 1 --time 600s --signal USR1@90"),
         ("--signal=USR1@90 -t 10", "--cpus 1 --time 600s"),
         ("--requeue --parsable --wait", "--cpus 1"),
@@ -99,6 +99,7 @@ def test_what_changes_nothing_is_named_once_with_the_reason():
         ("-N 2 -a 0-9", "--array: a trial of an array is a single worker; ask for one node"),
         ("-N 2 -G 3", "--gpus: 3 GPUs cannot be shared evenly by 2 nodes"),
         ("-n 4 --gpus-per-task=2 --gres=gpu:4", "--gpus-per-task: 4 tasks of a node need 8; it has 4"),
+        ("-G 2 -n 3 --gpus-per-task=1", "--gpus: 3 tasks with 1 GPUs each need 3"),
         ("--cpus-per-gpu=4", "--cpus-per-gpu: the job has no GPUs"),
         ("--signal=USR1@60", "--signal: a signal needs a time limit: add --time"),
         ("--signal=USR1@60 -t 1", "--signal: the limit is 60 s, so a signal 60 s before it never comes"),
@@ -108,5 +109,10 @@ def test_what_changes_nothing_is_named_once_with_the_reason():
 )  # fmt: skip
 def test_what_cannot_be_followed_is_refused_with_its_line(line, complaint):
     with pytest.raises(LineError) as refused:
-        translated("--exclusive", line)
+        translated("--exclusive --cpus-per-task=1", line)
     assert (refused.value.number, str(refused.value)) == (3, complaint)
+
+
+def test_a_node_of_its_own_has_a_number_of_cpus():
+    with pytest.raises(LineError, match=r"^--exclusive: say how many CPUs: --cpus-per-task$"):
+        translated("--exclusive")

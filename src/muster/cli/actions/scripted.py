@@ -1,5 +1,6 @@
 """Reads job scripts for `muster run`, from a named file or from the standard input."""
 
+import os
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -58,7 +59,7 @@ def _translate(command: click.Command, ctx: click.Context, script: Script, lines
     from muster.slurm.translation import LineError, translate
 
     try:
-        translation = translate((line.number, line.words) for line in lines)
+        translation = translate(((line.number, line.words) for line in lines), os.environ)
     except LineError as error:
         raise click.UsageError(f"{script.name}, line {error.number}: {error}", ctx) from None
     if translation.ignored:
