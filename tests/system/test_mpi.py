@@ -233,3 +233,18 @@ def test_a_command_gets_the_signals_that_its_connection_asks_for(tmp_path):
         assert running.recv(6) == bytes((ENDED, 0, 0, 0, 1)) + b"7"
         holder.sendall(b"bye\n")
         assert job.processes[1].wait(timeout=60) == 0
+
+
+def test_a_command_that_is_longer_than_linux_allows_is_said_to_be_so(tmp_path):
+    with world(tmp_path) as job:
+        job.start(1, "mpirun")
+        holder = job.hold(1)
+        running = job.connect(1, client_context(job.identity))
+        running.sendall(json.dumps({"command": f"true {'x' * 200_000}"}).encode() + b"\n")
+        answer = b""
+        while data := running.recv(1 << 12):
+            answer += data
+        assert b"muster: the command cannot begin: Argument list too long\n" in answer
+        assert answer.endswith(bytes((ENDED, 0, 0, 0, 3)) + b"126")
+        holder.sendall(b"bye\n")
+        assert job.processes[1].wait(timeout=60) == 0
