@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 from tests.system.plane import virtual
-from tests.system.test_binding import bury, gang, pod_group, pods, reasons, start, stop
+from tests.system.test_binding import Bindings, bury, gang, pod_group, pods, reasons, start, stop
 
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE, POD, Pod
@@ -98,6 +98,35 @@ def test_whose_rest_finds_no_room_is_taken_back_whole(sort, after):
         assert await bound(world, 0)
         assert len(await world.pods("g")) == (SIZE if sort is gang else SIZE - after)
         assert f"{after} pods of the gang were bound" in (await reasons(world))["GangTakenBack"]
+        await stop(*scheduler)
+
+    scenario()
+
+
+class SlowDeletions(Bindings):
+    """A connection on which deletions take so long that the Job controller acts between a patch and a deletion."""
+
+    async def request(self, request):
+        if request.method == "DELETE":
+            await asyncio.sleep(1.0)
+        return await super().request(request)
+
+
+@pytest.mark.parametrize("after", range(1, SIZE))
+def test_a_gang_that_is_taken_back_slowly_uses_up_no_retry(after):
+    @virtual
+    async def scenario(world):
+        for name in ("a", "b", "c"):
+            await world.node(name, cpu="1")
+        await cut(world, gang, after)
+        await take_rest(world)
+        _, *scheduler = start(world, lambda _pod, _node: "", connection=SlowDeletions)
+        await world.settle(20)
+        assert sum(pod.metadata.deletion_timestamp is not None for pod in await world.pods("g")) == after
+        await bury(world)
+        await world.settle(20)
+        assert len(await world.pods("g")) == SIZE
+        assert (await world.client.get(JOB, "g", "default")).status.failed == 0
         await stop(*scheduler)
 
     scenario()

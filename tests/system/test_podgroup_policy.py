@@ -4,6 +4,7 @@ import pytest
 from tests.system.apiserver.harness import JOBS, PODS, Api, job
 from tests.system.plane import World, looks, running
 
+from muster.api.ours.interruptions import WITHDRAWN_ANNOTATION
 from muster.runtime.clock import run_virtual
 
 GROUPS = "/apis/incubator.scheduling.k8s.io/v1alpha1/namespaces/default/podgroups"
@@ -96,6 +97,16 @@ async def test_3_24_restart_makes_the_whole_group_anew(g):
     assert (job["failed"], job["active"]) == (1, 3)  # the others went for no fault of theirs
     (told,) = [message for reason, message in await g.told() if reason == "Restarting"]
     assert told == "Restart 1: 2 running and 0 succeeded pods are fewer than the 3 that must run"
+
+
+@gang
+async def test_the_deletions_of_a_restart_are_no_failures_of_the_job(g):
+    await g.begin({"onBelowMin": "Restart"})
+    await g.lose_one()
+    await g.world.settle(5)
+    deleted = [pod["metadata"] for pod in await g.pods() if pod["metadata"].get("deletionTimestamp")]
+    assert [meta["annotations"].get(WITHDRAWN_ANNOTATION) for meta in deleted] == [meta["uid"] for meta in deleted]
+    assert len(deleted) == 2
 
 
 @gang

@@ -17,20 +17,28 @@ All code that counts failures asks this module:
 - `jobs/volcano`: policies and `maxRetry` of Volcano's Jobs;
 - `insight`: the output of `why` and `history`, and the report of a job's end.
 
+A pod that the engine deletes so that its gang starts over (`withdrawal`) is no interruption, and no failure either.
+
 The exit codes of an interrupted pod's containers say nothing about its job, because the containers were stopped.
 """
 
 import re
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec import Struct
 
+from muster.api.batch import UNTRACK
 from muster.api.conditions import ConditionLike, find
 from muster.api.core import Pod
 from muster.api.kueue.names import DEACTIVATED_MESSAGE
 from muster.api.meta import ObjectMeta
-from muster.api.ours.interruptions import PREEMPTED_ANNOTATION, STOPPED_ANNOTATION, SUSPENDED_ANNOTATION
+from muster.api.ours.interruptions import (
+    PREEMPTED_ANNOTATION,
+    STOPPED_ANNOTATION,
+    SUSPENDED_ANNOTATION,
+    WITHDRAWN_ANNOTATION,
+)
 from muster.api.pods import (
     FORGOTTEN_MESSAGE,
     SHUTDOWN_MESSAGE,
@@ -182,3 +190,16 @@ def is_leaving(pod: Pod) -> bool:
 def is_interrupted(pod: Pod) -> bool:
     """Return whether the platform ended a pod."""
     return interruption_of(pod) is not None
+
+
+def withdrawal(pod: Pod) -> dict[str, Any]:
+    """Return the strategic merge patch of the metadata of a pod that is deleted so that its gang starts over.
+
+    After it no Job controller counts the deletion: those of others count only pods with the finalizer.
+    """
+    return UNTRACK | {"annotations": {WITHDRAWN_ANNOTATION: pod.metadata.uid}}
+
+
+def is_withdrawn(pod: Pod) -> bool:
+    """Return whether a pod is deleted so that its gang starts over, which is neither failure nor interruption."""
+    return is_deleting(pod) and pod.metadata.annotations.get(WITHDRAWN_ANNOTATION) == pod.metadata.uid

@@ -6,7 +6,7 @@ import pytest
 from tests.unit.jobs.test_policies import conditions, exits, rules
 from tests.unit.jobs.world import START, World, job_of
 
-from muster.api.batch import COMPLETION_INDEX, INDEX_FAILURE_COUNT, PodFailurePolicy
+from muster.api.batch import COMPLETION_INDEX, INDEX_FAILURE_COUNT, TRACKING_FINALIZER, PodFailurePolicy
 from muster.api.conditions import find
 from muster.api.core import Pod, PodCondition, PodSpec, PodStatus
 from muster.api.jobset.names import GROUP_SCHEDULING_EPOCH
@@ -256,6 +256,25 @@ def test_an_interruption_after_a_suspension_is_counted_with_it() -> None:
     told = world.job.status.conditions
     assert (count_interruptions(told), count_suspensions(told)) == (2, 1)
     assert last_interruption(told).startswith("Pod pod-")
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_withdrawn_pod_that_is_tracked_again_before_it_is_deleted_does_not_count(marked: bool) -> None:
+    world = World(job_of({"parallelism": 1, "completions": 1, "backoffLimit": 0}))
+    world.add("Running", ready=True)
+    (pod,) = world.active()
+    if marked:
+        world.withdraw(pod)
+    else:
+        world.untrack(pod)
+    world.sync()
+    assert TRACKING_FINALIZER in world.active()[0].metadata.finalizers
+    world.delete(pod)
+    for _ in range(3):
+        world.sync()
+    assert world.job.status.failed == (0 if marked else 1)
+    assert len(world.active()) == (1 if marked else 0)
+    assert count_interruptions(world.job.status.conditions) == 0
 
 
 def test_a_trial_counts_the_suspensions_that_it_ran_in() -> None:

@@ -31,7 +31,7 @@ from muster.api.core import (
 )
 from muster.api.meta import ObjectMeta
 from muster.api.notes import Note
-from muster.api.ours.interruptions import SUSPENDED_ANNOTATION
+from muster.api.ours.interruptions import SUSPENDED_ANNOTATION, WITHDRAWN_ANNOTATION
 from muster.api.validation.jobs.job import validate_status_update
 from muster.api.values.indexes import Indexes
 from muster.jobs.job.backoff import Backoff
@@ -177,6 +177,13 @@ class World:
         if stored is not None:
             finalizers = tuple(name for name in stored.metadata.finalizers if name != TRACKING_FINALIZER)
             self._store(replace(stored, metadata=replace(stored.metadata, finalizers=finalizers)))
+
+    def withdraw(self, pod: Pod) -> None:
+        """The patch that comes before the deletion of a pod whose gang starts over."""
+        self.untrack(pod)
+        stored = self.pods[pod.metadata.uid]
+        annotations = stored.metadata.annotations | {WITHDRAWN_ANNOTATION: pod.metadata.uid}
+        self._store(replace(stored, metadata=replace(stored.metadata, annotations=annotations)))
 
     def _prepare_deletion(self, deletion: Deletion) -> str:
         """The patch that comes before the deletion of a pod, and its name; "" if there is none."""

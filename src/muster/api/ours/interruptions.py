@@ -14,5 +14,9 @@ ATTEMPT_ANNOTATION: Final = "muster.dev/attempt"
 # The annotation, with its own UID, of a pod of such an index that ran and is deleted because its Job was suspended.
 SUSPENDED_ANNOTATION: Final = "muster.dev/suspended"
 
+# The annotation, with its own UID, of a pod that is about to be deleted because its gang starts over. The patch that
+# writes it also removes the tracking finalizer, which the Job controller may add again before the pod is deleted.
+WITHDRAWN_ANNOTATION: Final = "muster.dev/withdrawn"
+
 # The annotation of a job that its queue stopped, with the reason.
 STOPPED_ANNOTATION: Final = "muster.dev/stopped-for"

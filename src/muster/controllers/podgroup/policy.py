@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Iterable
 
-from muster.api.batch import TRACKING_FINALIZER, UNTRACK
+from muster.api.batch import TRACKING_FINALIZER
 from muster.api.core import POD, Pod
 from muster.api.podgroups import kep
 from muster.api.pods import is_active
 from muster.controllers.podgroup.gang import PodGroups
+from muster.jobs.interruption import withdrawal
 from muster.jobs.podgroup.policy import Step, decide
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -74,9 +75,8 @@ class PodGroupPolicyController(Reconciler):
         async with self._limit:
             with ignoring("NotFound", "Conflict"):  # the pod is gone, or another one has the name
                 if blameless and is_active(pod) and TRACKING_FINALIZER in pod.metadata.finalizers:
-                    await self._client.patch_object(
-                        POD, pod, {"metadata": UNTRACK}, lock=False, type=STRATEGIC_MERGE_PATCH
-                    )
+                    patch = {"metadata": withdrawal(pod)}
+                    await self._client.patch_object(POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH)
                 await self._client.delete_object(POD, pod)
 
 

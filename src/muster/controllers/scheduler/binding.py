@@ -12,7 +12,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from muster.api.batch import TRACKING_FINALIZER
 from muster.api.core import POD, Pod
 from muster.api.meta import controller_of
 from muster.api.ours.elastic import BINDING_ANNOTATION
@@ -23,9 +22,11 @@ from muster.controllers.intents import Intent, note_intent
 from muster.controllers.scheduler.carrier import Carrier
 from muster.controllers.scheduler.deviceclaims import DeviceClaims
 from muster.controllers.scheduler.roster import Roster
+from muster.jobs.interruption import withdrawal
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.refusals import ignoring
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 # The most concurrent bindings for each gang: enough to fill the server's group commits.
 BINDINGS_AT_ONCE = 64
@@ -142,11 +143,10 @@ class Binder:
     async def take_back(self, pods: Iterable[Pod]) -> None:
         """Delete the bound pods of a gang."""
         for pod in pods:
-            # A pod without its finalizer is not counted, because this is no failure of the Job.
-            finalizers = [finalizer for finalizer in pod.metadata.finalizers if finalizer != TRACKING_FINALIZER]
+            patch = {"metadata": withdrawal(pod)}
             # A pod that ended meanwhile counts; the write then conflicts, and the gang is reconciled again.
             with ignoring("NotFound"):
-                await self._client.patch_object(POD, pod, {"metadata": {"finalizers": finalizers}})
+                await self._client.patch_object(POD, pod, patch, type=STRATEGIC_MERGE_PATCH)
                 await self._client.delete_object(POD, pod)
 
     async def _post_binding(self, pod: Pod, node: str, intent: Intent | None) -> None:

@@ -1,8 +1,8 @@
 """Judges one failed pod by its Job's podFailurePolicy: the first rule that matches decides.
 
-If no rule matches, the failure counts, unless the platform ended the pod (`muster.jobs.interruption`). Rules by exit
-code are not applied to such a pod, because its program was stopped. A rule by `DisruptionTarget` with the action Count
-selects Kubernetes' own counting.
+If no rule matches, the failure counts, unless the platform ended or withdrew the pod (`muster.jobs.interruption`).
+Rules by exit code are not applied to such a pod, because its program was stopped. A rule by `DisruptionTarget` with the
+action Count selects Kubernetes' own counting.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from muster.api.batch import PodFailurePolicy, PodFailurePolicyRule
 from muster.api.core import ContainerStatus, Pod
-from muster.jobs.interruption import is_interrupted
+from muster.jobs.interruption import is_interrupted, is_withdrawn
 
 IGNORE = "Ignore"
 FAIL_JOB = "FailJob"
@@ -25,7 +25,7 @@ class Judgement(Struct, frozen=True):
 
     action: the matching rule's action; "" if none matches, so that the failure counts unless it is excused.
     message: for FailJob, the message of the Job's condition.
-    excused: the platform ended the pod, and no rule makes that count; its replacement does not wait.
+    excused: the platform ended or withdrew the pod, and no rule makes that count; its replacement does not wait.
     """
 
     action: str = ""
@@ -45,14 +45,14 @@ class Judgement(Struct, frozen=True):
 
 def judge(policy: PodFailurePolicy | None, pod: Pod) -> Judgement:
     """Return the judgement of the first rule that matches; rules with an unknown action are skipped."""
-    interrupted = is_interrupted(pod)
+    excused = is_interrupted(pod) or is_withdrawn(pod)
     for number, rule in enumerate(policy.rules if policy else ()):
-        if rule.action not in _ACTIONS or (interrupted and rule.on_exit_codes is not None):
+        if rule.action not in _ACTIONS or (excused and rule.on_exit_codes is not None):
             continue
         if (evidence := _find_evidence(rule, pod)) is not None:
             message = f"{evidence} matching {FAIL_JOB} rule at index {number}" if rule.action == FAIL_JOB else ""
-            return Judgement(rule.action, message, excused=interrupted and rule.action == IGNORE)
-    return Judgement(excused=interrupted)
+            return Judgement(rule.action, message, excused=excused and rule.action == IGNORE)
+    return Judgement(excused=excused)
 
 
 def _find_evidence(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
