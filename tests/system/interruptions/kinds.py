@@ -31,6 +31,8 @@ from muster.jobs.jobset.gang import WHOLE
 
 MEMBER_OF = "muster.test/order"
 """On each pod: the name of its order."""
+KEPT = "muster.test/kept"
+"""The finalizer by which users who make pods keep those that have succeeded, as workflow engines do."""
 
 SIZE = 4
 # Between these sizes an elastic order of `muster run` is moved; users let the others grow, too.
@@ -179,7 +181,9 @@ def _annotated(key: str) -> Callable[[str], dict[str, Any]]:
 def _member(order: Order, number: int, marks: Mapping[str, Any]) -> dict[str, Any]:
     """Return a pod that its user makes."""
     pod = template(order, marks)
-    return pod | {"metadata": {"name": f"{order.name}-{number}"} | pod["metadata"]}
+    # In a queue, Kueue's own finalizer keeps them.
+    own = {"name": f"{order.name}-{number}", "finalizers": [] if order.queue else [KEPT]}
+    return pod | {"metadata": own | pod["metadata"]}
 
 
 def _queued_member(order: Order, number: int) -> dict[str, Any]:

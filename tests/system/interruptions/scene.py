@@ -9,7 +9,7 @@ from random import Random as Chance
 
 import msgspec
 from tests.system import queueing_world
-from tests.system.interruptions.kinds import MEMBER_OF, SIZE, Order
+from tests.system.interruptions.kinds import KEPT, MEMBER_OF, SIZE, Order
 from tests.system.interruptions.machines import MachineLeases, Machines
 from tests.system.job_cluster import Wire
 from tests.system.mortal_engine import Engine
@@ -29,6 +29,7 @@ from muster.runtime.clock import VirtualClock
 from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
+from muster.runtime.refusals import ignoring
 
 NODES = tuple(f"node-{number}" for number in range(4))
 QUEUE = "team"
@@ -166,7 +167,16 @@ class Scene:
                     document["metadata"]["name"] += f".{made}"
                     made += 1
                     await self.client.create(POD, msgspec.convert(document, Pod), "default")
+            await self._release(pod for pod in self.members(order) if _is_lost(pod))
             await self.clock.sleep(_AUTHOR_SECONDS)
+        await self._release(self.members(order))
+
+    async def _release(self, pods: Iterable[Pod]) -> None:
+        """Take the finalizer of their maker off pods that need not be kept."""
+        for pod in pods:
+            if KEPT in pod.metadata.finalizers:
+                with ignoring("NotFound", "Conflict"):
+                    await self.client.patch_object(POD, pod, {"metadata": {"finalizers": None}}, lock=False)
 
     async def close(self) -> None:
         """Let the users who make pods go."""
@@ -179,6 +189,12 @@ class Scene:
         for task in self._authors:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 yield error
+
+
+def _is_lost(pod: Pod) -> bool:
+    """Whether a pod is being deleted and cannot succeed any more."""
+    ended = is_finished(pod) or not pod.spec.node_name
+    return is_deleting(pod) and ended and pod.status.phase != "Succeeded"
 
 
 def _first_name(pod: Pod) -> str:

@@ -7,8 +7,9 @@ import logging
 
 import pytest
 from tests.system.interruptions.deeds import QUEUE_DEEDS
-from tests.system.interruptions.kinds import KINDS
-from tests.system.interruptions.schedule import ALL_DEEDS, draw, play
+from tests.system.interruptions.kinds import KINDS, Order, WorkloadKind
+from tests.system.interruptions.scene import Delays
+from tests.system.interruptions.schedule import ALL_DEEDS, Blow, Schedule, draw, play
 
 BATCHES = 6
 USUAL, LONG = 34, 3400  # schedules of a batch
@@ -48,6 +49,13 @@ def test_the_schedule_that_is_asked_for(request: pytest.FixtureRequest) -> None:
     schedule = draw(seed)
     outcome = play(schedule)
     assert not outcome.findings, "\n".join([str(schedule), "", *outcome.log, "", *outcome.findings])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.pods is not None], ids=lambda kind: kind.name)
+def test_pods_without_a_job_go_on_when_those_that_have_succeeded_are_drained(kind: WorkloadKind) -> None:
+    blows = Blow("drain", "ending", 0.0, 20.0), Blow("drain", "at once", 0.0, 20.0)
+    schedule = Schedule(0, (Order("a", kind, "", 20),), blows, Delays(), spread=5.0)
+    assert not play(schedule).findings
 
 
 def test_every_kind_meets_every_deed_within_few_schedules() -> None:
