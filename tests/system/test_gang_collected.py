@@ -11,12 +11,13 @@ from tests.system.plane import World, running, virtual
 from tests.system.test_gang_demands import lose, placed
 from tests.system.test_gang_preemption import bury
 from tests.system.test_jobset_gangs import WHOLE, jobset, role
-from tests.system.test_kep34 import ANNOTATED, KEP, LABEL, NATIVE_ON, bound, group, members, said
+from tests.system.test_kep34 import ANNOTATED, KEP, LABEL, NATIVE_ON, bound, group, member, members, said
 
 from muster.api.batch import JOB
 from muster.api.core import NODE, POD
 from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
+from muster.api.kueue.names import POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT
 from muster.api.podgroups import coscheduling
 from muster.api.pods import is_active
 from muster.jobs.podgroup.record import NATIVE
@@ -158,3 +159,33 @@ async def test_a_pod_group_waits_no_more_when_its_job_comes_to_count_what_is_gon
     await world.client.patch(JOB, "j", {"status": status}, "default", subresource="status")
     await world.settle()
     assert await bound(world) == "yz"
+
+
+KEPT_PODS = {
+    "PodGroup": {"annotations": {KEP: "g"}},
+    "Kueue pod group": {"labels": {POD_GROUP_NAME_LABEL: "g"}, "annotations": {POD_GROUP_TOTAL_COUNT: "4"}},
+}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("meta", KEPT_PODS.values(), ids=KEPT_PODS)
+def test_a_pod_without_a_job_counts_as_succeeded_as_long_as_it_is_there(meta: Any, kept: bool) -> None:
+    """A drain deletes ended pods, too. Without a Job, only a finalizer of their maker keeps what they say."""
+
+    @virtual
+    async def scenario(world: World) -> None:
+        await world.node("a", cpu="4")
+        await group(world, minimum=4)
+        marks = meta | {"finalizers": ["example.com/kept"] if kept else []}
+        for name in "wxyz":
+            await member(world, f"g-{name}", meta=marks)
+        await world.settle()
+        assert await bound(world) == "wxyz"
+        for pod in await world.pods():
+            await world.finish(pod, "Failed" if pod.metadata.name == "g-z" else "Succeeded")
+            await world.client.delete(POD, pod.metadata.name, "default", grace_period_seconds=0)
+        await member(world, "g-v", meta=marks)
+        await world.settle()
+        assert ("v" in await bound(world)) is kept
+
+    scenario()
