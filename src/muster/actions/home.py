@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,10 +10,14 @@ from pathlib import Path
 
 from muster.actions.errors import UserError
 from muster.runtime.process import filelock
+from muster.runtime.process.endings import is_ending
 from muster.runtime.process.ownership import NotOursError, make_directory, require_directory, require_file
 
 # The files whose content is secret or trusted; the server checks its authority in `pki` itself.
 _SECRETS = ("lock", "kubeconfig", "server.log*", "audit.log*", "store*", "up.json")
+
+# How often the lock of a server that was killed is looked at, every 10 ms, until the kernel releases it.
+_LOOKS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +63,13 @@ class Home:
         except OSError:
             return None
         try:
-            if not filelock.is_taken(lock):
-                return None
-            text = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
-            return int(text) if text.isdigit() else None
+            pid = _read_holder(lock)
+            for _ in range(_LOOKS):
+                if pid is None or not is_ending(pid):
+                    break
+                time.sleep(0.01)
+                pid = _read_holder(lock)
+            return pid
         finally:
             os.close(lock)
 
@@ -106,3 +114,11 @@ def _find_user_home(environ: Mapping[str, str]) -> Path:
         return Path(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
         raise UserError("HOME is not set; name a home with MUSTER_HOME or --data") from None
+
+
+def _read_holder(lock: int) -> int | None:
+    """Return the id of the process that holds the lock, or None if the lock is free."""
+    if not filelock.is_taken(lock):
+        return None
+    text = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
+    return int(text) if text.isdigit() else None
