@@ -111,6 +111,21 @@ def test_pitfall_8_it_is_active_until_its_pods_are_known_to_be_gone(suspend, sta
 
 
 @pytest.mark.parametrize(
+    ("generation", "status", "manager", "active"),
+    [
+        (1, {}, None, False),  # it was created suspended
+        (2, {}, None, True),  # its controller may have made pods, and has not written that yet
+        (2, SUSPENDED, None, False),
+        (2, {}, "kueue.x-k8s.io/multikueue", False),  # its pods are in another cluster
+    ],
+)
+def test_a_job_that_was_suspended_before_its_first_status_may_have_pods(generation, status, manager, active):
+    made = job(3, suspend=True, status=status, managedBy=manager)
+    meta = msgspec.structs.replace(made.metadata, generation=generation)
+    assert KIND.is_active(msgspec.structs.replace(made, metadata=meta)) is active
+
+
+@pytest.mark.parametrize(
     ("type_", "end"), [("Complete", End(True, "m")), ("Failed", End(False, "m")), ("FailureTarget", None)]
 )
 def test_how_it_ended(type_, end):
