@@ -1,8 +1,11 @@
 """Owners and dependents, namespaces, and pods whose node is gone: what a cluster does by itself."""
 
+import asyncio
+
 import msgspec
 import pytest
-from tests.system.plane import virtual
+from tests.system.job_cluster import Wire
+from tests.system.plane import World, running, virtual
 
 from muster.api.batch import JOB
 from muster.api.core import (
@@ -19,7 +22,12 @@ from muster.api.core import (
 )
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.api.status import ApiError
+from muster.cluster.apiserver.inprocess import InProcessTransport
+from muster.cluster.controllers.collector import GarbageCollector
 from muster.jobs.interruption import count_interruptions
+from muster.runtime.client import Client
+from muster.runtime.clock import run_virtual
+from muster.runtime.manager import Manager
 
 
 async def make(world, name, *owners, block=True):
@@ -93,6 +101,30 @@ async def test_a_dependent_of_two_loses_one_reference(world):
     await world.settle()
     child = await world.client.get(CONFIG_MAP, "child", "default")
     assert [owner.name for owner in child.metadata.owner_references] == ["two"]
+
+
+def test_a_dependent_that_was_given_another_owner_stays_if_the_collector_hears_of_that_late():
+    async def scenario():
+        async with running(controllers=False) as plane:
+            world, wire = World(plane), Wire(InProcessTransport(plane.server))
+            wire.lags = {"pods": 5.0}
+            manager = Manager(Client(wire), world.clock, plane.surroundings.random)
+            manager.add(GarbageCollector(manager, [CONFIG_MAP, POD]))
+            run = asyncio.create_task(manager.run())
+            owners = [CONFIG_MAP.refer_to_owner((await make(world, name)).metadata) for name in ("one", "two")]
+            meta = ObjectMeta(name="child", owner_references=(owners[0],))
+            spec = PodSpec(containers=(Container(name="c", image="i"),))
+            child = await world.client.create(POD, Pod(metadata=meta, spec=spec), "default")
+            await world.settle(10)
+            await world.client.patch_object(POD, child, {"metadata": {"ownerReferences": msgspec.to_builtins(owners)}})
+            await world.client.delete(CONFIG_MAP, "one", "default")
+            await world.settle(20)
+            child = await world.client.get(POD, "child", "default")
+            assert [owner.name for owner in child.metadata.owner_references] == ["two"]
+            await manager.stop()
+            await run
+
+    run_virtual(scenario())
 
 
 @virtual

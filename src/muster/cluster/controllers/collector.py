@@ -111,12 +111,14 @@ class GarbageCollector(Reconciler):
         with ignoring("NotFound"):
             match action:
                 case Delete(item, foreground):
+                    current = await self._read_current(item)
                     await self._client.delete(
                         self._kinds[item.resource],
                         item.name,
                         item.namespace,
                         propagation="Foreground" if foreground else "Background",
                         uid=item.uid,
+                        resource_version=current.metadata.resource_version,
                     )
                 case DropReferences(item, owners):
                     remaining = [owner for owner in item.owners if owner.uid not in owners]
@@ -126,8 +128,15 @@ class GarbageCollector(Reconciler):
 
     async def _patch(self, item: Item, metadata: dict[str, Any]) -> None:
         """Change the metadata of exactly the version that was decided on: lists are replaced whole."""
-        kind = self._kinds[item.resource]
-        current = await self._client.get(kind, item.name, item.namespace)
+        current = await self._read_current(item)
+        await self._client.patch_object(self._kinds[item.resource], current, {"metadata": metadata})
+
+    async def _read_current(self, item: Item) -> Object:
+        """Return the object as the server has it.
+
+        Raises `ApiError` (Conflict) if it is not the one that was decided on: others may own it by now.
+        """
+        current = await self._client.get(self._kinds[item.resource], item.name, item.namespace)
         if Item.of(item.resource, current.metadata) != item:
             raise conflict(item.resource, item.name)  # the graph is behind: decide again when it has caught up
-        await self._client.patch_object(kind, current, {"metadata": metadata})
+        return current
