@@ -226,7 +226,7 @@ def main(words: Sequence[str]) -> int:
 def _become(launcher: Sequence[str]) -> int:
     """Become the launcher of MPI; return the exit code where there is none."""
     try:
-        os.execvp(launcher[0], launcher)  # noqa: S606
+        os.execvp(launcher[0], list(launcher))  # noqa: S606
     except FileNotFoundError:
         print("srun: --mpi needs mpirun, which is not on the PATH", file=sys.stderr)
         return _NOT_FOUND

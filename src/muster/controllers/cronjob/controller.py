@@ -130,7 +130,7 @@ class CronJobController(Reconciler):
             except (ApiError, TransportError) as error:
                 errors.append(error)
             else:
-                status = add_started(status, job, start.at)
+                status = add_started(status, job, start.at) if job is not None else status
         await self._store(cron_job, status)
         for note in plan.notes:
             self._writer.tell(cron_job, note)

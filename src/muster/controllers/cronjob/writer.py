@@ -38,15 +38,25 @@ class Writer:
         self.tell(cron_job, Note("Normal", "SuccessfulDelete", f"Deleted job {job.metadata.name}"))
         return None
 
-    async def create(self, cron_job: CronJob, start: Start) -> Job:
-        """Create the Job of a start, unless an earlier attempt has; return it. Raises `ApiError`, `TransportError`."""
+    async def create(self, cron_job: CronJob, start: Start) -> Job | None:
+        """Create the Job of a start, unless an earlier attempt has; return it.
+
+        Return None if a foreign Job has its name: the start is left out then, as upstream leaves it out.
+        Raises `ApiError`, `TransportError`.
+        """
         try:
             job = await self._client.create(JOB, start.job)
         except (ApiError, TransportError) as error:
-            if is_refusal(error, "AlreadyExists") and (found := await self._find_own(cron_job, start.job)) is not None:
-                return found
+            meta = start.job.metadata
+            existing: Job | None = None
+            if is_refusal(error, "AlreadyExists"):
+                existing = await self._client.find(JOB, meta.name, meta.namespace)
+            if existing is not None and _is_own(cron_job, existing):
+                return existing
             if not (isinstance(error, ApiError) and error.namespace_goes):
                 self.tell(cron_job, Note("Warning", "FailedCreate", f"Error creating job: {error}"))
+            if existing is not None:
+                return None
             raise
         self._metrics.job_created(job, start.at)
         self.tell(cron_job, Note("Normal", "SuccessfulCreate", f"Created job {job.metadata.name}"))
@@ -57,8 +67,8 @@ class Writer:
         patch = {"status": merge_patch(status, cron_job.status)}
         return await self._client.patch_object(CRON_JOB, cron_job, patch, subresource="status")
 
-    async def _find_own(self, cron_job: CronJob, wanted: Job) -> Job | None:
-        """Return the CronJob's own Job with the name of the wanted one."""
-        job = await self._client.find(JOB, wanted.metadata.name, wanted.metadata.namespace)
-        owner = controller_of(job.metadata) if job is not None else None
-        return job if owner is not None and owner.uid == cron_job.metadata.uid else None
+
+def _is_own(cron_job: CronJob, job: Job) -> bool:
+    """Return whether the CronJob controls a Job."""
+    owner = controller_of(job.metadata)
+    return owner is not None and owner.uid == cron_job.metadata.uid

@@ -4,15 +4,13 @@ from typing import Any
 
 from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import POD
-from muster.api.jobset import JOB_SET
 from muster.api.kueue.names import QUEUE_NAME_LABEL
-from muster.api.ours.submitter import SUBMITTER_ANNOTATION
+from muster.api.ours.submitter import SUBMITTED_KINDS, SUBMITTER_ANNOTATION
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS
 from muster.cluster.store import Store
 
-_KINDS = frozenset({CRON_JOB.resource, JOB.resource, JOB_SET.resource, POD.resource})
 # The names of controllers and of service accounts begin with this prefix, which Kubernetes reserves for them.
 _SYSTEM_PREFIX = "system:"
 
@@ -22,7 +20,7 @@ def note_submitter(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (on
 
     A user who changes the template of a CronJob submits the jobs that the CronJob then starts.
     """
-    if attempt.resource.key not in _KINDS or attempt.operation not in ("CREATE", "UPDATE"):
+    if attempt.resource.key not in SUBMITTED_KINDS or attempt.operation not in ("CREATE", "UPDATE"):
         return
     written = _read_submitter(attempt.document)
     if attempt.operation == "UPDATE" and not _changes_template(attempt):
