@@ -8,6 +8,7 @@ of them.
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,8 @@ def desk(shared_muster, tmp_path):
     if not muster.home.exists():
         muster("up", "--detach", "--port", "0", "--nodes", "process,cpu=64,memory=64Gi,gpus=4:fake")
     muster("cancel", "--all", "--delete", "--yes", check=False)
+    while "no jobs" not in muster("ps").stderr:  # a deleted job is there until its pods have ended
+        time.sleep(0.1)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)

@@ -182,8 +182,19 @@ async def _check_name(client: Client, gang: Gang) -> None:
     if gang.schedule:
         kinds = ((CRON_JOB, _describe_taken_cron_job(gang)), *kinds)
     for kind, complaint in kinds:
-        if await client.find(kind.seen_as(Object), gang.name, gang.namespace) is not None:
+        if await _find_staying(client, kind, gang) is not None:
             raise UserError(complaint)
+
+
+async def _find_staying(client: Client, kind: Kind[Any], gang: Gang) -> Object | None:
+    """Return the object of this kind with the gang's name. Wait for one that is being deleted, for 30 s at most."""
+    existing = await client.find(kind.seen_as(Object), gang.name, gang.namespace)
+    for _ in range(300):
+        if existing is None or existing.metadata.deletion_timestamp is None:
+            break
+        await RealClock().sleep(0.1)
+        existing = await client.find(kind.seen_as(Object), gang.name, gang.namespace)
+    return existing
 
 
 def _describe_taken_job(gang: Gang) -> str:

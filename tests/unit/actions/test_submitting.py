@@ -1,5 +1,8 @@
 """What is created for a gang, and what is said where that cannot be as it is meant."""
 
+import asyncio
+from contextlib import nullcontext
+
 import pytest
 from tests.unit.runtime.conftest import MemoryServer
 
@@ -64,6 +67,19 @@ def test_a_name_that_something_has(kind, complaint):
     server.put("train", kind=kind)
     with pytest.raises(UserError, match=complaint):
         submitted(server, TWO)
+
+
+@pytest.mark.parametrize(("seconds", "is_submitted"), [(5, True), (60, False)])
+def test_a_job_of_the_name_that_is_being_deleted_is_waited_for(seconds, is_submitted):
+    server = MemoryServer()
+    server.put("train", kind=JOB)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+    async def main():
+        asyncio.get_running_loop().call_later(seconds, server.remove, "train", "default", JOB)
+        return await submit(Client(server), TWO, print)
+
+    with nullcontext() if is_submitted else pytest.raises(UserError, match="there is a job train already"):
+        assert run_virtual(main()).kind == JOB_SET
 
 
 MPI = Gang("sum", ["mpirun", "x"], workers=2, mpi="muster")

@@ -38,7 +38,7 @@ from muster.runtime.containerlogs import KeptPod
 from muster.runtime.ids import Random
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of
-from muster.runtime.refusals import is_refusal
+from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import Request, TransportError
 
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ class Follower:
         if not attempts:
             self.warn(_explain_no_output(job, self.excerpt))
         for attempt in chosen_attempts:
-            await self._make_log_of_attempt(job, attempt).copy_once(attempt.path, attempt.query)
+            with ignoring("NotFound"):  # its pod was deleted meanwhile, with its output
+                await self._make_log_of_attempt(job, attempt).copy_once(attempt.path, attempt.query)
 
     async def _print_there(self, job: JobRecord, cluster: str, number: int | None, *, previous: bool) -> None:
         """Show the existing output in a worker cluster."""

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 
 import pytest
 from tests.unit.runtime.conftest import MemoryServer, busy, down
 
+from muster.actions.choices import get_job
 from muster.actions.following.follow import GONE_SECONDS, Follower
 from muster.actions.following.queuewatch import POSITION_SECONDS
 from muster.api.batch import COMPLETION_INDEX, JOB
@@ -241,6 +242,25 @@ def test_output_that_may_not_be_read_is_an_error():
     error, _ = follow(server, lambda: asyncio.sleep(0))
     assert isinstance(error, ApiError)
     assert "you may not" in str(error)
+
+
+@pytest.mark.parametrize(("refusal", "is_shown"), [(not_found("pods", "j-0"), True), (forbidden("you may not"), False)])
+def test_the_output_of_a_pod_that_was_just_deleted_is_passed_over(refusal, is_shown):
+    server = Server()
+    server.job()
+    server.pod("Running", running={})
+    server.log = [refusal]
+
+    async def print_once():
+        client = Client(server)
+        follower = Follower(client, VirtualClock(), Random(1), "default", "j", show=show_nothing, warn=print)
+        await follower.print_once(await get_job(client, "j", "default"))
+
+    async def show_nothing(rank, stream, text):
+        raise AssertionError(text)
+
+    with nullcontext() if is_shown else pytest.raises(ApiError, match="you may not"):
+        run_virtual(print_once())
 
 
 @pytest.mark.parametrize("log", [[], [TransportError("reset")]])
