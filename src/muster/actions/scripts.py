@@ -16,7 +16,7 @@ from muster.api.values.shells import SHELLS
 # The most bytes that Linux passes to a program in one argument.
 MOST_BYTES = 128 * 1024 - 1
 
-# What begins the lines that hold options: those of `muster run`, and those of sbatch.
+# The beginnings of lines that hold options of `muster run` and of sbatch.
 MUSTER, SBATCH = "#MUSTER", "#SBATCH"
 # Interpreters that run the text behind -e; shells and Python have -c.
 _RUN_WITH_E = frozenset({"perl", "ruby", "node", "lua", "julia"})

@@ -156,7 +156,7 @@ class CronJobSpec(Struct):
 
 
 class CronJobStatus(Struct):
-    """What a CronJob has started."""
+    """The status of a CronJob: the Jobs that it runs, and its last start and success."""
 
     active: tuple[ObjectReference, ...] = ()
     last_schedule_time: datetime | None = None

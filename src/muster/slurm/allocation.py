@@ -30,7 +30,7 @@ class Trials(Struct, frozen=True):
 
 
 class Allocation(Struct, frozen=True, omit_defaults=True):
-    """What a batch script runs in. The manifest of the job holds it, as JSON.
+    """The nodes and limits that a batch script runs with. The manifest of the job holds them, as JSON.
 
     id: a number for programs that expect one; the job itself is called by its name.
     hosts: the host name of a node, with {} in the place of its number; "" for the host that the script runs on.

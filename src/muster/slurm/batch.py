@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 
 class Batch(Struct, frozen=True, omit_defaults=True):
-    """What the `#SBATCH` lines of a script say beyond the options of `muster run`.
+    """The settings in the `#SBATCH` lines of a script that no option of `muster run` has.
 
     name: as the user wrote it; the job has a name of its own, because names of jobs are unique.
     nodes, tasks: how many there are in all. gpus_per_task: 0 if every task sees all GPUs of its node.

@@ -13,7 +13,7 @@ from muster.insight.nearest import find_nearest
 
 
 class Fate(Enum):
-    """What Muster does with an option."""
+    """The ways in which Muster treats an option."""
 
     FOLLOWED = "followed"
     NEEDLESS = "needless"
@@ -118,7 +118,7 @@ _TASKS = (
     "chdir/D", "cpus-per-task/c", "error/e", "export", "gpus-per-node", "gpus-per-task", "gpus/G", "gres", "input/i",
     "mpi", "nodelist/w", "nodes/N", "ntasks-per-node", "ntasks/n", "open-mode", "output/o",
 )  # fmt: skip
-# What a step is asked for belongs to its job already.
+# Options of a step that its job has decided already.
 _OF_THE_JOB = (
     "account/A", "accel-bind", "cpu-bind", "cpus-per-gpu", "distribution/m", "gpu-bind", "hint", "jobid",
     "job-name/J", "mem", "mem-bind", "mem-per-cpu", "mem-per-gpu", "partition/p", "threads-per-core", "wait/W",

@@ -15,7 +15,7 @@ _FLAGS = frozenset({"exact", "exclusive", "label", "overcommit"})
 # The options that say how many GPUs a step has.
 _GPU_COUNTS = {"gpus": values.gpus, "gpus-per-node": values.gpus, "gres": values.generic_resources}
 _CHOOSE = "set CUDA_VISIBLE_DEVICES for each step"
-# What a step has of the environment if it asks for none.
+# The variables that every step has, also with --export=NONE.
 _LEAST = ("HOME", "PATH", "USER")
 
 # Variables that bash sets itself, and lets nobody assign to.
@@ -57,7 +57,7 @@ class Demand(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """What one call of srun starts.
+    """The tasks that one call of srun starts.
 
     environment: what all tasks find. before: what the script's worker had before the script set anything.
     output, error, source: patterns of file names, or "".

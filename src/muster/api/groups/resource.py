@@ -159,7 +159,7 @@ class ExactDeviceRequest(Struct):
 
 
 class DeviceSubRequest(Struct):
-    """One of several alternatives that meet a request."""
+    """An alternative among several that meet a request."""
 
     name: Required[str] = ""
     device_class_name: Required[str] = ""

@@ -101,7 +101,7 @@ async def stay(session: Session, gang: Gang, *, named: bool, keeps_job: bool = F
                 raise
             return 128 + ended_by[0]
         finally:
-            await asyncio.wait({submitting})  # after a refusal, a job of this name is somebody else's
+            await asyncio.wait({submitting})  # after a refusal, a job of this name is not ours to end
             if not submitting.cancelled() and submitting.exception() is None:
                 await _end_job(session, gang, delete=not keeps_job)
 

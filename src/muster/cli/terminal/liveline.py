@@ -25,7 +25,7 @@ class LiveLine:
         self._rows: dict[tuple[str, bytes], str] = {}  # by worker and stream
         self._remarks: list[str] = []  # the remarks that have not been printed
         self._drawn: Sequence[str] = ()
-        self._is_writing = False  # whether somebody writes to the terminal
+        self._is_writing = False  # whether a caller writes to the terminal
         self._is_mid_line = False  # whether the terminal's cursor is behind text without a line end
 
     def show(self, name: str, text: str) -> None:

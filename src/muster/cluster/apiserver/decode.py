@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 MAX_BODY_BYTES = 3 * 1024 * 1024  # of a request, as in kube-apiserver
 MAX_OBJECT_BYTES = 3 * 512 * 1024  # of a stored object, as etcd's default
-# What a status, a binding and a deletion may add to the largest object, so that every object can be finished.
+# The bytes that a status, a binding and a deletion may add to the largest object, so that every object can be finished.
 ROOM_FOR_STATUS = 128 * 1024
 
 JSON_AT_ONCE = 128 * 1024  # decoding a body up to this size takes a few milliseconds

@@ -16,7 +16,7 @@ _NO_ANSWER = re.compile(
 )
 _BEHIND_SERVICE = re.compile(r"https://(?P<service>[^./:]+)\.(?P<namespace>[^./:]+)\.svc(?::\d+)?/")
 
-# What a server means by Unauthorized.
+# The meaning of Unauthorized, as a server sends it.
 UNKNOWN_CREDENTIAL = (
     "the server does not accept the token or certificate of your kubeconfig (Unauthorized): it was withdrawn, it has "
     "expired, or it is of another cluster; ask whoever gave you the kubeconfig for a new one"

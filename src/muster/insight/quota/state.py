@@ -42,7 +42,7 @@ _OF_PODSET = re.compile(r"couldn't assign flavors to pod set ([^ :]+): (.*?)(?=;
 UNTIL_RELEASED = "until it is released"
 _DEACTIVATED = {"Evicting": "it is held", "Held": UNTIL_RELEASED}
 
-# What admission says of a workload whose ClusterQueue admits nothing.
+# The words of admission about a workload whose ClusterQueue admits nothing.
 _CLOSED = re.compile(r"ClusterQueue (\S+) is inactive")
 
 # What admission says of a request that no waiting will help. It alone knows how its configuration counts resources.

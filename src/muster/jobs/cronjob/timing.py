@@ -21,7 +21,7 @@ _TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadline
 
 
 class Timing(Struct, frozen=True):
-    """What the schedule says now.
+    """The starts of a CronJob, as its schedule has them now.
 
     due: the start to make up for; None if there is none.
     following: the next start; None if the schedule cannot be followed.

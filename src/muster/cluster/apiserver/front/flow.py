@@ -212,7 +212,7 @@ def rest_seconds(streams: int) -> float:
 
 
 class Flow:
-    """All that a server lends to requests, with its metrics."""
+    """The bytes, places and turns that a server lends to requests, with their metrics."""
 
     def __init__(self, metrics: Registry, limits: Limits) -> None:
         self.seats = Shares(limits.seats, limits, self._refusal)

@@ -14,7 +14,7 @@ MAX_HEADER_BYTES = 64 * 1024  # of one request
 MAX_HEADERS_BYTES = 16 << 20  # of all requests under way
 BODY_WINDOW = 16 * 1024  # of a body that the application has not begun to read
 READ_WINDOW = 256 * 1024  # of a body that the application reads
-# Of all bodies together: unread bodies can never fill the window of those that are read.
+# The window of all bodies together: unread bodies can never fill the window of those that are read.
 WINDOW = MAX_STREAMS * BODY_WINDOW + (4 << 20)
 SMALL_BYTES = 256  # smaller pieces of a long body or answer cost patience
 
