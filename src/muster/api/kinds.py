@@ -1,7 +1,7 @@
 """The kinds of API objects: a `Kind` links an API resource with the Python type of its objects."""
 
 import builtins
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -34,16 +34,17 @@ class Kind(Generic[T]):
     plural: str  # "pods"
     type: type[T]
     namespaced: bool = True
+    # The name in messages and in the store, which is the same for all versions: `pods`, `jobs.batch`.
+    resource: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Computed once, because each write looks it up many times.
+        object.__setattr__(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
     def api_version(self) -> str:
         """The apiVersion of the objects: `v1`, `batch/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def resource(self) -> str:
-        """The name in messages and in the store, which is the same for all versions: `pods`, `jobs.batch`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def names(self) -> dict[str, str]:

@@ -13,41 +13,40 @@ those turns take microseconds.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from types import TracebackType
 
 FEW = 4  # requests of one namespace that the server always works on at a time
 REST_TURNS = 32  # turns of the loop between the work on a request and on the next one of its namespace
 LONGEST_SECONDS = 0.25  # a request that takes longer waits for something else, and no longer counts
 QUIET_SECONDS = 1.0  # how long a namespace stays active after its last request
 
-_end_work: ContextVar[Callable[[], None]] = ContextVar("end_work")  # ends the work on the context's request
+_request: ContextVar["_Request"] = ContextVar("request")  # the restrained request of this context
 
 
 def end_work() -> None:
     """Stop counting the request that the caller works on, if it is counted, because it only waits for the disk now."""
-    if end := _end_work.get(None):
-        end()
+    if request := _request.get(None):
+        request.end_work()
 
 
-@dataclass(slots=True, eq=False)
-class _Request:
-    """A request under way. `is_over`: whether the work on the request is over."""
-
-    is_over: bool = False
-
-
-@dataclass(slots=True)
 class _Share:
-    """The requests of one namespace."""
+    """The requests of one namespace.
 
-    under_way: int = 0
-    counted: set[_Request] = field(default_factory=set)  # the requests that are worked on, or whose rest lasts
-    waiting: deque[tuple[asyncio.Future[None], _Request]] = field(default_factory=deque)
-    timer: asyncio.TimerHandle | None = None  # runs while requests wait; when it ends, no request counts any more
+    under_way: how many there are, waiting ones included.
+    counted: the requests that are worked on, or whose rest lasts.
+    timer: runs while requests wait; when it ends, no request counts any more.
+    """
+
+    __slots__ = ("counted", "namespace", "timer", "under_way", "waiting")
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.under_way = 0
+        self.counted: set[_Request] = set()
+        self.waiting: deque[tuple[asyncio.Future[None], _Request]] = deque()
+        self.timer: asyncio.TimerHandle | None = None
 
 
 class Restraint:
@@ -63,82 +62,111 @@ class Restraint:
         self._newest = self._older = ""  # the two namespaces with the newest requests, and the times of these
         self._newest_at = self._older_at = float("-inf")
 
-    @asynccontextmanager
-    async def of(self, namespace: str) -> AsyncIterator[None]:
-        """Hold a request of a namespace in this context, until it may go on; it counts until `end_work` is called."""
+    def of(self, namespace: str) -> "_Request":
+        """Return the context of a request. Entering it waits until the request may go on.
+
+        The request counts until `end_work` is called in the context, or the context ends.
+        """
+        return _Request(self, namespace)
+
+    def enter(self, namespace: str) -> _Share:
+        """Add a request to its namespace's share, and return the share."""
         share = self._shares.get(namespace)
         if share is None:
-            share = self._shares[namespace] = _Share()
-        self._note(namespace)
-        share.under_way += 1  # waiting requests included
-        request = _Request()
-        token = _end_work.set(partial(self._end_work, namespace, share, request))
-        try:
-            if share.waiting or not self._may(namespace, share):
-                await self._wait(namespace, share, request)
-            else:
-                share.counted.add(request)
-            yield
-        finally:
-            _end_work.reset(token)
-            share.under_way -= 1
-            if not request.is_over:
-                self._end_work(namespace, share, request)
-            if not share.under_way:
-                del self._shares[namespace]
-
-    def _note(self, namespace: str) -> None:
+            share = self._shares[namespace] = _Share(namespace)
+        share.under_way += 1
         if namespace != self._newest:
             self._older, self._older_at = self._newest, self._newest_at
             self._newest = namespace
         self._newest_at = self._monotonic()
+        return share
 
-    def _may(self, namespace: str, share: _Share) -> bool:
+    def leave(self, share: _Share) -> None:
+        """Remove a request that is over from its share."""
+        share.under_way -= 1
+        if not share.under_way:
+            del self._shares[share.namespace]
+
+    def may_begin(self, share: _Share) -> bool:
+        """Return whether the server may work on one more request of the namespace."""
         if len(share.counted) < FEW:
             return True
-        other_at = self._older_at if namespace == self._newest else self._newest_at
+        other_at = self._older_at if share.namespace == self._newest else self._newest_at
         return other_at + QUIET_SECONDS < self._monotonic()
 
-    async def _wait(self, namespace: str, share: _Share, request: _Request) -> None:
+    async def wait(self, share: _Share, request: "_Request") -> None:
+        """Wait until a request may go on; it counts then."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         share.waiting.append((waiter, request))
         if share.timer is None:
-            share.timer = loop.call_later(LONGEST_SECONDS, self._pass_over, namespace, share)
+            share.timer = loop.call_later(LONGEST_SECONDS, self._pass_over, share)
         await waiter
 
-    def _pass_over(self, namespace: str, share: _Share) -> None:
-        """Stop counting all requests of a namespace, as they have made others wait for `LONGEST_SECONDS`."""
-        share.timer = None
-        share.counted.clear()
-        self._let_on(namespace, share)
-        if share.waiting:
-            share.timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self._pass_over, namespace, share)
-
-    def _end_work(self, namespace: str, share: _Share, request: _Request) -> None:
-        """End the work on a request; if others wait, they go on after the namespace's rest."""
-        if request.is_over:
-            return
-        request.is_over = True
-        if share.waiting:
-            self._rest(namespace, share, request, REST_TURNS)
-        else:
-            share.counted.discard(request)
-
-    def _rest(self, namespace: str, share: _Share, request: _Request, turns: int) -> None:
+    def rest(self, share: _Share, request: "_Request", turns: int) -> None:
         """Count a request for so many more turns of the loop, then let waiting requests go on."""
         if turns:
-            asyncio.get_running_loop().call_soon(self._rest, namespace, share, request, turns - 1)
+            asyncio.get_running_loop().call_soon(self.rest, share, request, turns - 1)
             return
         share.counted.discard(request)
-        self._let_on(namespace, share)
+        self._let_on(share)
         if share.timer is not None and not share.waiting:
             share.timer.cancel()
             share.timer = None
 
-    def _let_on(self, namespace: str, share: _Share) -> None:
-        while share.waiting and self._may(namespace, share):
+    def _pass_over(self, share: _Share) -> None:
+        """Stop counting all requests of a namespace, as they have made others wait for `LONGEST_SECONDS`."""
+        share.timer = None
+        share.counted.clear()
+        self._let_on(share)
+        if share.waiting:
+            share.timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self._pass_over, share)
+
+    def _let_on(self, share: _Share) -> None:
+        while share.waiting and self.may_begin(share):
             waiter, request = share.waiting.popleft()
             if not waiter.done():
                 share.counted.add(request)
                 waiter.set_result(None)
+
+
+class _Request:
+    """The context of one request. A class, because `asynccontextmanager` costs every write several times as much."""
+
+    __slots__ = ("_is_over", "_restraint", "_share", "_token")
+
+    def __init__(self, restraint: Restraint, namespace: str) -> None:
+        self._restraint = restraint
+        self._share = restraint.enter(namespace)
+        self._is_over = False
+
+    async def __aenter__(self) -> None:
+        self._token: Token[_Request] = _request.set(self)
+        try:
+            if self._share.waiting or not self._restraint.may_begin(self._share):
+                await self._restraint.wait(self._share, self)
+            else:
+                self._share.counted.add(self)
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def end_work(self) -> None:
+        """Stop counting this request; if others wait, they go on after the namespace's rest."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._share.waiting:
+            self._restraint.rest(self._share, self, REST_TURNS)
+        else:
+            self._share.counted.discard(self)
+
+    def _leave(self) -> None:
+        _request.reset(self._token)
+        self.end_work()
+        self._restraint.leave(self._share)

@@ -133,11 +133,12 @@ def compile_check(schema: Schema, dialect: Dialect, field: Field, *, member: boo
     member: whether the value is a named member of an object, rather than an element of a list or map.
     """
     null = dialect.member_null(schema) if member else dialect.element_null(schema)
+    omits_empty = member and dialect.omits_empty(schema)
     match type_of(schema):
         case "object":
-            return Compiled(None, _object(schema, dialect, field), null)
+            return Compiled(None, _object(schema, dialect, field, omits_empty=omits_empty), null)
         case "array":
-            return Compiled(None, _list(schema, dialect, field), null)
+            return Compiled(None, _list(schema, dialect, field, omits_empty=omits_empty), null)
         case _:
             plain, check = dialect.scalar(schema, field)
             return Compiled(plain, check, null)
@@ -182,10 +183,10 @@ def render(path: Path) -> str:
     return "".join(reversed(parts)).removeprefix(".")
 
 
-def _object(schema: Schema, dialect: Dialect, field: Field) -> Check:
+def _object(schema: Schema, dialect: Dialect, field: Field, *, omits_empty: bool) -> Check:
     struct = str(schema.get(DEFINITION, field.struct)).rpartition(".")[2]
     member_of = {
-        name: _member(member, dialect, Field(struct, (*field.names, name)))
+        name: compile_check(member, dialect, Field(struct, (*field.names, name)), member=True)
         for name, member in (schema.get("properties") or {}).items()
     }.get
     others = schema.get("additionalProperties")
@@ -197,6 +198,8 @@ def _object(schema: Schema, dialect: Dialect, field: Field) -> Check:
     def check(value: Any, path: Path, findings: Findings) -> Any:
         if type(value) is not dict:
             return mismatch(value, path, findings)
+        if omits_empty and not value:
+            return ABSENT
         result, sound = value, findings.sound
         for name, item in value.items():
             known = member_of(name) or rest
@@ -226,18 +229,6 @@ def _object(schema: Schema, dialect: Dialect, field: Field) -> Check:
     return check
 
 
-def _member(schema: Schema, dialect: Dialect, field: Field) -> Compiled:
-    compiled = compile_check(schema, dialect, field, member=True)
-    if not dialect.omits_empty(schema):
-        return compiled
-    container: type = list if type_of(schema) == "array" else dict
-
-    def check(value: Any, path: Path, findings: Findings) -> Any:
-        return ABSENT if not value and type(value) is container else compiled.check(value, path, findings)
-
-    return compiled._replace(check=check)
-
-
 def _completion(schema: Schema, dialect: Dialect) -> Check:
     """Return the check that completes an object after its members: defaults, required members, constraints."""
     made = {name: dialect.default(member) for name, member in (schema.get("properties") or {}).items()}
@@ -262,7 +253,7 @@ def _completion(schema: Schema, dialect: Dialect) -> Check:
     return complete
 
 
-def _list(schema: Schema, dialect: Dialect, field: Field) -> Check:
+def _list(schema: Schema, dialect: Dialect, field: Field, *, omits_empty: bool) -> Check:
     items = schema.get("items")
     constraints = dialect.constraints(schema)
     mismatch = dialect.mismatch(schema, field)
@@ -273,6 +264,8 @@ def _list(schema: Schema, dialect: Dialect, field: Field) -> Check:
     def check(value: Any, path: Path, findings: Findings) -> Any:
         if type(value) is not list:
             return mismatch(value, path, findings)
+        if omits_empty and not value:
+            return ABSENT
         result = value
         for index, item in enumerate(value):
             if type(item) is plain:
