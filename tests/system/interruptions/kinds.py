@@ -81,6 +81,7 @@ class WorkloadKind:
     documents: what the user creates, the pods of a user who makes them left out.
     pods: how a user who makes pods makes them, by number; None if a controller makes them.
     start: how many pods start together; 1 if each may start alone.
+    rounds: how many of its pods run one after another at the most, once it runs without a break.
     grows: whether its size is changed while it runs.
     queues: whether it may wait in a queue; else it is never in one.
     """
@@ -89,6 +90,7 @@ class WorkloadKind:
     documents: Callable[[Order], Sequence[Document]]
     pods: Callable[[Order, int], dict[str, Any]] | None = None
     start: int = SIZE
+    rounds: int = 2
     grows: bool = False
     queues: bool = True
 
@@ -209,7 +211,7 @@ KINDS: tuple[WorkloadKind, ...] = (
         grows=True,
     ),
     WorkloadKind("run elastic", _run_elastic, start=LEAST, grows=True),
-    WorkloadKind("sweep", _run_sweep, start=1),
+    WorkloadKind("sweep", _run_sweep, start=1, rounds=6),  # its queue may have quota for one trial
     WorkloadKind("jobset", lambda order: [_jobset(order)]),
     WorkloadKind("group start", _group_start),
     WorkloadKind("run", _run),

@@ -93,6 +93,8 @@ class Watch:
         while True:
             await self._scene.clock.sleep(_LOOK_SECONDS)
             now = self._scene.clock.monotonic()
+            if self._scene.engine.wire.writes_left == 0:  # killed controllers finish nothing
+                self.disturbed = now
             for name, start in self._starts.items():
                 if not start.whole and now - max(start.since, self.disturbed) > _START_SECONDS:
                     self._find([f"start: pods of {name} have nodes, and it has not been whole"])

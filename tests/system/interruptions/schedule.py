@@ -247,5 +247,8 @@ class _Player:
 
     def _most_seconds(self) -> float:
         """Return in how many seconds all have ended, one after another if need be."""
-        runs = sum(2 * order.run + order.start + order.stop + _START_AGAIN_SECONDS for order in self._schedule.orders)
+        runs = sum(
+            order.kind.rounds * (order.run + order.start) + order.stop + _START_AGAIN_SECONDS
+            for order in self._schedule.orders
+        )
         return runs + len(self._scene.urgent) * 20.0

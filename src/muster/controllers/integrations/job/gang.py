@@ -25,11 +25,14 @@ class JobGangs(OwnedGangs[Job]):
         return wanted_active(Terms.of(carrier), active=0, succeeded=_count_done(carrier))
 
     def size(self, carrier: Job, bound: Collection[Pod], gated: Collection[Pod] = ()) -> Size:
-        """Return its size by parallelism; a Job that grew beyond its quota starts again without the growth."""
+        """Return its size by parallelism; a Job that grew beyond its quota starts again without the growth.
+
+        A Job that comes in waves starts its first wave whole, again if it lost all pods before one was done.
+        """
         done, wanted = _count_done(carrier), self.wanted(carrier)
-        recorded, began = held_members(carrier.metadata), BINDING_ANNOTATION in carrier.metadata.annotations
         if comes_in_waves(carrier.spec):
-            return Size(wanted, len(bound), in_waves=bool(bound or recorded or began or done))
+            return Size(wanted, len(bound), in_waves=bool(bound or done))
+        recorded, began = held_members(carrier.metadata), BINDING_ANNOTATION in carrier.metadata.annotations
         # A scheduler that recorded no number has bound all pods that existed.
         known = recorded if recorded is not None else wanted + done if began else 0
         if not bound:

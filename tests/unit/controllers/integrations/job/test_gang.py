@@ -61,7 +61,7 @@ GATE = {"spec": {"schedulingGates": [{"name": ELASTIC_JOB}]}}
             job(held=4, succeeded=1, mode="NonIndexed"), [0, 0], [], Size(3, 2, 4), id="one without an index is done"
         ),
         pytest.param(job(9, 3), [], [], Size(3), id="its first wave"),
-        pytest.param(job(9, 3, held=3), [], [], Size(3, in_waves=True), id="its next waves"),
+        pytest.param(job(9, 3, held=3), [], [], Size(3), id="its first wave again, as none is done"),
         pytest.param(job(9, 3, succeeded=8), [], [], Size(1, in_waves=True), id="its last wave"),
     ],
 )
