@@ -165,6 +165,22 @@ def test_late_watches(story: Story, lag: float) -> None:
     run_virtual(scenario())
 
 
+def test_pods_that_are_deleted_before_they_are_observed_get_no_workload() -> None:
+    async def scenario() -> None:
+        async with cluster() as world:
+            reconciler = Reconciler(world.plane)
+            reconciler.wire.lags = {POD.plural: 4.0}
+            for name in "ab":
+                created = await pod(world, name, group="g", size=2)
+                await world.client.patch(POD, name, {"metadata": {"finalizers": None}}, "default")
+                await world.client.delete_object(POD, created, grace_period_seconds=0)
+            await world.settle(60)
+            await reconciler.stop()
+            assert reconciler.wire.count("POST") == 0
+
+    run_virtual(scenario())
+
+
 KEPT = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration

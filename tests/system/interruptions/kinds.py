@@ -81,6 +81,7 @@ class WorkloadKind:
     documents: what the user creates, the pods of a user who makes them left out.
     pods: how a user who makes pods makes them, by number; None if a controller makes them.
     start: how many pods start together; 1 if each may start alone.
+    in_waves: whether pods start alone once one has succeeded.
     rounds: how many of its pods run one after another at the most, once it runs without a break.
     grows: whether its size is changed while it runs.
     queues: whether it may wait in a queue; else it is never in one.
@@ -90,6 +91,7 @@ class WorkloadKind:
     documents: Callable[[Order], Sequence[Document]]
     pods: Callable[[Order, int], dict[str, Any]] | None = None
     start: int = SIZE
+    in_waves: bool = False
     rounds: int = 2
     grows: bool = False
     queues: bool = True
@@ -204,7 +206,7 @@ def _labelled(name: str) -> dict[str, Any]:
 KINDS: tuple[WorkloadKind, ...] = (
     WorkloadKind("job", lambda order: [_job(order)]),
     WorkloadKind("indexed", lambda order: [_indexed(order)]),
-    WorkloadKind("waves", lambda order: [_indexed(order, completions=2 * SIZE)]),
+    WorkloadKind("waves", lambda order: [_indexed(order, completions=2 * SIZE)], in_waves=True),
     WorkloadKind(
         "elastic",
         lambda order: [_indexed(order, annotations={ELASTIC_JOB: "true"})],

@@ -85,7 +85,7 @@ class Watch:
             self._starts.pop(order.name, None)
             return
         start = self._starts.setdefault(order.name, _Start(self._scene.clock.monotonic()))
-        if not start.whole and bound + _ended(self._scene, order) >= order.kind.start:
+        if not start.whole and bound >= _whole(self._scene, order):
             start.whole = True
             self._find(_strays(self._scene, order))
 
@@ -105,6 +105,12 @@ def _strays(scene: Scene, order: Order) -> Iterator[str]:
     attempts = {pod.metadata.labels.get(names.RESTART_ATTEMPT, "") for pod in scene.bound(order)}
     if len(attempts) > 1:
         yield f"attempt: workers of {order.name} take it for {sorted(attempts)}"
+
+
+def _whole(scene: Scene, order: Order) -> int:
+    """Return how many pods an order needs on nodes to be whole. Pods of later waves start alone."""
+    ended = _ended(scene, order)
+    return 0 if ended and order.kind.in_waves else order.kind.start - ended
 
 
 def _ended(scene: Scene, order: Order) -> int:
@@ -141,7 +147,7 @@ def _rest_of(scene: Scene, order: Order, room: int) -> Iterator[str]:
     if _is_over(scene, order):
         return
     bound = len(scene.bound(order))
-    if order.kind.start > 1 and 0 < bound < order.kind.start - _ended(scene, order):
+    if order.kind.start > 1 and 0 < bound < _whole(scene, order):
         yield f"whole: {bound} pods of {order.name} have nodes at rest"
     if room >= order.kind.start and _may_run(scene, order):
         yield f"progress: {order.name} has not ended, and {room} CPUs are there: {_standing(scene, order)}"

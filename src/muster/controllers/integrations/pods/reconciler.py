@@ -235,7 +235,13 @@ class PodReconciler(Reconciler):
         if complaint:
             self._writer.tell(group.first, "Warning", ERR_WORKLOAD_COMPOSE, complaint)
             return
+        if not await self._is_there(group.first):
+            return  # the cache is behind; the Workload of deleted pods would be collected, and created again
         await self._writer.create(group.first, facts, group.name, members)
+
+    async def _is_there(self, pod: Pod) -> bool:
+        current = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
+        return current is not None and current.metadata.uid == pod.metadata.uid
 
     async def _join(self, group: PodGroup, workload: Workload) -> Workload:
         """Make every pod of the group an owner of the Workload, so that it is deleted once all of them are gone.
