@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterable
 
 from muster.api.batch import INDEXED, JOB, Job, comes_in_waves, pods_at_once
 from muster.api.core import Pod
-from muster.api.ours.elastic import BINDING_ANNOTATION
 from muster.api.values.indexes import Indexes
 from muster.controllers.gangs import OwnedGangs, held_members
 from muster.gang.demands import Size
@@ -32,9 +31,7 @@ class JobGangs(OwnedGangs[Job]):
         done, wanted = _count_done(carrier), self.wanted(carrier)
         if comes_in_waves(carrier.spec):
             return Size(wanted, len(bound), in_waves=bool(bound or done))
-        recorded, began = held_members(carrier.metadata), BINDING_ANNOTATION in carrier.metadata.annotations
-        # A scheduler that recorded no number has bound all pods that existed.
-        known = recorded if recorded is not None else wanted + done if began else 0
+        known = held_members(carrier.metadata) or 0
         if not bound:
             on_credit = sum(is_gated(pod) and completion_index(pod) >= known for pod in gated) if known else 0
             return Size(max(0, wanted - on_credit))

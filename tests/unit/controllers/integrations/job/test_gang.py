@@ -6,7 +6,7 @@ import pytest
 from muster.api.batch import COMPLETION_INDEX, Job
 from muster.api.core import Pod
 from muster.api.kueue.names import ELASTIC_JOB
-from muster.api.ours.elastic import BINDING_ANNOTATION, HELD_ANNOTATION
+from muster.api.ours.elastic import HELD_ANNOTATION
 from muster.controllers.integrations.job.gang import JobGangs
 from muster.gang.demands import Size
 
@@ -30,9 +30,8 @@ def test_pods_above_the_range_are_not(spec, indexes, left):
     assert len(JobGangs().members(msgspec.convert({"spec": spec}, Job), pods(*indexes))) == left
 
 
-def job(completions=4, parallelism=None, *, held=None, uid="u", began=False, succeeded=0, mode="Indexed"):
+def job(completions=4, parallelism=None, *, held=None, uid="u", succeeded=0, mode="Indexed"):
     annotations = {HELD_ANNOTATION: f"{held}/{uid}" if uid else f"{held}"} if held is not None else {}
-    annotations |= {BINDING_ANNOTATION: "2026-01-01T00:00:00Z"} if began else {}
     spec = {"completions": completions, "completionMode": mode}
     spec |= {"parallelism": completions if parallelism is None else parallelism}
     document = {"metadata": {"uid": "u", "annotations": annotations}, "spec": spec, "status": {"succeeded": succeeded}}
@@ -52,10 +51,9 @@ GATE = {"spec": {"schedulingGates": [{"name": ELASTIC_JOB}]}}
         pytest.param(job(), [], [1, 2, 3], Size(4), id="it has not started, and gets quota pod by pod"),
         pytest.param(job(held=4), [0, 1], [], Size(4, 2, 4), id="it lost two"),
         pytest.param(job(6, held=4), [0, 1, 2, 3], [], Size(6, 4, 4), id="it grows"),
-        pytest.param(job(held=2, uid="", began=True), [0, 1], [], Size(4, 2, 2), id="it grows, as 0.1.0 recorded it"),
+        pytest.param(job(held=2, uid=""), [0, 1], [], Size(4, 2, 2), id="it grows, as 0.1.0 recorded it"),
         pytest.param(job(6, held=4), [0, 1, 5], [], Size(6, 3, 6), id="it grew, and nobody recorded that"),
         pytest.param(job(2), [0], [], Size(2, 1, 1), id="it was one alone, which is not recorded"),
-        pytest.param(job(began=True), [0, 1], [], Size(4, 2, 4), id="bound before members were recorded"),
         pytest.param(job(held=4, succeeded=1), [1, 2], [], Size(3, 2, 4, done=1), id="one is done"),
         pytest.param(
             job(held=4, succeeded=1, mode="NonIndexed"), [0, 0], [], Size(3, 2, 4), id="one without an index is done"
