@@ -57,6 +57,7 @@ class Machines(SimulatedNodes):
     """Some nodes that are alike. Runs under a `Manager` whose connection has no troubles.
 
     dark: the nodes without power. early: what began before its group had arrived whole, in words.
+    leases: renews the Leases, once there are any.
     """
 
     def __init__(self, manager: Manager, names: Sequence[str], *, spread_seconds: float) -> None:
@@ -65,8 +66,11 @@ class Machines(SimulatedNodes):
         self.dark: set[str] = set()
         self._dark_since: dict[str, float] = {}
         self.early: list[str] = []
+        self.leases: MachineLeases | None = None
         self._config_maps = manager.informer(CONFIG_MAP)
         self._arrived: defaultdict[tuple[str, str], set[Place]] = defaultdict(set)
+        self._done: defaultdict[str, set[Place]] = defaultdict(set)
+        self._pods.on_change(self._note_success)
         self._boots = 0
 
     async def begin(self) -> None:
@@ -121,6 +125,8 @@ class Machines(SimulatedNodes):
             await self._client.patch(NODE, name, {"status": {"nodeInfo": {"bootID": boot}}}, subresource="status")
         for pod in self._pods_on(name):
             self._controller.queue.add(key_of(pod))
+        if self.leases is not None:
+            await self.leases.renew_now(name)
 
     def _pods_on(self, name: str) -> list[Pod]:
         return [pod for pod in self._pods.all() if pod.spec.node_name == name]
@@ -189,15 +195,15 @@ class Machines(SimulatedNodes):
         )
         if known is None or known.data.get(STARTED) != word(labels[names.JOBSET_UID], int(epoch)):
             return _LOOK_SECONDS
-        there = self._arrived[group] | self._done(labels[names.JOBSET_UID])
+        there = self._arrived[group] | self._done[labels[names.JOBSET_UID]]
         if len(there) < int(pod.metadata.annotations.get(GROUP_SIZE, "0")):
             self.early.append(f"{pod.metadata.name} began in epoch {epoch} when {len(there)} were there")
         return None
 
-    def _done(self, jobset: str) -> set[Place]:
-        """Return what of a group has succeeded before, which does not start again."""
-        pods = (pod for pod in self._pods.all() if pod.metadata.labels.get(names.JOBSET_UID) == jobset)
-        return {_place(pod) for pod in pods if pod.status.phase == "Succeeded"}
+    def _note_success(self, _: Pod | None, pod: Pod | None) -> None:
+        """Note what of a group has succeeded and does not start again; the pod may be collected with its node."""
+        if pod is not None and pod.status.phase == "Succeeded" and names.JOBSET_UID in pod.metadata.labels:
+            self._done[pod.metadata.labels[names.JOBSET_UID]].add(_place(pod))
 
 
 class MachineLeases(SimulatedLeases):
@@ -210,9 +216,14 @@ class MachineLeases(SimulatedLeases):
     async def begin(self) -> None:
         """Give each node its Lease: before that, no node has promised anything."""
         for name in self._names:
-            while self._nodes.get(name) is None:
-                await self._clock.sleep(0.1)
-            await self._renew(name)
+            await self.renew_now(name)
+        self._machines.leases = self
+
+    async def renew_now(self, name: str) -> None:
+        """Renew the Lease of a node that has just registered, as a node does that boots."""
+        while self._nodes.get(name) is None and name not in self._machines.dark:
+            await self._clock.sleep(0.1)
+        await self._renew(name)
 
     async def _renew(self, name: str) -> None:
         if name not in self._machines.dark:
