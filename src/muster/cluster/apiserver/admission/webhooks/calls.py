@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from muster.api.server.admissionregistration import WebhookClientConfig
-from muster.cluster.apiserver.admission.webhooks.services import Address, ServiceError
+from muster.cluster.apiserver.admission.webhooks.services import Address, SendError, ServiceError
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
 
 if TYPE_CHECKING:
@@ -25,10 +25,6 @@ _SHOWN = 200  # characters of an error page that the message repeats
 
 class CallError(Exception):
     """The error of a call without an answer; the message says why."""
-
-
-class SendError(Exception):
-    """The error of a body that got no answer; the message says why."""
 
 
 class Calls(Protocol):

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from muster.cluster.apiserver.admission.webhooks.calls import SendError
+from muster.cluster.apiserver.admission.webhooks.services import SendError
 from muster.cluster.apiserver.decode import MAX_BODY_BYTES
 from muster.runtime.kube.kubeconfig import ClusterConfig
 from muster.runtime.kube.tls import client_context, explain

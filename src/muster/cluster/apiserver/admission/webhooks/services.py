@@ -23,6 +23,10 @@ class ServiceError(Exception):
     """The error of a service without an address; the message is kube-apiserver's."""
 
 
+class SendError(Exception):
+    """The error of a body that a webhook's server did not answer; the message says why."""
+
+
 class Address(NamedTuple):
     """An address to connect to."""
 
