@@ -23,7 +23,6 @@ from muster.actions.gang import (
     room_for_name,
 )
 from muster.actions.sweep import Sweep
-from muster.api.ours.elastic import Bounds
 from muster.cli.actions import given
 from muster.cli.names.roles import BEHIND_A_COLON, COLON, Segment
 from muster.mpi.launchers import is_launcher
@@ -42,7 +41,7 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
     callers = inherited(os.environ) if on_this_machine else {}
     if not on_this_machine and not options["image"]:
         raise click.UsageError("workers of this cluster need an image: name one with --image")
-    elastic = _parse_bounds(options["elastic"])
+    elastic = given.elastic_bounds(options["elastic"])
     workers = options["workers"] or (elastic.most if elastic else 1)
     if elastic and not elastic.least <= workers <= elastic.most:
         raise click.BadParameter(f"{workers} is not within --elastic {elastic}", param_hint="--workers")
@@ -194,10 +193,3 @@ def _make_roles(arguments: Sequence[str], options: dict[str, Any]) -> tuple[Role
     if twice := [name for at, name in enumerate(names) if name in names[:at]]:
         raise click.BadParameter(f"{twice[0]} is given twice", param_hint="--role")
     return tuple(roles)
-
-
-def _parse_bounds(text: str) -> Bounds | None:
-    try:
-        return Bounds.parse(text) if text else None
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--elastic") from None

@@ -10,6 +10,7 @@ from muster.actions import caller, dotenv, limits
 from muster.actions.errors import UserError
 from muster.actions.gang import SecretAsked, SoftSignal
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.ours.elastic import Bounds
 from muster.api.validation import names
 from muster.api.values import durations
 from muster.api.values.durations import DurationError
@@ -97,6 +98,14 @@ def soft_signal(text: str, limit: int | None) -> SoftSignal | None:
         return limits.soft_signal(text, limit) if text else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--signal") from None
+
+
+def elastic_bounds(text: str) -> Bounds | None:
+    """Return the sizes that the job may have; None for an empty text."""
+    try:
+        return Bounds.parse(text) if text else None
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--elastic") from None
 
 
 def start_timeout(text: str) -> int | None:
