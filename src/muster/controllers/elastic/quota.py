@@ -8,8 +8,7 @@ as a cap (`elastic-cap`): a Job that was grown too far goes back to the size tha
 the cap is raised.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -25,7 +24,10 @@ from muster.controllers.queueing.cache import QueueingCache
 from muster.jobs.job.conditions import announced, finish
 from muster.queueing.elastic.growth import granted, growth_by
 from muster.queueing.elastic.sizing import Elastic, affordable, smaller
+from muster.queueing.model import Usage
 from muster.queueing.model import WorkloadInfo as Claim
+from muster.queueing.quota.tree import Node
+from muster.queueing.quota.trial import assume_usage
 from muster.queueing.scheduling.cycle import Outcome, Preemption
 from muster.queueing.scheduling.nomination import nominate
 from muster.runtime.controller import Result
@@ -152,7 +154,7 @@ class ElasticQuota(Reconciler):
         job = self._job_of(workload)
         if job is None or self._find_least(job) is None:
             return
-        with self._kept():
+        with assume_usage(more=self._list_claims()):
             size = _count_granted(workload) + affordable(growth, self._fits)
         await self._resize(key_of(workload), size, f"there is quota for {size}")
 
@@ -198,23 +200,13 @@ class ElasticQuota(Reconciler):
             return 0
         flavors = admission.pod_set_assignments[0].flavors
         podset = replace(claim.podsets[0], count=most, least=None, flavors=flavors)
-        with self._kept():
+        with assume_usage(more=self._list_claims()):
             return affordable(growth_by(claim, (podset,)), self._fits)
 
-    @contextmanager
-    def _kept(self) -> Iterator[None]:
-        """Count as used, within the context, what is kept for the heads of the ClusterQueues."""
-        tree = self._cache.tree
-        kept = [
-            (tree.queues[name], head.claim) for name, head in self._cache.queues.parked.items() if name in tree.queues
-        ]
-        for node, claim in kept:
-            node.add(claim)
-        try:
-            yield
-        finally:
-            for node, claim in reversed(kept):
-                node.remove(claim)
+    def _list_claims(self) -> list[tuple[Node, Usage]]:
+        """Return the usage that the heads of the ClusterQueues claim."""
+        queues = self._cache.tree.queues
+        return [(queues[name], head.claim) for name, head in self._cache.queues.parked.items() if name in queues]
 
     # Jobs and their Workloads.
 

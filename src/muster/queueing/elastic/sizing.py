@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.quota.trial import assume_usage
 
 
 class Elastic(Struct, frozen=True):
@@ -134,11 +135,8 @@ def _shrink(
             node, low = tree.queues[one.queue], least[one.key]
 
             def is_enough(size: int, one: Elastic = one, node: Node = node, low: int = low) -> bool:
-                more = one.usage(size - low)
-                node.add(more)
-                answer = fits(waiting)
-                node.remove(more)
-                return answer
+                with assume_usage(more=[(node, one.usage(size - low))]):
+                    return fits(waiting)
 
             size = _find_largest(low, one.size, is_enough) or low
             node.add(one.usage(size - low))

@@ -6,7 +6,7 @@ The arithmetic is Kueue's (Kueue KEP-79 hierarchical cohorts, Kueue KEP-1224 len
 that it does not lend is its own (`local`). Usage of the node beyond that counts in its parent.
 
 So usage is always a function of the usage of the ClusterQueues at the leaves, and adding and then removing an amount
-leaves no trace. A decision may try changes in the tree itself, as long as it undoes them.
+leaves no trace. A decision may try changes in the tree itself, and `trial.assume_usage` undoes them.
 
 A change of one node touches that node and its ancestors. Amounts may be negative where quota was cut below the usage;
 no workload has to give back quota for that.

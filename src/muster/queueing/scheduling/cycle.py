@@ -34,6 +34,7 @@ from muster.queueing.model import Assignment, FlavorSpec, Mode, PendingReason, P
 from muster.queueing.pending.queue import Parked
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.quota.trial import assume_usage
 from muster.queueing.scheduling import explain
 from muster.queueing.scheduling.blocking import MESSAGE, Closed
 from muster.queueing.scheduling.fairness import Contender
@@ -498,39 +499,17 @@ class _Cycle:
 
     def _has_places_now(self, assignment: Assignment) -> bool:
         ledger = self._tree.ledger
-        ledger.give(self._claimed)
-        ledger.take(self._left)
-        fits = ledger.holds(self._flavors, assignment.places)
-        ledger.give(self._left)
-        ledger.take(self._claimed)
-        return fits
+        with ledger.assume(more=self._left, less=self._claimed):
+            return ledger.holds(self._flavors, assignment.places)
 
     def _has_quota_now(self, node: Node, usage: Usage, cohorts: CohortTree) -> bool:
-        for claimant, claim in cohorts.claims:
-            claimant.remove(claim)
-        self._count_victims(cohorts)
-        fits = node.fits(usage)
-        self._discount_victims(cohorts)
-        for claimant, claim in cohorts.claims:
-            claimant.add(claim)
-        return fits
+        with assume_usage(more=cohorts.freed.items(), less=cohorts.claims):
+            return node.fits(usage)
 
     def _nominate_beside_victims(self, workload: WorkloadInfo, cohorts: CohortTree) -> Found:
         """Return the nomination of a workload beside the claims and the victims, perhaps with another flavor."""
-        self._count_victims(cohorts)
-        self._tree.ledger.take(self._left)
-        best = nominate(self._tree, workload, self._flavors, self._settings)
-        self._tree.ledger.give(self._left)
-        self._discount_victims(cohorts)
-        return best
-
-    def _count_victims(self, cohorts: CohortTree) -> None:
-        for queue, usage in cohorts.freed.items():
-            queue.add(usage)
-
-    def _discount_victims(self, cohorts: CohortTree) -> None:
-        for queue, usage in cohorts.freed.items():
-            queue.remove(usage)
+        with assume_usage(more=cohorts.freed.items()), self._tree.ledger.assume(more=self._left):
+            return nominate(self._tree, workload, self._flavors, self._settings)
 
     def _park(
         self,

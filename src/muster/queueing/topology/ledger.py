@@ -8,7 +8,8 @@ A ledger is mutable and has one owner. `take` and `give` cancel each other and l
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property, partial
 
 from msgspec import Struct
@@ -119,6 +120,18 @@ class Ledger:
     def give(self, places: Iterable[Places]) -> None:
         """Give the places back."""
         self.take(places, -1)
+
+    @contextmanager
+    def assume(self, *, more: Iterable[Places] = (), less: Iterable[Places] = ()) -> Iterator[None]:
+        """Take more places, and give others back, within the context."""
+        taken_places, given_places = tuple(more), tuple(less)
+        self.give(given_places)
+        self.take(taken_places)
+        try:
+            yield
+        finally:
+            self.give(taken_places)
+            self.take(given_places)
 
     def emptied(self) -> "Ledger":
         """Return a ledger of the same nodes with nothing taken."""

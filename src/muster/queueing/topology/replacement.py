@@ -42,13 +42,8 @@ def replaced(
             "Cannot replace the node, because the existing topologyAssignment is invalid, as it contains the stale"
             f" domain {stale[0]}"
         )
-    ledger.give([places])
-    ledger.take([remaining])
-    try:
+    with ledger.assume(more=[remaining], less=[places]):
         room = ledger.room(flavor, shape_of(podset, flavor)).pods
-    finally:
-        ledger.give([remaining])
-        ledger.take([places])
     if lost in number:
         room[number[lost]] = 0
     pods = _count_pods(remaining, number, len(room))

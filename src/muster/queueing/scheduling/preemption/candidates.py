@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from muster.queueing.model import FlavorResource, PreemptionPolicy, Usage, WorkloadInfo
 from muster.queueing.quota.holders import Rank, rank
 from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.quota.trial import assume_usage
 
 Reason = Literal[
     "InClusterQueue", "InCohortReclamation", "InCohortReclaimWhileBorrowing", "InCohortFairSharing", "FlavorMigration"
@@ -153,15 +154,8 @@ class Trial:
 
     def hopeless(self, holdings: Iterable[tuple[Node, Usage]], *, borrowing: bool = True) -> bool:
         """Return whether the workload would lack quota even if all of these holdings were given back."""
-        removed: list[tuple[Node, Usage]] = []
-        try:
-            for node, usage in holdings:
-                node.remove(usage)
-                removed.append((node, usage))
+        with assume_usage(less=holdings):
             return not self._has_quota(borrowing=borrowing)
-        finally:
-            for node, usage in removed:
-                node.add(usage)
 
     def spare(self, *, borrowing: bool = True) -> tuple[Victim, ...]:
         """Put back, in reverse, each victim that is not needed.

@@ -19,6 +19,7 @@ from itertools import islice
 
 from muster.queueing.model import PreemptionPolicy, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.quota.trial import assume_usage
 from muster.queueing.scheduling.childheap import ChildHeap, Key
 from muster.queueing.scheduling.fairness import FairSharing, Share, Shares
 from muster.queueing.scheduling.preemption.candidates import Request, Search, Trial, Victim
@@ -279,13 +280,8 @@ class _Search:
 
     def _least_share(self, node: Node, holdings: Mapping[Node, Usage]) -> Share:
         inside = [(queue, usage) for queue, usage in holdings.items() if node in (queue, *queue.ancestors())]
-        for queue, usage in inside:
-            queue.remove(usage)
-        try:
+        with assume_usage(less=inside):
             return self._shares.now(node)
-        finally:
-            for queue, usage in inside:
-                queue.add(usage)
 
     def _has_claim(self, queue: Node) -> bool:
         """Return whether the own side, or a part of it, stays within its quota, and so has the better right to it."""
