@@ -62,7 +62,7 @@ class ElasticQuota(Reconciler):
         self._unhelped: set[str] = set()  # workloads that waited so in vain, and evict the next time
         self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused, by UID
         self._changed: set[str] = set()  # ClusterQueues whose usage changed since the last pass over caps; "" is any
-        cache.on_change(self._usage_changed)
+        cache.notifier.on_change(self._usage_changed)
 
     def cycled(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
         """Queue the pending workloads that elastic ones may help, now or as the cycle counted on."""
@@ -120,7 +120,7 @@ class ElasticQuota(Reconciler):
         if instead and not helped and waiting is not None:  # a workload must be evicted
             self._unhelped.add(key)
             cache.queues.retry(waiting.queue)
-            cache.wake()
+            cache.notifier.wake()
 
     def _waiting(self, key: str, *, instead: bool = False) -> Claim | None:
         """Return the workload, if it waits for quota; with `instead`, also if it waits for evictions."""

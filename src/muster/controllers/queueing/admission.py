@@ -109,8 +109,8 @@ class AdmissionController(Reconciler):
         self._writes: dict[str, asyncio.Task[None]] = {}  # the last write for each workload
         self._limit = asyncio.Semaphore(AT_ONCE)
         self._stopping = False
-        cache.on_wake(partial(self._controller.queue.add, _CYCLE))
-        cache.on_wait(self._schedule_explanation)
+        cache.notifier.on_wake(partial(self._controller.queue.add, _CYCLE))
+        cache.notifier.on_wait(self._schedule_explanation)
 
     async def run(self) -> None:
         """Admit until `stop`."""
@@ -141,7 +141,7 @@ class AdmissionController(Reconciler):
         for decision in outcome.preemptions:
             self._preempt(decision)
         for waiting in outcome.pending:
-            cache.waits(waiting.workload.whole)
+            cache.notifier.explain(waiting.workload.whole)
         if cache.queues.untried:
             return 0.0
         await self._clock.sleep(pause_after(self._clock.monotonic() - started))
@@ -168,7 +168,7 @@ class AdmissionController(Reconciler):
                 if self._writes.get(key) is task:
                     del self._writes[key]
                 self._cache.settle(key, result)
-                self._cache.wake()
+                self._cache.notifier.wake()
 
         task = self._writes[key] = asyncio.create_task(run(), name=f"write-{key}")
 

@@ -5,7 +5,7 @@ says, whatever came before. Between a decision and the moment at which its write
 a workload is `assumed`, and what is observed of it meanwhile is older.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import cast
 
@@ -15,26 +15,17 @@ from muster.api.config import Configuration
 from muster.api.core import NAMESPACE, NODE, Namespace
 from muster.api.core import Node as ClusterNode
 from muster.api.kueue import (
-    ADMISSION_CHECK,
-    CLUSTER_QUEUE,
-    COHORT,
     LOCAL_QUEUE,
-    RESOURCE_FLAVOR,
-    TOPOLOGY,
     WORKLOAD,
-    AdmissionCheck,
-    ClusterQueue,
-    Cohort,
     LocalQueue,
-    ResourceFlavor,
-    Topology,
     Workload,
 )
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
-from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
+from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.managed.variants import is_parent, is_variant
 from muster.api.values.quantity import QuantityError
 from muster.controllers.queueing.additions import Additions, Concerned
+from muster.controllers.queueing.definitions import Definitions, is_only_status
 from muster.controllers.queueing.devices import ClaimedDevices
 from muster.controllers.queueing.indexes import (
     HOLDERS_BY_CLUSTER_QUEUE,
@@ -42,27 +33,22 @@ from muster.controllers.queueing.indexes import (
     by_holding,
     by_local_queue,
 )
-from muster.controllers.queueing.topology import TopologyNodes
+from muster.controllers.queueing.notifier import Notifier
 from muster.gang.nodes.devices import Matcher
 from muster.queueing import model
 from muster.queueing.convert import ConversionSettings as Reading
-from muster.queueing.convert import cohort_spec, flavor_spec, levels_of, queue_spec
 from muster.queueing.convert import workload as read
 from muster.queueing.elastic.growth import growth, growth_key
-from muster.queueing.pending.activity import Activity, activity
+from muster.queueing.pending.activity import Activity
 from muster.queueing.pending.queues import Queues
-from muster.queueing.quota.tree import Node, Tree
+from muster.queueing.quota.tree import Tree
 from muster.queueing.requests import ResourceRules
-from muster.queueing.scheduling.blocking import Blocking
 from muster.queueing.scheduling.fairness import FairSharing, Strategy
 from muster.queueing.scheduling.nomination import AdmissionSettings
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.ownwrites import MutationCache
-
-Listener = Callable[[str, str], None]
-
 
 # The problem of a variant, whose parent requests the same pods.
 _VARIANTS_OFF = "a variant of another Workload gets no quota while the feature gate ConcurrentAdmission is off"
@@ -81,14 +67,11 @@ class QueueingCache:
         """
         self.tree = Tree()
         self.queues = Queues()
-        self.flavors: dict[str, model.FlavorSpec] = {}
-        self.checks: dict[str, AdmissionCheck] = {}
+        self.notifier = Notifier(self.queues)
         self.unfit: dict[str, str] = {}  # workloads that cannot be queued, by key, and why
-        self._base = configuration.wait_for_pods_ready
-        self._by_queue: dict[str, bool] = {}  # the blocking settings of ClusterQueues themselves
-        self._by_flavor: dict[str, bool] = {}
         self._by_workload = False  # whether any workload ever set blocking
-        strategy = self._base.requeuing_strategy.timestamp if self._base is not None else "Eviction"
+        base = configuration.wait_for_pods_ready
+        strategy = base.requeuing_strategy.timestamp if base is not None else "Eviction"
         self._reading = Reading(
             rules=ResourceRules.of(configuration.resources),
             by_eviction=strategy == "Eviction",
@@ -101,67 +84,39 @@ class QueueingCache:
         self._fair = _fair_sharing(configuration)
         self._ignore_undeclared = configuration.resources.quota_check_strategy == "IgnoreUndeclared"
         self._assumed: dict[str, int] = {}  # the number of our writes under way, by key
-        self._active: dict[str, Activity] = {}
-        self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
-        self._listeners: list[Listener] = []
-        self._wake_listeners: list[Callable[[], None]] = []
-        self._wait_listeners: list[Callable[[str], None]] = []
         self.workloads = manager.informer(
             WORKLOAD, indexes={WORKLOADS_BY_LOCAL_QUEUE: by_local_queue, HOLDERS_BY_CLUSTER_QUEUE: by_holding}
         )
         self.local_queues = manager.informer(LOCAL_QUEUE)
-        self.cluster_queues = manager.informer(CLUSTER_QUEUE)
-        self.cohorts = manager.informer(COHORT)
         self._latest = MutationCache(self.workloads.get)
         self.workloads.on_change(self._workload_changed)
         self.local_queues.on_change(self._local_queue_changed)
-        self.cluster_queues.on_change(self._queue_changed)
-        self.cohorts.on_change(self._cohort_changed)
-        self._resource_flavors = manager.informer(RESOURCE_FLAVOR)
-        self._resource_flavors.on_change(self._flavor_changed)
-        self._topologies = manager.informer(TOPOLOGY)
-        self._topologies.on_change(self._topology_changed)
-        self._topology_nodes = TopologyNodes(manager, self.tree.ledger, self._flush_places)
+        self._definitions = definitions = Definitions(
+            manager,
+            configuration,
+            self.tree,
+            self.queues,
+            self.notifier,
+            place_holders=self._place_holders,
+            place_waiting=self._place_waiting,
+        )
+        self.flavors, self.checks = definitions.flavors, definitions.checks
+        self.cluster_queues, self.cohorts = definitions.cluster_queues, definitions.cohorts
         manager.informer(NODE).on_change(self._node_changed)
-        manager.informer(ADMISSION_CHECK).on_change(self._check_changed)
         manager.informer(NAMESPACE).on_change(self._namespace_changed)
         self._additions = Additions(manager, self._read_again)
         self.devices = ClaimedDevices(manager, configuration, self._read_again, self._place_latest, matches)
 
     # Queries.
 
-    def on_change(self, listener: Listener) -> None:
-        """Call `listener(cluster_queue, local_queue)` when waiting or holding workloads changed there."""
-        self._listeners.append(listener)
-
-    def on_wake(self, listener: Callable[[], None]) -> None:
-        """Call `listener()` when there may be something to decide."""
-        self._wake_listeners.append(listener)
-
-    def on_wait(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(workload)` when a workload waits whose status may have to say why."""
-        self._wait_listeners.append(listener)
-
-    def wake(self) -> None:
-        """Notify the listeners that there may be something to decide."""
-        for listener in self._wake_listeners:
-            listener()
-
-    def waits(self, key: str) -> None:
-        """Notify the listeners that a workload waits, and that its status may have to say why."""
-        for listener in self._wait_listeners:
-            listener(key)
-
     def activity(self, cluster_queue: str) -> Activity | None:
         """Return whether a ClusterQueue admits; None if there is no such queue."""
-        return self._active.get(cluster_queue)
+        return self._definitions.activity(cluster_queue)
 
     @property
     def settings(self) -> AdmissionSettings:
         """The present settings of admission."""
-        everything, blocking = self._base is not None and self._base.block_admission, None
-        if everything or self._by_queue or self._by_flavor or self._by_workload:
-            blocking = Blocking(everything=everything, queues=self._by_queue, flavors=self._by_flavor)
+        blocking = self._definitions.blocking(by_workload=self._by_workload)
         return AdmissionSettings(
             fair=self._fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared, past=self.queues.usage
         )
@@ -218,7 +173,7 @@ class QueueingCache:
         """Set the past usage of a LocalQueue: of those of one ClusterQueue, the one with the least comes first."""
         if self.queues.usage.get(local_queue, 0.0) != usage:
             self.queues.set_usage(local_queue, usage)
-            self.wake()
+            self.notifier.wake()
 
     # Changes of the cluster.
 
@@ -255,7 +210,7 @@ class QueueingCache:
         except QuantityError as error:  # the server should have refused the object
             self._forget(key)
             self.unfit[key] = str(error)
-            self.waits(key)
+            self.notifier.explain(key)
         self._notify_of(obj)
 
     def _place_by_state(self, key: str, obj: Workload) -> None:
@@ -292,17 +247,9 @@ class QueueingCache:
         text = obj.metadata.annotations.get(READY_ANNOTATION)
         if text is None:
             return workload
-        blocks = self._parse_blocking(text)
+        blocks = self._definitions.parse_blocking(text)
         self._by_workload = self._by_workload or bool(blocks)
         return replace(workload, blocks=blocks)
-
-    def _parse_blocking(self, text: str) -> bool | None:
-        """Return what an annotation says about blocking; None if it is malformed."""
-        try:
-            settings = parse_annotation(text, self._base)
-        except ReadyAnnotationError:
-            return None
-        return settings is not None and settings.block_admission
 
     def _hold(self, key: str, workload: model.WorkloadInfo) -> None:
         self.queues.remove(key)
@@ -318,11 +265,11 @@ class QueueingCache:
             return
         self._flush_freed(before, workload.usage or {}, workload.places)
         if before.blocks != workload.blocks:
-            self._unblock()
+            self.notifier.unblock()
         if (before.evicted and not workload.evicted) or before.priority > workload.priority:
-            self._flush(self.tree.queues[workload.queue])  # others may preempt it
+            self.notifier.flush(self.tree.queues[workload.queue])  # others may preempt it
         elif before.ready != workload.ready or before.evicted != workload.evicted:
-            self.wake()
+            self.notifier.wake()
 
     def _grow(self, key: str, obj: Workload, cluster_queue: str) -> None:
         more = self._find_growth(obj, cluster_queue)
@@ -331,7 +278,7 @@ class QueueingCache:
             self.queues.remove(growth_key(key))
             return
         self.queues.add(more)
-        self.wake()
+        self.notifier.wake()
 
     def _find_growth(self, obj: Workload, cluster_queue: str) -> model.WorkloadInfo | None:
         completed = self._additions.complete(obj)
@@ -352,12 +299,12 @@ class QueueingCache:
         self.unfit.pop(key, None)
         if local is None or problem:
             self.unfit[key] = problem
-            self.waits(key)
+            self.notifier.explain(key)
             self.queues.remove(key)
             return
         self.queues.add(self._read(obj, local.spec.cluster_queue), until=until)
-        self.waits(key)
-        self.wake()
+        self.notifier.explain(key)
+        self.notifier.wake()
 
     def _forget(self, key: str) -> None:
         if (holder := self.tree.holder(key)) is not None and (node := self.tree.queues.get(holder.queue)) is not None:
@@ -374,7 +321,7 @@ class QueueingCache:
         if before is not None:
             self.tree.release(before)
             self._flush_freed(before, {})
-            self._notify(before.queue, before.local_queue)
+            self.notifier.notify_change(before.queue, before.local_queue)
 
     def _flush_freed(
         self, before: model.WorkloadInfo, usage: model.Usage, places: tuple[model.Places, ...] = ()
@@ -384,14 +331,9 @@ class QueueingCache:
         node = self.tree.queues.get(before.queue)
         if freed and node is not None:
             self.queues.flush(node, freed)
-            self.wake()
+            self.notifier.wake()
         if before.places != places:
-            self._flush_places()
-
-    def _flush_places(self) -> None:
-        """Wake the workloads that lack places, because nodes with a topology have room."""
-        self.queues.flush_places()
-        self.wake()
+            self.notifier.flush_places()
 
     def _node_changed(self, old: ClusterNode | None, new: ClusterNode | None) -> None:
         node = new if new is not None else old
@@ -400,12 +342,12 @@ class QueueingCache:
         if self.tree.node_labels.set_node(node.metadata.name, labels):
             for root in dict.fromkeys(queue.root for queue in self.tree.queues.values()):
                 self.queues.flush(root)
-            self.wake()
+            self.notifier.wake()
 
     def _local_queue_changed(self, old: LocalQueue | None, new: LocalQueue | None) -> None:
         queue = new if new is not None else old
         assert queue is not None
-        if _is_only_status(old, new):
+        if is_only_status(old, new):
             return
         key = key_of(queue)
         if new is not None:
@@ -417,169 +359,28 @@ class QueueingCache:
             if old is None or new is None:
                 self._place_latest(key_of(workload))
             else:
-                self.waits(key_of(workload))  # a stopped queue becomes or stops being the reason
-        self.wake()
-        self._notify(queue.spec.cluster_queue, key)
+                self.notifier.explain(key_of(workload))  # a stopped queue becomes or stops being the reason
+        self.notifier.wake()
+        self.notifier.notify_change(queue.spec.cluster_queue, key)
 
-    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
-        queue = new if new is not None else old
-        assert queue is not None
-        if _is_only_status(old, new):
-            return
-        name = queue.metadata.name
-        for users in self._users.values():
-            users.discard(name)
-        blocked_before, checked = self._by_queue.pop(name, None), False
-        before = self.tree.queues.get(name)
-        roots = [before.root] if before is not None else []
-        if new is None:
-            self.tree.remove_queue(name)
-            self.queues.remove_queue(name)
-            self._active.pop(name, None)
-            self._explain_all(name)
-        else:
-            spec = queue_spec(new)
-            for flavor in dict.fromkeys(flavor for group in spec.groups for flavor in group.flavors):
-                self._users.setdefault(flavor, set()).add(name)
-            for check in spec.checks:
-                self._users.setdefault(f"check/{check}", set()).add(name)
-            if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
-                self._by_queue[name] = bool(self._parse_blocking(text))
-            checked = before is not None and bool(before.policy.checks) != bool(spec.checks)
-            roots.append(self.tree.set_queue(spec).root)
-            if old is None or checked:
-                self._place_holders(name)
-            if old is None and self._reading.variants and spec.migration is not None:
-                self._replace_parents(name)
-            self._review(name)
-        for root in dict.fromkeys(roots):
-            self._flush(root)
-        if self._by_queue.get(name) != blocked_before:
-            self._unblock()
-
-    def _replace_parents(self, name: str) -> None:
-        """Remove the waiting workloads of a new ClusterQueue with variants: only their variants are tried."""
+    def _place_waiting(self, name: str) -> None:
+        """Place the workloads again that wait in a ClusterQueue."""
         for local in self.local_queues.all():
             if local.spec.cluster_queue == name:
                 for workload in self.workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key_of(local)):
                     self._place_latest(key_of(workload))
 
     def _place_holders(self, name: str) -> None:
-        """Count the holders of quota that were observed before their ClusterQueue."""
+        """Place the workloads again that hold quota of a ClusterQueue."""
         for workload in self.workloads.by(HOLDERS_BY_CLUSTER_QUEUE, name):
             self._place_latest(key_of(workload))
-
-    def _review(self, name: str) -> None:
-        """Decide again whether the ClusterQueue admits."""
-        node, queue = self.tree.queues.get(name), self.cluster_queues.get(name)
-        if node is None:
-            return
-        before = self._active.get(name)
-        now = self._active[name] = activity(
-            node.policy,
-            self.flavors,
-            self.checks,
-            terminating=queue is not None and queue.metadata.deletion_timestamp is not None,
-            in_circle=self.tree.in_circle(node),
-        )
-        self.queues.set_queue(node.policy, active=now.active)
-        if before is None or before.active != now.active:
-            self._explain_all(name)
-        self.wake()
-        self._notify(name, "")
-
-    def _explain_all(self, name: str) -> None:
-        """Notify the listeners that the queue's workloads wait for another reason now."""
-        for key in self.queues.waiting(name):
-            self.waits(key)
-
-    def _unblock(self) -> None:
-        """Retry the heads that wait for the pods of other workloads."""
-        for name, parked in list(self.queues.parked.items()):
-            if parked.blocker:
-                self.queues.retry(name)
-        self.wake()
-
-    def _flush(self, node: Node) -> None:
-        """Wake all workloads in the tree."""
-        self.queues.flush(node)
-        self.wake()
-
-    def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
-        cohort = new if new is not None else old
-        assert cohort is not None
-        if _is_only_status(old, new):
-            return
-        name = cohort.metadata.name
-        before = self.tree.cohorts.get(name)
-        roots = [before.root] if before is not None else []
-        if new is not None:
-            roots.append(self.tree.set_cohort(cohort_spec(new)).root)
-        else:
-            self.tree.remove_cohort(name)
-            roots += [node.root for node in (self.tree.cohorts.get(name),) if node is not None]
-        for root in dict.fromkeys(roots):
-            for queue in list(root.queues()):
-                self._review(queue.name)
-            self._flush(root)
-
-    def _flavor_changed(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
-        flavor = new if new is not None else old
-        assert flavor is not None
-        name = flavor.metadata.name
-        blocked_before = self._by_flavor.pop(name, None)
-        if new is None:
-            self.flavors.pop(name, None)
-        else:
-            self._set_flavor(new)
-            if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
-                self._by_flavor[name] = bool(self._parse_blocking(text))
-        self._review_users(name)
-        if self._by_flavor.get(name) != blocked_before:
-            self._unblock()
-
-    def _set_flavor(self, flavor: ResourceFlavor) -> None:
-        if not self._reading.topology:
-            self.flavors[flavor.metadata.name] = replace(flavor_spec(flavor), topology="")
-            return
-        topology = self._topologies.get(flavor.spec.topology_name) if flavor.spec.topology_name else None
-        levels = levels_of(topology)
-        self.flavors[flavor.metadata.name] = flavor_spec(flavor, levels)
-        if levels:
-            self._topology_nodes.follow()
-
-    def _topology_changed(self, old: Topology | None, new: Topology | None) -> None:
-        topology = new if new is not None else old
-        assert topology is not None
-        for flavor in self._resource_flavors.all():
-            if flavor.spec.topology_name == topology.metadata.name:
-                self._set_flavor(flavor)
-                self._review_users(flavor.metadata.name)
-
-    def _check_changed(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
-        check = new if new is not None else old
-        assert check is not None
-        if new is None:
-            self.checks.pop(check.metadata.name, None)
-        else:
-            self.checks[check.metadata.name] = new
-        self._review_users(users := f"check/{check.metadata.name}")
-        if (old is None) != (new is None):
-            for name in sorted(self._users.get(users, ())):
-                self._place_holders(name)
-
-    def _review_users(self, user_key: str) -> None:
-        for name in sorted(self._users.get(user_key, ())):
-            self._review(name)
-            if (node := self.tree.queues.get(name)) is not None:
-                self._flush(node)
 
     def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
         namespace = new if new is not None else old
         assert namespace is not None
         labels: Mapping[str, str] = new.metadata.labels if new is not None else {}
         self.queues.set_namespace(namespace.metadata.name, labels)
-        self.wake()
+        self.notifier.wake()
 
     def _read_again(self, concerned: Concerned) -> None:
         """Place the workloads again whose pods will differ."""
@@ -591,13 +392,9 @@ class QueueingCache:
         local = f"{obj.metadata.namespace}/{obj.spec.queue_name}"
         queue, admission = self.local_queues.get(local), obj.status.admission
         if admission is not None:
-            self._notify(admission.cluster_queue, local)
+            self.notifier.notify_change(admission.cluster_queue, local)
         else:
-            self._notify(queue.spec.cluster_queue if queue is not None else "", local)
-
-    def _notify(self, cluster_queue: str, local_queue: str) -> None:
-        for listener in self._listeners:
-            listener(cluster_queue, local_queue)
+            self.notifier.notify_change(queue.spec.cluster_queue if queue is not None else "", local)
 
 
 def _fair_sharing(configuration: Configuration) -> FairSharing | None:
@@ -609,13 +406,3 @@ def _fair_sharing(configuration: Configuration) -> FairSharing | None:
         within_nominal=features.enabled("FairSharingPreemptWithinNominal"),
         prefer_nominal=features.enabled("FairSharingPrioritizeNonBorrowing"),
     )
-
-
-def _is_only_status(
-    old: ClusterQueue | LocalQueue | Cohort | None, new: ClusterQueue | LocalQueue | Cohort | None
-) -> bool:
-    """Return whether only the status changed, which happens all the time and does not matter here."""
-    if old is None or new is None or old.spec != new.spec:
-        return False
-    before, after = old.metadata, new.metadata
-    return before.annotations == after.annotations and before.deletion_timestamp == after.deletion_timestamp

@@ -63,7 +63,7 @@ class FairUsageController(Reconciler):
         self._controller.watch(self._queues, when=lambda old, new: old is None or new is None or old.spec != new.spec)
         cache.cluster_queues.on_change(self._queue_changed)
         if half_life:
-            cache.on_change(self._changed)
+            cache.notifier.on_change(self._changed)
             cache.queues.on_charge(self._charge)
 
     def on_sample(self, listener: Callable[[str], None]) -> None:

@@ -31,7 +31,7 @@ class ClusterQueueController(Reconciler):
         self._cache = cache
         self._recorder = recorder
         self._fair = cache.settings.fair is not None
-        cache.on_change(lambda queue, _local: self._queue_soon(queue))
+        cache.notifier.on_change(lambda queue, _local: self._queue_soon(queue))
         cache.cluster_queues.on_change(self._queue_changed)
 
     def _queue_soon(self, key: str) -> None:

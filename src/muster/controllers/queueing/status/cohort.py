@@ -22,7 +22,7 @@ class CohortController(Reconciler):
         self._cache = cache
         self._cohorts = manager.informer(COHORT)
         if cache.settings.fair is not None:
-            cache.on_change(lambda queue, _local: self._usage_changed(queue))
+            cache.notifier.on_change(lambda queue, _local: self._usage_changed(queue))
             cache.cluster_queues.on_change(self._spec_changed)
             self._cohorts.on_change(self._spec_changed)
 

@@ -34,7 +34,7 @@ class LocalQueueController(Reconciler):
         self._cache = cache
         self._usage = usage
         self._queues = manager.informer(LOCAL_QUEUE, indexes={_BY_CLUSTER_QUEUE: _cluster_queue_of})
-        cache.on_change(self._changed)
+        cache.notifier.on_change(self._changed)
         self._queues.on_change(lambda _old, new: self._queue_soon(key_of(new)) if new is not None else None)
         cache.cluster_queues.on_change(self._queue_changed)
         if usage is not None:

@@ -1,0 +1,240 @@
+"""Keep what administrators define for level 1: ClusterQueues, Cohorts, flavors, topologies and admission checks.
+
+The definitions become the quota tree, the specifications that decisions read, and whether each ClusterQueue admits. The
+workloads themselves are the cache's, which places some of them again when a definition changes.
+"""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from muster.api.config import Configuration
+from muster.api.kueue import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    COHORT,
+    RESOURCE_FLAVOR,
+    TOPOLOGY,
+    AdmissionCheck,
+    ClusterQueue,
+    Cohort,
+    LocalQueue,
+    ResourceFlavor,
+    Topology,
+)
+from muster.api.kueue.readiness import READY_ANNOTATION, ReadyAnnotationError, parse_annotation
+from muster.controllers.queueing.notifier import Notifier
+from muster.controllers.queueing.topology import TopologyNodes
+from muster.queueing import model
+from muster.queueing.convert import cohort_spec, flavor_spec, levels_of, queue_spec
+from muster.queueing.pending.activity import Activity, activity
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.tree import Tree
+from muster.queueing.scheduling.blocking import Blocking
+from muster.runtime.manager import Manager
+
+PlaceAgain = Callable[[str], None]  # of a ClusterQueue
+
+
+class Definitions:
+    """The definitions of level 1, kept up to date by the informers of a manager.
+
+    flavors, checks: what decisions read, by name.
+    """
+
+    def __init__(
+        self,
+        manager: Manager,
+        configuration: Configuration,
+        tree: Tree,
+        queues: Queues,
+        notifier: Notifier,
+        *,
+        place_holders: PlaceAgain,
+        place_waiting: PlaceAgain,
+    ) -> None:
+        """Follow the definitions.
+
+        place_holders: places the workloads again that hold quota of a ClusterQueue.
+        place_waiting: places the workloads again that wait in a ClusterQueue.
+        """
+        self.flavors: dict[str, model.FlavorSpec] = {}
+        self.checks: dict[str, AdmissionCheck] = {}
+        self._tree = tree
+        self._queues = queues
+        self._notifier = notifier
+        self._place_holders = place_holders
+        self._place_waiting = place_waiting
+        self._base = configuration.wait_for_pods_ready
+        self._has_topology = configuration.features.enabled("TopologyAwareScheduling")
+        self._has_variants = configuration.features.enabled("ConcurrentAdmission")
+        self._by_queue: dict[str, bool] = {}  # the blocking settings of ClusterQueues themselves
+        self._by_flavor: dict[str, bool] = {}
+        self._active: dict[str, Activity] = {}
+        self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
+        self.cluster_queues = manager.informer(CLUSTER_QUEUE)
+        self.cohorts = manager.informer(COHORT)
+        self.cluster_queues.on_change(self._queue_changed)
+        self.cohorts.on_change(self._cohort_changed)
+        self._resource_flavors = manager.informer(RESOURCE_FLAVOR)
+        self._resource_flavors.on_change(self._flavor_changed)
+        self._topologies = manager.informer(TOPOLOGY)
+        self._topologies.on_change(self._topology_changed)
+        self._topology_nodes = TopologyNodes(manager, tree.ledger, notifier.flush_places)
+        manager.informer(ADMISSION_CHECK).on_change(self._check_changed)
+
+    def activity(self, cluster_queue: str) -> Activity | None:
+        """Return whether a ClusterQueue admits; None if there is no such queue."""
+        return self._active.get(cluster_queue)
+
+    def blocking(self, *, by_workload: bool) -> Blocking | None:
+        """Return the settings for blocking; None if nothing blocks.
+
+        by_workload: whether any workload has a setting of its own.
+        """
+        everything = self._base is not None and self._base.block_admission
+        if everything or self._by_queue or self._by_flavor or by_workload:
+            return Blocking(everything=everything, queues=self._by_queue, flavors=self._by_flavor)
+        return None
+
+    def parse_blocking(self, text: str) -> bool | None:
+        """Return the setting for blocking of an annotation; None if it is malformed."""
+        try:
+            settings = parse_annotation(text, self._base)
+        except ReadyAnnotationError:
+            return None
+        return settings is not None and settings.block_admission
+
+    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        queue = new if new is not None else old
+        assert queue is not None
+        if is_only_status(old, new):
+            return
+        name = queue.metadata.name
+        for users in self._users.values():
+            users.discard(name)
+        blocked_before, checked = self._by_queue.pop(name, None), False
+        before = self._tree.queues.get(name)
+        roots = [before.root] if before is not None else []
+        if new is None:
+            self._tree.remove_queue(name)
+            self._queues.remove_queue(name)
+            self._active.pop(name, None)
+            self._notifier.explain_queue(name)
+        else:
+            spec = queue_spec(new)
+            for flavor in dict.fromkeys(flavor for group in spec.groups for flavor in group.flavors):
+                self._users.setdefault(flavor, set()).add(name)
+            for check in spec.checks:
+                self._users.setdefault(f"check/{check}", set()).add(name)
+            if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
+                self._by_queue[name] = bool(self.parse_blocking(text))
+            checked = before is not None and bool(before.policy.checks) != bool(spec.checks)
+            roots.append(self._tree.set_queue(spec).root)
+            if old is None or checked:
+                self._place_holders(name)
+            if old is None and self._has_variants and spec.migration is not None:
+                self._place_waiting(name)  # of jobs with variants, only the variants wait from now on
+            self._review(name)
+        for root in dict.fromkeys(roots):
+            self._notifier.flush(root)
+        if self._by_queue.get(name) != blocked_before:
+            self._notifier.unblock()
+
+    def _review(self, name: str) -> None:
+        """Decide again whether the ClusterQueue admits."""
+        node, queue = self._tree.queues.get(name), self.cluster_queues.get(name)
+        if node is None:
+            return
+        before = self._active.get(name)
+        now = self._active[name] = activity(
+            node.policy,
+            self.flavors,
+            self.checks,
+            terminating=queue is not None and queue.metadata.deletion_timestamp is not None,
+            in_circle=self._tree.in_circle(node),
+        )
+        self._queues.set_queue(node.policy, active=now.active)
+        if before is None or before.active != now.active:
+            self._notifier.explain_queue(name)
+        self._notifier.wake()
+        self._notifier.notify_change(name, "")
+
+    def _cohort_changed(self, old: Cohort | None, new: Cohort | None) -> None:
+        cohort = new if new is not None else old
+        assert cohort is not None
+        if is_only_status(old, new):
+            return
+        name = cohort.metadata.name
+        before = self._tree.cohorts.get(name)
+        roots = [before.root] if before is not None else []
+        if new is not None:
+            roots.append(self._tree.set_cohort(cohort_spec(new)).root)
+        else:
+            self._tree.remove_cohort(name)
+            roots += [node.root for node in (self._tree.cohorts.get(name),) if node is not None]
+        for root in dict.fromkeys(roots):
+            for queue in list(root.queues()):
+                self._review(queue.name)
+            self._notifier.flush(root)
+
+    def _flavor_changed(self, old: ResourceFlavor | None, new: ResourceFlavor | None) -> None:
+        flavor = new if new is not None else old
+        assert flavor is not None
+        name = flavor.metadata.name
+        blocked_before = self._by_flavor.pop(name, None)
+        if new is None:
+            self.flavors.pop(name, None)
+        else:
+            self._set_flavor(new)
+            if (text := new.metadata.annotations.get(READY_ANNOTATION)) is not None:
+                self._by_flavor[name] = bool(self.parse_blocking(text))
+        self._review_users(name)
+        if self._by_flavor.get(name) != blocked_before:
+            self._notifier.unblock()
+
+    def _set_flavor(self, flavor: ResourceFlavor) -> None:
+        if not self._has_topology:
+            self.flavors[flavor.metadata.name] = replace(flavor_spec(flavor), topology="")
+            return
+        topology = self._topologies.get(flavor.spec.topology_name) if flavor.spec.topology_name else None
+        levels = levels_of(topology)
+        self.flavors[flavor.metadata.name] = flavor_spec(flavor, levels)
+        if levels:
+            self._topology_nodes.follow()
+
+    def _topology_changed(self, old: Topology | None, new: Topology | None) -> None:
+        topology = new if new is not None else old
+        assert topology is not None
+        for flavor in self._resource_flavors.all():
+            if flavor.spec.topology_name == topology.metadata.name:
+                self._set_flavor(flavor)
+                self._review_users(flavor.metadata.name)
+
+    def _check_changed(self, old: AdmissionCheck | None, new: AdmissionCheck | None) -> None:
+        check = new if new is not None else old
+        assert check is not None
+        if new is None:
+            self.checks.pop(check.metadata.name, None)
+        else:
+            self.checks[check.metadata.name] = new
+        self._review_users(users := f"check/{check.metadata.name}")
+        if (old is None) != (new is None):
+            for name in sorted(self._users.get(users, ())):
+                self._place_holders(name)
+
+    def _review_users(self, user_key: str) -> None:
+        for name in sorted(self._users.get(user_key, ())):
+            self._review(name)
+            if (node := self._tree.queues.get(name)) is not None:
+                self._notifier.flush(node)
+
+
+def is_only_status(
+    old: ClusterQueue | LocalQueue | Cohort | None, new: ClusterQueue | LocalQueue | Cohort | None
+) -> bool:
+    """Return whether only the status changed, which happens all the time and does not matter here."""
+    if old is None or new is None or old.spec != new.spec:
+        return False
+    before, after = old.metadata, new.metadata
+    return before.annotations == after.annotations and before.deletion_timestamp == after.deletion_timestamp

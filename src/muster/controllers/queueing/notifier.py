@@ -1,0 +1,70 @@
+"""Wake waiting workloads, and notify the parts of level 1 of what changed.
+
+The cache of workloads and that of definitions call this; admission, the status writers and others listen.
+"""
+
+from collections.abc import Callable
+
+from muster.queueing.pending.queues import Queues
+from muster.queueing.quota.tree import Node
+
+Listener = Callable[[str, str], None]
+
+
+class Notifier:
+    """The listeners of level 1, and the queues whose workloads a change may help."""
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+        self._listeners: list[Listener] = []
+        self._wake_listeners: list[Callable[[], None]] = []
+        self._wait_listeners: list[Callable[[str], None]] = []
+
+    def on_change(self, listener: Listener) -> None:
+        """Call `listener(cluster_queue, local_queue)` when waiting or holding workloads changed there."""
+        self._listeners.append(listener)
+
+    def on_wake(self, listener: Callable[[], None]) -> None:
+        """Call `listener()` when there may be something to decide."""
+        self._wake_listeners.append(listener)
+
+    def on_wait(self, listener: Callable[[str], None]) -> None:
+        """Call `listener(workload)` when a workload waits whose status may have to say why."""
+        self._wait_listeners.append(listener)
+
+    def notify_change(self, cluster_queue: str, local_queue: str) -> None:
+        """Notify the listeners that waiting or holding workloads changed there."""
+        for listener in self._listeners:
+            listener(cluster_queue, local_queue)
+
+    def wake(self) -> None:
+        """Notify the listeners that there may be something to decide."""
+        for listener in self._wake_listeners:
+            listener()
+
+    def explain(self, key: str) -> None:
+        """Notify the listeners that a workload waits, and that its status may have to say why."""
+        for listener in self._wait_listeners:
+            listener(key)
+
+    def explain_queue(self, name: str) -> None:
+        """Notify the listeners that the workloads of a ClusterQueue wait for another reason now."""
+        for key in self._queues.waiting(name):
+            self.explain(key)
+
+    def flush(self, node: Node) -> None:
+        """Wake all workloads in the tree."""
+        self._queues.flush(node)
+        self.wake()
+
+    def flush_places(self) -> None:
+        """Wake the workloads that lack places, because nodes with a topology have room."""
+        self._queues.flush_places()
+        self.wake()
+
+    def unblock(self) -> None:
+        """Retry the heads that wait for the pods of other workloads."""
+        for name, parked in list(self._queues.parked.items()):
+            if parked.blocker:
+                self._queues.retry(name)
+        self.wake()
