@@ -107,7 +107,7 @@ Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
 
 
 class Reading(Struct, frozen=True):
-    """What a container uses: the processor seconds so far, and the bytes of memory that it holds now."""
+    """The usage of a container: its processor seconds so far, and the bytes of memory that it holds now."""
 
     cpu_seconds: float
     memory_bytes: int

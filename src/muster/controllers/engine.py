@@ -67,7 +67,7 @@ class Part(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """What the parts let their host read."""
+    """The views of the parts that their host reads."""
 
     visibility: Visibility | None  # None: this engine keeps no queues
     fleet: Fleet | None  # None: this engine follows no worker clusters

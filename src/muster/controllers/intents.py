@@ -15,7 +15,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.ours.elastic import BINDING_ANNOTATION
 from muster.controllers.gangs import created
 
-# What follows the UID where pods are left behind.
+# The suffix of the UID if pods are left behind.
 _LEAVES = "/leaves"
 
 

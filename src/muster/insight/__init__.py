@@ -1,1 +1,1 @@
-"""What people are told of their jobs and queues, as values: the command line, or a page, shows them."""
+"""Describes jobs and queues to people, as values that the command line or a page shows."""

@@ -24,7 +24,7 @@ SELECTED: Final = {"app.kubernetes.io/name": "muster", "app.kubernetes.io/compon
 
 
 class Options(Struct, frozen=True):
-    """What is installed, and where.
+    """The choice of what is installed, and where.
 
     text: the Configuration as it was written, for the ConfigMap; settings: the same, parsed.
     webhooks: whether the API server sends writes to the engine's webhooks.

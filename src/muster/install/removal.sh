@@ -8,7 +8,7 @@
 # `muster handback`: Kueue takes over queues, quota and jobs as they are.
 set -eu
 
-# What a cluster has no kind of is not asked for.
+# Ask for no objects of a kind that the cluster does not have.
 kinds="$(kubectl get customresourcedefinitions -o name)"
 installed() {
   printf '%s\n' "$kinds" | grep -qx "customresourcedefinition.apiextensions.k8s.io/$1"

@@ -27,7 +27,7 @@ from muster.runtime.transport import TransportError
 
 # A watch that breaks sooner after another has is none.
 LASTING_SECONDS = 5.0
-# What is not followed again so soon after its watch has broken is not, however long its list takes.
+# A broken watch of a worker must be followed again within this time, however long its list takes.
 RESUMED_SECONDS = 60.0
 
 _BY_WORKLOAD = "workload"

@@ -21,7 +21,7 @@ from muster.runtime.transport import TransportError
 
 # A worker that is slow to delete must not hold up the others; so much is asked of one at once.
 WORKERS, MOST_AT_ONCE = 4, 16
-# What waits for pods to end is looked at again so soon.
+# An orphan that waits for pods to end is checked again after this time.
 AGAIN_SECONDS = 5.0
 
 

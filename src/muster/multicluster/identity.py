@@ -32,7 +32,7 @@ _MOST_CHARACTERS = 64
 
 
 class Identity(Struct, frozen=True):
-    """What is known of a cluster's identity. uid: "" if the cluster does not show it."""
+    """The identity of a cluster. uid: "" if the cluster does not show it."""
 
     uid: str
     endpoint: str

@@ -29,7 +29,7 @@ from muster.runtime.objects import key_of
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring, is_refusal
 
-# What changes within so long is one look.
+# Changes within this time are handled by one reconcile.
 GATHER_SECONDS = 0.1
 
 _BY_CLUSTER_QUEUE = "multikueue-cluster-queue"

@@ -18,7 +18,7 @@ from muster.multicluster.words import one_line
 from muster.queueing.pending.activity import Activity
 from muster.queueing.quota.nodes import FOLLOWS_NODES
 
-# What is more is no quota: no machine has it, and counting on with it would go wrong somewhere.
+# A larger amount is no quota: no machine has it, and sums with it would overflow somewhere.
 MOST = 2**63 - 1
 
 NOT_FOUND = Activity(False, UNSUPPORTED_CONFIGURATION, "The referenced MultiKueueConfig was not found.")
@@ -32,7 +32,7 @@ DONE = Activity(True, QUOTA_AUTOMATED, "ClusterQueue quota is automatically mana
 
 
 class WorkerQueues(Struct, frozen=True):
-    """What is known of a worker's ClusterQueues behind the LocalQueues of a manager's ClusterQueue.
+    """The observed state of a worker's ClusterQueues behind the LocalQueues of a manager's ClusterQueue.
 
     lost: whether the worker is not connected. queues: None while they have not been read. refusal: why they cannot be.
     """

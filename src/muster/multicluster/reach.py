@@ -65,7 +65,7 @@ def paced(reach: Reach, said: ClientConnection | None) -> Reach:
 
 
 class Surroundings(Struct, frozen=True):
-    """What all workers of a manager share.
+    """The settings that all workers of a manager share.
 
     origin: the value of the label that marks the manager's objects. kinds: the kinds of jobs that are mirrored; a
     worker need not serve them. ping_seconds: how often a worker is asked whether it answers; None where its streams say

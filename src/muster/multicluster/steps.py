@@ -35,9 +35,9 @@ from muster.runtime.transport import TransportError
 GOING_SECONDS, DEFERRED_SECONDS = 5.0, 2.0
 # A job of another maker that is in the way is looked for again.
 BARRED_FOR = timedelta(seconds=60)
-# What was made in a worker is seen there after so long, or it is made again.
+# An object that was created in a worker is observed there within this time, or it is created again.
 SEEN_SECONDS = 5.0
-# What a server was asked and has not answered it may still do for so long (Kubernetes' `--request-timeout`).
+# A server may still carry out an unanswered request within this time (Kubernetes' `--request-timeout`).
 UNANSWERED = timedelta(seconds=60)
 # Refusals that pass: of who asks, of what is not there yet or has changed, of how much is asked at once.
 PASSING = frozenset((401, 403, 404, 408, 409, 429))

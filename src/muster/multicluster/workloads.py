@@ -40,7 +40,7 @@ from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
 WORKERS: Final = 16
-# What comes from workers about a workload within so long is one look (upstream takes 1 s).
+# Events of workers about a workload within this time are handled by one reconcile (upstream takes 1 s).
 GATHER_SECONDS = 0.1
 
 _BY_OWNER, _BY_CHECK = "dispatch-owner", "dispatch-check"
@@ -209,7 +209,7 @@ class DispatchController(Reconciler):
         pairs = ((job, copy) for job in one.jobs if (copy := copies.get(meta_of(job).name)) is not None)
         return all(self._steps.is_unshown(one, copy) or mirror.status(job, copy) == {} for job, copy in pairs)
 
-    # What is done.
+    # Steps.
 
     async def _move_home(self, one: Dispatched, before: str, home: str) -> None:
         """Store the home; take one back only where the cluster is lost, or a look at it finds it clear."""

@@ -24,10 +24,10 @@ Change: TypeAlias = tuple[T | None, T | None]
 """An object before and after; None where there was or is none."""
 
 Keep: TypeAlias = Callable[[Any], Any]
-"""What is kept of an object: one of the same type. Of equal objects equal things are kept."""
+"""Returns the part of an object to keep, of the same type. The parts of equal objects are equal."""
 
 IndexFunction: TypeAlias = Callable[[T], Iterable[str]]
-"""The values under which an object is found. Depends on nothing but the object."""
+"""Returns the index values of an object, from nothing but the object."""
 
 
 class Cache(Generic[T]):

@@ -149,7 +149,7 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
     @property
     def _clock_resolution(self) -> float:
-        """What the base class adds to the time to see which timers are due: enough to make a difference after years."""
+        """The amount that the base class adds to the time to find due timers, large enough to count after years."""
         return max(1e-9, 2.0 * math.ulp(self._jumping.now))
 
     @_clock_resolution.setter

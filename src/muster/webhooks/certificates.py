@@ -57,7 +57,7 @@ class Held(Struct, frozen=True):
 
 
 class Due(NamedTuple):
-    """What to renew."""
+    """The certificates to renew."""
 
     authority: bool = False
     server: bool = False

@@ -1,1 +1,1 @@
-"""What a shell offers at the press of TAB, beyond what click knows of commands and options by itself."""
+"""Completes words in a shell, beyond the commands and options that click completes by itself."""

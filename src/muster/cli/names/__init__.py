@@ -1,1 +1,1 @@
-"""What users type: names and words, and what may have been meant by those that are not known."""
+"""Parses the names and words that users type, and suggests known ones for unknown ones."""

@@ -1,1 +1,1 @@
-"""What a real cluster's own controllers do: namespaces, owners, quotas, accounts."""
+"""Does the work of a real cluster's own controllers: namespaces, owners, quotas, accounts."""

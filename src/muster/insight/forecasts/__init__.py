@@ -1,1 +1,1 @@
-"""What will happen: when a job starts, whether it ever can, and what a plan would change. Pure."""
+"""Forecasts when a job starts, whether it ever can, and what a plan would change. Pure."""

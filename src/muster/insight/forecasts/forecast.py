@@ -69,7 +69,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a workload asks of one flavor and resource, and what there is, in the units of decisions.
+    """The demand of a workload on one flavor and resource, and the supply, in the units of decisions.
 
     nominal: the ClusterQueue's quota. used: its use. available: what it can take now, with borrowing. most: the same
     with nothing used.

@@ -16,13 +16,13 @@ _PASSING = "node.kubernetes.io/"
 _READY = NodeCondition(type="Ready", status="True")
 _STATES = ("Ready", DISK_PRESSURE)
 
-# What taints say that is said of the node itself as well.
+# The words for taints that repeat a condition of the node.
 _WORDS = {"not-ready": "not ready", "unreachable": "not ready", "unschedulable": "cordoned"}
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What of a node is not at its best, in words.
+    """The faults of a node, in words.
 
     states: why the node takes no pods; empty if it takes them. devices: the numbers of ill devices, by resource.
     """

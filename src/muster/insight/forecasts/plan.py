@@ -1,4 +1,4 @@
-"""What would become of objects if they were created now, level by level: quota first, then placement. Pure."""
+"""Forecasts the admission of objects created now, level by level: quota first, then placement. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,7 +49,7 @@ class ObjectPlan:
 
     @property
     def verdict(self) -> Verdict:
-        """What holds the object, if anything does."""
+        """The most severe verdict of quota and placement; "starts" if nothing delays the object."""
         if self.never:
             return "never"
         if self.problem or (self.quota is not None and self.quota.verdict == "waits"):

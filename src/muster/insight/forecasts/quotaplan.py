@@ -1,4 +1,4 @@
-"""What admission would say of a workload that came now: the admission cycle itself, run on what was read. Pure."""
+"""Forecasts the admission of a workload created now: runs the admission cycle on observed objects. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ _MOST_CYCLES = 200
 
 @dataclass(frozen=True, slots=True)
 class QuotaPlan:
-    """What a workload would get and at whose expense, or what is missing.
+    """The quota that a workload would get and at whose expense, or the quota that is missing.
 
     flavors: by podset and resource. counts: how many pods of each podset would run.
     places: where the pods of a podset would go, by podset, if its flavor has a Topology.

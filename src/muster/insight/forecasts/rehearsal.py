@@ -1,9 +1,8 @@
-"""What would become of gangs that came now.
+"""Forecasts the placement of gangs created now.
 
-The nodes of their pods, the gangs that would be preempted, or what is missing.
-
-The scheduler's own decisions run on what was read: all that waits is taken in its order, the gangs in question among
-it. Pure.
+The forecast has the nodes of their pods and the gangs that would be preempted, or the resources that are missing. The
+scheduler's own decisions run on the observed objects: all waiting gangs take their turn in order, the new gangs among
+them. Pure.
 """
 
 from collections import Counter
@@ -42,7 +41,7 @@ _DEFAULT = Scheduling()
 
 @dataclass(frozen=True, slots=True)
 class ClusterReadings:
-    """What was read of a cluster; what the user may not see is empty.
+    """The observed objects of a cluster; those that the user may not see are empty.
 
     carriers: the objects that may carry gangs. settings: the scheduler's, or its defaults where the user may not see
     them.
@@ -279,7 +278,7 @@ def _nodes(placement: Placement) -> Counter[str]:
     return found
 
 
-# What several turns of a gang, or several gangs, come to: as much as the one that fares worst.
+# The verdict on several turns of a gang, or several gangs, is the worst of their verdicts.
 _WORST: tuple[Verdict, ...] = ("never", "waits", "preempts", "starts")
 
 

@@ -322,7 +322,7 @@ def count_of(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-# What a container waits for, where that is more than its turn.
+# The meaning of the reasons for which a container waits, except waiting for its turn.
 _WAITS = {
     "CrashLoopBackOff": "is started again after a pause",
     "CreateContainerConfigError": "cannot be set up",

@@ -1,4 +1,4 @@
-"""What a refused request lacks (a right, a kind, or the answer of a webhook), and what the user can do. Pure."""
+"""Explains why a request was refused (no right, no such kind, no answer of a webhook), and what to do. Pure."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a pod group lacks that waits for replacement pods: which pods ended, how, and what to do. Pure."""
+"""Explains which pods of a pod group need replacement, how they ended, and what to do. Pure."""
 
 from collections.abc import Iterable
 

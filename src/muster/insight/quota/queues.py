@@ -22,7 +22,7 @@ from muster.insight.text import format_quantity
 # How the condition Active of a ClusterQueue begins, before it names the obstacles.
 _CANNOT_ADMIT = "Can't admit new workloads: "
 
-# What every machine has plenty of, or is not asked for by itself, is shown with `-o wide`.
+# Resources that every machine has plenty of, or that nobody requests alone: only `-o wide` shows them.
 _RARELY = ("pods", "ephemeral-storage")
 
 

@@ -27,25 +27,25 @@ from muster.jobs.interruption import HELD
 from muster.queueing.conditions import PREVIOUSLY
 from muster.queueing.jobframework.slices import waits_to_replace
 
-# What comes before the numbers says nothing where there is only one podset.
+# The words before the numbers, which say nothing if there is only one podset.
 _PREAMBLE = re.compile(r"(?<!; )couldn't assign flavors to pod set [^ :]+: (?!.*; )")
 
 
-# What a variant says of the flavors that its siblings try (Kueue KEP-8691).
+# The words about the flavors that the siblings of a variant try (Kueue KEP-8691).
 _OF_SIBLINGS = re.compile(r"(?:, )?skipping flavor [^ ,;]+ due to WorkloadAllowedResourceFlavorAnnotation annotation")
 _ANY_PREAMBLE = re.compile(r"couldn't assign flavors to pod set [^ :]+: ")
 
-# What is said of each podset; of many alike it is said once.
+# The words about each podset; equal words are shown once.
 _OF_PODSET = re.compile(r"couldn't assign flavors to pod set ([^ :]+): (.*?)(?=; couldn't assign flavors|$)", re.DOTALL)
 
-# What a Workload that is held says of itself, in a user's words; once it is released, it is no reason any more.
+# The reason of a held Workload, in a user's words; a release ends it.
 UNTIL_RELEASED = "until it is released"
 _DEACTIVATED = {"Evicting": "it is held", "Held": UNTIL_RELEASED}
 
 # The words of admission about a workload whose ClusterQueue admits nothing.
 _CLOSED = re.compile(r"ClusterQueue (\S+) is inactive")
 
-# What admission says of a request that no waiting will help. It alone knows how its configuration counts resources.
+# Admission's words about a request that can never fit. Only admission knows how its configuration counts resources.
 _FINAL = ("> maximum capacity (", "unavailable in ClusterQueue")
 
 

@@ -1,4 +1,4 @@
-"""What a pod says about the job that it belongs to, and about the group that it starts with. Pure."""
+"""Reads from a pod the job that it belongs to, and the group that it starts with. Pure."""
 
 from muster.api.batch import COMPLETION_INDEX
 from muster.api.core import ContainerStatus, Pod

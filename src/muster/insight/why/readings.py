@@ -1,4 +1,4 @@
-"""What is read about a job in order to say why it does not run, and one level of the answer. Pure values."""
+"""The observed objects that explain why a job does not run, and one level of the answer. Pure values."""
 
 import re
 from collections.abc import Mapping, Sequence

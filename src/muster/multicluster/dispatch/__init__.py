@@ -1,1 +1,1 @@
-"""What is decided of one workload that goes to another cluster. Pure."""
+"""Decides about one workload that goes to another cluster. Pure."""

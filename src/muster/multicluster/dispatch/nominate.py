@@ -14,7 +14,7 @@ from muster.queueing.conditions import since
 ROUND = timedelta(minutes=5)
 # Later than any estimate, and sooner than never: of seconds until a start.
 UNKNOWN = 1e18
-# What the API holds (status.nominatedClusterNames).
+# The limit of the API (status.nominatedClusterNames).
 MOST_NOMINATED = 20
 
 

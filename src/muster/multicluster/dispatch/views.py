@@ -1,4 +1,4 @@
-"""What is known of one workload that goes to another cluster, and what to do about it. Pure."""
+"""The observed state of one workload that goes to another cluster, and the plan for it. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -25,7 +25,7 @@ class RemoteJob(Struct, frozen=True):
 
 
 class Remote(Struct, frozen=True):
-    """What one worker cluster has of a workload.
+    """The state of a workload in one worker cluster.
 
     chosen_for: whether the MultiKueueConfig names the cluster and it takes such jobs; else it only has leftovers.
     lost_since: when the connection was lost; None while there is one. What a lost cluster has is not known.
@@ -96,7 +96,7 @@ class DispatchSettings(Struct, frozen=True):
 
 
 class DispatchPlan(Struct, frozen=True):
-    """What to do about one workload now.
+    """The plan for one workload.
 
     home: to store before anything else, and then to decide again, if it differs from what is stored. It is taken back
     only where a look at that cluster itself finds it clear, or where the cluster is given up as lost.

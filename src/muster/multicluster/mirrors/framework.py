@@ -1,4 +1,4 @@
-"""What MultiKueue has to know of a kind of job to run it in a worker cluster: a `Mirror`. Pure.
+"""A `Mirror` says how MultiKueue runs a kind of job in a worker cluster. Pure.
 
 Users look at the job here; its copy runs. The copy is made from the job once, and from then on only its status comes
 back: nothing else of an object in a worker is believed.
@@ -26,7 +26,7 @@ from muster.api.validation import names
 
 T = TypeVar("T")
 
-# What is written down about the job here, and means nothing, or another thing, about its copy.
+# Annotations about the job here that mean nothing, or something else, on its copy.
 _BOOKKEEPING = frozenset(
     (
         "kubectl.kubernetes.io/last-applied-configuration",

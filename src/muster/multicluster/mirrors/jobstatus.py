@@ -25,7 +25,7 @@ from muster.jobs.job.conditions import (
     finish,
 )
 
-# What announces an end, by the condition that is it.
+# The condition that announces an end, by the condition of that end.
 _ANNOUNCED_BY = {COMPLETE: SUCCESS_CRITERIA_MET, FAILED: FAILURE_TARGET}
 _FINAL = frozenset((*_ANNOUNCED_BY, *_ANNOUNCED_BY.values()))
 

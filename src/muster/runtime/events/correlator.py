@@ -41,7 +41,7 @@ class Occurrence(NamedTuple):
 
 
 class Sighting(Struct):
-    """What to write: the event `name` with this count. The event exists already if `known`."""
+    """The write to do: the event `name` with this count. The event exists already if `known`."""
 
     key: Hashable
     message: str
