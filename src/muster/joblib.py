@@ -5,14 +5,18 @@ with joblib.parallel_config("muster", n_jobs=4):
 joblib.Parallel()(joblib.delayed(trial)(rate) for rate in rates)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Any
 
 from joblib.parallel import AutoBatchingMixin, ParallelBackendBase, register_parallel_backend
 
+from muster.api.values.quantity import milli
+from muster.sdk import core
+from muster.sdk.background import background
 from muster.sdk.errors import Error
 from muster.sdk.executor import Executor
+from muster.sdk.options import checked
 
 __all__ = ["Backend"]
 
@@ -34,16 +38,25 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
         self._executor: Executor | None = None
 
     def effective_n_jobs(self, n_jobs: int | None) -> int:
-        """Return how many calls run at a time. Raises `Error` for "all processors": no single machine is meant."""
-        if n_jobs is not None and n_jobs < 1:
-            raise Error(f"n_jobs={n_jobs}: name a number of workers, at least 1")
-        return n_jobs or 1
+        """Return how many calls run at a time.
+
+        As in joblib, -1 means all CPUs, -2 all but one, and so on: here, as many workers as the nodes have CPUs for.
+        Raises `Error` for 0, and where the user may not see the nodes.
+        """
+        if n_jobs == 0:
+            raise Error("n_jobs=0: name a number of workers, or -1 for as many as the nodes have CPUs for")
+        if n_jobs is None or n_jobs > 0:
+            return n_jobs or 1
+        thread, options = background(), checked(self._options)
+        cpus = thread.call(core.count_cpus(thread.connections, options))
+        return max(1, count_workers(cpus, options.get("cpus", 1)) + 1 + n_jobs)
 
     def configure(self, n_jobs: int = 1, parallel: Any = None, **_: Any) -> int:
         """Start the workers; return how many calls run at a time."""
         self.parallel = parallel
-        self._executor = Executor(array=self.effective_n_jobs(n_jobs), **self._options)
-        return n_jobs
+        workers = self.effective_n_jobs(n_jobs)
+        self._executor = Executor(array=workers, **self._options)
+        return workers
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Any], None] | None = None) -> "Future[Any]":
         """Submit a batch of calls."""
@@ -70,6 +83,11 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
             self._executor = None
         if ensure_ready:
             self.configure(n_jobs=self.parallel.n_jobs, parallel=self.parallel)
+
+
+def count_workers(cpus: Iterable[int], each: float | str) -> int:
+    """Return how many workers fit. cpus: those of each node, in thousandths; each: those of a worker."""
+    return sum(node // max(1, milli(str(each))) for node in cpus)
 
 
 register_parallel_backend("muster", Backend)

@@ -395,6 +395,45 @@ def test_scripts_for_submitit_run_with_one_import_changed(shared_up, program):
     ]
 
 
+def test_a_job_of_submitit_continues_after_its_time_and_after_it_lost_its_place(shared_up, program):
+    said = program(
+        shared_up,
+        """
+        import os
+        import subprocess
+        import time
+        from pathlib import Path
+        from muster import submitit
+
+        class Training(submitit.helpers.Checkpointable):
+            attempts = 0
+
+            def __call__(self, attempts):
+                self.attempts += 1
+                if submitit.JobEnvironment().global_rank == 0:
+                    print("attempt", self.attempts, submitit.JobEnvironment().paths.folder.name, flush=True)
+                while self.attempts < attempts:
+                    time.sleep(0.1)
+                return self.attempts
+
+        executor = submitit.AutoExecutor(folder="logs/%j")
+        executor.update_parameters(name="timed", nodes=2, slurm_time="40s", slurm_signal_delay_s=38)
+        timed = executor.submit(Training(), 2)
+        executor = submitit.AutoExecutor(folder="logs")
+        executor.update_parameters(name="held")
+        [held] = executor.map_array(Training(), [2])
+        while "attempt" not in held.paths.stdout.read_text():
+            time.sleep(0.1)
+        for command in "hold", "release":
+            subprocess.run(["muster", command, "held"], check=True, capture_output=True)
+        print(held.result(), timed.results())
+        print(held.paths.stdout == Path("logs/held_0_0_log.out").absolute())
+        print(timed.paths.stdout.read_text(), end="")
+        """,
+    )
+    assert said == "2 [2, 2]\nTrue\nattempt 1 timed\nattempt 2 timed\n"
+
+
 @pytest.mark.parametrize("array", [True, False])
 def test_jobs_of_submitit_are_told_in_the_order_of_their_ends(shared_up, program, array):
     said = program(
@@ -511,6 +550,24 @@ def test_a_fork_of_a_program_takes_nothing_of_it_along(shared_up, program):
         """,
     )
     assert said == "1\n2\n3\n"
+
+
+def test_all_cpus_of_joblib_are_those_of_the_nodes(shared_up, program):
+    said = program(
+        shared_up,
+        """
+        import joblib
+        import muster.joblib
+
+        for n_jobs in (-1, -2, -1000):
+            with joblib.parallel_config("muster", n_jobs=n_jobs, cpus="500m"):
+                print(joblib.effective_n_jobs())
+        with joblib.parallel_config("muster", n_jobs=-1):
+            print(joblib.Parallel()(joblib.delayed(pow)(number, 2) for number in range(3)))
+        """,
+    )
+    slots = 2 * len(os.sched_getaffinity(0))
+    assert said == f"{slots}\n{slots - 1}\n1\n[0, 1, 4]\n"
 
 
 def test_joblib_raises_what_a_call_raises(shared_up, program):

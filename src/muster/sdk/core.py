@@ -24,11 +24,14 @@ from muster.actions.scaling import scale as scale_job
 from muster.actions.session import OWN_NAMESPACE, Session, Target
 from muster.actions.submitting import submit
 from muster.actions.sweep import Sweep
+from muster.api.core import NODE
 from muster.api.ours.trials import Array
 from muster.api.status import ApiError
+from muster.api.values.quantity import milli
 from muster.insight.jobs.state import OPEN, Ending, JobState, Verdict, find_job_state
 from muster.insight.jobs.state import parse_rank as worker_named
 from muster.insight.reader.job import investigate
+from muster.insight.reader.lists import Lists
 from muster.insight.reader.queues import is_embedded
 from muster.insight.record import JobRecord
 from muster.insight.why.answer import make_document, render_lines
@@ -146,6 +149,18 @@ async def run(connections: Connections, work: Work, options: Options) -> Referen
 async def directory_of(connections: Connections, options: Options) -> Path:
     """Create a directory for the calls of a job."""
     return await new_directory(connections, await _open_session(connections, options), options.get("queue", ""))
+
+
+async def count_cpus(connections: Connections, options: Options) -> Sequence[int]:
+    """Return the CPUs of each node that takes pods, in thousandths.
+
+    Raises `UserError` if the user may not see the nodes.
+    """
+    lists = Lists((await _open_session(connections, options)).client)
+    nodes = await lists.of(NODE)
+    if nodes is None:
+        raise UserError(lists.lacking(NODE))
+    return [milli(node.status.allocatable.get("cpu", 0)) for node in nodes if not node.spec.unschedulable]
 
 
 async def submit_workers(

@@ -4,6 +4,7 @@ import inspect
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,10 @@ from muster.actions.caller import inherited
 from muster.submitit import AutoExecutor, FailedJobError, JobEnvironment, helpers
 
 
-def options(**parameters):
+def options(*, can_resume=False, **parameters):
     executor = AutoExecutor("logs")
     executor.update_parameters(**parameters)
-    return executor._options()
+    return {name: value for name, value in executor._options(can_resume=can_resume).items() if name != "env"}
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def options(**parameters):
         ({"mem_gb": 10, "tasks_per_node": 4}, {"workers": 4, "memory": "2560Mi"}),
         ({"slurm_partition": "vision", "slurm_qos": "high"}, {"queue": "vision", "priority": "high"}),
         ({"slurm_cpus_per_task": 2, "local_setup": ["x"], "debug_x": 1}, {"cpus": 2}),
-        ({"muster_env": {"A": "b"}, "muster_retries": 2}, {"env": {"A": "b"}, "retries": 2}),
+        ({"muster_retries": 2}, {"retries": 2}),
         ({"name": "mine", "timeout_min": None}, {}),
     ],
 )
@@ -49,16 +50,24 @@ def test_a_parameter_that_there_is_not_is_refused():
         options(nodes="2")
 
 
-def test_a_checkpoint_that_would_not_be_called_is_said():
-    class Training:
-        def __call__(self, number):
-            return number
+def test_variables_are_passed_on_and_the_folder_with_them():
+    executor = AutoExecutor("/logs/%j", muster_env={"A": "b"})
+    assert executor._options()["env"] == {"SUBMITIT_FOLDER": "/logs/%j", "A": "b"}
 
-        def checkpoint(self):
-            """It would be called by submitit."""
 
-    with pytest.warns(UserWarning, match="MUSTER_STATE"):
-        assert AutoExecutor("logs").map_array(Training(), []) == []
+@pytest.mark.parametrize(
+    ("parameters", "asked"),
+    [
+        ({"timeout_min": 60}, {"time": 3600, "signal": "SIGUSR2@90", "retries": 3}),
+        ({"timeout_min": 60, "slurm_signal_delay_s": 120}, {"time": 3600, "signal": "SIGUSR2@120", "retries": 3}),
+        ({"slurm_time": "0:01:00"}, {"time": "0:01:00", "signal": "SIGUSR2@30", "retries": 3}),
+        ({"timeout_min": 60, "slurm_max_num_timeout": 0}, {"time": 3600}),
+        ({"timeout_min": 60, "muster_retries": 9}, {"time": 3600, "signal": "SIGUSR2@90", "retries": 9}),
+        ({}, {}),
+    ],
+)
+def test_a_function_with_checkpoint_continues_after_its_time(parameters, asked):
+    assert options(can_resume=True, **parameters) == asked
 
 
 def test_a_task_knows_itself(monkeypatch):
@@ -70,6 +79,8 @@ def test_a_task_knows_itself(monkeypatch):
     assert (here.job_id, here.global_rank, here.num_tasks, here.local_rank) == ("train", 1, 2, 0)
     monkeypatch.setenv("MUSTER_INDEX", "0")
     assert JobEnvironment().job_id == "train_0"
+    monkeypatch.setenv("SUBMITIT_FOLDER", "/logs")
+    assert JobEnvironment().paths.stdout == Path("/logs/train_0_1_log.out")
 
 
 def test_a_command_is_a_function(capsys):

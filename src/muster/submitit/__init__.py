@@ -19,6 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from muster.actions.limits import time_limit
 from muster.runtime.containerlogs import STDERR, STDOUT
 from muster.sdk import core
 from muster.sdk.background import background
@@ -28,6 +29,8 @@ from muster.sdk.jobs import Job as MusterJob
 from muster.sdk.jobs import job as found
 from muster.sdk.options import Options, checked
 from muster.sdk.results import result
+from muster.submitit.checkpoints import SIGNAL, Checkpointable, DelayedSubmission, Resumable, find_checkpoint_method
+from muster.submitit.paths import JobPaths
 
 __all__ = ["AutoExecutor", "FailedJobError", "Job", "JobEnvironment", "UncompletedJobError", "helpers"]
 
@@ -49,6 +52,8 @@ _OF_SLURM = {
     "time": "timeout_min",
     "ntasks_per_node": "tasks_per_node",
     "exclusive": "exclusive",
+    "max_num_timeout": "max_num_timeout",
+    "signal_delay_s": "signal_delay_s",
 }
 _SHARED: Mapping[str, tuple[type, ...]] = {
     "name": (str,),
@@ -61,6 +66,12 @@ _SHARED: Mapping[str, tuple[type, ...]] = {
     "stderr_to_stdout": (bool,),
 }
 _OTHERS = ("local", "debug")
+
+# submitit's own values: how often a call continues after its time limit, and when its signal comes before the limit.
+_MAX_TIMEOUTS, _SIGNAL_DELAY_SECONDS = 3, 90
+
+# submitit's variable with the folder of the executor.
+FOLDER = "SUBMITIT_FOLDER"
 
 # submitit's names of states.
 _STATES = {
@@ -96,18 +107,18 @@ class AutoExecutor:
 
     def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> "Job":
         """Submit a call that all tasks make."""
-        _warn_of_checkpoint(fn)
-        work = Work([title(fn)], packed_call(fn, args, kwargs))
-        return self._submit_one(work)
+        return self._submit_one(Work([title(fn)], _pack_call(fn, args, kwargs)), can_resume=_is_resumable(fn))
 
     def map_array(self, fn: Callable[..., Any], *iterable: Iterable[Any]) -> "list[Job]":
         """Submit one call for each step of the iterables, as one sweep; a parameter limits how many run at a time."""
-        _warn_of_checkpoint(fn)
-        return self._submit_all([title(fn)], [packed_call(fn, args, {}) for args in zip(*iterable, strict=False)])
+        calls = [_pack_call(fn, args, {}) for args in zip(*iterable, strict=False)]
+        return self._submit_all([title(fn)], calls, can_resume=_is_resumable(fn))
 
     def submit_array(self, fns: Sequence[Callable[[], Any]]) -> "list[Job]":
         """Submit several functions without arguments, as one sweep."""
-        return self._submit_all([title(fns[0])] if fns else [], [packed_call(fn, (), {}) for fn in fns])
+        names = [title(fns[0])] if fns else []
+        can_resume = any(map(_is_resumable, fns))
+        return self._submit_all(names, [_pack_call(fn, (), {}) for fn in fns], can_resume=can_resume)
 
     @contextmanager
     def batch(self, allow_implicit_submissions: bool = False) -> Iterator[None]:  # noqa: ARG002 - submitit's own
@@ -118,27 +129,27 @@ class AutoExecutor:
     def _task_count(self) -> int:
         return int(self.parameters.get("nodes", 1)) * int(self.parameters.get("tasks_per_node", 1))
 
-    def _submit_all(self, name: Sequence[str], calls: Sequence[bytes]) -> "list[Job]":
+    def _submit_all(self, name: Sequence[str], calls: Sequence[bytes], *, can_resume: bool) -> "list[Job]":
         if self._task_count > 1:  # each call is a gang, and so a job of its own
-            return [self._submit_one(Work(name, call)) for call in calls]
+            return [self._submit_one(Work(name, call), can_resume=can_resume) for call in calls]
         if not calls:
             return []
         work = Work(name, trials=calls, at_once=self.parameters.get("array_parallelism"))
-        job = self._submit_work(work)
+        job = self._submit_work(work, can_resume=can_resume)
         return [Job(self.folder, f"{job.name}_{index}", job=job) for index in range(len(calls))]
 
-    def _submit_one(self, work: Work) -> "Job":
-        job = self._submit_work(work)
+    def _submit_one(self, work: Work, *, can_resume: bool) -> "Job":
+        job = self._submit_work(work, can_resume=can_resume)
         return Job(self.folder, job.name, range(self._task_count), job=job)
 
-    def _submit_work(self, work: Work) -> MusterJob:
+    def _submit_work(self, work: Work, *, can_resume: bool) -> MusterJob:
         there = background()
         name = self.parameters.get("name")
         named = Work([name], work.call, (), work.trials, work.at_once) if name else work
-        return MusterJob(there.call(core.run(there.connections, named, self._options())))
+        return MusterJob(there.call(core.run(there.connections, named, self._options(can_resume=can_resume))))
 
-    def _options(self) -> Options:
-        """Return the parameters as options of `muster.run`."""
+    def _options(self, *, can_resume: bool = False) -> Options:
+        """Return the parameters as options of `muster.run`. can_resume: whether the function has `checkpoint`."""
         asked, tasks = self.parameters, int(self.parameters.get("tasks_per_node", 1))
         options: dict[str, Any] = dict(asked.get("options", {}))
         options |= {name: asked[name] for name in ("queue", "priority") if name in asked}
@@ -149,13 +160,24 @@ class AutoExecutor:
         if "timeout_min" in asked:
             time = asked["timeout_min"]
             options["time"] = time if isinstance(time, str) else time * 60
+            options = self._resume_after_limit(options["time"]) | options if can_resume else options
         if "cpus_per_task" in asked:
             options["cpus"] = asked["cpus_per_task"]
         if "mem_gb" in asked:
             options["memory"] = f"{ceil(asked['mem_gb'] * 1024 / tasks)}Mi"
         if "gpus_per_node" in asked:
             options["gpus"] = ceil(asked["gpus_per_node"] / tasks)
+        options["env"] = {FOLDER: str(self.folder), **options.get("env", {})}
         return checked(options)
+
+    def _resume_after_limit(self, time: str | int) -> dict[str, Any]:
+        """Return the options of a call that saves its state before its time limit, and continues in an attempt after."""
+        attempts = int(self.parameters.get("max_num_timeout", _MAX_TIMEOUTS))
+        if attempts == 0:
+            return {}
+        notice = int(self.parameters.get("signal_delay_s", _SIGNAL_DELAY_SECONDS))
+        limit = time_limit(time) if isinstance(time, str) else time
+        return {"signal": f"{SIGNAL.name}@{min(notice, limit // 2)}", "retries": attempts}
 
     def _set_parameter(self, name: str, value: Any) -> None:
         of, _, rest = name.partition("_")
@@ -183,7 +205,7 @@ class Job:
         self, folder: str | Path, job_id: str, tasks: Sequence[int] = (0,), *, job: MusterJob | None = None
     ) -> None:
         name, _, index = job_id.partition("_")
-        self.folder, self.job_id, self.num_tasks = Path(folder), job_id, len(tasks)
+        self.folder, self.job_id, self.num_tasks = Path(folder).expanduser().absolute(), job_id, len(tasks)
         self._index = int(index) if index else None
         self._job = found(name) if job is None else job
 
@@ -247,6 +269,15 @@ class Job:
         """Return the id and the state of the job."""
         return {"JobID": self.job_id, "State": self.state}
 
+    @property
+    def paths(self) -> JobPaths:
+        """The paths of files with the output of task 0, as far as the job has printed it when you ask for them."""
+        paths = JobPaths(self.folder, self.job_id)
+        paths.folder.mkdir(parents=True, exist_ok=True)
+        paths.stdout.write_text(self._read_output(STDOUT))
+        paths.stderr.write_text(self._read_output(STDERR))
+        return paths
+
     def stdout(self) -> str | None:
         """Return what the job has printed on stdout."""
         return self._read_output(STDOUT)
@@ -281,8 +312,22 @@ class JobEnvironment:
         self.global_rank = self.node = int(os.environ.get("RANK", "0"))
         self.local_rank = 0
 
+    @property
+    def paths(self) -> JobPaths:
+        """The paths of this task in the folder of the executor."""
+        return JobPaths(Path(os.environ[FOLDER]), self.job_id, self.global_rank)
+
     def __repr__(self) -> str:
         return f"JobEnvironment(job_id={self.job_id}, global_rank={self.global_rank}({self.num_tasks}))"
+
+
+def _is_resumable(fn: Any) -> bool:
+    return find_checkpoint_method(fn) is not None
+
+
+def _pack_call(fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bytes:
+    """Return the pickled call; one with `checkpoint` continues after an interruption."""
+    return packed_call(Resumable(fn) if _is_resumable(fn) else fn, args, kwargs)
 
 
 class _CommandFunction:
@@ -339,14 +384,9 @@ def _find_ended(jobs: Iterable[Job]) -> list[Job]:
     return [job for job in jobs if job.has_ended(known)]
 
 
-helpers = SimpleNamespace(CommandFunction=_CommandFunction, as_completed=_as_completed)
-
-
-def _warn_of_checkpoint(fn: Any) -> None:
-    if hasattr(fn, "checkpoint"):
-        text = "checkpoint() is not called: keep what is done in $MUSTER_STATE, and say how often to try with retries"
-        warnings.warn(text, stacklevel=3)
-
-
-if __name__ == "__main__":
-    print(Path(__file__).parent / "dropin")
+helpers = SimpleNamespace(
+    Checkpointable=Checkpointable,
+    CommandFunction=_CommandFunction,
+    DelayedSubmission=DelayedSubmission,
+    as_completed=_as_completed,
+)

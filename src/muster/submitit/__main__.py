@@ -1,0 +1,7 @@
+"""Prints the directory to put on the path for libraries that import submitit by name."""
+
+from pathlib import Path
+
+from muster import dropin
+
+print(Path(dropin.__file__).parent)

@@ -1,0 +1,116 @@
+"""Calls that save their state before they are interrupted, by submitit's `checkpoint()`. Runs on a worker.
+
+Muster sends SIGTERM before it takes a worker's place away, and `SIGNAL` before the time limit. Rank 0 then calls
+`checkpoint`, saves the returned call in the state directory of the job, and ends. The next attempt makes the saved call
+in place of the first one.
+"""
+
+import os
+import pickle
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+# submitit's signal before the time limit.
+SIGNAL = signal.SIGUSR2
+
+
+class DelayedSubmission:
+    """A call to make later, whose result is computed once."""
+
+    def __init__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self._done, self._result = False, None
+
+    def result(self) -> Any:
+        """Make the call, unless it is done; return its result."""
+        if not self._done:
+            self._result, self._done = self.function(*self.args, **self.kwargs), True
+        return self._result
+
+    def done(self) -> bool:
+        """Return whether the call was made."""
+        return self._done
+
+
+class Checkpointable:
+    """A function with state that continues after an interruption as it was when it was interrupted."""
+
+    def checkpoint(self, *args: Any, **kwargs: Any) -> DelayedSubmission:
+        """Return the same call, with the present state of this object."""
+        assert callable(self), f"{type(self).__name__} needs the method __call__"
+        return DelayedSubmission(self, *args, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Resumable:
+    """A function that continues at its last checkpoint."""
+
+    func: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the call, or the one that the attempt before has saved."""
+        path = find_checkpoint_path(os.environ)
+        saved = load_checkpoint(path) if path is not None else None
+        submission = saved or DelayedSubmission(self.func, *args, **kwargs)
+
+        def end(number: int, _: object) -> NoReturn:
+            for ending in (signal.SIGTERM, SIGNAL):
+                signal.signal(ending, signal.SIG_IGN)
+            _save_and_exit(submission, path, 128 + number)
+
+        for ending in (signal.SIGTERM, SIGNAL):
+            signal.signal(ending, end)
+        return submission.result()
+
+
+def find_checkpoint_method(function: Any) -> Callable[..., DelayedSubmission | None] | None:
+    """Return the method of a function that makes checkpoints."""
+    return getattr(function, "__submitit_checkpoint__", None) or getattr(function, "checkpoint", None)
+
+
+def find_checkpoint_path(environment: Mapping[str, str]) -> Path | None:
+    """Return the path of the checkpoint of a job, or of a trial; None where the job has no state directory."""
+    directory = environment.get("MUSTER_STATE")
+    return Path(directory, f"submitit-{environment.get('MUSTER_INDEX', '0')}.pkl") if directory else None
+
+
+def load_checkpoint(path: Path) -> DelayedSubmission | None:
+    """Return the saved call, if there is one. Only the user of the job can write the state directory."""
+    try:
+        with path.open("rb") as file:
+            saved: DelayedSubmission = pickle.load(file)  # noqa: S301 - see above
+    except FileNotFoundError:
+        return None
+    return saved
+
+
+def _save_and_exit(submission: DelayedSubmission, path: Path | None, code: int) -> NoReturn:
+    """Save a checkpoint on rank 0, and end the process; no outcome is written, as the call is not over."""
+    try:
+        if os.environ.get("RANK", "0") == "0":
+            _save_checkpoint(submission, path)
+    except BaseException:  # noqa: BLE001 - the method is the user's, and the process ends anyway
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _save_checkpoint(submission: DelayedSubmission, path: Path | None) -> None:
+    import cloudpickle
+
+    method = find_checkpoint_method(submission.function)
+    checkpoint = method(*submission.args, **submission.kwargs) if method is not None else None
+    if checkpoint is None:
+        return
+    if path is None:
+        print("the checkpoint is lost: this machine has no MUSTER_STATE", file=sys.stderr)
+        return
+    whole = path.with_suffix(".part")
+    whole.write_bytes(cloudpickle.dumps(checkpoint))
+    whole.replace(path)
