@@ -182,3 +182,35 @@ def test_the_example_ends_well_before_its_time_is_up(muster):
         "run", "-t", "60s", "--signal", "USR1@57", "--env", "STEPS=1000", "--", "python", "examples/resume.py"
     )
     assert re.search(r"kept \d+ of 1000 steps", done.stdout)
+
+
+GROW = "import time; kept = bytearray(400 << 20); print('grown', flush=True); time.sleep(100)"
+
+
+def test_a_worker_that_needs_more_memory_than_its_limit_is_ended_and_says_so(muster):
+    done = muster("run", "--name", "hog", "--memory", "100Mi:200Mi", "--", "python3", "-c", GROW, check=False)
+    assert done.returncode == 137
+    assert re.search(r"it needed more memory than its limit of 200Mi \(it used \d{3}Mi\)", done.stderr)
+
+
+FORK = """
+import os, time
+shared = bytearray(b"x") * (120 << 20)
+for _ in range(4):
+    if os.fork() == 0:
+        sum(shared[::4096])
+        time.sleep(4)
+        os._exit(0)
+for _ in range(4):
+    os.wait()
+"""
+
+
+def test_what_forked_workers_share_counts_once(muster):
+    assert muster("run", "--memory", "250Mi", "--", "python3", "-c", FORK).returncode == 0
+
+
+def test_it_is_said_how_limits_are_kept(up):
+    assert re.search(
+        r"^limits   memory (and CPU by cgroup v2|by a sample a second, .+)$", up("status").stdout, re.MULTILINE
+    )

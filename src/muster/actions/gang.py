@@ -21,7 +21,10 @@ _MOST_OF_A_NAME = 63
 
 
 class Role(Struct, frozen=True):
-    """The workers of a gang that run the same command with the same requests. Quantities are as in Kubernetes."""
+    """The workers of a gang that run the same command with the same requests and limits.
+
+    Quantities are as in Kubernetes; cpus and memory are requests.
+    """
 
     name: str
     command: Sequence[str]
@@ -29,6 +32,8 @@ class Role(Struct, frozen=True):
     cpus: str = ""
     memory: str = ""
     gpus: int = 0
+    cpu_limit: str = ""
+    memory_limit: str = ""
 
 
 class SoftSignal(Struct, frozen=True):
@@ -96,6 +101,8 @@ class Gang:
     cpus: str = ""
     memory: str = ""
     gpus: int = 0
+    cpu_limit: str = ""
+    memory_limit: str = ""
     roles: Sequence[Role] = ()
     until: str = ""
     start_timeout: int | None = None
@@ -128,7 +135,17 @@ class Gang:
     @property
     def parts(self) -> Sequence[Role]:
         """The roles, or one role named `workers` if the gang has none."""
-        return self.roles or (Role(WORKERS, self.command, self.workers, self.cpus, self.memory, self.gpus),)
+        whole = Role(
+            WORKERS,
+            self.command,
+            self.workers,
+            self.cpus,
+            self.memory,
+            self.gpus,
+            self.cpu_limit,
+            self.memory_limit,
+        )
+        return self.roles or (whole,)
 
     @property
     def is_job(self) -> bool:

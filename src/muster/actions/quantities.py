@@ -1,8 +1,22 @@
 """Checks amounts of resources that users write. Pure."""
 
+from collections.abc import Callable
+
+from msgspec import Struct
+
 from muster.api.values.quantity import QuantityError, parse
 
 _LEAST_MEMORY = 1_000_000
+
+
+class Amount(Struct, frozen=True):
+    """What a worker requests of a resource, and what it may use at most; "" for neither."""
+
+    request: str = ""
+    limit: str = ""
+
+
+NOTHING = Amount()
 
 
 def quantity(text: str) -> str:
@@ -25,3 +39,22 @@ def memory(text: str) -> str:
     if 0 < parse(quantity(text)) < _LEAST_MEMORY:
         raise ValueError(f"{text} is less than a megabyte; say it with a unit, as 512Mi or 4Gi")
     return text
+
+
+def worker_cpus(text: str) -> Amount:
+    """Return the CPUs of a worker from `REQUEST[:LIMIT]`. Raises `ValueError` with a sentence for the user."""
+    return _parse_amount(text, quantity)
+
+
+def worker_memory(text: str) -> Amount:
+    """Return the memory of a worker from `REQUEST[:LIMIT]`. Raises `ValueError` with a sentence for the user."""
+    return _parse_amount(text, memory)
+
+
+def _parse_amount(text: str, read: Callable[[str], str]) -> Amount:
+    """Return a request with its limit, which is the request itself if the text has no other."""
+    first, colon, second = text.partition(":")
+    request, limit = read(first), read(second if colon else first)
+    if parse(limit) < parse(request):
+        raise ValueError(f"the limit {limit} is below the request {request}")
+    return Amount(request, limit if parse(limit) else "")  # a limit of 0 would be no limit

@@ -52,12 +52,8 @@ def pod_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
         container["envFrom"] = whole
     if gang.stdin and first == 0:
         container |= {"stdin": True, "stdinOnce": True} | ({"tty": True} if gang.terminal else {})
-    requests = {"cpu": role.cpus, "memory": role.memory}
-    resources: dict[str, Any] = {"requests": {name: quantity for name, quantity in requests.items() if quantity}}
-    if role.gpus:
-        resources["limits"] = {gang.gpu_resource: role.gpus}
-    if any(resources.values()):
-        container["resources"] = {part: value for part, value in resources.items() if value}
+    if resources := _make_resources(gang, role):
+        container["resources"] = resources
     if gang.working_directory:
         container["workingDir"] = gang.working_directory
     spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
@@ -73,6 +69,16 @@ def pod_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
             "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_exclude_other_jobs(gang)]}
         }
     return spec | ({"priorityClassName": gang.priority} if gang.priority else {})
+
+
+def _make_resources(gang: Gang, role: Role) -> dict[str, Any]:
+    """Return what a worker requests and is limited to, without what is not said."""
+    resources: dict[str, dict[str, Any]] = {
+        "requests": {"cpu": role.cpus, "memory": role.memory},
+        "limits": {"cpu": role.cpu_limit, "memory": role.memory_limit, gang.gpu_resource: role.gpus},
+    }
+    present = {part: {name: one for name, one in amounts.items() if one} for part, amounts in resources.items()}
+    return {part: amounts for part, amounts in present.items() if amounts}
 
 
 def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:

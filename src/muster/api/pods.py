@@ -69,6 +69,15 @@ def container_requests(resources: ResourceRequirements) -> dict[str, int]:
     return amounts(resources.limits | resources.requests) if resources.limits else amounts(resources.requests)
 
 
+def memory_limit(container: Container) -> int:
+    """Return the memory limit of a container in bytes; 0 for none.
+
+    Raises:
+        QuantityError: the limit is invalid.
+    """
+    return amount("memory", container.resources.limits.get("memory", 0))
+
+
 def amounts(resources: ResourceList) -> dict[str, int]:
     """Return the resources in units of `quantity.amount`.
 

@@ -88,6 +88,7 @@ class Running:
         plane = self.plane
         await self.until(plane.manager.ready.wait())
         await self.until(_wait_until_registered(plane))
+        await self.until(_wait_until_equipped(self.nodes))  # a Node of the last start may be ready before its agent is
         if default_queue:
             await _create_default_queue(plane)
         self.complete.set()
@@ -255,6 +256,11 @@ async def _wait_until_registered(plane: ControlPlane) -> None:
             await all_there.wait()
     except TimeoutError:
         log.warning("nodes not ready after %g s: %s", _REGISTRATION_SECONDS, ", ".join(sorted(missing)))
+
+
+async def _wait_until_equipped(nodes: Iterable[ProcessNode]) -> None:
+    for node in nodes:
+        await node.equipped.wait()
 
 
 async def add_nodes(

@@ -45,10 +45,11 @@ class Options:
     definitions: Sequence[Document] = ()
 
 
-async def serve(options: Options, ready: Callable[[str, str], None]) -> None:
+async def serve(options: Options, ready: Callable[[str, str, str], None]) -> None:
     """Run until SIGTERM or SIGINT, then end all pods and stop.
 
-    ready: called once everything serves, with the URL for this machine, and the URL for other machines ("" for none).
+    ready: called once everything serves, with the URL for this machine, the URL for other machines ("" for none),
+    and how process nodes keep the limits of containers ("" without such nodes).
     Raises `DataDirectoryError`, `AddressUnusable`, `CredentialError`, `NotOursError`, or the error of a failed part.
     """
     allow_descriptors()
@@ -79,7 +80,7 @@ async def serve(options: Options, ready: Callable[[str, str], None]) -> None:
                 entrance.credentials.write_kubeconfig(options.home / "kubeconfig", entrance.url)
                 await _wait_until_started(running, stopping)
                 if not stopping.is_set():
-                    ready(entrance.url, entrance.outside)
+                    ready(entrance.url, entrance.outside, _describe_enforcement(running))
                     await running.until(stopping.wait())
                 await running.end()  # before the front stops, so that clients see how their jobs end
             finally:
@@ -98,6 +99,10 @@ async def _wait_until_started(running: Running, stopping: asyncio.Event) -> None
     finally:
         starting.cancel()
         ending.cancel()
+
+
+def _describe_enforcement(running: Running) -> str:
+    return "; ".join(dict.fromkeys(node.enforcement for node in running.nodes))
 
 
 def _give_backups(plane: ControlPlane) -> None:

@@ -24,7 +24,7 @@ class Options(TypedDict, total=False):
     """The options of a job, named as in `muster run`. Quantities are as in Kubernetes: 2, "500m", "4Gi".
 
     workers: how many; the function or command runs on each of them.
-    cpus, memory, gpus: of each worker.
+    cpus, memory, gpus: of each worker. A limit other than the request follows a colon: "8Gi:16Gi".
     queue: the LocalQueue to wait in (default: the namespace's). priority: a WorkloadPriorityClass or PriorityClass.
     time: how long each attempt may run: "2h", seconds, or a timedelta. signal: "USR1@60" comes before the time limit.
     retries: how often the whole job restarts after a failure.
@@ -159,14 +159,18 @@ def gang_of(
         signal = limits.soft_signal(options["signal"], limit) if options.get("signal") else None
     except ValueError as error:
         raise UserError(f"time= or signal=: {error}") from None
+    cpus = quantities.worker_cpus(str(options["cpus"])) if "cpus" in options else quantities.NOTHING
+    memory = quantities.worker_memory(options["memory"]) if "memory" in options else quantities.NOTHING
     gang = Gang(
         name=options.get("name", ""),
         command=command,
         workers=workers,
         namespace=namespace,
-        cpus=str(options.get("cpus", "")),
-        memory=options.get("memory", ""),
+        cpus=cpus.request,
+        memory=memory.request,
         gpus=options.get("gpus", 0),
+        cpu_limit=cpus.limit,
+        memory_limit=memory.limit,
         start_timeout=options.get("start_timeout"),
         image=options.get("image", ""),
         queue=options.get("queue", ""),
@@ -204,8 +208,8 @@ def _parse_time(time: str | float | timedelta) -> int:
 
 # The errors that mean an impossible value.
 _READ: Mapping[str, Callable[[Any], object]] = {
-    "cpus": lambda value: quantities.quantity(str(value)),
-    "memory": quantities.memory,
+    "cpus": lambda value: quantities.worker_cpus(str(value)),
+    "memory": quantities.worker_memory,
     "time": _parse_time,
 }
 

@@ -166,6 +166,10 @@ def test_command_and_environment_are_what_was_given():
     [
         ({}, None),
         ({"cpus": "2", "memory": "4Gi"}, {"requests": {"cpu": "2", "memory": "4Gi"}}),
+        (
+            {"cpus": "2", "cpu_limit": "4", "memory_limit": "8Gi", "gpus": 1},
+            {"requests": {"cpu": "2"}, "limits": {"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": 1}},
+        ),
         ({"gpus": 1}, {"limits": {"nvidia.com/gpu": 1}}),
     ],
 )

@@ -22,9 +22,10 @@ from muster.actions.gang import (
     not_text,
     room_for_name,
 )
+from muster.actions.quantities import NOTHING, Amount
 from muster.actions.sweep import Sweep
 from muster.cli.actions import given
-from muster.cli.names.roles import BEHIND_A_COLON, COLON, Segment
+from muster.cli.names.roles import BEHIND_A_COLON, COLON, RoleAsked, Segment
 from muster.mpi.launchers import is_launcher
 from muster.runtime.ids import Ids
 
@@ -47,14 +48,19 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
         raise click.BadParameter(f"{workers} is not within --elastic {elastic}", param_hint="--workers")
     sweep = sweep_asked(options)
     script = _make_script(options, workers, on_this_machine=on_this_machine)
+    cpus, memory = options["cpus"] or NOTHING, options["memory"] or NOTHING
+    if sweep is not None and not options["gpus"]:
+        cpus = options["cpus"] or Amount("1")
     gang = Gang(
         name=options["name"],
         command=arguments,
         workers=workers,
         namespace=namespace,
-        cpus=options["cpus"] or ("1" if sweep is not None and not options["gpus"] else ""),
-        memory=options["memory"] or "",
+        cpus=cpus.request,
+        memory=memory.request,
         gpus=options["gpus"],
+        cpu_limit=cpus.limit,
+        memory_limit=memory.limit,
         roles=_make_roles(arguments, options),
         until=options["until"],
         start_timeout=given.start_timeout(options["start_timeout"]),
@@ -170,18 +176,7 @@ def sweep_asked(options: dict[str, Any]) -> Sweep | None:
 def _make_roles(arguments: Sequence[str], options: dict[str, Any]) -> tuple[Role, ...]:
     """Return the roles, with the options that apply to all of them. Raises `click.UsageError`."""
     segments = [Segment(tuple(options["roles"]), tuple(arguments)), *options["behind_colons"]]
-    roles = [
-        Role(
-            role.name,
-            one.command,
-            role.workers,
-            options["cpus"] or "" if role.cpus is None else role.cpus,
-            options["memory"] or "" if role.memory is None else role.memory,
-            options["gpus"] if role.gpus is None else role.gpus,
-        )
-        for one in segments
-        for role in one.roles
-    ]
+    roles = [_make_role(role, one.command, options) for one in segments for role in one.roles]
     for option in ("workers", "elastic"):
         if roles and options[option]:
             raise click.UsageError(f"--{option} and --role exclude each other: each role has its own number of workers")
@@ -193,3 +188,19 @@ def _make_roles(arguments: Sequence[str], options: dict[str, Any]) -> tuple[Role
     if twice := [name for at, name in enumerate(names) if name in names[:at]]:
         raise click.BadParameter(f"{twice[0]} is given twice", param_hint="--role")
     return tuple(roles)
+
+
+def _make_role(role: RoleAsked, command: Sequence[str], options: dict[str, Any]) -> Role:
+    """Return a role; what it does not say of its workers is as the options of the job say."""
+    cpus = role.cpus or options["cpus"] or NOTHING
+    memory = role.memory or options["memory"] or NOTHING
+    return Role(
+        role.name,
+        command,
+        role.workers,
+        cpus.request,
+        memory.request,
+        options["gpus"] if role.gpus is None else role.gpus,
+        cpus.limit,
+        memory.limit,
+    )

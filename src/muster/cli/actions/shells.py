@@ -14,6 +14,7 @@ from muster.actions.caller import inherited, working_directory
 from muster.actions.cancelling import cancel
 from muster.actions.following.follow import Follower
 from muster.actions.gang import Gang, name_for, no_host_name, not_text, room_for_name
+from muster.actions.quantities import NOTHING
 from muster.actions.session import Session
 from muster.actions.submitting import submit
 from muster.api.core import Pod
@@ -51,13 +52,16 @@ def shell(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
     if not on_this_machine and not options["image"]:
         raise click.UsageError("workers of this cluster need an image: name one with --image")
     program = list(arguments) or [os.environ.get("SHELL") or "sh" if on_this_machine else "sh"]
+    cpus, memory = options["cpus"] or NOTHING, options["memory"] or NOTHING
     gang = Gang(
         name=options["name"],
         command=program,
         namespace=namespace,
-        cpus=options["cpus"] or "",
-        memory=options["memory"] or "",
+        cpus=cpus.request,
+        memory=memory.request,
         gpus=options["gpus"],
+        cpu_limit=cpus.limit,
+        memory_limit=memory.limit,
         image=options["image"],
         queue=options["queue"],
         priority=options["priority"],

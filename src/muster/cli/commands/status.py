@@ -40,11 +40,13 @@ async def _status(target: Target, home: Home) -> int:
     from muster.api.core import NODE
     from muster.api.kueue import CLUSTER_QUEUE
     from muster.api.nodes import has_full_disk, is_ready
+    from muster.api.ours.limits import LIMITS_ANNOTATION
     from muster.api.status import ApiError
     from muster.cli.terminal.output import say
     from muster.insight.quota.queues import explain_inactive
     from muster.insight.reader.jobs import job_rows
     from muster.insight.reader.queues import NOT_LED, is_led, list_or_none, list_or_say
+    from muster.insight.text import escape_controls
     from muster.runtime.clock import RealClock
     from muster.runtime.transport import Request
 
@@ -70,6 +72,8 @@ async def _status(target: Target, home: Home) -> int:
     if nodes is not None:
         full = [node.metadata.name for node in nodes if has_full_disk(node)]
         click.echo(f"nodes    {well} of {len(nodes)} ready{_describe_cordoned(cordoned)}{describe_full(full)}")
+        for enforcement in dict.fromkeys(filter(None, (n.metadata.annotations.get(LIMITS_ANNOTATION) for n in nodes))):
+            click.echo(f"limits   {escape_controls(enforcement)}")
     words = Counter(row["state"] for row in rows)
     click.echo("jobs     " + (", ".join(f"{count} {word.lower()}" for word, count in sorted(words.items())) or "none"))
     if not led:

@@ -104,11 +104,12 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
     )
     is_ready = False
 
-    def ready(url: str, outside: str) -> None:
+    def ready(url: str, outside: str, enforcement: str) -> None:
         nonlocal is_ready
         write_options(home, resolved.options)
         is_ready = True
-        text = f"ready: {url}, process {os.getpid()}\n{_make_warning(outside)}{make_export(home)}\n"
+        limits = f"limits: {enforcement}\n" if enforcement else ""
+        text = f"ready: {url}, process {os.getpid()}\n{limits}{_make_warning(outside)}{make_export(home)}\n"
         if ready_fd is not None:
             os.write(ready_fd, text.encode())
             os.close(ready_fd)

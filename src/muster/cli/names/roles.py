@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import click
 from msgspec import Struct
 
-from muster.cli.names.types import gpus, memory, quantity
+from muster.actions.quantities import Amount
+from muster.cli.names.types import gpus, worker_cpus, worker_memory
 
 _OPTION, _END, COLON = "--role", "--", ":"
 # A role's name is part of host names, beside the name of the job.
@@ -26,8 +27,8 @@ class RoleAsked(Struct, frozen=True):
 
     name: str
     workers: int = 1
-    cpus: str | None = None
-    memory: str | None = None
+    cpus: Amount | None = None
+    memory: Amount | None = None
     gpus: int | None = None
 
 
@@ -55,8 +56,8 @@ def role(text: str) -> RoleAsked:
     return RoleAsked(
         name,
         _parse_number(number, text, least=1) if colon else 1,
-        quantity(asked["cpus"]) if "cpus" in asked else None,
-        memory(asked["memory"]) if "memory" in asked else None,
+        worker_cpus(asked["cpus"]) if "cpus" in asked else None,
+        worker_memory(asked["memory"]) if "memory" in asked else None,
         gpus(asked["gpus"]) if "gpus" in asked else None,
     )
 

@@ -7,7 +7,7 @@ import click
 
 from muster.cli.completion import names
 from muster.cli.names.roles import role
-from muster.cli.names.types import gpus, memory, quantity, schedule, time_limit
+from muster.cli.names.types import gpus, schedule, time_limit, worker_cpus, worker_memory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -76,8 +76,18 @@ _OPTIONS = (
         type=schedule,
         help="Start the job again and again, as '0 3 * * *' or @daily, and return. A start waits for the job before.",
     ),
-    click.option("--cpus", metavar="Q", type=quantity, help="CPUs of each worker, as 2 or 500m."),
-    click.option("--memory", metavar="Q", type=memory, help="Memory of each worker, as 4Gi."),
+    click.option(
+        "--cpus",
+        metavar="Q[:MAX]",
+        type=worker_cpus,
+        help="CPUs of each worker, as 2 or 500m: as many as it requests, or MAX, are also its limit.",
+    ),
+    click.option(
+        "--memory",
+        metavar="Q[:MAX]",
+        type=worker_memory,
+        help="Memory of each worker, as 4Gi; a worker that needs more than that, or than MAX, is ended.",
+    ),
     click.option("--gpus", metavar="N", type=gpus, default="0", help="GPUs of each worker."),
     click.option(
         "-q",

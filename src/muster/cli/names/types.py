@@ -1,8 +1,15 @@
 """Types of click's arguments and options that refuse ambiguous words."""
 
 import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from muster.actions.quantities import Amount
+
+T = TypeVar("T")
 
 # The prefixes that kubectl prints before the name of a job.
 _JOB = (
@@ -34,22 +41,30 @@ def name_or_queue(text: str) -> str:
 
 def quantity(text: str) -> str:
     """Return a quantity in Kubernetes' notation. Raises `click.BadParameter`."""
-    from muster.actions.quantities import quantity as read
+    from muster.actions import quantities
 
-    try:
-        return read(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    return _read(quantities.quantity, text)
 
 
 def memory(text: str) -> str:
     """Return an amount of memory. Raises `click.BadParameter`."""
-    from muster.actions.quantities import memory as read
+    from muster.actions import quantities
 
-    try:
-        return read(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    return _read(quantities.memory, text)
+
+
+def worker_cpus(text: str) -> "Amount":
+    """Return the CPUs of a worker, a request and a limit. Raises `click.BadParameter`."""
+    from muster.actions import quantities
+
+    return _read(quantities.worker_cpus, text)
+
+
+def worker_memory(text: str) -> "Amount":
+    """Return the memory of a worker, a request and a limit. Raises `click.BadParameter`."""
+    from muster.actions import quantities
+
+    return _read(quantities.worker_memory, text)
 
 
 def gpus(text: str) -> int:
@@ -78,12 +93,9 @@ def duration(text: str) -> float:
 
 def time_limit(text: str) -> int:
     """Return the time limit of a job in seconds. Raises `click.BadParameter`."""
-    from muster.actions.limits import time_limit as read
+    from muster.actions import limits
 
-    try:
-        return read(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    return _read(limits.time_limit, text)
 
 
 def schedule(text: str) -> str:
@@ -98,6 +110,14 @@ def schedule(text: str) -> str:
     if never:
         raise click.BadParameter(f"{text!r}: no date matches, so that the job would never start")
     return text
+
+
+def _read(read: Callable[[str], T], text: str) -> T:
+    """Return what a text means. Raises `click.BadParameter` with the reader's sentence."""
+    try:
+        return read(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _is_name(text: str) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from muster.api.core import NODE, POD, ObjectReference, Pod
+from muster.api.ours.limits import LIMITS_ANNOTATION, describe_enforcement
 from muster.api.ours.usage import USAGE_ANNOTATION, Usage
 from muster.api.pods import SHUTDOWN_MESSAGE, is_finished
 from muster.api.status import ApiError
@@ -36,6 +37,7 @@ from muster.cluster.nodes.fence import Fence, can_take_pods, is_to_end
 from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, discover, first_of, played
 from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
 from muster.cluster.nodes.heartbeat import Heartbeat
+from muster.cluster.nodes.limitkeeper import LimitKeeper
 from muster.cluster.nodes.machine import cgroups, isolation, machine
 from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.nodes.machine.machine import Machine
@@ -117,6 +119,7 @@ class ProcessNode:
     ) -> None:
         self.name = f"node-agent-{name}"
         self.node_name = name
+        self.equipped = asyncio.Event()  # what the machine has and allows is known
         self.ready = asyncio.Event()  # the node is registered and takes pods
         self.leave_pods_running = False
         self._manager = manager
@@ -158,6 +161,7 @@ class ProcessNode:
         """Run pods until `stop`."""
         processes.adopt_orphans()
         kit = self._kit = await self._prepare_kit()
+        self.equipped.set()
         await self._take_stock(kit)
         self._heartbeat = Heartbeat(
             self._client,
@@ -173,6 +177,7 @@ class ProcessNode:
             self._holder,
             self._lease_seconds,
             kit.fence,
+            {LIMITS_ANNOTATION: self.enforcement},
         )
         await self._heartbeat.register()
         for notice in (*self._storage.notices, *map(_describe_foreign, self._storage.foreign())):
@@ -186,6 +191,11 @@ class ProcessNode:
             *(
                 [asyncio.create_task(self._watch_gpu_health(kit.gpus), name=f"{self.name}-gpus")]
                 if kit.gpus.devices
+                else []
+            ),
+            *(
+                [asyncio.create_task(LimitKeeper(self._runners, self._clock).run(), name=f"{self.name}-limits")]
+                if kit.cgroups is None
                 else []
             ),
             *(
@@ -225,6 +235,12 @@ class ProcessNode:
             for descriptor in self._lifeline:
                 os.close(descriptor)
             self._lifeline = None
+
+    @property
+    def enforcement(self) -> str:
+        """How the node keeps the limits of containers, once it is equipped."""
+        assert self._kit is not None, "the node is equipped"
+        return describe_enforcement(self._kit.no_cgroups_because)
 
     async def _sweep_orphans(self) -> None:
         orphans = processes.Orphans()
@@ -458,7 +474,7 @@ class ProcessNode:
         patch = _status_patch(runner, plan)
         if patch is None:
             return True
-        if plan.over and not runner.is_oversized and (used := restoring.used(runner.pod, runner.storage)) != Usage():
+        if plan.over and not runner.is_oversized and (used := _measure_use(runner)) != Usage():
             patch["metadata"] = {"annotations": {USAGE_ANNOTATION: str(used)}}
         try:
             written = await self._client.patch_object(
@@ -529,6 +545,11 @@ def _status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:
     if not runner.is_oversized:
         return pod_status_patch(runner.pod, plan.status)
     return pod_status_patch(runner.pod, shortened(plan.status)) if plan.over else None
+
+
+def _measure_use(runner: PodRunner) -> Usage:
+    """Return what a pod that is over has used, by the records of its shims and by samples."""
+    return restoring.used(runner.pod, runner.storage) + runner.sampled_usage
 
 
 def _is_too_large(error: ApiError) -> bool:

@@ -72,9 +72,11 @@ class Heartbeat:
         holder: str = "",
         lease_seconds: int = node_object.LEASE_SECONDS,
         fence: Fence | None = None,
+        annotations: Mapping[str, str] = node_object.NO_ANNOTATIONS,
     ) -> None:
         """Make the heartbeat of a node.
 
+        annotations: what else the Node says of itself, for as long as this agent runs.
         identity: the machine's, if it is a guest. holder: who renews the Lease, by default the node.
         """
         self._client = client
@@ -83,6 +85,7 @@ class Heartbeat:
         self._machine = node_machine
         self._resources = resources
         self._state = state
+        self._annotations = annotations
         self._address, self._port, self._identity = address, port, identity
         self._gpus = gpus
         self._holder, self._lease_seconds, self._fence = holder or name, lease_seconds, fence
@@ -305,7 +308,7 @@ class Heartbeat:
             self._make_conditions(),
             port=self._port,
             lacking=self._gpus.lacking(),
-            annotations=self._gpus.annotations(),
+            annotations={**self._gpus.annotations(), **self._annotations},
         )
         return node_object.of_guest(node, self._identity) if self._identity else node
 

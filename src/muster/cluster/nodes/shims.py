@@ -30,7 +30,7 @@ from muster.cluster.nodes.container import processes
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.plainfiles import OddFileError
 from muster.cluster.nodes.shim.spec import Command, Entry, Reserved, Spec
-from muster.cluster.nodes.shim.supervisor import END, STATE
+from muster.cluster.nodes.shim.supervisor import END, EXCESS, STATE
 from muster.cluster.nodes.shim.system import CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER, CLONE_NEWUTS
 
 LAUNCHER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("launcher.py"))]
@@ -96,6 +96,10 @@ class Shim:
     def end(self) -> None:
         """Kill everything in the container; the shim then writes the record and ends."""
         self.send(END)
+
+    def note_excess(self, used: int) -> None:
+        """Record that the container is ended because it uses so much memory, in bytes. Raises OSError."""
+        (self.directory / EXCESS).write_text(str(used))
 
     def destroy(self) -> None:
         """Kill a shim that does not answer; its record is lost."""

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from muster.api.core import ContainerStateTerminated, ContainerStatus, Pod
 from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import GROUP_SCHEDULING_EXIT_CODE, GROUP_SCHEDULING_INIT
+from muster.api.ours.oom import OOM_KILLED, is_excess
 from muster.api.pods import (
     NODE_NOT_READY,
     find_condition,
@@ -145,7 +146,8 @@ def _failure_of(job: JobRecord, pod: Pod) -> Failure:
         return Failure(who, "had started, and waited in vain for the others", upstream=told, code=code)
     own = [one for one in (*pod.spec.containers, *pod.spec.init_containers) if one.name != GROUP_SCHEDULING_INIT]
     of = f" (container {container.name})" if len(own) > 1 else ""
-    line = "" if ended.reason in _OF_THE_NODE else last_telling_line(ended.message)
+    tells = ended.reason in _OF_THE_NODE or is_excess(ended.message)
+    line = "" if tells else last_telling_line(ended.message)
     return Failure(who, describe_container_end(ended) + of, line, told, code)
 
 
@@ -173,8 +175,8 @@ def exit_code_of_start(message: str) -> int:
 def describe_container_end(ended: ContainerStateTerminated) -> str:
     """Return a container's end: `ended with exit code 3`, `was ended by SIGSEGV (exit code 139)`."""
     said = last_telling_line(ended.message)
-    if ended.reason == "OOMKilled":
-        return "used more memory than it may, and was killed"
+    if ended.reason == OOM_KILLED:
+        return f"was killed: {said}" if is_excess(said) else "used more memory than it may, and was killed"
     if ended.reason in ("StartError", "ContainerCannotRun"):
         return f"could not be started: {said}" if said else "could not be started"
     if ended.reason == "ContainerStatusUnknown":

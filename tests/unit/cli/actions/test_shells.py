@@ -5,11 +5,12 @@ import subprocess
 import click
 import pytest
 
+from muster.actions.quantities import Amount
 from muster.actions.workers import pod_spec
 from muster.api.values.shells import HANGS_UP, typed
 from muster.cli.actions.shells import shell
 
-ASKED = {"name": "", "cpus": "2", "memory": None, "gpus": 1, "image": "", "queue": "vision"}
+ASKED = {"name": "", "cpus": Amount("2", "2"), "memory": None, "gpus": 1, "image": "", "queue": "vision"}
 ASKED |= {"priority": "", "queue_priority": ""}
 
 
@@ -27,7 +28,7 @@ def test_it_is_one_worker_on_a_terminal_that_begins_when_a_user_is_there(monkeyp
     assert spec["terminationGracePeriodSeconds"] == 2, "a shell heeds no SIGTERM"
     assert typed(container["command"]) == ["/bin/zsh"]  # so says history
     assert {"name": "TERM", "value": "xterm"} in container["env"]
-    assert container["resources"] == {"requests": {"cpu": "2"}, "limits": {"nvidia.com/gpu": 1}}
+    assert container["resources"] == {"requests": {"cpu": "2"}, "limits": {"cpu": "2", "nvidia.com/gpu": 1}}
 
 
 def test_where_nodes_have_images_it_is_that_of_one_and_none_of_ours() -> None:

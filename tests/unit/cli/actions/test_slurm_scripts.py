@@ -56,7 +56,7 @@ def test_its_lines_are_what_the_job_asks_for_and_its_text_is_the_command():
     assert (job["completions"], job["activeDeadlineSeconds"]) == (2, 5400)
     assert container["resources"] == {
         "requests": {"cpu": "6", "memory": "4096Mi"},
-        "limits": {"nvidia.com/gpu": 2},
+        "limits": {"cpu": "6", "memory": "4096Mi", "nvidia.com/gpu": 2},
     }
     assert container["command"][-5:] == ["/bin/bash", "-c", TEXT, "job.sh", "x"]
     assert said == "job.sh: ignored: --account (quota belongs to queues), --mail-type (Muster sends no mail)\n"

@@ -39,7 +39,7 @@ def test_an_elastic_job_begins_at_its_greatest_size_unless_told(options, size, b
     ("options", "resources"),
     [
         ([], {"requests": {"cpu": "1"}}),
-        (["--cpus", "2"], {"requests": {"cpu": "2"}}),
+        (["--cpus", "2"], {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}}),
         (["--cpus", "0"], {"requests": {"cpu": "0"}}),
         (["--gpus", "1"], {"limits": {"nvidia.com/gpu": 1}}),
     ],
@@ -228,8 +228,11 @@ def test_what_is_asked_for_all_roles_holds_where_one_says_nothing_else():
     found = json.loads(done.stdout)
     asked = [template(found, role)["spec"]["template"]["spec"]["containers"][0]["resources"] for role in range(2)]
     assert asked == [
-        {"requests": {"cpu": "2"}},
-        {"requests": {"cpu": "500m", "memory": "1Gi"}, "limits": {"nvidia.com/gpu": 1}},
+        {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}},
+        {
+            "requests": {"cpu": "500m", "memory": "1Gi"},
+            "limits": {"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": 1},
+        },
     ]
 
 

@@ -52,7 +52,7 @@ def test_a_probe_counts_equal_outcomes_in_a_row(make_pod, outcomes, thresholds, 
         ({}, {}),
         ({"limits": {"cpu": "1500m"}}, {"cpu.max": "150000 100000", "cpu.weight": "59"}),
         ({"limits": {"cpu": "1m"}}, {"cpu.max": "1000 100000", "cpu.weight": "1"}),
-        ({"limits": {"memory": "1Gi"}}, {"memory.max": "1073741824", "memory.oom.group": "1"}),
+        ({"limits": {"memory": "1Gi"}}, {"memory.max": "1073741824", "memory.oom.group": "1", "memory.swap.max": "0"}),
         ({"requests": {"cpu": "2", "memory": "1Gi"}}, {"cpu.weight": "79"}),
     ],
 )

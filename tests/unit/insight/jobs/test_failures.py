@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.jobset import JobSet
+from muster.api.ours.oom import describe_excess
 from muster.insight.jobs.failures import (
     LINE_LENGTH,
     describe_failures_so_far,
@@ -70,6 +71,14 @@ PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "Preemption
         ),
         (pod(0, {"state": ended(255)}), "rank 0 ended with exit code 255"),
         (pod(0, {"state": ended(137, reason="OOMKilled")}), "rank 0 used more memory than it may, and was killed"),
+        (
+            pod(0, {"state": ended(137, message="step 7", reason="OOMKilled")}),
+            "rank 0 used more memory than it may, and was killed: step 7",
+        ),
+        (
+            pod(0, {"state": ended(137, message=describe_excess(1600 << 20, 1 << 30), reason="OOMKilled")}),
+            "rank 0 was killed: it needed more memory than its limit of 1Gi (it used 1600Mi)",
+        ),
         (
             pod(0, {"state": ended(128, reason="StartError", message='exec: "x": not found')}),
             'rank 0 could not be started: exec: "x": not found',

@@ -1,8 +1,8 @@
 """Limits CPU, memory and processes by cgroup v2 where the node may make cgroups.
 
-Where it may not, containers run without limits. A container's processes are in a leaf cgroup of their own; the shim and
-the server are not. So the kernel kills the container when memory runs out. Functions take the root as an argument, so
-tests can use a plain directory.
+Where it may not, the node samples the memory of containers (`sampling.py`), and CPU is not limited. A container's
+processes are in a leaf cgroup of their own; the shim and the server are not. So the kernel kills the container when
+memory runs out. Functions take the root as an argument, so tests can use a plain directory.
 """
 
 import contextlib
@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from muster.api.core import Container
-from muster.api.values.quantity import milli, value
+from muster.api.pods import memory_limit
+from muster.api.values.quantity import milli
 
 CONTROLLERS = ("cpu", "memory", "pids")
 # The scheduling period in microseconds, the kernel's default.
 _PERIOD = 100_000
 # The smallest quota that the kernel accepts.
 _LEAST_QUOTA = 1000
+# A kernel without accounting of swap lacks this file.
+_SWAP = "memory.swap.max"
 _MOUNT = Path("/sys/fs/cgroup")
 # The cgroup of a server that shares its parent with the cgroups of nodes. systemd starts a service there.
 SERVER_GROUP = "muster-server"
@@ -43,7 +46,8 @@ class Cgroups:
         _enable_controllers(directory.parent)
         directory.mkdir(exist_ok=True)
         for name, text in files.items():
-            (directory / name).write_text(text)
+            if name != _SWAP or (directory / name).exists():
+                (directory / name).write_text(text)
         return directory
 
     def remove(self, uid: str) -> None:
@@ -66,9 +70,10 @@ def limits(container: Container) -> dict[str, str]:
     limit, request = container.resources.limits, container.resources.requests
     if "cpu" in limit and milli(limit["cpu"]):
         files["cpu.max"] = f"{max(milli(limit['cpu']) * _PERIOD // 1000, _LEAST_QUOTA)} {_PERIOD}"
-    if "memory" in limit and value(limit["memory"]):
-        files["memory.max"] = str(value(limit["memory"]))
+    if memory := memory_limit(container):
+        files["memory.max"] = str(memory)
         files["memory.oom.group"] = "1"
+        files[_SWAP] = "0"  # the limit is of memory and swap together
     cpu = milli(request.get("cpu", limit.get("cpu", 0)))
     if cpu:
         # 1 CPU is 1024 of the old shares, which run from 2 to 262144; weights run from 1 to 10000.

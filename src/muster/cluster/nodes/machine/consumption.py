@@ -3,15 +3,25 @@
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, TypeAlias
 
 from muster.cluster.nodeconnection import Reading
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROC = Path("/proc")
+_READ_BYTES = 4096
+# The parent of all threads of the kernel, of which a large machine has thousands.
+_KTHREADD = 2
+
+Key: TypeAlias = tuple[str, str]
+"""The pod's UID, and the container's name."""
+
+NO_THRESHOLDS: Mapping[Key, int] = MappingProxyType({})
 
 
 class _Process(NamedTuple):
@@ -23,15 +33,22 @@ class _Process(NamedTuple):
 
 
 class Metered(NamedTuple):
-    """A running container: its shim's pid, and its cgroup if it has one."""
+    """A running container: its shim's pid, its cgroup if it has one, and its memory limit in bytes (0 for none)."""
 
     pid: int
     cgroup: Path | None = None
+    memory_limit: int = 0
 
 
-def read_usage(containers: Mapping[tuple[str, str], Metered], proc: Path = _PROC) -> dict[tuple[str, str], Reading]:
-    """Return what each container has used so far; those that have ended meanwhile are missing."""
-    readings: dict[tuple[str, str], Reading] = {}
+def read_usage(
+    containers: Mapping[Key, Metered], thresholds: Mapping[Key, int] = NO_THRESHOLDS, proc: Path = _PROC
+) -> dict[Key, Reading]:
+    """Return what each container has used so far; those that have ended meanwhile are missing.
+
+    thresholds: bytes by container, 0 by default. Up to its threshold, a container's memory may count pages that its
+    processes share more than once. To count them once takes the kernel longer.
+    """
+    readings: dict[Key, Reading] = {}
     others = {}
     for key, container in containers.items():
         reading = _read_cgroup(container.cgroup) if container.cgroup is not None else None
@@ -41,12 +58,20 @@ def read_usage(containers: Mapping[tuple[str, str], Metered], proc: Path = _PROC
             others[key] = container.pid
     if others:
         processes = dict(_list_processes(proc))
+        swapped = _read_used_swap(proc)
         children = defaultdict(list)
         for pid, process in processes.items():
             children[process.parent].append(pid)
-        readings |= {
-            key: _sum_readings(_walk_tree(pid, children), processes) for key, pid in others.items() if pid in processes
-        }
+        for key, pid in others.items():
+            if pid in processes:
+                tree = list(_walk_tree(pid, children))
+                ticks = sum(processes[one].ticks for one in tree)
+                # The shim's own memory is not the container's.
+                resident = {one: processes[one].pages * _PAGE for one in tree[1:]}
+                memory = sum(resident.values())
+                if memory + swapped > thresholds.get(key, 0):
+                    memory = sum(_read_share(proc, one, whole) for one, whole in resident.items())
+                readings[key] = Reading(ticks / _TICKS, memory)
     return readings
 
 
@@ -61,24 +86,63 @@ def _read_cgroup(directory: Path) -> Reading | None:
 
 
 def _list_processes(proc: Path) -> Iterator[tuple[int, _Process]]:
-    for entry in os.scandir(proc):
-        if entry.name.isdecimal():
+    """Yield the processes of the machine, without the kernel's own threads."""
+    base = os.fspath(proc)
+    kernels = _list_kernel_threads(base)
+    for name in os.listdir(base):  # noqa: PTH208 - a Path for each process would take longer than all the rest
+        if name.isdecimal() and name.encode() not in kernels:
             with contextlib.suppress(OSError, ValueError, IndexError):  # the process has ended
                 # The name of a process may contain blanks and brackets.
-                fields = (proc / entry.name / "stat").read_text(errors="replace").rpartition(")")[2].split()
-                yield int(entry.name), _Process(int(fields[1]), sum(map(int, fields[11:15])), int(fields[21]))
+                fields = _read(f"{base}/{name}/stat").rpartition(b")")[2].split()
+                yield int(name), _Process(int(fields[1]), sum(map(int, fields[11:15])), int(fields[21]))
 
 
-def _walk_tree(root: int, children: Mapping[int, list[int]]) -> Iterator[int]:
+def _list_kernel_threads(base: str) -> frozenset[bytes]:
+    """Return the pids of the kernel's threads; none within a pid namespace, which shows none."""
+    if _read_words(f"{base}/{_KTHREADD}/stat")[1:4] != [b"(kthreadd)", b"S", b"0"]:
+        return frozenset()
+    return frozenset(_read_words(f"{base}/{_KTHREADD}/task/{_KTHREADD}/children"))
+
+
+def _read_share(proc: Path, pid: int, resident: int) -> int:
+    """Return the memory of a process in bytes: its own pages, its share of those that it shares, and what is swapped.
+
+    resident: its resident memory, for a process that the kernel tells no more about.
+    """
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = [line.split() for line in _read(f"{proc}/{pid}/smaps_rollup").splitlines()]
+        sizes = {line[0]: int(line[1]) for line in lines if line[0] in (b"Pss:", b"SwapPss:")}
+        return sum(sizes.values()) * 1024 if sizes else resident
+    return resident
+
+
+def _read_used_swap(proc: Path) -> int:
+    """Return how much of the machine's swap is in use, in bytes."""
+    words = _read_words(f"{proc}/meminfo")
+    sizes = {name: int(size) for name, size in pairwise(words) if name.startswith(b"Swap")}
+    return (sizes.get(b"SwapTotal:", 0) - sizes.get(b"SwapFree:", 0)) * 1024
+
+
+def _read_words(path: str) -> Sequence[bytes]:
+    """Return the words of a file, none if there is no such file."""
+    words: list[bytes] = []
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        words += file.read().split()
+    return words
+
+
+def _read(path: str) -> bytes:
+    """Return a small file of the kernel. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, _READ_BYTES)
+    finally:
+        os.close(descriptor)
+
+
+def _walk_tree(root: int, children: Mapping[int, Sequence[int]]) -> Iterator[int]:
     pending = [root]
     while pending:
         pid = pending.pop()
         yield pid
         pending += children.get(pid, ())
-
-
-def _sum_readings(pids: Iterable[int], processes: Mapping[int, _Process]) -> Reading:
-    processes_in_tree = [processes[pid] for pid in pids]
-    return Reading(
-        sum(one.ticks for one in processes_in_tree) / _TICKS, sum(one.pages for one in processes_in_tree) * _PAGE
-    )

@@ -15,8 +15,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from muster.api.core import Container, ContainerStatus, Pod
+from muster.api.ours.oom import OOM_KILLED, describe_excess
 from muster.api.ours.usage import Usage
-from muster.api.pods import is_sidecar, job_reference
+from muster.api.pods import is_sidecar, job_reference, memory_limit
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, logs
 from muster.cluster.nodes.disk import plainfiles
@@ -132,7 +133,9 @@ def started_at(record: Record) -> datetime | None:
 
 
 def _find_message(container: Container, directory: Path, record: Record) -> str:
-    """Return the termination message: the container's own, the shim's, or the end of the log."""
+    """Return the termination message: the node's about memory, the container's own, the shim's, or the log's end."""
+    if record.reason == OOM_KILLED and (limit := memory_limit(container)):
+        return describe_excess(record.memory_bytes, limit)
     if launching.message_path(container):
         with suppress(FileNotFoundError, OddFileError):
             if words := plainfiles.read(directory / launching.MESSAGE_FILE, _MESSAGE_BYTES):

@@ -14,7 +14,8 @@ from typing import Any
 
 from muster.api.core import POD, Container, Pod
 from muster.api.jobset import names
-from muster.api.pods import FORGOTTEN_MESSAGE, job_uid, rank_of
+from muster.api.ours.usage import Usage
+from muster.api.pods import FORGOTTEN_MESSAGE, job_uid, memory_limit, rank_of
 from muster.api.status import ApiError
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, rights
@@ -80,6 +81,7 @@ class PodRunner:
         self._beginning: set[asyncio.Task[None]] = set()  # starts of reserved shims
         self._tasks: set[asyncio.Task[None]] = set()
         self._gpus: Mapping[str, tuple[str, ...]] = {}  # by container
+        self._peaks: dict[str, int] = {}  # the most memory that samples have seen, by container
         self._has_record = False  # the pod's record is on disk
         self._earlier_record: PodRecord | None = None  # the record that was on disk before
         self._prepared = False
@@ -114,7 +116,35 @@ class PodRunner:
         """Yield the running containers, by their names, for reading what they use."""
         groups = self._kit.cgroups
         for name in self._watchers:
-            yield name, Metered(self._shims[name].pid, groups.path(self.uid, name) if groups is not None else None)
+            cgroup = groups.path(self.uid, name) if groups is not None else None
+            yield name, Metered(self._shims[name].pid, cgroup, memory_limit(self._find_container(name)))
+
+    def peak(self, name: str) -> int:
+        """Return the most memory in bytes that samples have seen a container hold."""
+        return self._peaks.get(name, 0)
+
+    @property
+    def sampled_usage(self) -> Usage:
+        """The usage that samples have seen: the peak of one container."""
+        return Usage(0.0, max(self._peaks.values(), default=0))
+
+    def note_memory(self, name: str, used: int) -> None:
+        """Record how much memory a container holds, in bytes."""
+        self._peaks[name] = max(self._peaks.get(name, 0), used)
+
+    def end_over_limit(self, name: str, pid: int, used: int) -> None:
+        """End a container that holds more memory than its limit. pid: that of its shim when it was sampled."""
+        attempt = self._containers[name].attempt
+        shim = self.shim(name)
+        if shim is None or shim.pid != pid or attempt is None or attempt.killed:
+            return
+        self.note_memory(name, used)
+        try:
+            shim.note_excess(used)
+        except OSError as error:  # a full disk keeps the reason, and not the end
+            message = f"The node cannot record that the container used {used} bytes of memory: {words(error)}"
+            self._record_event("Warning", "OOMKilling", message, name)
+        self._start_action(Kill(name))
 
     @property
     def holds(self) -> bool:
@@ -356,11 +386,11 @@ class PodRunner:
         self._trouble = Trouble(reason, message, self._kit.clock.monotonic() + RETRY_SECONDS)
 
     def _warn_of_limits(self) -> None:
-        limited = any({"cpu", "memory"} & c.resources.limits.keys() for c in self.pod.spec.containers)
+        limited = any("cpu" in c.resources.limits for c in self.pod.spec.containers)
         if not self._kit.isolation.complete:
             self._record_event("Warning", "NamespacesUnavailable", self._kit.isolation.warning())
         elif limited and self._kit.cgroups is None:
-            why = f"CPU and memory limits are not enforced on this node: {self._kit.no_cgroups_because}"
+            why = f"CPU limits are not enforced on this node: {self._kit.no_cgroups_because}"
             self._record_event("Warning", "LimitsNotEnforced", why)
         if lacking := rights.lacking(self.pod, self._kit.isolation):
             self._record_event("Warning", "SecurityContextNotEnforced", lacking)

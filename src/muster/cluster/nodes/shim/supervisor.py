@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 STATE = "state"
 STATE_BYTES = 4096
+# The file in which the server says, before END, how many bytes of memory the container uses that it may not.
+EXCESS = "excess"
+OOM_KILLED = "OOMKilled"
 # The longest message that fits into the record.
 _MESSAGE_LENGTH = 700
 # The signal by which the server says "kill everything and write the record". Others are passed on to the container.
@@ -226,10 +229,17 @@ class Supervisor:
         """Act on signals, and reap children whatever came."""
         for number in signals:
             if number == END:
+                self._note_excess()
                 self._kill_all()
             elif number != _signal.SIGCHLD and self._status is None:
                 try_to(os.kill, self._container, number)  # the process is not reaped yet, so the pid is still its own
         self._reap_children()
+
+    def _note_excess(self) -> None:
+        """Take over why the server ends the container, if the reason is its memory."""
+        used = _read_file_in(self._directory, EXCESS)
+        if used and self._status is None:
+            self._reason, self._memory = OOM_KILLED, int(used)
 
     def _reap_children(self) -> bool:
         """Reap children that have ended; return False if there are none left."""
@@ -269,8 +279,9 @@ class Supervisor:
     def _write_exit_record(self, log: Log) -> None:
         """Write the exit record. Without it the exit code would be unknown, so retry until told to give up."""
         if self._cgroup >= 0 and self._status and _was_out_of_memory(self._cgroup):
-            self._reason = "OOMKilled"
-        self._cpu, self._memory = _measure_usage(self._cgroup)
+            self._reason = OOM_KILLED
+        self._cpu, memory = _measure_usage(self._cgroup)
+        self._memory = max(self._memory, memory)
         try_to(log.tell_losses)
         self._lost, self._untold = log.lost, log.untold
         if log.lost and not self._message:
@@ -327,7 +338,7 @@ def _lifeline_holds(spec: Spec) -> bool:
 
 def _was_out_of_memory(cgroup: int) -> bool:
     """Return whether the kernel killed anything in the cgroup because memory ran out."""
-    lines = _read_cgroup_file(cgroup, "memory.events").splitlines()
+    lines = _read_file_in(cgroup, "memory.events").splitlines()
     return any(line.startswith(b"oom_kill ") and line.split()[1] != b"0" for line in lines)
 
 
@@ -340,18 +351,16 @@ def _measure_usage(cgroup: int) -> tuple[int, int]:
     if cgroup < 0:
         return cpu, memory
     times = [
-        line.split()[1]
-        for line in _read_cgroup_file(cgroup, "cpu.stat").splitlines()
-        if line.startswith(b"usage_usec ")
+        line.split()[1] for line in _read_file_in(cgroup, "cpu.stat").splitlines() if line.startswith(b"usage_usec ")
     ]
-    peak = _read_cgroup_file(cgroup, "memory.peak").strip()  # since Linux 5.19
+    peak = _read_file_in(cgroup, "memory.peak").strip()  # since Linux 5.19
     return int(times[0]) if times else cpu, int(peak) if peak else memory
 
 
-def _read_cgroup_file(cgroup: int, name: str) -> bytes:
-    """Return a file of a cgroup; b"" if there is none."""
+def _read_file_in(directory: int, name: str) -> bytes:
+    """Return a small file of a cgroup or an attempt; b"" if there is none."""
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=cgroup)
+        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=directory)
     except OSError:
         return b""
     with open(descriptor, "rb") as file:

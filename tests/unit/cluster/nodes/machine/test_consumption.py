@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -31,8 +32,8 @@ def proc(tmp_path):
 
 
 def test_a_container_is_the_tree_below_its_shim_with_the_children_that_it_has_waited_for(proc):
-    found = read_usage({("u", "a"): Metered(10), ("u", "b"): Metered(20), ("v", "a"): Metered(99)}, proc)
-    assert found == {("u", "a"): Reading(160 * TICK, 12 * PAGE), ("u", "b"): Reading(0.0, 2 * PAGE)}
+    found = read_usage({("u", "a"): Metered(10), ("u", "b"): Metered(20), ("v", "a"): Metered(99)}, proc=proc)
+    assert found == {("u", "a"): Reading(160 * TICK, 11 * PAGE), ("u", "b"): Reading(0.0, 0)}
 
 
 def test_a_cgroup_says_it_where_there_is_one(proc, tmp_path):
@@ -41,12 +42,46 @@ def test_a_cgroup_says_it_where_there_is_one(proc, tmp_path):
     (group / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
     (group / "memory.current").write_text("4096\n")
     missing = tmp_path / "gone"
-    found = read_usage({("u", "a"): Metered(10, group), ("u", "b"): Metered(20, missing)}, proc)
-    assert found == {("u", "a"): Reading(1.5, 4096), ("u", "b"): Reading(0.0, 2 * PAGE)}
+    found = read_usage({("u", "a"): Metered(10, group), ("u", "b"): Metered(20, missing)}, proc=proc)
+    assert found == {("u", "a"): Reading(1.5, 4096), ("u", "b"): Reading(0.0, 0)}
+
+
+def share(proc, pid, pss, swapped=0):
+    (proc / str(pid) / "smaps_rollup").write_text(
+        f"00-ff ---p 00 00:00 0 [rollup]\nRss: 9999 kB\nPss: {pss} kB\nPss_Anon: 7 kB\nSwapPss: {swapped} kB\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("threshold", "swap", "memory"),
+    [
+        (11 * PAGE, (0, 0), 11 * PAGE),  # the sum, in which shared pages count twice
+        (11 * PAGE - 1, (0, 0), 70 * 1024),
+        (11 * PAGE, (8, 8), 11 * PAGE),  # no swap is in use
+        (11 * PAGE, (8, 7), 70 * 1024),  # some of the swap may be the container's
+    ],
+)
+def test_above_its_threshold_shared_pages_count_once(proc, threshold, swap, memory):
+    share(proc, 11, 30, 5)
+    share(proc, 12, 35)
+    (proc / "meminfo").write_text("SwapCached: 3 kB\nSwapTotal: {} kB\nSwapFree: {} kB\n".format(*swap))
+    found = read_usage({("u", "a"): Metered(10)}, {("u", "a"): threshold}, proc)
+    assert found["u", "a"].memory_bytes == memory
+
+
+@pytest.mark.parametrize(("name", "memory"), [("kthreadd", 0), ("bash", 11 * PAGE)])
+def test_threads_of_the_kernel_are_not_read(proc, name, memory):
+    process(proc, 2, 0, name=name)
+    (proc / "2/task/2").mkdir(parents=True)
+    (proc / "2/task/2/children").write_text("11 12 ")
+    assert read_usage({("u", "a"): Metered(10)}, proc=proc)["u", "a"].memory_bytes == memory
 
 
 def test_the_kernel_looks_as_it_is_read():
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+    parent = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
+    with subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE) as child:
+        while not subprocess.run(["pgrep", "-P", str(child.pid)], check=False, capture_output=True).stdout:
+            time.sleep(0.01)
         found = read_usage({("u", "a"): Metered(child.pid), ("u", "us"): Metered(os.getpid())})
         assert child.stdin is not None
         child.stdin.write(b"\n")

@@ -1,0 +1,22 @@
+"""The end of a container that needed more memory than its limit, as nodes report it and people read it."""
+
+import re
+from typing import Final
+
+from muster.api.values.quantity import format_amount
+
+OOM_KILLED: Final = "OOMKilled"
+
+_MEBIBYTE = 1 << 20
+_SHAPE = re.compile(r"it needed more memory than its limit of \w+ \(it used \d+Mi\)", re.ASCII)
+
+
+def describe_excess(used: int, limit: int) -> str:
+    """Return the message of a container that was ended at its memory limit. used, limit: in bytes."""
+    amount = format_amount("memory", limit)
+    return f"it needed more memory than its limit of {amount} (it used {-(-used // _MEBIBYTE)}Mi)"
+
+
+def is_excess(message: str) -> bool:
+    """Return whether a message is one of `describe_excess`, and not the last lines of a log."""
+    return _SHAPE.fullmatch(message) is not None
