@@ -27,7 +27,7 @@ _RECENT = timedelta(hours=1)
 _PAST = 1_000
 
 # Fields that change with time alone.
-_TICKING = {"age": "", "runSeconds": None}
+_TICKING = {"age": "", "runSeconds": None, "cpusUsed": "", "memoryUsed": ""}
 
 
 @click.command(
@@ -114,6 +114,8 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
         rows = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
         await _require_queue(session, only["queue"], found, where)
         await say_if_not_led(session.client, [row["state"] for row in rows], now, say)
+        if output == "wide":
+            rows = await _add_usage(session, rows, where, say)
     shown = arrange(rows, find_earliest_end(only, output, now))
     older = len(rows) - len(shown)
     if shown or not (missing or (older and not output)):
@@ -132,6 +134,22 @@ async def _require_queue(session: Session, queue: str, rows: Iterable[dict[str, 
 
     if problem := await no_queue(session.client, queue, where):
         raise click.ClickException(problem)
+
+
+async def _add_usage(
+    session: Session, rows: list[dict[str, Any]], where: str, say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Return the rows with what the pods of each job use now."""
+    from muster.insight.reader.usage import read_usage
+    from muster.insight.usage import format_cpus, format_memory, usage_by_job
+
+    runs = any(row["ready"] for row in rows if row["state"] not in OVER)
+    usage = usage_by_job(await read_usage(session.client, where, say) if runs else ())
+    used = [usage.get((row["namespace"], row["name"])) for row in rows]
+    return [
+        row | {"cpusUsed": format_cpus(one), "memoryUsed": format_memory(one)}
+        for row, one in zip(rows, used, strict=True)
+    ]
 
 
 async def _add_past(session: Session, found: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
@@ -169,11 +187,11 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
     kinds = (JOB, JOB_SET, WORKLOAD, POD)
 
     async def rows(session: Session, tell: Callable[[str], None]) -> list[dict[str, Any]]:
-        now = RealClock().now()
-        found = await job_rows(session.client, "" if everywhere else session.namespace, now, tell)
+        now, where = RealClock().now(), "" if everywhere else session.namespace
+        found = await job_rows(session.client, where, now, tell)
         wanted = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
         await say_if_not_led(session.client, [row["state"] for row in wanted], now, tell)
-        return wanted
+        return await _add_usage(session, wanted, where, tell) if wide else wanted
 
     async def picture(session: Session, tell: Callable[[str], None]) -> str:
         now = RealClock().now()
@@ -285,8 +303,8 @@ def _show(rows: list[dict[str, Any]], output: str, *, everywhere: bool) -> None:
 # The field below each heading.
 _COLUMNS = {"NAME": "name", "STATE": "state", "PODS": "pods", "QUEUE": "queue", "POS": "position", "AGE": "age"}
 _WIDE = {
-    "SUBMITTED": "submitted", "TIME": "runSeconds", "PRIORITY": "priority", "CLUSTERQUEUE": "clusterQueue",
-    "NODES": "nodes",
+    "SUBMITTED": "submitted", "TIME": "runSeconds", "CPU USED": "cpusUsed", "MEMORY USED": "memoryUsed",
+    "PRIORITY": "priority", "CLUSTERQUEUE": "clusterQueue", "NODES": "nodes",
 }  # fmt: skip
 
 

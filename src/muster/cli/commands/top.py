@@ -1,34 +1,45 @@
 """`muster top`: show the nodes and their usage."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, TypeAlias
 
 import click
 
 from muster.actions.session import Session, Target
+from muster.cli.completion import names
 from muster.cli.names.examples import examples
+from muster.cli.names.types import name
 from muster.cli.session import connect, run, target_options
+
+Picture: TypeAlias = Callable[[Session, Callable[[str], None]], Awaitable[str]]
+"""Makes the text to show; the callable says what is not shown."""
 
 
 @click.command(
-    epilog=examples("muster top", "muster top -w"),
+    epilog=examples("muster top", "muster top train      # each worker of a job", "muster top -w"),
 )
+@click.argument("job", required=False, type=name, metavar="[JOB]", shell_complete=names.jobs)
 @click.option("-w", "--watch", is_flag=True, help="Show it on the whole of a terminal, as it changes.")
 @target_options
-def command(watch: bool, **options: Any) -> None:
-    """Show what every node has and how much of it is requested, then the quotas, then the jobs that request most."""
-    run(_watch(Target.of(options)) if watch else _top(Target.of(options)))
+def command(watch: bool, job: str | None, **options: Any) -> None:
+    """Show what every node has and how much of it is requested, then the quotas, then the jobs that request most.
+
+    Of JOB, show what each of its workers uses, requests and is limited to.
+    """
+    make_picture = partial(_make_workers_picture, job=job) if job else _make_picture
+    run(_watch(Target.of(options), make_picture) if watch else _top(Target.of(options), make_picture))
 
 
-async def _top(target: Target) -> None:
+async def _top(target: Target, make_picture: Picture) -> None:
     from muster.cli.terminal.output import say
 
     async with connect(target) as session:
-        click.echo(await _make_picture(session, say))
+        click.echo(await make_picture(session, say))
 
 
-async def _watch(target: Target) -> None:
+async def _watch(target: Target, make_picture: Picture) -> None:
     from muster.api.core import NODE, POD
     from muster.api.kueue import CLUSTER_QUEUE
     from muster.cli.actions.watching import show
@@ -36,7 +47,24 @@ async def _watch(target: Target) -> None:
 
     if not can_show():
         raise click.UsageError("--watch draws on a terminal, and the output is none")
-    await show(target, "muster top", (NODE, POD, CLUSTER_QUEUE), _make_picture, everywhere=True)
+    await show(target, "muster top", (NODE, POD, CLUSTER_QUEUE), make_picture, everywhere=True)
+
+
+async def _make_workers_picture(session: Session, say: Callable[[str], None], *, job: str) -> str:
+    from muster.actions.choices import no_job
+    from muster.api.core import POD
+    from muster.api.pods import is_finished
+    from muster.insight.reader.usage import read_usage
+    from muster.insight.record import job_of
+    from muster.insight.text import format_table
+    from muster.insight.usage import WORKER_HEADER, make_worker_rows, usage_by_pod
+
+    pods = [pod for pod in (await session.client.list(POD, session.namespace)).items if job_of(pod)[1] == job]
+    if not pods:
+        raise click.ClickException(await no_job(session.client, job, session.namespace))
+    usage = usage_by_pod(await read_usage(session.client, session.namespace, say))
+    rows = make_worker_rows([pod for pod in pods if not is_finished(pod)], usage)
+    return format_table(list(WORKER_HEADER), rows) if rows else f"no worker of {job} runs"
 
 
 async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
@@ -47,7 +75,9 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
     from muster.insight.quota.state import find_quota_state, index_by_owner
     from muster.insight.reader.clusters import clusters_of
     from muster.insight.reader.queues import list_or_none, list_or_say
+    from muster.insight.reader.usage import read_usage
     from muster.insight.record import job_of
+    from muster.insight.usage import usage_by_job
 
     nodes = await list_or_say(session.client, NODE, "", say, "nodes")
     queues = await list_or_say(session.client, CLUSTER_QUEUE, "", say, "quotas")
@@ -68,6 +98,7 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
         queue = find_quota_state(workload).cluster_queue if workload is not None else ""
         for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, name, queue or "-"]):
             tally.update(Counter(pod_requests(pod.spec)) + Counter(pods=1))
+    usage = usage_by_job(await read_usage(session.client, where, say) if users else ())
     here = {r for node in nodes for r in node.status.allocatable} if nodes is not None else set().union(*used.values())
     gpus = sorted(filter(is_gpu, here))
     resources = [r for r in ("cpu", "memory", *gpus, "pods") if r in here]
@@ -76,7 +107,7 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
         _make_gpus_table(nodes, pods) if nodes is not None else "",
         _make_quotas_table(queues) if queues else "",
         _make_clusters_table(clusters) if clusters else "",
-        _make_users_table(users, resources) if users else "",
+        _make_users_table(users, resources, usage) if users else "",
     ]
     return "\n\n".join(filter(None, tables))
 
@@ -101,14 +132,20 @@ def _make_gpus_table(nodes: Any, pods: Any) -> str:
     return format_table(list(HEADER), [row.cells() for row in rows]) if rows else ""
 
 
-def _make_users_table(users: Any, resources: list[str]) -> str:
+def _make_users_table(users: Any, resources: list[str], usage: Any) -> str:
     from muster.api.ours.gpus import is_gpu
     from muster.insight.text import format_quantity, format_table
+    from muster.insight.usage import format_cpus, format_memory
 
     order = [*filter(is_gpu, resources), "cpu", "pods"]
     most = sorted(users.items(), key=lambda item: [-item[1][r] for r in order])
-    lines = [[*who, *(format_quantity(r, tally[r]) for r in resources)] for who, tally in most]
-    return format_table(["NAMESPACE", "NAME", "CLUSTERQUEUE", *(r.upper() for r in resources)], lines)
+    lines = []
+    for who, tally in most:
+        used = usage.get(who[:2])
+        requested = [format_quantity(r, tally[r]) for r in resources]
+        lines.append([*who, *requested, format_cpus(used), format_memory(used)])
+    header = ["NAMESPACE", "NAME", "CLUSTERQUEUE", *(r.upper() for r in resources), "CPU USED", "MEMORY USED"]
+    return format_table(header, lines)
 
 
 def _make_quotas_table(queues: Any) -> str:

@@ -24,7 +24,8 @@ _COLUMNS = {
 }  # fmt: skip
 _WIDE = {
     "STARTED": "started", "ENDED": "ended", "PODS": "workers", "RESTARTS": "restarts",
-    "INTERRUPTIONS": "interruptions", "CPU": "cpuSeconds", "MEMORY": "memoryBytes", "NODES": "nodes",
+    "INTERRUPTIONS": "interruptions", "CPU": "cpuSeconds", "CPUS USED": "meanCpus", "CPUS ASKED": "requestedCpus",
+    "MEMORY": "memoryBytes", "NODES": "nodes",
 }  # fmt: skip
 
 # The columns that a narrow terminal omits, in this order.
@@ -90,6 +91,8 @@ def _format_cell(field: str, value: Any, *, short: bool = False) -> str:
             return format_duration(value)
         case "cpuSeconds":
             return f"{value:.1f}s" if value < 100 else format_duration(int(value))
+        case "meanCpus" | "requestedCpus":
+            return f"{value:.2f}".rstrip("0").rstrip(".")
         case "memoryBytes":
             return format_quantity("memory", value)
         case "nodes":

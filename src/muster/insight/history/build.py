@@ -18,7 +18,7 @@ from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.usage import USAGE_ANNOTATION, Usage, usage_of
-from muster.api.pods import is_finished
+from muster.api.pods import is_finished, pod_requests
 from muster.api.values.shells import typed
 from muster.insight.history.runs import Outcome, Run
 from muster.insight.jobs.state import find_ending, find_job_state, is_cancelling
@@ -103,10 +103,17 @@ def run_of(
         queue=meta.labels.get(QUEUE_NAME_LABEL, ""),
         command=command_of(job.templates[0].spec.containers if job.templates else ()),
         workers=job.wanted,
+        requested_cpus=_sum_requested_cpus(job),
         restarts=job.counted_restarts,
         interruptions=job.interruptions,
     )
     return _judged(_used(run, left), job, pods)
+
+
+def _sum_requested_cpus(job: JobRecord) -> float | None:
+    """Return how many CPUs the workers of a job request together; None if they request none."""
+    workers = zip(job.roles, job.templates, strict=False)
+    return sum(role.wanted * pod_requests(one.spec).get("cpu", 0) for role, one in workers) / 1000 or None
 
 
 def _judged(run: Run, job: JobRecord, pods: Sequence[Pod]) -> Run:

@@ -29,6 +29,7 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     interruptions: how often the platform ended pods of the job.
     cpu_seconds: the CPU time of all pods; None if no node reported it.
     memory_bytes: the peak of the pod that used the most memory; None if no node reported it.
+    requested_cpus: how many CPUs the workers request together; None if they request none, or nobody knows.
     """
 
     uid: str
@@ -50,6 +51,17 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     nodes: tuple[str, ...] = ()
     cpu_seconds: float | None = None
     memory_bytes: int | None = None
+    requested_cpus: float | None = None
+
+    @property
+    def mean_cpus(self) -> float | None:
+        """The CPUs that all workers used on average; None if nobody knows.
+
+        An interrupted run is left out: its CPU time is that of all attempts, and its run time that of the last.
+        """
+        if self.cpu_seconds is None or not self.run_seconds or self.interruptions:
+            return None
+        return round(self.cpu_seconds / self.run_seconds, 2)
 
     @property
     def waited_seconds(self) -> int:
@@ -123,6 +135,8 @@ def row(run: Run) -> dict[str, Any]:
         "nodes": list(run.nodes),
         "cpuSeconds": run.cpu_seconds,
         "memoryBytes": run.memory_bytes,
+        "meanCpus": run.mean_cpus,
+        "requestedCpus": run.requested_cpus,
         "command": run.command,
         "uid": run.uid,
     }

@@ -25,6 +25,22 @@ def test_a_line_says_what_became_of_it() -> None:
     assert "Failed   3      ada     q       90s      178m   python t.py   rank 0 ended" in line
 
 
+@pytest.mark.parametrize(
+    ("about", "mean"),
+    [
+        ({"cpu_seconds": 4320.0}, 1.2),
+        ({}, None),
+        ({"cpu_seconds": 1.0, "started": None}, None),
+        ({"cpu_seconds": 4320.0, "interruptions": 1}, None),  # the time of the attempts before is not known
+    ],
+)
+def test_it_says_how_many_cpus_were_asked_for_and_used(about, mean) -> None:
+    said = run(**{"started": START + timedelta(hours=2), "requested_cpus": 8.0, **about})
+    assert (said["meanCpus"], said["requestedCpus"]) == (mean, 8.0)
+    header, line = as_table([said], everywhere=False, wide=True).split("\n")
+    assert line[header.index("CPUS USED") :].split()[:2] == ["-" if mean is None else "1.2", "8"]
+
+
 def test_nothing_in_it_can_steer_a_terminal() -> None:
     evil = "\x1b]0;owned\x07\x9b31m\u202egnp\n\r\0"
     rows = [run(name=evil, owner=evil, queue=evil, command=evil, reason=evil, nodes=("n",))]

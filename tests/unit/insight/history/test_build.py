@@ -44,7 +44,7 @@ def ended(type_: str, seconds: int = 60, **about: str) -> dict[str, Any]:
     return {"type": type_, "status": "True", "lastTransitionTime": at(seconds)} | about
 
 
-def job(*conditions: Any, command: Any = ("python", "t.py"), **status: Any) -> Any:
+def job(*conditions: Any, command: Any = ("python", "t.py"), requests: Any = None, **status: Any) -> Any:
     meta = {
         "name": "j",
         "namespace": "lab",
@@ -53,7 +53,8 @@ def job(*conditions: Any, command: Any = ("python", "t.py"), **status: Any) -> A
         "labels": {"kueue.x-k8s.io/queue-name": "q"},
         "annotations": {"muster.dev/submitted-by": "ada"},
     }
-    template = {"spec": {"containers": [{"name": "c", "command": list(command)}]}}
+    container = {"name": "c", "command": list(command), "resources": {"requests": requests or {}}}
+    template = {"spec": {"containers": [container]}}
     spec = {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "template": template}
     status = {"conditions": conditions} | status
     return record_of(msgspec.convert({"metadata": meta, "spec": spec, "status": status}, Job))
@@ -154,6 +155,14 @@ def test_one_that_never_started_waited_until_its_end() -> None:
     run = run_of(job(start_time=at(5)), [pod(code=None, started=None)], deleted=at(70))
     assert run is not None
     assert (run.started, run.waited_seconds, run.run_seconds) == (None, 70, None)
+
+
+@pytest.mark.parametrize(("cpu", "requested"), [("500m", 1.0), ("4", 8.0), (None, None)])
+def test_what_the_workers_request_together(cpu: str | None, requested: float | None) -> None:
+    record = job(ended("Complete"), succeeded=2, requests={"cpu": cpu} if cpu else {})
+    run = run_of(record, [])
+    assert run is not None
+    assert run.requested_cpus == requested
 
 
 def test_of_pods_that_are_gone_what_they_left_counts() -> None:

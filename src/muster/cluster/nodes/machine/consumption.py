@@ -15,6 +15,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _PROC = Path("/proc")
 _READ_BYTES = 4096
+# How many fields of a process's status are read.
+_FIELDS = 22
 # The parent of all threads of the kernel, of which a large machine has thousands.
 _KTHREADD = 2
 
@@ -91,10 +93,14 @@ def _list_processes(proc: Path) -> Iterator[tuple[int, _Process]]:
     kernels = _list_kernel_threads(base)
     for name in os.listdir(base):  # noqa: PTH208 - a Path for each process would take longer than all the rest
         if name.isdecimal() and name.encode() not in kernels:
-            with contextlib.suppress(OSError, ValueError, IndexError):  # the process has ended
+            try:
                 # The name of a process may contain blanks and brackets.
-                fields = _read(f"{base}/{name}/stat").rpartition(b")")[2].split()
-                yield int(name), _Process(int(fields[1]), sum(map(int, fields[11:15])), int(fields[21]))
+                fields = _read(f"{base}/{name}/stat").rpartition(b")")[2].split(None, _FIELDS)
+                _, parent, *_, user, system, waited_user, waited_system = fields[:15]
+                ticks = int(user) + int(system) + int(waited_user) + int(waited_system)
+                yield int(name), _Process(int(parent), ticks, int(fields[21]))
+            except (OSError, ValueError, IndexError):  # the process has ended
+                continue
 
 
 def _list_kernel_threads(base: str) -> frozenset[bytes]:

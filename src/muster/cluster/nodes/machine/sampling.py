@@ -11,7 +11,7 @@ from muster.cluster.nodes.machine.consumption import Key, Metered
 
 SAMPLE_SECONDS = 1.0
 # Each of so many samples counts shared pages once in the containers that seem to hold more than ever.
-EXACT_EVERY = 10
+EXACT_EVERY = 30
 # No container holds so much.
 _NEVER = 1 << 63
 

@@ -1,0 +1,15 @@
+"""Reads what pods use now."""
+
+from collections.abc import Callable, Sequence
+
+from muster.api.server.metrics import POD_METRICS, PodMetrics
+from muster.insight.reader.queues import list_or_say
+from muster.runtime.client import Client
+
+
+async def read_usage(client: Client, namespace: str, say: Callable[[str], None]) -> Sequence[PodMetrics]:
+    """Return the metrics of the pods that run; none if nothing in the cluster measures them.
+
+    A server that has not measured lately takes a second. say: receives a sentence if the user may not see them.
+    """
+    return await list_or_say(client, POD_METRICS, namespace, say, "uses of CPU and memory") or ()
