@@ -6,14 +6,13 @@ from muster.actions.choices import get_job
 from muster.actions.conflicts import rewriting
 from muster.actions.podgroups import cancel_pods, find_pods
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
-from muster.api.jobset import JOB_SET, JobSet, names
-from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
+from muster.api.jobset import JOB_SET, JobSet
 from muster.api.meta import controller_of
 from muster.api.status import ApiError
 from muster.insight.reader.queues import get_or_none, is_embedded
 from muster.insight.record import CANCELLED, JobRecord
-from muster.jobs.job.conditions import FAILED, FAILURE_TARGET, announced, finish
-from muster.jobs.job.terms import managed_by
+from muster.jobs.ending import make_job_failure, make_jobset_failure
+from muster.jobs.job.conditions import Verdict, announced, finish
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.refusals import ignoring
@@ -81,32 +80,13 @@ async def _cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool) -
 
 
 async def _mark_as_failed(client: Client, job: Job | JobSet) -> None:
-    """Write the status that makes the controller end the job's pods.
-
-    A Job fails after its pods have ended. A JobSet fails first, and its controller then deletes its Jobs. A Job that
-    MultiKueue manages fails at once, because no controller in this cluster would end it.
-    """
+    """Write the status that makes the controller end the job's pods. A JobSet that has changed meanwhile is a 409."""
     if isinstance(job, JobSet):
-        await _fail_jobset(client, job)
+        patch = make_jobset_failure(job, _CANCELLED_BY_USER, RealClock().now())
+        await client.patch_object(JOB_SET, job, patch, subresource="status")
     elif announced(job) is None:
-        types = (FAILURE_TARGET, FAILED) if managed_by(job) == MULTI_KUEUE_CONTROLLER else (FAILURE_TARGET,)
-        conditions = [{"type": one, "status": "True", **_CANCELLED_BY_USER} for one in types]
-        status = {"conditions": conditions} | (_WITHOUT_PODS if FAILED in types else {})
-        patch = {"status": status}
+        patch = make_job_failure(job, _CANCELLED_BY_USER)
         await client.patch_object(JOB, job, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status")
 
 
-async def _fail_jobset(client: Client, jobset: JobSet) -> None:
-    """Write the Failed condition of a JobSet.
-
-    The patch replaces the whole list of conditions, so the request fails if the JobSet has changed meanwhile.
-    """
-    other_conditions = [msgspec.to_builtins(one) for one in jobset.status.conditions if one.type != names.FAILED]
-    now = RealClock().now().isoformat(timespec="seconds").replace("+00:00", "Z")
-    condition = {"type": names.FAILED, "status": "True", "lastTransitionTime": now, **_CANCELLED_BY_USER}
-    patch = {"status": {"conditions": [*other_conditions, condition], "terminalState": names.FAILED}}
-    await client.patch_object(JOB_SET, jobset, patch, subresource="status")
-
-
-_WITHOUT_PODS = {"active": None, "ready": None, "terminating": None, "uncountedTerminatedPods": None}
-_CANCELLED_BY_USER = {"reason": CANCELLED, "message": "It was cancelled"}
+_CANCELLED_BY_USER = Verdict(False, CANCELLED, "It was cancelled")

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from muster.actions.sweep import Sweep
+from muster.api.ours.deferral import Deferral
 from muster.api.ours.elastic import Bounds
 from muster.api.ours.gpus import NVIDIA_GPU
 from muster.slurm.batch import Batch
@@ -89,6 +90,7 @@ class Gang:
     upstream: whether Kubernetes' own Job controller runs it, which counts interruptions unless a Job says otherwise.
     sweep: the trials, if the job is a sweep of single workers; None for a gang.
     schedule: the cron schedule by which a CronJob starts the job again and again; "" for a job that starts once.
+    deferral: what has to happen before the job starts.
     mpi: the shell words by which workers call Muster, if rank 0 alone runs the command and the command is or calls
     `mpirun`; "" if every worker runs the command.
     script: what the command finds if it is a script for Slurm; else None.
@@ -129,6 +131,7 @@ class Gang:
     upstream: bool = False
     sweep: Sweep | None = None
     schedule: str = ""
+    deferral: Deferral = field(default_factory=Deferral)
     mpi: str = ""
     script: SlurmScript | None = None
 
@@ -182,6 +185,8 @@ def beyond_schedule(gang: Gang) -> str:
         "start-timeout": gang.start_timeout is not None,
         "exclusive": gang.exclusive,
         "retries": gang.retries and gang.size > 1,
+        "begin": gang.deferral.begin_at,
+        "after": gang.deferral.after,
     }
     return next((option for option, value in options.items() if gang.schedule and value), "")
 

@@ -9,11 +9,13 @@ from muster.api.batch import CRON_JOB
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, STOP_NONE, WORKLOAD, Workload
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.status import ApiError
+from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.quota.queues import describe_resume
 from muster.insight.quota.state import find_quota_state
 from muster.insight.reader.job import find
 from muster.insight.reader.queues import get_or_none
 from muster.insight.record import JobRecord
+from muster.jobs.deferral import make_release
 
 _STOPPED = {
     "Hold": "stopped: nothing starts from it any more, what runs goes on",
@@ -85,9 +87,13 @@ async def set_active(session: Session, name: str, *, active: bool) -> str:
         return await _set_starting(session, name, starting=active)
     if (job is not None and job.end is not None) or (workload is not None and find_quota_state(workload).finished):
         return f"{name} has ended already"
+    deferral = describe_deferral(job) if workload is None or workload.spec.active else ""
+    if job is not None and active and deferral:
+        await session.client.patch_object(job.kind, job.source, make_release(job.metadata), lock=False)
+        return f"{name} released: it starts without waiting"
     is_active = workload.spec.active if workload is not None else not (job is not None and job.suspended)
     if is_active == active:
-        return f"{name} is {'not held' if active else 'held already'}"
+        return f"{name} is {'not held' if active else 'held already'}" + (f": it {deferral}" if deferral else "")
     if workload is not None:
         patch = {"spec": {"active": active}}
         await session.client.patch(WORKLOAD, workload.metadata.name, patch, session.namespace)

@@ -14,6 +14,7 @@ from muster.actions.workers import pod_spec
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.ours.cronjobs import CRON_JOB_LABEL
+from muster.api.ours.deferral import make_annotations
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, World
 from muster.api.ours.simulated import RUN_TIME
 from muster.jobs.interruption import DISRUPTION_TARGET
@@ -42,7 +43,7 @@ def jobset(gang: Gang) -> dict[str, Any]:
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": _make_metadata(gang, {GANG_ANNOTATION: WHOLE} if len(roles) > 1 else {}),
-        "spec": spec | {"replicatedJobs": roles},
+        "spec": _suspend(gang) | spec | {"replicatedJobs": roles},
     }
 
 
@@ -53,7 +54,7 @@ def job(gang: Gang) -> dict[str, Any]:
     if gang.elastic is not None:
         world = World(size=gang.workers, epoch=1)
         own = {ELASTIC_ANNOTATION: str(gang.elastic)} | annotations(world)
-    spec = _make_job_spec(gang, role, 0)
+    spec = _suspend(gang) | _make_job_spec(gang, role, 0)
     spec["ttlSecondsAfterFinished"] = WEEK_SECONDS
     manifest = {"apiVersion": "batch/v1", "kind": "Job", "metadata": _make_metadata(gang, own), "spec": spec}
     if gang.sweep is not None:
@@ -100,7 +101,14 @@ def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
     """Return the metadata of the JobSet or Job. own: annotations that mark its kind of gang."""
     queueing = {QUEUE_NAME_LABEL: gang.queue, PRIORITY_CLASS_LABEL: gang.queue_priority}
     labels = {**gang.labels, **{label: value for label, value in queueing.items() if value}}
-    return {"name": gang.name, "namespace": gang.namespace} | _make_marks(labels, {**gang.annotations, **own})
+    return {"name": gang.name, "namespace": gang.namespace} | _make_marks(
+        labels, {**gang.annotations, **own, **make_annotations(gang.deferral)}
+    )
+
+
+def _suspend(gang: Gang) -> dict[str, Any]:
+    """Return the field that keeps a job from starting before its time, where no queue does so."""
+    return {"suspend": True} if gang.deferral else {}
 
 
 def _make_marks(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from typing import Any
 
 from muster.api.config import Configuration
 from muster.api.values.durations import SECOND
+from muster.controllers.deferral import DEFERRABLE, DeferralController
 from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.setup import reconcilers
-from muster.controllers.integrations.table import INTEGRATIONS, gang_sources, pod_groups
+from muster.controllers.integrations.table import INTEGRATIONS, chosen, gang_sources, pod_groups
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
 from muster.controllers.jobset import JobSetController
@@ -184,6 +185,10 @@ def _add_queueing(
     if configuration.features.enabled("ConcurrentAdmission"):
         manager.add(VariantController(manager, events.recorder("concurrent-admission-controller")))
     manager.add(WorkloadController(manager, events.recorder("kueue-workload-controller"), configuration))
+    queued = [one.kind for one in chosen(integrations, configuration)]
+    kinds = [kind for kind in DEFERRABLE if kind in queued]
+    without_queue = configuration.manage_jobs_without_queue_name
+    manager.add(DeferralController(manager, events.recorder("deferral"), kinds, without_queue=without_queue))
     for part in reconcilers(manager, events.recorder("kueue-job-controller"), configuration, integrations):
         manager.add(part)
     return Visibility(cache)

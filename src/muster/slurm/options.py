@@ -61,9 +61,9 @@ def _split(name: str) -> tuple[str, str]:
 
 
 _FOLLOWED = (
-    "array/a", "chdir/D", "cpus-per-gpu", "cpus-per-task/c", "error/e", "export", "gpus-per-node", "gpus-per-task",
-    "gpus/G", "gres", "input/i", "job-name/J", "mem", "mem-per-cpu", "mem-per-gpu", "nodes/N", "ntasks-per-node",
-    "ntasks/n", "open-mode", "output/o", "partition/p", "qos/q", "signal", "time/t",
+    "array/a", "begin/b", "chdir/D", "cpus-per-gpu", "cpus-per-task/c", "dependency/d", "error/e", "export",
+    "gpus-per-node", "gpus-per-task", "gpus/G", "gres", "input/i", "job-name/J", "mem", "mem-per-cpu", "mem-per-gpu",
+    "nodes/N", "ntasks-per-node", "ntasks/n", "open-mode", "output/o", "partition/p", "qos/q", "signal", "time/t",
 )  # fmt: skip
 _NEEDLESS = ("oversubscribe/s", "parsable", "quiet/Q", "requeue", "verbose/v", "wait/W")
 
@@ -93,8 +93,6 @@ SBATCH = (
     *_ignored("Muster has no such setting", "propagate", "get-user-env", value=Value.OPTIONAL),
     *_ignored("Muster has no such setting", "delay-boot", "kill-on-invalid-dep", "power"),
     *_ignored("Muster has no such setting", "reboot", value=Value.NONE),
-    *_refused("jobs do not depend on each other; submit this script after: muster wait JOB", "dependency/d"),
-    *_refused("jobs do not begin at a time; submit this script by at or cron", "begin/b"),
     *_refused("Muster knows no deadline of a job; limit its run with --time", "deadline"),
     *_refused(_NODES, "constraint/C", "nodelist/w", "nodefile/F", "cluster-constraint"),
     *_refused("Muster counts no licences, unless a queue has them as a resource", "licenses/L"),

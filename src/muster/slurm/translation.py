@@ -112,6 +112,7 @@ def _make_translation(asked: _Asked, environment: Container[str]) -> Translation
         *(["--gpus", str(gpus)] if gpus else []),
         *_take_time(asked),
         *_take_names(asked),
+        *_take_deferral(asked),
         *_take_environment(asked, environment),
         *(["--exclusive"] if "exclusive" in asked else []),
     ]
@@ -201,6 +202,11 @@ def _take_names(asked: _Asked) -> list[str]:
     same = {"array": "--array", "chdir": "--workdir", "partition": "--queue", "qos": "--priority"}
     asked.parsed("array", values.array)
     return [word for name, option in same.items() if asked.text(name) for word in (option, asked.text(name))]
+
+
+def _take_deferral(asked: _Asked) -> list[str]:
+    begin, after = asked.parsed("begin", values.begin), asked.parsed("dependency", values.dependencies)
+    return [*(["--begin", begin] if begin else []), *(["--after", ",".join(after)] if after else [])]
 
 
 def _take_environment(asked: _Asked, environment: Container[str]) -> list[str]:

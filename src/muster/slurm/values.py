@@ -17,6 +17,12 @@ _ENDLESS = ("0", "-1", "UNLIMITED", "INFINITE")
 _CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,7})(?::(\d{1,7}))?(?::(\d{1,7}))?", re.ASCII)
 _SIGNAL = re.compile(r"(?:([BR]+):)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,9}))?", re.ASCII)
 _USUAL_NOTICE = 60
+_ENDS = {"afterok": "ok", "afternotok": "fail", "afterany": "any"}
+_FROM_NOW = re.compile(r"now(?:\+(\d{1,8})(|(?:second|minute|hour|day|week)s?))?", re.ASCII)
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?|\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2})?)?", re.ASCII)
+_UNIT_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+_SECONDS = {"": 1} | _UNIT_SECONDS | {f"{unit}s": seconds for unit, seconds in _UNIT_SECONDS.items()}
+_HOURS = {"midnight": "00:00", "noon": "12:00", "fika": "15:00", "teatime": "16:00"}
 
 
 class Notice(Struct, frozen=True):
@@ -73,6 +79,35 @@ def seconds(text: str) -> int | None:
     if parts[2] is not None:
         return (first * 60 + second) * 60 + third
     return first * 60 + second
+
+
+def dependencies(text: str) -> tuple[str, ...]:
+    """Return the jobs of `afterok:a:b,afterany:c` as `muster run --after` takes them. Jobs have names here."""
+    if "?" in text:
+        raise OptionError(f"{text!r}: a job waits for all of its dependencies; separate them with commas")
+    found = []
+    for part in text.split(","):
+        kind, *names = part.split(":")
+        if kind not in _ENDS:
+            raise OptionError(f"{kind!r}: a job waits for ends of others: {', '.join(_ENDS)}")
+        if not all(names) or not names:
+            raise OptionError(f"{part!r} names no job: expected {kind}:JOB")
+        if number := next((name for name in names if name.isdecimal()), ""):
+            raise OptionError(f"{number} is a number, and jobs have names here: {kind}:NAME")
+        found += [f"{name}:{_ENDS[kind]}" for name in names]
+    return tuple(found)
+
+
+def begin(text: str) -> str:
+    """Return the time at which a job begins as `muster run --begin` takes it; "" for a start at once."""
+    match = _FROM_NOW.fullmatch(text)
+    if match is not None:
+        return f"+{int(match[1]) * _SECONDS[match[2]]}s" if match[1] and int(match[1]) else ""
+    if text.lower() in _HOURS:
+        return _HOURS[text.lower()]
+    if _TIME_OF_DAY.fullmatch(text):
+        return text
+    raise OptionError(f"{text!r} is no time: now+2hours, 16:00, noon, 2026-01-31 or 2026-01-31T16:00")
 
 
 def gpus(text: str) -> tuple[int, str]:

@@ -25,6 +25,7 @@ from muster.api.kueue.names import (
 from muster.api.managed.ancestry import managed_ancestor
 from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
+from muster.api.ours.deferral import AFTER_ANNOTATION, BEGIN_ANNOTATION, parse_dependencies, parse_moment
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
 from muster.api.status import FieldError
 from muster.api.validation import names
@@ -115,9 +116,21 @@ def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
         yield from _name_of(meta, PREBUILT_WORKLOAD_NAME_LABEL)
     yield from _longest(meta)
     yield from gates(meta)
+    yield from _deferral(meta)
     yield from readiness(meta)
     if part_of(meta) is None:  # the rules of JobSets check the queue of a JobSet
         yield from gang(meta, old)
+
+
+def _deferral(meta: ObjectMeta) -> Errors:
+    """Check Muster's annotations about a later start."""
+    for annotation, parse in ((BEGIN_ANNOTATION, parse_moment), (AFTER_ANNOTATION, parse_dependencies)):
+        text = meta.annotations.get(annotation)
+        try:
+            if text is not None:
+                parse(text)
+        except ValueError as error:
+            yield invalid(annotation_path(annotation), text, str(error))
 
 
 def gang(meta: ObjectMeta, old: ObjectMeta | None, path: str = "") -> Errors:

@@ -82,6 +82,7 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
         secrets=given.secrets(options["secrets"]),
         sweep=sweep,
         schedule=options["schedule"],
+        deferral=given.deferral(options["begin"], options["after"]),
         mpi=_find_mpi_call(arguments, options, workers, script, on_this_machine=on_this_machine),
         script=script,
         state=given.state(options["state"], on_this_machine=on_this_machine),

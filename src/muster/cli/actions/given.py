@@ -11,6 +11,7 @@ from muster.actions.errors import UserError
 from muster.actions.gang import SecretAsked, SoftSignal
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.ours.elastic import Bounds
+from muster.api.ours.deferral import Deferral, check_dependencies, parse_dependencies
 from muster.api.validation import names
 from muster.api.values import durations
 from muster.api.values.durations import DurationError
@@ -106,6 +107,22 @@ def elastic_bounds(text: str) -> Bounds | None:
         return Bounds.parse(text) if text else None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--elastic") from None
+
+
+def deferral(begin: str, after: Sequence[str]) -> Deferral:
+    """Return what has to happen before the job starts."""
+    from muster.actions.deferring import parse_begin
+    from muster.runtime.clock import RealClock
+
+    try:
+        begin_at = parse_begin(begin, RealClock().now()) if begin else None
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(str(error), param_hint="--begin") from None
+    try:
+        dependencies = check_dependencies(one for text in after for one in parse_dependencies(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--after") from None
+    return Deferral(begin_at, dependencies)
 
 
 def start_timeout(text: str) -> int | None:

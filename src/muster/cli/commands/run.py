@@ -66,6 +66,8 @@ class _Run(click.Command):
         "muster run --array 0-99%8 -- python trial.py",
         "muster run --grid lr=0.1,0.01 -- python trial.py --lr {lr}",
         "muster run --cron '0 3 * * *' --name nightly -- python train.py",
+        "muster run --begin 18:00 --time 12h -- python train.py",
+        "muster run --after prepare,fetch:any -- python train.py",
         "muster run --time 2h --retries 3 job.sh",
         "muster run --workers 8 -- mpirun python a.py",
         "muster run --gpus 1 --tty -- python -m pdb train.py",
@@ -107,7 +109,7 @@ def _check_terminal(options: dict[str, Any]) -> None:
     """Raise `click.UsageError` if the job cannot have our terminal."""
     from muster.cli.terminal.remote import is_terminal
 
-    others = ("detach", "elastic", "array", "grid", "roles", "schedule", "retries", "mpi", "stdin")
+    others = ("detach", "elastic", "array", "grid", "roles", "schedule", "begin", "after", "retries", "mpi", "stdin")
     other = next((name for name in others if options[name]), "workers" if (options["workers"] or 1) > 1 else "")
     if other:
         option = {"roles": "role", "schedule": "cron"}.get(other, other)
@@ -159,6 +161,7 @@ async def _run(arguments: Sequence[str], options: dict[str, Any], target: Target
 
 async def _submit(session: Session, arguments: Sequence[str], options: dict[str, Any]) -> int:
     from muster.actions.choices import check_secrets, priority_classes, queue_to_name
+    from muster.actions.deferring import check_dependencies
     from muster.api.managed.jobs import DEFAULT_QUEUE
     from muster.insight.reader.clusters import sends_away
     from muster.insight.reader.queues import is_embedded
@@ -172,6 +175,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
         options = options | {"stdin": False}
     gang = _make_gang(arguments, options, session.namespace, on_this_machine=embedded)
     await check_secrets(session.client, session.namespace, gang.secrets)
+    await check_dependencies(session.client, gang.name, session.namespace, gang.deferral)
     complaint = _explain_bound_to_cluster(gang)
     if complaint and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
         raise click.UsageError(complaint)

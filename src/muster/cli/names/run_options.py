@@ -88,6 +88,19 @@ _OPTIONS = (
         type=worker_memory,
         help="Memory of each worker, as 4Gi; a worker that needs more than that, or than MAX, is ended.",
     ),
+        "--begin",
+        metavar="TIME",
+        default="",
+        help="Start the job at this time, as 18:00, +2h, 2026-01-31 or 2026-01-31T18:00; it waits until then.",
+    ),
+    click.option(
+        "--after",
+        metavar="JOB[:ok|:fail|:any]",
+        multiple=True,
+        help="Start the job once JOB has completed (:ok, the default), failed or been cancelled (:fail), or either "
+        "(:any); several with commas, or repeated.",
+        shell_complete=names.jobs,
+    ),
     click.option("--gpus", metavar="N", type=gpus, default="0", help="GPUs of each worker."),
     click.option(
         "-q",

@@ -9,7 +9,7 @@ a start that the new schedule has between the last Job and the change.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 from muster.api.batch import CRON_JOB, JOB, CronJob, CronJobStatus, Job
 from muster.api.meta import controller_of
@@ -19,6 +19,7 @@ from muster.controllers.cronjob.writer import Writer
 from muster.jobs.cronjob.decide import add_started, decide
 from muster.jobs.cronjob.plan import CronJobPlan
 from muster.jobs.job.conditions import finish
+from muster.runtime.clockjumps import follow_jumps
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
@@ -30,10 +31,6 @@ from muster.runtime.transport import TransportError
 from muster.runtime.writes import Refusal
 
 WORKERS = 16
-
-# How often the time of day is compared with the monotonic clock, and the difference that counts as a jump.
-CLOCK_SECONDS = 10.0
-JUMP = timedelta(seconds=1)
 
 _BY_CRON_JOB = "cronjob-uid"
 
@@ -61,22 +58,11 @@ class CronJobController(Reconciler):
 
     async def run(self) -> None:
         """Reconcile until `stop`."""
-        await together(super().run(), self._follow_clock())
+        await together(super().run(), follow_jumps(self._clock, self._reconcile_all))
 
-    async def _follow_clock(self) -> None:
-        """Reconcile all CronJobs whenever the time of day has jumped."""
-        known = self._find_offset()
-        while True:
-            await self._clock.sleep(CLOCK_SECONDS)
-            offset = self._find_offset()
-            if abs(offset - known) > JUMP:
-                known = offset
-                for cron_job in self._cron_jobs.all():
-                    self._controller.queue.add(key_of(cron_job))
-
-    def _find_offset(self) -> datetime:
-        """Return the time of day at which the monotonic clock began."""
-        return self._clock.now() - timedelta(seconds=self._clock.monotonic())
+    def _reconcile_all(self) -> None:
+        for cron_job in self._cron_jobs.all():
+            self._controller.queue.add(key_of(cron_job))
 
     def _cron_job_changed(self, old: CronJob | None, new: CronJob | None) -> None:
         cron_job = new if new is not None else old

@@ -9,6 +9,7 @@ from muster.api.core import Pod
 from muster.api.kueue import Workload
 from muster.api.kueue.names import PODS_READY, QUEUE_NAME_LABEL
 from muster.api.pods import is_finished, is_ready, why_unplaced
+from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.jobs.failures import (
     count_times,
     describe_absent,
@@ -190,6 +191,8 @@ def _state_of_job(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState |
     done = job.succeeded + sum(1 for pod in live if is_ready(pod))
     if (over := _state_of_ending(job, pods, live, done)) is not None:
         return over
+    if (deferral := describe_deferral(job)) and (quota_state is None or quota_state.waits):
+        return JobState("Held", done, wanted, deferral, blocked=True)
     if quota_state is not None and quota_state.stopped:
         return JobState(quota_state.word, done, wanted, quota_state.reason, bool(quota_state.reason), quota_state)
     if job.manager and not live:  # when it starts, and whether, is for that to say

@@ -7,6 +7,7 @@ from muster.api.conditions import find_true
 from muster.api.kueue import CLUSTER_QUEUE, Workload
 from muster.api.kueue.names import EVICTED, QUEUE_NAME_LABEL
 from muster.api.values.quantity import amount
+from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.jobs.failures import NAMED
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import describe_evictions
@@ -19,21 +20,10 @@ from muster.insight.why.readings import JobReadings, Level, State
 def describe_quota(readings: JobReadings) -> Level:
     """Return where the job stands in its queue."""
     quota_state, workload = readings.quota_state, readings.workload
+    if (deferral := describe_deferral(readings.job)) and (quota_state is None or quota_state.waits):
+        return Level("quota", "here", f"held: {deferral}; start it now with: muster release {readings.name}")
     if quota_state is None or workload is None:
-        queue = readings.job.metadata.labels.get(QUEUE_NAME_LABEL, "") if readings.job is not None else ""
-        if not queue:
-            return Level("quota", "none", "it is in no queue and needs no quota")
-        if readings.job is not None and readings.job.manager:
-            return Level("quota", "none", f"{readings.job.manager} runs it, and queue {queue} does not hold it")
-        if readings.unseen:
-            state: State = "here" if readings.job is not None and readings.job.suspended else "none"
-            return Level(
-                "quota", state, f"it is for queue {queue}; how it does there cannot be seen", (readings.unseen,)
-            )
-        if readings.job is not None and readings.job.suspended:
-            why = (readings.state.reason,) if readings.state.outside and readings.state.blocked else ()
-            return Level("quota", "here", f"waiting to be taken in by queue {queue}: it has no Workload yet", why)
-        return Level("quota", "done", f"it is in queue {queue}")
+        return _describe_without_workload(readings)
     if quota_state.finished:
         return Level(
             "quota", "done", f"given back to ClusterQueue {quota_state.cluster_queue or readings.cluster_queue}"
@@ -56,6 +46,21 @@ def describe_quota(readings: JobReadings) -> Level:
     text = f"admitted by ClusterQueue {quota_state.cluster_queue} through queue {quota_state.queue}{since}"
     evictions = readings.name_others(describe_evictions(quota_state, readings.job))
     return Level("quota", "done", text, (*_describe_assignments(workload), *filter(None, (evictions,))))
+
+
+def _describe_without_workload(readings: JobReadings) -> Level:
+    queue = readings.job.metadata.labels.get(QUEUE_NAME_LABEL, "") if readings.job is not None else ""
+    if not queue:
+        return Level("quota", "none", "it is in no queue and needs no quota")
+    if readings.job is not None and readings.job.manager:
+        return Level("quota", "none", f"{readings.job.manager} runs it, and queue {queue} does not hold it")
+    if readings.unseen:
+        state: State = "here" if readings.job is not None and readings.job.suspended else "none"
+        return Level("quota", state, f"it is for queue {queue}; how it does there cannot be seen", (readings.unseen,))
+    if readings.job is not None and readings.job.suspended:
+        why = (readings.state.reason,) if readings.state.outside and readings.state.blocked else ()
+        return Level("quota", "here", f"waiting to be taken in by queue {queue}: it has no Workload yet", why)
+    return Level("quota", "done", f"it is in queue {queue}")
 
 
 def _describe_waiting(readings: JobReadings, quota_state: QuotaState, workload: Workload, since: str) -> Level:

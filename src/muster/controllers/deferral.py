@@ -1,0 +1,180 @@
+"""Starts jobs that wait for a moment or for other jobs: caches in, `muster.jobs.deferral.decide`, writes out.
+
+A waiting job is reconciled when it changes, when a job that it waits for comes, ends or goes, and when its moment has
+come. All memory is a cache: the annotations of the job say what it waits for and what it has seen.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+from muster.api.batch import JOB, Job
+from muster.api.jobset import JOB_SET, JobSet
+from muster.api.jobset import names as jobset_names
+from muster.api.kinds import Kind
+from muster.api.ours.deferral import MET_ANNOTATION, is_deferred, parse_deferral, parse_met
+from muster.jobs.deferral import GRACE, NEVER_SATISFIED, DeferralPlan, Standing, decide, find_circle, make_release
+from muster.jobs.ending import make_job_failure, make_jobset_failure
+from muster.jobs.job.conditions import COMPLETE, Verdict, announced
+from muster.jobs.job.conditions import finish as job_finish
+from muster.jobs.jobset.terms import finish as jobset_finish
+from muster.runtime.clockjumps import follow_jumps
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.informer import Informer
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of, reference, split_key
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.tasks import together
+from muster.runtime.transport import STRATEGIC_MERGE_PATCH
+
+WORKERS = 4
+
+_BY_DEPENDENCY = "deferral-dependency"
+
+# The kinds of jobs that can wait, and be waited for.
+DEFERRABLE: tuple[Kind[Any], ...] = (JOB, JOB_SET)
+
+
+class DeferralController(Reconciler):
+    """A part that runs under a `Manager`; a key is the jobs of a name, of whatever kind.
+
+    kinds: of `DEFERRABLE`, those that the engine may change.
+    without_queue: whether a job that names no queue queues, too, so that its queue resumes it.
+    """
+
+    name = "deferral-controller"
+
+    def __init__(
+        self, manager: Manager, recorder: Recorder, kinds: Iterable[Kind[Any]] = DEFERRABLE, *, without_queue: bool
+    ) -> None:
+        super().__init__(manager, workers=WORKERS)
+        self._recorder = recorder
+        self._without_queue = without_queue
+        self._informers: dict[Kind[Any], Informer[Any]] = {
+            kind: manager.informer(kind, indexes={_BY_DEPENDENCY: _list_dependencies}, optional=True) for kind in kinds
+        }
+        for informer in self._informers.values():
+            self._controller.watch(informer, when=_may_wait)
+            self._controller.watch(informer, self._list_waiting_for, when=_comes_ends_or_goes)
+
+    async def run(self) -> None:
+        """Reconcile until `stop`."""
+        await together(super().run(), follow_jumps(self._clock, self._reconcile_all))
+
+    def _reconcile_all(self) -> None:
+        for job in chain.from_iterable(informer.all() for informer in self._informers.values()):
+            if _waits(job):
+                self._controller.queue.add(key_of(job))
+
+    def _list_waiting_for(self, job: Job | JobSet) -> list[str]:
+        """Return the keys of the jobs that wait for this one."""
+        key = key_of(job)
+        return [key_of(one) for informer in self._informers.values() for one in informer.by(_BY_DEPENDENCY, key)]
+
+    async def _reconcile(self, key: str) -> Result:
+        delays = [
+            await self._attend(kind, job)
+            for kind, informer in self._informers.items()
+            if (job := informer.get(key)) is not None and _waits(job)
+        ]
+        return min((delay for delay in delays if delay is not None), default=None)
+
+    async def _attend(self, kind: Kind[Any], job: Job | JobSet) -> float | None:
+        """Carry out the plan for a waiting job; return the seconds until the next decision."""
+        plan = await self._decide(job)
+        if plan.verdict is not None:
+            await self._end(job, plan.verdict)
+        elif plan.release:
+            await self._release(kind, job)
+        elif plan.met != parse_met(job.metadata.annotations):
+            patch = {"metadata": {"annotations": {MET_ANNOTATION: ",".join(sorted(plan.met))}}}
+            await self._client.patch_object(kind, job, patch)
+        return None if plan.wake_at is None else max(0.0, (plan.wake_at - self._clock.now()).total_seconds())
+
+    async def _decide(self, job: Job | JobSet) -> DeferralPlan:
+        meta, now = job.metadata, self._clock.now()
+        try:
+            deferral = parse_deferral(meta.annotations)
+        except ValueError as error:
+            return DeferralPlan(verdict=Verdict(False, NEVER_SATISFIED, str(error)))
+        met, created = parse_met(meta.annotations), meta.creation_timestamp or now
+        names = [one.name for one in deferral.after if one.name not in met]
+        standings = {name: self._find_standing(f"{meta.namespace}/{name}") for name in names}
+        if now >= created + GRACE:
+            for name in (name for name, standing in standings.items() if standing is Standing.ABSENT):
+                standings[name] = await self._ask_for_standing(name, meta.namespace)  # the caches may be behind
+        circle = find_circle(meta.name, lambda name: self._list_awaited(f"{meta.namespace}/{name}"))
+        return decide(deferral, met, standings, circle, created=created, now=now)
+
+    def _find_standing(self, key: str) -> Standing:
+        return _judge(job for informer in self._informers.values() if (job := informer.get(key)) is not None)
+
+    async def _ask_for_standing(self, name: str, namespace: str) -> Standing:
+        found = [await self._client.find(kind, name, namespace) for kind in self._informers]
+        return _judge(job for job in found if job is not None)
+
+    def _list_awaited(self, key: str) -> Sequence[str]:
+        """Return the names of the jobs that the jobs of a key wait for."""
+        jobs = (informer.get(key) for informer in self._informers.values())
+        return [split_key(awaited)[1] for job in jobs if job is not None for awaited in _list_dependencies(job)]
+
+    async def _release(self, kind: Kind[Any], job: Job | JobSet) -> None:
+        """Open the gate, and resume the job if no queue does."""
+        patch = make_release(job.metadata, without_queue=self._without_queue)
+        await self._client.patch_object(kind, job, patch)
+        self._recorder.event(reference(kind, job), "Normal", "Released", "All that the job waited for has happened")
+
+    async def _end(self, job: Job | JobSet, verdict: Verdict) -> None:
+        """Fail a job that can never start; its own controller tells of it."""
+        if isinstance(job, JobSet):
+            patch = make_jobset_failure(job, verdict, self._clock.now())
+            await self._client.patch_object(JOB_SET, job, patch, subresource="status")
+        else:
+            patch = make_job_failure(job, verdict)
+            await self._client.patch_object(JOB, job, patch, type=STRATEGIC_MERGE_PATCH, subresource="status")
+
+
+def _judge(jobs: Iterable[Job | JobSet]) -> Standing:
+    """Return the standing of the jobs of a name: there is one as a rule, and the first one counts."""
+    job = next(iter(jobs), None)
+    if job is None:
+        return Standing.ABSENT
+    end = _find_end(job)
+    if end is None:
+        return Standing.UNFINISHED
+    return Standing.COMPLETED if end in (COMPLETE, jobset_names.COMPLETED) else Standing.FAILED
+
+
+def _find_end(job: Job | JobSet) -> str | None:
+    """Return the type of the terminal condition; None if the job goes on."""
+    end = jobset_finish(job) if isinstance(job, JobSet) else job_finish(job)
+    return end.type if end is not None else None
+
+
+def _waits(job: Job | JobSet) -> bool:
+    meta = job.metadata
+    if not is_deferred(meta.annotations) or meta.deletion_timestamp is not None or _find_end(job) is not None:
+        return False
+    return isinstance(job, JobSet) or announced(job) is None
+
+
+def _list_dependencies(job: Job | JobSet) -> tuple[str, ...]:
+    """Return the keys of the jobs that a job waits for; none for a job that does not wait."""
+    meta = job.metadata
+    if not _waits(job):
+        return ()
+    try:
+        after = parse_deferral(meta.annotations).after
+    except ValueError:
+        return ()
+    met = parse_met(meta.annotations)
+    return tuple(f"{meta.namespace}/{one.name}" for one in after if one.name not in met)
+
+
+def _may_wait(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:  # noqa: ARG001  (as all are called)
+    return new is not None and _waits(new)
+
+
+def _comes_ends_or_goes(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:
+    return old is None or new is None or _find_end(old) != _find_end(new)

@@ -1,0 +1,127 @@
+"""Decides whether a job that starts later starts now, waits on, or can never start. Pure.
+
+A condition that was met stays met. The job can never start once one of its dependencies has ended otherwise, is not
+there, or waits for the job itself. A dependency that was deleted before its end was seen ended neither well nor badly:
+it counts as ended for `:any` alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Final
+
+from msgspec import Struct
+
+from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.meta import ObjectMeta
+from muster.api.ours.deferral import Deferral, Dependency, Outcome, remove_gate
+from muster.jobs.job.conditions import Verdict
+
+# Slurm's word for a job that waits in vain.
+NEVER_SATISFIED: Final = "DependencyNeverSatisfied"
+
+# A manifest may name a job that is created after it. So a missing dependency counts only once the job is this old.
+GRACE: Final = timedelta(minutes=1)
+
+
+class Standing(Enum):
+    """How far a job has come that others may wait for."""
+
+    ABSENT = "absent"
+    UNFINISHED = "unfinished"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+_MEETS = {
+    Outcome.OK: (Standing.COMPLETED,),
+    Outcome.FAIL: (Standing.FAILED,),
+    Outcome.ANY: (Standing.COMPLETED, Standing.FAILED, Standing.ABSENT),
+}
+_WORDS = {Standing.COMPLETED: "{0} completed", Standing.FAILED: "{0} failed", Standing.ABSENT: "there is no job {0}"}
+
+
+class DeferralPlan(Struct, frozen=True):
+    """The work to do for one waiting job now.
+
+    release: whether the job starts. verdict: how the job ends without a start; None if it may still start.
+    met: the names of all met dependencies, to record. wake_at: when to decide again even if nothing changes.
+    """
+
+    release: bool = False
+    verdict: Verdict | None = None
+    met: frozenset[str] = frozenset()
+    wake_at: datetime | None = None
+
+
+def decide(
+    deferral: Deferral,
+    met: frozenset[str],
+    standings: Mapping[str, Standing],
+    circle: Sequence[str],
+    *,
+    created: datetime,
+    now: datetime,
+) -> DeferralPlan:
+    """Return the work to do for a waiting job.
+
+    met: the names of dependencies that were met before. standings: of all others.
+    circle: the names of jobs that wait for each other, from this job to itself; empty if it is in no circle.
+    """
+    if circle:
+        sentence = f"the jobs wait for each other: {' -> '.join(circle)}"
+        return DeferralPlan(verdict=Verdict(False, NEVER_SATISFIED, sentence), met=met)
+    open_ones = [one for one in deferral.after if one.name not in met]
+    counts = now >= created + GRACE
+    ended = [one for one in open_ones if _has_ended(standings[one.name], missing_counts=counts)]
+    failing = next((one for one in ended if standings[one.name] not in _MEETS[one.outcome]), None)
+    if failing is not None:
+        return DeferralPlan(verdict=_explain_never(failing, standings[failing.name]), met=met)
+    met |= {one.name for one in ended}
+    if len(ended) < len(open_ones):
+        missing = any(standings[one.name] is Standing.ABSENT for one in open_ones)
+        return DeferralPlan(met=met, wake_at=created + GRACE if missing and not counts else None)
+    if deferral.begin_at is not None and now < deferral.begin_at:
+        return DeferralPlan(met=met, wake_at=deferral.begin_at)
+    return DeferralPlan(release=True, met=met)
+
+
+def make_release(meta: ObjectMeta, *, without_queue: bool = False) -> dict[str, Any]:
+    """Return the merge patch that opens the gate of a waiting job, and resumes the job if no queue does.
+
+    without_queue: whether a job that names no queue queues, too.
+    """
+    resumes = QUEUE_NAME_LABEL not in meta.labels and not without_queue
+    return {"metadata": {"annotations": remove_gate(meta.annotations)}} | (
+        {"spec": {"suspend": False}} if resumes else {}
+    )
+
+
+def _has_ended(standing: Standing, *, missing_counts: bool) -> bool:
+    return standing is not Standing.UNFINISHED and (missing_counts or standing is not Standing.ABSENT)
+
+
+def _explain_never(dependency: Dependency, standing: Standing) -> Verdict:
+    outcome = _WORDS[standing].format(dependency.name)
+    return Verdict(False, NEVER_SATISFIED, f"it waits for {dependency.wish}, and {outcome}")
+
+
+def find_circle(name: str, waits_for: Callable[[str], Sequence[str]]) -> tuple[str, ...]:
+    """Return the jobs of a circle through this job, from it to itself; empty if there is none.
+
+    waits_for: the names of the jobs that a waiting job waits for; none for any other job.
+    """
+    waiters = {name: ""}  # by name, the job through which the search reached it
+    stack = [name]
+    while stack:
+        waiter = stack.pop()
+        for dependency in waits_for(waiter):
+            if dependency == name:
+                path = [name, waiter]
+                while path[-1] != name:
+                    path.append(waiters[path[-1]])
+                return tuple(reversed(path))
+            if dependency not in waiters:
+                waiters[dependency] = waiter
+                stack.append(dependency)
+    return ()
