@@ -267,11 +267,10 @@ def test_the_exit_code_is_that_of_the_script(sbatch, tmp_path):
 
 def test_a_line_that_cannot_be_followed_makes_no_job(sbatch, shared_muster, tmp_path):
     before = shared_muster("ps", "-o", "name").stdout
-    (tmp_path / "later.sh").write_text("#!/bin/bash\n#SBATCH --begin=18:00\ntrue\n")
+    (tmp_path / "later.sh").write_text("#!/bin/bash\n#SBATCH --deadline=18:00\ntrue\n")
     _, said = sbatch(tmp_path / "later.sh", code=2)
-    assert said.endswith(
-        "Error: later.sh, line 2: --begin: jobs do not begin at a time; submit this script by at or cron\n"
-    )
+    why = "--deadline: Muster knows no deadline of a job; limit its run with --time"
+    assert said.endswith(f"Error: later.sh, line 2: {why}\n")
     assert shared_muster("ps", "-o", "name").stdout == before
 
 

@@ -38,6 +38,8 @@ def translated(*lines):
             "-a 0-99%8 -p vision --qos=high -D data",
             "--cpus 1 --array 0-99%8 --workdir data --queue vision --priority high",
         ),
+        ("-d afterok:a:b,afterany:c -b 16:00", "--cpus 1 --begin 16:00 --after a:ok,b:ok,c:any"),
+        ("--begin=now", "--cpus 1"),
         ("--export=ALL,A=1,B,NOTSET", "--cpus 1 --env A=1 --env B"),
         ("--export=NONE", "--cpus 1"),
         ("--exclusive -c 2", "--cpus 2 --exclusive"),
@@ -86,8 +88,9 @@ def test_what_changes_nothing_is_named_once_with_the_reason():
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("-d afterok:12", "--dependency: jobs do not depend on each other; submit this script after: muster wait JOB"),
-        ("--begin=18:00", "--begin: jobs do not begin at a time; submit this script by at or cron"),
+        ("-d afterok:12", "--dependency: 12 is a number, and jobs have names here: afterok:NAME"),
+        ("-d singleton", "--dependency: 'singleton': a job waits for ends of others: afterok, afternotok, afterany"),
+        ("--begin=soon", "--begin: 'soon' is no time: now+2hours, 16:00, noon, 2026-01-31 or 2026-01-31T16:00"),
         ("-C a100", "--constraint: name nodes of your own in the manifest of muster run --dry-run"),
         (
             "--no-requeue",

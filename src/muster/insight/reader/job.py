@@ -35,6 +35,7 @@ from muster.api.pods import why_unplaced
 from muster.api.status import ApiError
 from muster.gang.arrays import is_numpy_installed
 from muster.insight.forecasts.forecast import Outlook, Snapshot
+from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import find_job_state, find_workload_state
@@ -152,7 +153,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
     facts = replace(facts, workload=workload, quota_state=stands, cluster_queue=stands.cluster_queue)
     if needs_replacements(workload):  # such a workload waits in no queue
         return facts
-    if not stands.waits:
+    if not stands.waits or describe_deferral(job):
         return facts
     facts = await _waiting(lists, facts, workload, stands)
     assert facts.quota_state is not None, "it was read above"
