@@ -27,6 +27,7 @@ class ServerOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ren
     listen: tuple[str, ...] = ()
     name: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ("process",)
+    socket: str = ""
     config: str = ""
     audit_policy: str = ""
     log_format: Literal["text", "json"] = "text"

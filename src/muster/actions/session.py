@@ -1,6 +1,7 @@
 """Connects to the cluster that the user means.
 
-That is the cluster named with `--kubeconfig` or KUBECONFIG, else the embedded cluster if it runs. Muster does not read
+That is the cluster named with `--kubeconfig` or KUBECONFIG, else the embedded cluster of this user if it runs, else the
+system server that root runs for all users. Muster does not read
 `~/.kube/config`, so a user who forgot `muster up` submits no jobs to another cluster by accident.
 """
 
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from muster.actions.errors import UserError
 from muster.actions.home import Home
 from muster.actions.serverparts import describe_missing
+from muster.actions.systemserver import connect_locally, find_socket
+from muster.api.ours.unixusers import SYSTEM_SOCKET
 
 if TYPE_CHECKING:
     from muster.runtime.kube.kubeconfig import ConnectionConfig
@@ -62,9 +65,9 @@ def names_another(target: Target, home: Home) -> bool:
 
 
 def has_cluster(target: Target) -> bool:
-    """Return whether there is a cluster to connect to: a named one, or a running embedded one."""
+    """Return whether there is a cluster to connect to: a named one, a running embedded one, or that of the machine."""
     home = Home.find(os.environ)
-    return names_another(target, home) or home.server_pid() is not None
+    return names_another(target, home) or home.server_pid() is not None or find_socket(os.environ) is not None
 
 
 def describe_outage(target: Target, error: "TransportError") -> str:
@@ -80,7 +83,9 @@ def connection(target: Target) -> "ConnectionConfig":
 
     home = Home.find(os.environ)
     path = target.kubeconfig
-    if not has_cluster(target):
+    if not names_another(target, home) and home.server_pid() is None:
+        if (local := find_socket(os.environ)) is not None:
+            return connect_locally(local)
         raise UserError(
             f"no cluster: nothing runs in {home.path}; start one (muster up --detach) or name one (--kubeconfig)"
         )
@@ -90,6 +95,8 @@ def connection(target: Target) -> "ConnectionConfig":
 
 
 def _describe_server(config: "ConnectionConfig") -> str:
+    if config.cluster.local_socket:
+        return config.source
     context = f"context {config.context} of {config.source}" if config.context else config.source
     return f"{config.cluster.server} ({context})" if context else config.cluster.server
 
@@ -133,7 +140,8 @@ async def connect(target: Target, say: Callable[[str], None]) -> AsyncIterator[S
     transport = Warnings(Patience(tunnels, say), say)
     try:
         client, namespace = Client(transport, field_manager="muster-cli"), target.namespace or config.namespace
-        where = _describe_server(config) if names_another(target, Home.find(os.environ)) else ""
+        is_own = not names_another(target, Home.find(os.environ)) and config.cluster.local_socket in ("", SYSTEM_SOCKET)
+        where = "" if is_own else _describe_server(config)
         yield Session(client, namespace, tunnels=tunnels, where=where)
     finally:
         await transport.close()

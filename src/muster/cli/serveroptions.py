@@ -3,6 +3,7 @@
 `up`, `restart` and `service install` share them. A wrong value is a usage error, whether given or remembered.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +50,12 @@ _DECORATORS = (
         help="process (the default) or simulated; repeatable.",
     ),
     click.option(
+        "--socket",
+        metavar="PATH",
+        help="As root: serve all users of this machine at this local socket, and run each one's pods as that user.",
+        shell_complete=names.files,
+    ),
+    click.option(
         "--config",
         metavar="FILE",
         help="Settings: a Configuration of config.kueue.x-k8s.io.",
@@ -79,7 +86,9 @@ class RequestedOptions:
         """Remove the shared options from a command's options, and return them."""
         forget = options.pop("forget")
         given = {field: options.pop(field) for field in ServerOptions.__struct_fields__}
-        files = {field: str(Path(given[field]).absolute()) for field in ("config", "audit_policy") if given[field]}
+        files = {
+            field: str(Path(given[field]).absolute()) for field in ("config", "audit_policy", "socket") if given[field]
+        }
         return cls({field: value for field, value in given.items() if value not in (None, "", ())} | files, forget)
 
 
@@ -147,7 +156,13 @@ def _check(options: ServerOptions, remembered: str) -> ResolvedOptions:
         exposure = parse_exposure(options.listen, options.name)
     except ExposureError as error:
         raise click.UsageError(str(error)) from error
-    for file, option in ((options.config, "--config"), (options.audit_policy, "--audit-policy")):
+    if options.socket and os.geteuid() != 0:
+        raise click.UsageError("only root can run pods as other users: use sudo, or leave out --system and --socket")
+    for file, option in (
+        (options.config, "--config"),
+        (options.audit_policy, "--audit-policy"),
+        (options.socket, "--socket"),
+    ):
         if not file.isprintable():
             raise click.BadParameter(f"{file!a}: choose a name without control characters", param_hint=option)
     configuration = configuration_of(options.config, embedded=True) if options.config else None

@@ -48,6 +48,7 @@ from muster.runtime.clock import RealClock
 from muster.runtime.givens import Givens
 from muster.runtime.ids import Ids, Random
 from muster.runtime.process import filelock
+from muster.runtime.process.accounts import Account
 
 if TYPE_CHECKING:  # it imports everything for HTTP, which a cluster of one command does without
     from muster.cluster.entrance import Entrance
@@ -159,6 +160,9 @@ async def cluster(
         yield running
 
 
+FindAccount: TypeAlias = Callable[[int], Account]
+"""Looks up a Unix account by its id; raises `AccountError`."""
+
 Beside: TypeAlias = Callable[[ControlPlane], AbstractAsyncContextManager[None]]
 """Starts what a host runs beside a control plane whose manager is still to run."""
 
@@ -179,12 +183,14 @@ async def begun(
     entrance: "Entrance | None" = None,
     beside: Beside = _nothing_beside,
     definitions: Iterable[Document] = (),
+    find_account: FindAccount | None = None,
 ) -> AsyncIterator[Running]:
     """Run a control plane whose controllers and nodes are starting.
 
     Users can query it, and help if the start does not end.
     adopt: whether containers outlive a killed server, so that the next one finds them in `state`.
     entrance: by which clients, and the cluster's pods too, reach the server.
+    find_account: looks up the Unix account of a pod by its id, under a system server.
     beside: what else the host runs with the control plane.
     definitions: those of kinds that are served anyway.
     """
@@ -197,7 +203,9 @@ async def begun(
         if entrance:
             for announcer in entrance.announcers(plane.manager):
                 plane.manager.add(announcer)
-        process_nodes = await add_nodes(plane, state, nodes, adopt=adopt, variables=variables)
+        process_nodes = await add_nodes(
+            plane, state, nodes, adopt=adopt, variables=variables, find_account=find_account
+        )
         manager = asyncio.create_task(plane.manager.run(), name="manager")
         clock = plane.surroundings.clock
         compacting = keep_compacted(plane.store, clock, partial(asyncio.to_thread, give_back))
@@ -270,6 +278,7 @@ async def add_nodes(
     *,
     adopt: bool,
     variables: Mapping[str, str] = NO_VARIABLES,
+    find_account: FindAccount | None = None,
 ) -> list[ProcessNode]:
     """Add the nodes to the manager, connect the server to their pods, and end what earlier servers have left."""
     manager = plane.manager
@@ -278,7 +287,7 @@ async def add_nodes(
     shares = sum(spec.count for spec in nodes if spec.kind == "process")
     # Other clusters on this machine assign addresses too, so each cluster begins elsewhere in the range.
     network = Network(manager, Addresses(seed_of(state)))
-    states = States(state.with_name(STATES))
+    states = States(state.with_name(STATES), shared=find_account is not None)
     process_nodes: list[ProcessNode] = []
     claims = ClaimBinder(manager, plane.events.recorder("claim-binder"), state.with_name(VOLUMES), _remove_directory)
     manager.add(claims)
@@ -307,6 +316,7 @@ async def add_nodes(
                 states=states,
                 share=(len(process_nodes), shares),
                 played_gpus=spec.played_gpus,
+                find_account=find_account,
             )
             # Only a server that is asked to stop ends the pods: the next one finds those that a failed server leaves.
             node.leave_pods_running = adopt

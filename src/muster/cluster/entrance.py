@@ -13,10 +13,13 @@ from muster.cluster.apiserver.access.control import Trust
 from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.front.listener import AddressUnusable, bound
 from muster.cluster.apiserver.identity.credentials import Credentials
+from muster.cluster.apiserver.identity.users import ADMIN
 from muster.cluster.controllers.clusterinfo import ClusterInfo
 from muster.cluster.controllers.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, url, variables
+from muster.cluster.localsocket import bind_local
+from muster.cluster.unixusers import UnixUsers
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
 from muster.runtime.manager import Manager
@@ -29,14 +32,17 @@ class Entrance:
     """The credentials and sockets of a server. Its methods are called in order, once the directory `home` is ours.
 
     port: 0 for any free one.
+    local: the local socket of a system server, which the users of this machine connect to; None for no such server.
     """
 
     credentials: Credentials
 
-    def __init__(self, home: Path, port: int, exposure: Exposure = UNEXPOSED) -> None:
+    def __init__(self, home: Path, port: int, exposure: Exposure = UNEXPOSED, local: Path | None = None) -> None:
         self._home = home
         self._port = port
         self._exposure = exposure
+        self._local = local
+        self._local_listener: socket.socket | None = None
         self._listeners: dict[tuple[str, int], socket.socket] = {}  # by the requested address
 
     def trust(self) -> Trust:
@@ -58,6 +64,8 @@ class Entrance:
             if (host, number) not in self._listeners:
                 _require_reachable(host)
                 self._listeners[host, number] = bound(host, number)
+        if self._local is not None:
+            self._local_listener = bind_local(self._local)
         return variables(LOOPBACK, self._port)
 
     def announcers(self, manager: Manager) -> Sequence[Reconciler]:
@@ -68,9 +76,15 @@ class Entrance:
     async def open(self, plane: ControlPlane) -> HttpsFront:
         """Listen. Raises `OSError`."""
         authenticator = self.credentials.authenticator(plane.access.tokens.user)
-        front = HttpsFront(plane.server, authenticator, self.credentials.server_context())
+        users = UnixUsers(plane.client(ADMIN)) if self._local_listener is not None else None
+        if users is not None:
+            await users.share()
+        find_peer = users.user_of if users is not None else None
+        front = HttpsFront(plane.server, authenticator, self.credentials.server_context(), find_peer)
         for listener in self._listeners.values():
             await front.listen(listener)
+        if self._local_listener is not None:
+            await front.listen(self._local_listener)
         return front
 
     @property
@@ -90,6 +104,8 @@ class Entrance:
         """Close the sockets, if the server did not get as far as listening there."""
         for listener in self._listeners.values():
             listener.close()
+        if self._local_listener is not None:
+            self._local_listener.close()
 
 
 def _port_of(listener: socket.socket) -> int:

@@ -18,9 +18,10 @@ from muster.cluster.controlplane import ControlPlane
 from muster.cluster.embedded import Running, begun
 from muster.cluster.entrance import PKI, Entrance
 from muster.cluster.exposure import UNEXPOSED, Exposure
-from muster.cluster.nodes.disk.leftovers import NODES
+from muster.cluster.nodes.disk.leftovers import NODES, end_everything, find_shared, prepare_for_accounts
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
+from muster.runtime.process.accounts import find_account
 from muster.runtime.process.descriptors import allow_descriptors
 from muster.runtime.process.garbage import settle
 from muster.runtime.process.ownership import require_file
@@ -33,6 +34,8 @@ class Options:
     """The options of `muster up`. Without an audit policy no audit log is kept.
 
     exposure: where other machines reach the server; by default nowhere.
+    local_socket: where a system server, which runs each pod as the Unix user who owns its namespace, serves the users
+    of this machine; None for a server whose pods run as its own user.
     definitions: CustomResourceDefinitions that list the kinds of Kueue, JobSet and the like, which are served anyway.
     """
 
@@ -43,6 +46,7 @@ class Options:
     audit_policy: Policy | None = None
     exposure: Exposure = UNEXPOSED
     definitions: Sequence[Document] = ()
+    local_socket: Path | None = None
 
 
 async def serve(options: Options, ready: Callable[[str, str, str], None]) -> None:
@@ -59,8 +63,11 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
             loop.add_signal_handler(number, stopping.set)
     journal = SqliteJournal(options.home, is_used=(options.home / PKI).exists())
-    state = options.home / NODES
-    with closing(Entrance(options.home, options.port, options.exposure)) as entrance:
+    state, other_state = options.home / NODES, find_shared(options.home) / NODES
+    if options.local_socket is not None:
+        prepare_for_accounts(other_state)
+        state, other_state = other_state, state
+    with closing(Entrance(options.home, options.port, options.exposure, options.local_socket)) as entrance:
         beside = partial(history.kept, home=options.home)
         async with begun(
             journal,
@@ -71,7 +78,9 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
             entrance=entrance,
             beside=beside,
             definitions=options.definitions,
+            find_account=find_account if options.local_socket is not None else None,
         ) as running:
+            await end_everything(other_state)  # of a server with this home that ran its pods as other users
             if options.audit_policy is not None:
                 _keep_audit(running.plane, options.audit_policy, options.home / AUDIT_LOG)
             _give_backups(running.plane)

@@ -14,6 +14,7 @@ from muster.actions.errors import UserError
 from muster.actions.home import Home
 from muster.actions.serveroptions import write_options
 from muster.actions.systemunit import Scope, Unit, render_unit
+from muster.api.ours.unixusers import SYSTEM_SOCKET
 from muster.cli.names.examples import examples
 from muster.cli.names.suggesting import SuggestingGroup
 from muster.cli.serveroptions import RequestedOptions, require_same_options, resolve_options, server_options
@@ -27,6 +28,7 @@ Command = Callable[..., Any]
     epilog=examples(
         "muster service install",
         "muster service install --nodes process,cpu=8 --port 7443",
+        "sudo muster service install --system           # for all users of this machine",
         "sudo muster service install --system --as ada",
         "muster service status",
     ),
@@ -37,7 +39,13 @@ def command() -> None:
 
 def _unit_options(command: Command) -> Command:
     """Add the options that name a home's unit."""
-    account = click.option("--as", "account", metavar="USER", default="", help="With --system: whose home it is.")
+    account = click.option(
+        "--as",
+        "account",
+        metavar="USER",
+        default="",
+        help="With --system: whose home it is, and as whom all jobs run; without, as who submits.",
+    )
     system = click.option("--system", "scope", flag_value="system", help="A unit of the machine; needs root.")
     user = click.option("--user", "scope", flag_value="user", default=True, help="A unit of this user (the default).")
     return data_option(user(system(account(command))))
@@ -54,8 +62,10 @@ def install(data: str, scope: Scope, account: str, **options: Any) -> None:
 
     The server has the options of its last start; those given here replace them.
     """
-    requested = RequestedOptions.of(options)
     owner = _find_owner(scope, account)
+    if scope == "system" and owner.pw_uid == 0:
+        options["socket"] = options["socket"] or SYSTEM_SOCKET
+    requested = RequestedOptions.of(options)
     service.require_systemd()
     home, unit = _find_unit(scope, owner, data)
     for other in service.find_units(home, owner):
@@ -133,9 +143,7 @@ def _find_owner(scope: Scope, account: str) -> pwd.struct_passwd:
         return service.find_account(os.getuid())
     if os.geteuid() != 0:
         raise UserError("--system writes to /etc/systemd/system, which only root may: use sudo, or --user")
-    if not account:
-        raise click.UsageError("--system needs --as USER: jobs run as this user, who should own nothing else")
-    return service.find_account(account)
+    return service.find_account(account or "root")
 
 
 def _find_unit(scope: Scope, owner: pwd.struct_passwd, data: str) -> tuple[Home, Unit]:

@@ -2,12 +2,14 @@
 
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
 from muster.actions.home import Home
 from muster.actions.serveroptions import write_options
+from muster.api.ours.unixusers import SYSTEM_SOCKET
 from muster.cli.actions.detaching import FAILED, find_running, make_export, start_detached
 from muster.cli.names.examples import examples
 from muster.cli.serveroptions import (
@@ -24,19 +26,25 @@ from muster.cli.session import data_option
         "muster up --detach",
         "muster up --nodes simulated:1000,cpu=8,memory=32Gi    # nodes that play pods",
         "muster up --data /srv/muster --port 0",
+        "sudo muster up --system --detach    # for all users of this machine",
         "muster up --listen box1.lab --detach    # for other machines, too",
     ),
 )
 @data_option
 @server_options
+@click.option(
+    "--system", is_flag=True, help=f"As root: serve all users of this machine; short for --socket {SYSTEM_SOCKET}."
+)
 @click.option("--salvage", is_flag=True, help="If the store is damaged, start with its undamaged part.")
 @click.option("--detach", is_flag=True, help="Return once the server serves, and leave it running.")
 @click.option("--ready-fd", type=int, hidden=True, help="Where to say that it serves.")
-def command(data: str, salvage: bool, detach: bool, ready_fd: int | None, **options: Any) -> None:
+def command(data: str, system: bool, salvage: bool, detach: bool, ready_fd: int | None, **options: Any) -> None:
     """Start an API server, a store, controllers and nodes on this machine, and keep them running.
 
     An option that is not given is as it was at the last start.
     """
+    if system:
+        options["socket"] = options["socket"] or SYSTEM_SOCKET
     home = Home.find(os.environ, data)
     resolved = resolve_options(home, RequestedOptions.of(options))
     if ready_fd is None and find_running(home, resolved.options):
@@ -64,6 +72,14 @@ def _make_warning(outside: str) -> str:
     )
 
 
+def _describe_local(path: str) -> str:
+    """Return a line on what the users of this machine type; "" if the server is for its own user alone."""
+    if not path:
+        return ""
+    variable = "" if path == SYSTEM_SOCKET else f", with MUSTER_SOCKET={path}"
+    return f"every user of this machine runs jobs here with `muster run`{variable}\n"
+
+
 def _salvage(home: Home) -> None:
     """Repair a damaged store, and print what is lost."""
     from muster.cli.actions.salvaging import report
@@ -86,6 +102,7 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
     from muster.api.config import EMBEDDED
     from muster.api.status import ApiError
     from muster.cluster.apiserver.identity.certificates import CredentialError
+    from muster.cluster.nodes.machine.isolation import IsolationError
     from muster.cluster.serving import Options, serve
     from muster.cluster.store import DataDirectoryError
     from muster.install.crds import served_definitions
@@ -101,6 +118,7 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
         resolved.audit_policy,
         resolved.exposure,
         served_definitions(),
+        Path(resolved.options.socket) if resolved.options.socket else None,
     )
     is_ready = False
 
@@ -109,7 +127,8 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
         write_options(home, resolved.options)
         is_ready = True
         limits = f"limits: {enforcement}\n" if enforcement else ""
-        text = f"ready: {url}, process {os.getpid()}\n{limits}{_make_warning(outside)}{make_export(home)}\n"
+        local = _describe_local(resolved.options.socket)
+        text = f"ready: {url}, process {os.getpid()}\n{local}{limits}{_make_warning(outside)}{make_export(home)}\n"
         if ready_fd is not None:
             os.write(ready_fd, text.encode())
             os.close(ready_fd)
@@ -119,7 +138,7 @@ def _serve(home: Home, resolved: ResolvedOptions, ready_fd: int | None) -> None:
 
     try:
         uvloop.run(serve(options, ready))
-    except (DataDirectoryError, CredentialError, NotOursError, ApiError, OSError) as error:
+    except (DataDirectoryError, CredentialError, NotOursError, ApiError, OSError, IsolationError) as error:
         problem = _describe_failure(error, home)
         if ready_fd is not None and not is_ready:  # the disk of the log may be full
             os.write(ready_fd, f"{FAILED}{problem}\n".encode())

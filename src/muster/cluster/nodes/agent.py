@@ -11,12 +11,12 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from muster.api.core import NODE, POD, ObjectReference, Pod
+from muster.api.core import NAMESPACE, NODE, POD, ObjectReference, Pod
 from muster.api.ours.limits import LIMITS_ANNOTATION, describe_enforcement
 from muster.api.ours.usage import USAGE_ANNOTATION, Usage
 from muster.api.pods import SHUTDOWN_MESSAGE, is_finished
@@ -49,12 +49,14 @@ from muster.cluster.nodes.pod.machine import PodPlan
 from muster.cluster.nodes.pod.rules import FENCED_MESSAGE, NODE_LOST_REASON
 from muster.cluster.nodes.pod.runner import PodRunner
 from muster.cluster.nodes.pod.status import SHUTDOWN_REASON, shortened
+from muster.cluster.nodes.pod.tenancy import TenancyError, find_tenant, require_tenable
 from muster.cluster.nodes.shownobjects import AllObjects, NamedObjects, ShownObjects
 from muster.cluster.nodes.wire import pod_status_patch
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
+from muster.runtime.process.accounts import Account
 from muster.runtime.refusals import is_refusal
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -93,6 +95,8 @@ class ProcessNode:
     holder: the holder identity in the node's Lease; the node's name by default. lease_seconds: how long the Lease
     lasts.
     port: the port of the node's HTTPS endpoint; 0 for none, None if no server asks for one.
+    find_account: looks up the Unix account by whose id a pod runs under a system server, or raises `AccountError`;
+    None for a node whose pods run as its own user.
     played_gpus: how many GPUs the node makes up instead of those of the machine.
     """
 
@@ -116,6 +120,7 @@ class ProcessNode:
         lease_seconds: int = LEASE_SECONDS,
         port: int | None = None,
         played_gpus: int = 0,
+        find_account: Callable[[int], Account] | None = None,
     ) -> None:
         self.name = f"node-agent-{name}"
         self.node_name = name
@@ -136,7 +141,9 @@ class ProcessNode:
         self._share, self._played_gpus = share, played_gpus
         self._host_address, self._port = host_address, port
         self._tried = tried
-        self._storage = Storage(state)
+        self._find_account = find_account
+        self._namespaces = manager.informer(NAMESPACE) if find_account is not None else None
+        self._storage = Storage(state, shared=find_account is not None)
         self._remover = Remover(manager, self.name, self._on_removal_failed)
         self._kit: Kit | None = None
         self._lifeline: tuple[int, int] | None = None
@@ -299,7 +306,7 @@ class ProcessNode:
         self._machine = await self._find_machine()
         offers = {resource: amount(resource, quantity) for resource, quantity in self._offered.items()}
         scratch = self._storage.scratch()
-        isolated = await isolation.probe(scratch, self._tried)
+        isolated = await self._probe_isolation(scratch)
         self._remover.add([scratch])
         if not isolated.complete:
             log.warning("%s: %s", self.node_name, isolated.warning())
@@ -325,7 +332,21 @@ class ProcessNode:
             states=self._states,
             guest=bool(self._guest),
             fence=Fence(self._state) if self._guest else None,
+            accounts={} if self._find_account is not None else None,
         )
+
+    async def _probe_isolation(self, scratch: Path) -> Isolation:
+        """Return the isolation of the pods. Raises `IsolationError` if it does not keep accounts apart."""
+        if self._find_account is None:
+            return await isolation.probe(scratch, self._tried)
+        isolated = await isolation.probe(scratch, isolation.candidates_of_accounts(), isolation.NOBODY)
+        if not isolated.complete:
+            raise isolation.IsolationError(
+                f"--system needs user namespaces for every user, and a user without rights gets none here "
+                f"({isolated.problem}): see kernel.unprivileged_userns_clone, user.max_user_namespaces and "
+                "kernel.apparmor_restrict_unprivileged_userns"
+            )
+        return isolated
 
     async def _take_stock(self, kit: Kit) -> None:
         """Resume the pods that ran here before, and end what belongs to no pod."""
@@ -419,9 +440,11 @@ class ProcessNode:
 
     def _admit_pod(self, kit: Kit, pod: Pod) -> PodRunner:
         """Admit a pod, or reject one that does not fit."""
-        runner = self._make_runner(kit, pod)
         others = [other.pod for other in self._runners.values() if other.holds]
         rejection = admission.check(pod, others, kit.allocatable)
+        if rejection is None and kit.accounts is not None:
+            rejection = self._admit_tenant(kit.accounts, pod)
+        runner = self._make_runner(kit, pod)
         if rejection is None:
             try:
                 runner.accept()
@@ -432,6 +455,19 @@ class ProcessNode:
         self._runners[key_of(pod)] = runner
         self._shown_objects.enter(pod)
         return runner
+
+    def _admit_tenant(self, accounts: dict[str, Account], pod: Pod) -> admission.Rejection | None:
+        """Record the account that the pod runs as; return why it runs as none."""
+        assert self._find_account is not None
+        assert self._namespaces is not None
+        namespace = pod.metadata.namespace
+        try:
+            account = find_tenant(self._namespaces.get(namespace), namespace, self._find_account)
+            require_tenable(pod, account)
+        except TenancyError as error:
+            return admission.unavailable(str(error))
+        accounts[pod.metadata.uid] = account
+        return None
 
     def _make_runner(self, kit: Kit, pod: Pod) -> PodRunner:
         key, gathering = key_of(pod), _gathering_seconds(pod)
@@ -462,6 +498,8 @@ class ProcessNode:
         if plan.over:
             await runner.clean_up()
             del self._runners[key]
+            if self._kit is not None and self._kit.accounts is not None:
+                self._kit.accounts.pop(runner.uid, None)
             self._shown_objects.leave(runner.uid)
             self._ended_uids[key] = runner.uid
             if self._draining and not self._runners:

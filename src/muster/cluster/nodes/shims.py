@@ -38,6 +38,8 @@ LAUNCHER = [sys.executable, "-I", "-S", str(Path(__file__).with_name("launcher.p
 MARK = b"MUSTER_CONTAINER"
 
 _NAMESPACES = (("user", CLONE_NEWUSER), ("mnt", CLONE_NEWNS), ("uts", CLONE_NEWUTS), ("pid", CLONE_NEWPID))
+# How many holders of a lock may come and go while one of them is opened.
+_MOST_HOLDERS = 100
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock: type, whence, start, length, pid
 
 log = logging.getLogger(__name__)
@@ -134,16 +136,28 @@ def read_record(directory: Path) -> Record | None:
 
 def find(directory: Path) -> Shim | None:
     """Return the living shim of an attempt; None if there is none."""
-    while pid := _find_holder(directory):
+    for _ in range(_MOST_HOLDERS):
+        pid = _find_holder(directory)
+        if not pid or not _is_of_owner(directory, pid):
+            return None
         try:
             pidfd = os.pidfd_open(pid)
         except ProcessLookupError:
             continue
         # If the process still holds the lock, the pidfd that was opened meanwhile means that very process.
-        if _find_holder(directory) == pid:
+        if _find_holder(directory) == pid and _is_of_owner(directory, pid):
             return Shim(directory, pid, pidfd)
         os.close(pidfd)
     return None
+
+
+def _is_of_owner(directory: Path, pid: int) -> bool:
+    """Return whether a process runs as the owner of an attempt, who decides which process has the state locked."""
+    owner = directory.stat().st_uid
+    try:
+        return owner == os.geteuid() or Path(f"/proc/{pid}").stat().st_uid == owner
+    except FileNotFoundError:
+        return False  # it has just ended
 
 
 def is_alive(directory: Path) -> bool:

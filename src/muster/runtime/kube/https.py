@@ -293,13 +293,16 @@ class HttpsTransport:
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, keepalive_timeout=KEEPALIVE_SECONDS, socket_factory=self._socket
-                ),
+                connector=self._make_connector(),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
             )
         return self._session
+
+    def _make_connector(self) -> aiohttp.BaseConnector:
+        if path := self.config.cluster.local_socket:
+            return aiohttp.UnixConnector(path, limit=0, keepalive_timeout=KEEPALIVE_SECONDS)
+        return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, socket_factory=self._socket)
 
     def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         made = _socket(address)
@@ -324,7 +327,8 @@ class HttpsTransport:
         return f"{self.config.cluster.server}{quote(request.path)}{f'?{query}' if query else ''}"
 
     def _where(self, request: Request) -> str:
-        return f"{request.method} {self.config.cluster.server}{quote(request.path)}"
+        cluster = self.config.cluster
+        return f"{request.method} {cluster.local_socket or cluster.server}{quote(request.path)}"
 
 
 class _ClosedHereError(aiohttp.ClientConnectionError):

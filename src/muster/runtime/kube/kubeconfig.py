@@ -32,6 +32,7 @@ class ClusterConfig:
     certificate_authority_file: Path | None = None
     insecure_skip_tls_verify: bool = False
     tls_server_name: str = ""  # the name on the certificate, if it is not the server's host
+    local_socket: str = ""  # the path of a socket by which the server is reached, without TLS
     proxy_url: str = field(default="", repr=False)  # may hold a password
     disable_compression: bool = False
     exec_extension: Any = field(default=None, repr=False)  # the cluster's data for exec plugins

@@ -39,6 +39,14 @@ def require_file(path: Path) -> None:
     _require(path, info, "600")
 
 
+def require_way(path: Path) -> os.stat_result:
+    """Return the status of what a path leads to. Raises `NotOursError` if other users decide where that is, `OSError`.
+
+    The superuser may decide, and so may we.
+    """
+    return _at(path)
+
+
 def make_directory(path: Path) -> None:
     """Make a directory that is ours alone, or close an empty one to others. Raises `NotOursError`, `OSError`."""
     for missing in reversed([parent for parent in path.parents if not parent.exists()]):

@@ -5,13 +5,13 @@ It bounds the time and the seats of each request. The pipeline decides what is a
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
 
-from muster.api.status import ApiError, Status
+from muster.api.status import ApiError, Status, unauthorized
 from muster.cluster.apiserver.answers import Answer, refusal
 from muster.cluster.apiserver.decode import ReadAhead, takes_long
 from muster.cluster.apiserver.exchange import Exchange
@@ -27,6 +27,9 @@ from muster.runtime.transport import Request, Response
 REQUEST_SECONDS = 60.0  # until the answer is there, or a stream has begun
 MAX_AUDIT_ID_BYTES = 64  # of an audit ID that the client chose; a longer one is cut, as upstream does
 
+# Returns the user with an id of this machine. Raises `ApiError` for one whom the server does not serve.
+FindPeer = Callable[[int], Awaitable[User]]
+
 # The ends of paths whose query repeats a parameter: `exec` for the words of a command, `portforward` for ports.
 _TUNNELS = ("/exec", "/portforward")
 
@@ -38,7 +41,10 @@ class Application:
     once the body is complete. So a client without rights, or a slow one, takes no seat from others.
     """
 
-    def __init__(self, server: ApiServer, authenticator: Authenticator, flow: Flow) -> None:
+    def __init__(
+        self, server: ApiServer, authenticator: Authenticator, flow: Flow, find_peer: FindPeer | None = None
+    ) -> None:
+        self._find_peer = find_peer
         self._server = server
         self._authenticator = authenticator
         self._flow = flow
@@ -53,7 +59,7 @@ class Application:
         with ExitStack() as opened:
             try:
                 request = _request(scope, headers, caller)
-                user = self._user(caller, request, headers)
+                user = await self._find_user(caller, request, headers)
                 caller.guest.owner = user.name
                 exchange = self._server.begin(request, user)
                 with ExitStack() as taken:
@@ -71,13 +77,25 @@ class Application:
         if seconds := self._flow.rest_seconds:
             await self._server.clock.sleep(seconds)
 
-    def _user(self, caller: Caller, request: Request, headers: Mapping[bytes, bytes]) -> User:
-        """Return the user who sends the request. Raises `ApiError` (401)."""
+    async def _find_user(self, caller: Caller, request: Request, headers: Mapping[bytes, bytes]) -> User:
+        """Return the user who sends the request. Raises `ApiError` (401, 403).
+
+        The kernel says who is at the other end of a local socket, and no header changes it.
+        """
+        guest = caller.guest
         try:
+            if guest.peer is not None:
+                guest.user = guest.user or await self._identify(guest.peer)
+                return guest.user
             return self._authenticator.user(caller.user, text(headers, b"authorization"))
         except ApiError:
             self._server.not_known(request)
             raise
+
+    async def _identify(self, peer: int) -> User:
+        if self._find_peer is None:
+            raise unauthorized()
+        return await self._find_peer(peer)
 
     async def _answer(
         self, exchange: Exchange, body: Body, caller: Caller, taken: ExitStack, opened: ExitStack

@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from heapq import nlargest
 
+from muster.cluster.apiserver.identity.users import User
+
 MAX_CONNECTIONS = 4096
 LEAVING_AT_ONCE = 16  # disconnected together: finding them costs as much as admitting several clients
 # Most clients of a burst disconnect soon. Until the crowd was full for this long, it disconnects only connections that
@@ -21,12 +23,16 @@ class Guest:
     idle_since: when the connection opened or its last request was answered; None while a request or watch is under way.
     owner: the user of the last request; "" before the first one.
     address: the host of the client.
+    peer: the id of the Unix user at the other end of a local socket; None for any other connection.
+    user: the user of the API that the peer is, once the application knows it.
     """
 
     leave: Callable[[], object]
     idle_since: float | None
     owner: str = ""
     address: str = ""
+    peer: int | None = None
+    user: User | None = None
 
 
 class Crowd:

@@ -10,6 +10,7 @@ import errno
 import logging
 import socket
 import ssl
+import struct
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,6 +28,8 @@ ACCEPTED_AT_ONCE = 64
 PAUSE_SECONDS = 1.0  # after the process ran out of files
 FULL_SECONDS = 0.05  # while the crowd is full
 _SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
+
+_CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid, gid, as they were at connect()
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +112,7 @@ class Door:
     def _take_in(self, client: socket.socket) -> None:
         client.setblocking(False)
         now = self._loop.time()
-        guest = Guest(client.close, now)
+        guest = Guest(client.close, now, peer=peer_of(client))
         guest.leave = partial(self._drop, client, guest)
         self._crowd.enter(guest)
         deadline = now + ENTER_SECONDS
@@ -160,6 +163,14 @@ class Door:
             except BaseException:
                 self._crowd.left(guest)
                 raise
+
+
+def peer_of(client: socket.socket) -> int | None:
+    """Return the id of the Unix user who connected a local socket; None for a socket of another kind."""
+    if client.family != socket.AF_UNIX:
+        return None
+    _, uid, _ = _CREDENTIALS.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return int(uid)
 
 
 def _warn_of_short_backlog() -> None:

@@ -5,7 +5,7 @@ import socket
 import ssl
 import sys
 
-from muster.cluster.apiserver.front.application import Application
+from muster.cluster.apiserver.front.application import Application, FindPeer
 from muster.cluster.apiserver.front.flow import Flow, Limits
 from muster.cluster.apiserver.front.listener import Listener
 from muster.cluster.apiserver.identity.users import Authenticator
@@ -17,9 +17,16 @@ LIMITS = Limits()
 class HttpsFront(Listener):
     """The listener that serves the API over HTTPS. It ends all watches before it shuts connections down."""
 
-    def __init__(self, server: ApiServer, authenticator: Authenticator, context: ssl.SSLContext) -> None:
+    def __init__(
+        self,
+        server: ApiServer,
+        authenticator: Authenticator,
+        context: ssl.SSLContext,
+        find_peer: FindPeer | None = None,
+    ) -> None:
+        """Make a front that listens nowhere yet. find_peer: returns the user at the other end of a local socket."""
         self.flow = Flow(server.metrics, LIMITS)
-        super().__init__(Application(server, authenticator, self.flow), context, server.stop)
+        super().__init__(Application(server, authenticator, self.flow, find_peer), context, server.stop)
 
     async def listen(self, address: socket.socket) -> int:
         """Listen on a bound socket, and return its port. Raises `OSError`."""

@@ -57,11 +57,12 @@ class Listener:
         return await self.listen(bound(host, port))
 
     async def listen(self, address: socket.socket) -> int:
-        """Listen on a bound socket, and return its port. Raises `OSError`."""
-        door = Door(address, self._context, self._crowd, self._welcome)
+        """Listen on a bound socket, and return its port; 0 for a local socket, which has no TLS. Raises `OSError`."""
+        is_local = address.family == socket.AF_UNIX
+        door = Door(address, None if is_local else self._context, self._crowd, self._welcome)
         door.open()
         self._doors.append(door)
-        return int(address.getsockname()[1])
+        return 0 if is_local else int(address.getsockname()[1])
 
     def _welcome(self, guest: Guest, deadline: float) -> "Arrival":
         return Arrival(self._application, self._shared, guest, deadline)

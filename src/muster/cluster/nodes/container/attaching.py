@@ -5,11 +5,13 @@ A container with an input or a terminal is joined by its shim's socket; another 
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
+import stat
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from muster.api.status import bad_request
@@ -130,7 +132,8 @@ async def join(directory: Path, *, writes: bool, listens: bool) -> AsyncIterator
         # The path of a socket is limited to 108 bytes; that of the directory may be longer.
         descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            await asyncio.get_running_loop().sock_connect(connection, f"/proc/self/fd/{descriptor}/{SOCKET}")
+            with _open_socket(descriptor) as target:
+                await asyncio.get_running_loop().sock_connect(connection, f"/proc/self/fd/{target}")
         except OSError as error:
             raise bad_request(f"cannot attach to the container: {error.strerror}") from error
         finally:
@@ -138,6 +141,22 @@ async def join(directory: Path, *, writes: bool, listens: bool) -> AsyncIterator
         joined = Joined(connection, writes=writes, listens=listens)
         await joined.begin()
         yield joined
+
+
+@contextmanager
+def _open_socket(directory: int) -> Iterator[int]:
+    """Open the socket of a shim, and nothing that lies in its place. Raises OSError.
+
+    The owner of the directory may put a link there, or another user's socket.
+    """
+    descriptor = os.open(SOCKET, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.fstat(directory).st_uid:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -37,7 +38,7 @@ from muster.cluster.nodes.machine.cgroups import Cgroups
 from muster.cluster.nodes.machine.isolation import Isolation, command
 from muster.cluster.nodes.network.hosts import hostname
 from muster.cluster.nodes.network.network import Network
-from muster.cluster.nodes.shim.spec import Command, Spec
+from muster.cluster.nodes.shim.spec import Command, Identity, Spec
 from muster.cluster.nodes.shims import MARK
 from muster.cluster.nodes.turns import Turns
 from muster.cluster.nodes.volumes.contents import MOST_BYTES
@@ -46,6 +47,7 @@ from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import Recorder
+from muster.runtime.process.accounts import Account, acting_as
 from muster.runtime.refusals import ignoring
 
 T = TypeVar("T")
@@ -71,6 +73,8 @@ class Kit:
     states: where jobs keep what outlives their pods; None for nowhere.
     fence: ends pods that may run elsewhere; None for a node whose pods end with the server alone.
     showing: the turns to hold the objects that a pod refers to, which may be much larger than the pod itself.
+    accounts: the Unix accounts that pods run as under a system server, by the pods' UIDs; None where all pods run as
+    the node's own user.
     starting: the turns to start a container: making its process takes the whole loop's time, and its shim a
     processor's.
     """
@@ -93,6 +97,7 @@ class Kit:
     states: States | None = None
     guest: bool = False
     fence: Fence | None = None
+    accounts: dict[str, Account] | None = None
     showing: Turns = field(default_factory=lambda: Turns(1))
     starting: Turns = field(default_factory=lambda: Turns(STARTS_AT_ONCE))
 
@@ -110,6 +115,15 @@ class Kit:
         """
         seconds = patience_of(pod)
         return (self.fence.descriptor, seconds) if self.fence is not None and seconds is not None else (-1, 0.0)
+
+    def account_of(self, pod: Pod) -> Account | None:
+        """Return the account that the pod runs as; None for the node's own user. Raises `ConfigError` for neither."""
+        if self.accounts is None:
+            return None
+        account = self.accounts.get(pod.metadata.uid)
+        if account is None:  # the node has not admitted the pod
+            raise ConfigError("the pod has no Unix user to run as")
+        return account
 
     def surroundings(self, pod: Pod) -> NodeFacts:
         """Return what the node knows of the pod."""
@@ -170,7 +184,9 @@ def container_id(pod: Pod, container: str, number: int) -> str:
 
 def variables(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Environment:
     """Return the container's environment. Raises `ConfigError`."""
-    defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname(pod), "HOME": "/", **kit.defaults}
+    account = kit.account_of(pod)
+    login = account.variables if account is not None else {"HOME": "/"}
+    defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname(pod), **login, **kit.defaults}
     if kit.states is not None and (job := job_uid(pod)):
         defaults[STATE] = str(kit.states.of(job))
     resolved = environment.environment(pod, container, objects, kit.surroundings(pod), defaults)
@@ -191,19 +207,26 @@ def command_of(
 ) -> Command:
     """Return the command to run in the container. Raises `ConfigError`."""
     context = container.security_context or SecurityContext()
+    account = kit.account_of(pod)
     env = environment.encode(variables)
     if not kit.isolation.own_pids:
         env.append((MARK, mark(pod.metadata.uid, container.name).encode()))
     return {
+        "identity": _identity_of(account) if account is not None else None,
         "argv": environment.encode_words(argv),
         "env": env,
         "working_directory": os.fsencode(container.working_dir or "/"),
-        "ids": rights.ids(pod, context),
-        "no_new_privileges": context.allow_privilege_escalation is False,
+        "ids": rights.ids(pod, context) if account is None else None,
+        "no_new_privileges": context.allow_privilege_escalation is False or account is not None,
         "dropped": rights.dropped(context),
         "writable": _writable_paths(kit, container, volumes, variables),
         "cgroup": cgroup,
     }
+
+
+def _identity_of(account: Account) -> Identity:
+    groups = [*account.groups, account.private_group]
+    return {"uid": account.uid, "gid": account.gid, "groups": groups, "limits": []}
 
 
 def mark(uid: str, container: str) -> str:
@@ -217,14 +240,16 @@ def spec(
     """Return all that the shim must know. Raises `ConfigError`, OSError."""
     argv = environment.command_line(container, container_environment.variables)
     storage = kit.storage.of(pod.metadata.uid)
-    mounts = [
-        *_list_own_mounts(container, storage, directory),
-        *volumes.mounts(container, container_environment.variables),
-    ]
-    try:
-        operations = plan(mounts, str(directory)) if kit.isolation.kind != "none" else []
-    except MountError as error:
-        raise ConfigError(str(error)) from None
+    account = kit.account_of(pod)
+    with acting_as(account) if account is not None else nullcontext():
+        mounts = [
+            *_list_own_mounts(container, storage, directory),
+            *volumes.mounts(container, container_environment.variables),
+        ]
+        try:
+            operations = plan(mounts, str(directory)) if kit.isolation.kind != "none" else []
+        except MountError as error:
+            raise ConfigError(str(error)) from None
     cgroup = ""
     if kit.cgroups is not None:
         cgroup = str(kit.cgroups.make(pod.metadata.uid, container.name, cgroups.limits(container)))
@@ -294,7 +319,10 @@ def _writable_paths(
     return [place(path) for path in (*paths, message_path(container)) if path]
 
 
-def volume_group(pod: Pod) -> int | None:
+def volume_group(kit: Kit, pod: Pod) -> int | None:
     """Return the group that owns the pod's volumes; None if the node cannot set it or the pod names none."""
+    if kit.accounts is not None:
+        account = kit.accounts.get(pod.metadata.uid)  # a pod that the node has refused gets no volumes
+        return account.private_group if account is not None else None
     context = pod.spec.security_context
     return context.fs_group if context is not None and os.geteuid() == 0 else None

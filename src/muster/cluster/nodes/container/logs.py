@@ -19,12 +19,15 @@ from muster.api.core import ContainerStatus, Pod
 from muster.api.status import ApiError, bad_request
 from muster.cluster.nodeconnection import LogOptions
 from muster.cluster.nodes import shims
+from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.storage import Storage
 from muster.cluster.nodes.shim.log import LINE_BYTES, NAME
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import HEAD_BYTES, STAMP_BYTES, Attempt, KeptPod, Missing, ends_line, record, runs
 
 _BLOCK = 1 << 18
+# No file of a log is larger. The user of a container may write anything into its log, and keeps no other user waiting.
+_MOST_BYTES_OF_A_FILE = 64 << 20
 _FILE = re.compile(rf"{NAME}\.(\d+)\.(\d+)")
 # The delay before a follower sees new lines: while lines come, and after a while without any.
 POLL_SOON_SECONDS, POLL_SECONDS = 0.01, 0.05
@@ -121,6 +124,7 @@ class Reader:
         self._file: _File | None = None
         self._descriptor = -1
         self._rest = b""
+        self._refused: set[Path] = set()  # files of other users
 
     def seek(self, lines: int | None) -> None:
         """Go to where so many lines are left, or to the start."""
@@ -141,7 +145,8 @@ class Reader:
         while self._file is not None or (yield from self._open_next()):
             data = os.read(self._descriptor, _BLOCK)
             if data:
-                whole, newline, self._rest = (self._rest + data).rpartition(b"\n")
+                whole, newline, rest = (self._rest + data).rpartition(b"\n")
+                self._rest = rest if len(rest) <= _BLOCK else b""  # no line of a log is so long
                 if newline:
                     yield whole + newline
             elif not self._newer_files() or (at_end and not (yield from self._open_next())):
@@ -158,7 +163,8 @@ class Reader:
     def _newer_files(self) -> list[_File]:
         """Return the files that were begun after the open one."""
         number = self._file.number if self._file is not None else -1
-        return [file for file in _list_files(self._directory) if file.number > number]
+        files = _list_files(self._directory)
+        return [file for file in files if file.number > number and file.path not in self._refused]
 
     def _open_next(self) -> Generator[bytes | Missing, None, bool]:
         """Open the next log file, and return whether there is one.
@@ -190,6 +196,12 @@ class Reader:
         try:
             descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
+            return False
+        try:
+            plainfiles.require_own_file(descriptor, file.path)
+        except plainfiles.OddFileError:
+            os.close(descriptor)
+            self._refused.add(file.path)
             return False
         # A file that the shim is about to delete, or that cannot be locked, is read all the same.
         with contextlib.suppress(OSError):
@@ -269,9 +281,9 @@ def _list_files(directory: Path) -> list[_File]:
 def _count_text_bytes(descriptor: int) -> int:
     """Return how many bytes of text a file holds."""
     total, position, rest = 0, 0, b""
-    while data := os.pread(descriptor, _BLOCK, position):
+    while position < _MOST_BYTES_OF_A_FILE and (data := os.pread(descriptor, _BLOCK, position)):
         position += len(data)
-        whole, newline, rest = (rest + data).rpartition(b"\n")
+        whole, newline, rest = (rest[-_BLOCK:] + data).rpartition(b"\n")
         total += sum(len(run.text) for run in runs(whole + newline))
     return total
 
@@ -299,6 +311,8 @@ def _walk_back(descriptor: int) -> Iterator[tuple[int, bytes]]:
     end = os.lseek(descriptor, 0, os.SEEK_END)
     rest = b""  # the end of a line that begins in an earlier block
     while end > 0:
+        if len(rest) > _BLOCK:  # no line of a log is so long
+            return
         start = max(end - _BLOCK, 0)
         data = os.pread(descriptor, end - start, start) + rest
         *lines, torn = data.split(b"\n")

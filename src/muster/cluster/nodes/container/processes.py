@@ -156,7 +156,7 @@ async def writable(descriptor: int) -> None:
 
 
 async def read_lines(descriptor: int, enough: Callable[[list[str]], bool]) -> list[str]:
-    """Read lines from a pipe until its end, or until `enough` accepts them."""
+    """Read lines from a pipe until its end, or until `enough` accepts them, but not much more than `_PIECE` bytes."""
     os.set_blocking(descriptor, False)
     data = b""
     while True:
@@ -167,7 +167,7 @@ async def read_lines(descriptor: int, enough: Callable[[list[str]], bool]) -> li
             continue
         data += piece
         lines = data.decode(errors="replace").split("\n")[:-1]
-        if not piece or enough(lines):
+        if not piece or enough(lines) or len(data) > _PIECE:
             return lines
 
 

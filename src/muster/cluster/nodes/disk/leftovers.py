@@ -5,6 +5,7 @@ Works without a server: `muster down` ends the containers that a killed server h
 
 import asyncio
 import logging
+import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -15,12 +16,15 @@ from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching
 from muster.cluster.nodes.disk import plainfiles, removal
 from muster.cluster.nodes.disk.removal import RemovalError
-from muster.cluster.nodes.disk.storage import PodStorage, Storage
+from muster.cluster.nodes.disk.storage import PodStorage, Storage, seed_of
 from muster.cluster.nodes.shims import Shim
 from muster.runtime.client import Client
+from muster.runtime.process.ownership import NotOursError, require_way
 
 # The directory in a cluster's home for the state of its nodes.
 NODES = "nodes"
+# Where a system server keeps the same for pods of other accounts, who could not reach it in the superuser's home.
+_SHARED = Path("/var/lib/muster")
 # The directory in a cluster's home for what jobs keep for themselves.
 STATES = "state"
 # The directory in a cluster's home for what persistent volume claims are bound to.
@@ -33,7 +37,27 @@ log = logging.getLogger(__name__)
 
 def reap(home: Path) -> int:
     """End the containers that a killed server has left; return their number. No server may be running."""
-    return asyncio.run(end_everything(home / NODES))
+    return sum(asyncio.run(end_everything(state)) for state in (home / NODES, find_shared(home) / NODES))
+
+
+def find_shared(home: Path) -> Path:
+    """Return the directory in which a system server with this home keeps what belongs to pods."""
+    return _SHARED / f"{seed_of(home):08x}"
+
+
+def prepare_for_accounts(state: Path) -> None:
+    """Make the directory of the nodes of a system server, which other accounts pass through. Raises OSError.
+
+    Takes the groups of the superuser from this process, too: they would count when it acts for an account.
+    """
+    os.umask(0o022)  # accounts read the hosts files of their pods
+    os.setgroups([])
+    state.parent.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    if require_way(state.parent.parent).st_uid != os.geteuid():
+        raise NotOursError(f"{state.parent.parent} belongs to another user: remove it")
+    for directory in (state.parent, state):
+        directory.mkdir(mode=0o711, exist_ok=True)
+        directory.chmod(0o711)
 
 
 async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:

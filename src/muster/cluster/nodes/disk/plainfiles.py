@@ -1,6 +1,7 @@
 """Reads small files and directories of our own, in places where anything else may lie instead.
 
-Whatever is there, reading does not block (as a pipe would make it) and follows no link. `OddFileError` says that
+Whatever is there, reading does not block (as a pipe would make it) and follows no link. A file has to belong to the
+owner of its directory: a user may make a hard link to a file of another user. `OddFileError` says that
 something else is there. A failure to look is an OSError, which says nothing about what is there.
 """
 
@@ -32,11 +33,19 @@ def opened(path: Path) -> Iterator[int]:
             raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
         raise (OddFileError(str(error)) if error.errno in _ODD else error) from None
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OddFileError(f"{path} is not a file")
+        require_own_file(descriptor, path)
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def require_own_file(descriptor: int, path: Path) -> None:
+    """Refuse an open file that is none, or whose owner is not that of its directory. Raises `OddFileError`, OSError."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise OddFileError(f"{path} is not a file")
+    if status.st_uid != path.parent.stat().st_uid:
+        raise OddFileError(f"{path} belongs to another user than its directory")
 
 
 def read(path: Path, limit: int = _MOST_BYTES) -> bytes:

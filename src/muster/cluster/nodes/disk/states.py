@@ -3,16 +3,20 @@
     <uid>/      what `MUSTER_STATE` names to each pod of a Job or JobSet, on all nodes of the machine
     .<uid>      the directory of a deleted job, until it is removed
 
+Under a system server the directory belongs to the Unix account of the job's pods.
+
 The directory exists before the first pod of the job starts, and goes when the Job or JobSet is deleted. Its contents
 are the user's: the node does not look at them.
 """
 
 import errno
+import os
 import re
 from collections.abc import Collection
 from pathlib import Path
 
 from muster.cluster.nodes.disk import plainfiles, removal
+from muster.runtime.process.accounts import Account
 
 VARIABLE = "MUSTER_STATE"
 
@@ -23,10 +27,12 @@ class States:
     """The job directories of one machine.
 
     They are listed before any node runs, so that no new directory passes for a leftover.
+    shared: whether they belong to several accounts, which pass through the root.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, shared: bool = False) -> None:
         self._root = root
+        self._mode = 0o711 if shared else 0o700
         self._earlier_names = plainfiles.names(root)
 
     def of(self, job: str) -> Path:
@@ -38,10 +44,22 @@ class States:
             raise OSError(errno.EINVAL, "a job with this uid cannot have a directory", job)
         return self._root / job
 
-    def make(self, job: str) -> None:
-        """Make the directory if it is missing. Raises OSError."""
+    def make(self, job: str, owner: Account | None = None) -> None:
+        """Make the directory if it is missing. Raises OSError.
+
+        owner: the account that it belongs to; None for the node's own user. A pod of another account may name the same
+        job as its owner. It does not get the directory.
+        """
         self._root.mkdir(mode=0o700, exist_ok=True)
-        self.of(job).mkdir(mode=0o700, exist_ok=True)
+        self._root.chmod(self._mode)
+        directory = self.of(job)
+        try:
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            if directory.lstat().st_uid != os.geteuid():
+                return
+        if owner is not None:  # so far nobody else could reach it
+            os.chown(directory, owner.uid, owner.gid)
 
     def forget(self, job: str) -> list[Path]:
         """Set aside the directory of a deleted job; return the paths to remove."""

@@ -13,6 +13,10 @@ written first and atomically, so a directory without it never held anything that
 away atomically first: nothing waits for its removal, however large it is and whatever fails. Methods that release
 something return the paths to remove, for `remover.py`.
 
+Under a system server the directories above those of pods let others pass, and cannot be listed (0711). The directory of
+a pod is open to the private group of the account that runs the pod (0710), and an attempt belongs to that account.
+Everything else stays the superuser's: the account can replace nothing that the node opens by its path.
+
 Foreign files are left alone, and do not keep the node from working.
 """
 
@@ -30,6 +34,7 @@ import msgspec
 
 from muster.cluster.nodes.disk import plainfiles, removal
 from muster.cluster.nodes.disk.plainfiles import OddFileError
+from muster.runtime.process.accounts import FIRST_PRIVATE_GROUP, Account
 
 # Names of the API are safe in a path; this check is only the last line of defence.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -39,6 +44,8 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - directories made there are priv
 _POD_ENTRIES = frozenset(("pod.json", "pod.json.new", "hosts", "volumes", "containers"))
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _REMOVED = "removed"
+# The mode of a directory that an account may pass through by its private group.
+_OPEN_TO_GROUP = 0o710
 # After so many taken names, a path is removed where it is.
 _MOST_OF_A_NAME = 100
 
@@ -69,11 +76,13 @@ class PodRecord(msgspec.Struct, frozen=True):
 class Storage:
     """The directories of one node's pods. `memory` is a tmpfs; the disk replaces it where it cannot be used.
 
+    shared: whether the pods run as other accounts, which have to reach their directories.
     notices: sentences about foreign things in the place of our directories, and where they are now.
     """
 
-    def __init__(self, root: Path, memory: Path = SHARED_MEMORY) -> None:
+    def __init__(self, root: Path, memory: Path = SHARED_MEMORY, *, shared: bool = False) -> None:
         self.notices: list[str] = []
+        self._mode = 0o711 if shared else 0o700
         self._root = self._claim_directory(root)
         self._pods = self._claim_directory(root / "pods")
         self._removed = self._claim_directory(root / _REMOVED)
@@ -111,7 +120,9 @@ class Storage:
 
     def scratch(self) -> Path:
         """Make an empty directory for experiments, which an interrupted process need not remove. Raises OSError."""
-        return Path(tempfile.mkdtemp(prefix="probe-", dir=self._removed))
+        directory = Path(tempfile.mkdtemp(prefix="probe-", dir=self._removed))
+        directory.chmod(self._mode)
+        return directory
 
     def _is_pod(self, name: str) -> bool:
         """Return whether an entry among the pods is a pod, or was to become one."""
@@ -122,11 +133,11 @@ class Storage:
     def _claim_directory(self, directory: Path) -> Path:
         """Return a directory of ours, and rename anything else that is in its place. Raises OSError."""
         try:
-            return _make_private(directory)
+            return _make_private(directory, self._mode)
         except (PermissionError, FileExistsError):
             aside = set_aside(directory)
             self.notices.append(f"{directory} was not a directory of ours; it is {aside.name} now")
-            return _make_private(directory)
+            return _make_private(directory, self._mode)
 
 
 class PodStorage:
@@ -207,6 +218,18 @@ class PodStorage:
             _make_directory(path)
         return _make_directory(directory)
 
+    def hand_over(self, account: Account, container: str, number: int) -> None:
+        """Open the pod's directories to an account, and give it the directory of an attempt. Raises OSError."""
+        for root in (self.root, self._memory):
+            if root is not None and _is_directory(root):
+                os.chown(root, -1, account.private_group)
+                root.chmod(_OPEN_TO_GROUP)
+                for path in (root / "volumes", root / "containers", root / "containers" / _check_name(container)):
+                    if _is_directory(path):
+                        path.chmod(0o711)
+        attempt = self.attempt(container, number)
+        os.chown(attempt, account.uid, account.gid, follow_symlinks=False)
+
     def remove_old(self, container: str, number: int) -> list[Path]:
         """Remove the attempts that are too old once attempt `number` begins; return the paths to remove."""
         old = [other for other in self.attempts(container) if other <= number - KEPT_ATTEMPTS]
@@ -258,14 +281,15 @@ def set_aside(path: Path) -> Path:
     return free
 
 
-def _make_private(directory: Path) -> Path:
-    """Return the directory, made if missing. It must be ours, and is closed to others. Raises PermissionError."""
+def _make_private(directory: Path, mode: int = 0o700) -> Path:
+    """Return the directory, made if missing. It must be ours, and gets the mode. Raises PermissionError."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise PermissionError(f"{directory} does not belong to the node's user, or is no directory: remove it")
-    if stat.S_IMODE(status.st_mode) != 0o700:
-        directory.chmod(0o700)
+    is_handed_over = stat.S_IMODE(status.st_mode) == _OPEN_TO_GROUP and status.st_gid >= FIRST_PRIVATE_GROUP
+    if stat.S_IMODE(status.st_mode) != mode and not is_handed_over:
+        directory.chmod(mode)
     return directory
 
 

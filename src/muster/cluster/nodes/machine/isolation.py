@@ -11,14 +11,20 @@ In order of preference:
 
 import os
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from muster.cluster.nodes import shims
-from muster.cluster.nodes.shim.spec import Spec
+from muster.cluster.nodes.shim.spec import Identity, Spec
 from muster.cluster.nodes.shims import ShimError
 from muster.cluster.nodes.volumes.mounts import Mount, bubblewrap, plan
+
+# A user without rights, for trying what every user may do.
+NOBODY: Identity = {"uid": 65534, "gid": 65534, "groups": [], "limits": []}
+
+
+class IsolationError(RuntimeError):
+    """A machine that cannot keep the pods of different accounts apart; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,14 @@ class Isolation:
         return f"This machine does not allow pid namespaces ({self.problem}): the pod sees the processes of the node."
 
 
+def candidates_of_accounts() -> list[Isolation]:
+    """Return the isolations of a node whose pods run as other accounts than the node: there is only one safe one.
+
+    Every process of the node that works for an account has become that account before it makes namespaces.
+    """
+    return [Isolation("user-namespaces", own_pids=True)]
+
+
 def candidates() -> list[Isolation]:
     """Return the isolations to try, best first."""
     kind = "namespaces" if os.geteuid() == 0 else "user-namespaces"
@@ -54,25 +68,32 @@ def candidates() -> list[Isolation]:
     return [*isolations, Isolation(kind)]
 
 
-async def probe(directory: Path, tried: list[Isolation] | None = None) -> Isolation:
-    """Return the best isolation that works. `directory` is empty and ours; its contents can be removed afterwards."""
+async def probe(directory: Path, tried: list[Isolation] | None = None, identity: Identity | None = None) -> Isolation:
+    """Return the best isolation that works. `directory` is empty and ours; its contents can be removed afterwards.
+
+    identity: whom the containers run as; None for the node's own user.
+    """
     problem = ""
     for number, isolation in enumerate(candidates() if tried is None else tried):
         attempt = directory / f"{number}"
         attempt.mkdir(mode=0o700)
         hosts = attempt / "hosts"
         hosts.write_text("127.0.0.1 localhost\n")
-        failure = await _try_isolation(isolation, attempt, hosts)
+        hosts.chmod(0o644)
+        if identity is not None:
+            os.chown(attempt, identity["uid"], identity["gid"])
+        failure = await _try_isolation(isolation, attempt, hosts, identity)
         if not failure:
             return Isolation(isolation.kind, isolation.own_pids, isolation.bubblewrap, problem)
         problem = problem or failure
     return Isolation(problem=problem or "not tried")
 
 
-async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path) -> str:
+async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path, identity: Identity | None) -> str:
     """Start a container that does nothing; return what went wrong, or ""."""
     operations = plan([Mount("/etc/hosts", str(hosts), is_directory=False)], str(attempt))
     spec: Spec = {
+        "identity": identity,
         "directory": str(attempt),
         "isolation": isolation.kind,
         "own_pids": isolation.own_pids,
@@ -82,7 +103,7 @@ async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path) -> st
         "stdin": False,
         "stdin_once": False,
         "tty": False,
-        "argv": [os.fsencode(sys.executable), b"-I", b"-S", b"-c", b""],
+        "argv": [b"/bin/sh", b"-c", b":"],
         "env": [],
         "working_directory": b"/",
         "ids": None,

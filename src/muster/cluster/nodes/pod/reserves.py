@@ -25,8 +25,8 @@ class Reserves:
     async def make(self, pod: Pod, container: str, waits: Callable[[], bool]) -> None:
         """Make the shim of a container if it still waits when its turn comes. The start reports a failure."""
         isolation = self._kit.isolation
-        if isolation.kind == "bubblewrap":  # it needs the whole spec at its start
-            return
+        if isolation.kind == "bubblewrap" or self._kit.accounts is not None:
+            return  # the shim needs the whole spec, or its user, from the start
         async with self._kit.starting.turn(pod):
             if waits():
                 with suppress(ShimError):

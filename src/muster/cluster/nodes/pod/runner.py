@@ -181,7 +181,7 @@ class PodRunner:
         labels = meta.labels if job else {}
         created = meta.creation_timestamp.isoformat() if meta.creation_timestamp is not None else ""
         if job and self._kit.states is not None:
-            self._kit.states.make(job)
+            self._kit.states.make(job, self._kit.account_of(self.pod))
         known = self._earlier_record = self.storage.read()
         self.storage.write(
             PodRecord(

@@ -36,7 +36,7 @@ class Shown:
         self._record_event = tell
         self._spawn = spawn
         self.names = PodVolumes.references(pod())
-        self.volumes = PodVolumes(kit.storage.of(pod().metadata.uid), launching.volume_group(pod()))
+        self.volumes = PodVolumes(kit.storage.of(pod().metadata.uid), launching.volume_group(kit, pod()))
         self._tokens = PodTokens(kit.client, kit.clock)
         self._is_stale = False
         self._turn = asyncio.Lock()

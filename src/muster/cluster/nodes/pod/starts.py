@@ -96,6 +96,8 @@ class Starts:
     async def _launch_now(self, container: Container, number: int) -> Shim | None:
         environment = await self._make_environment(container)
         directory = self._storage.begin(container.name, number)
+        if account := self._kit.account_of(self._pod()):
+            self._storage.hand_over(account, container.name, number)
         self._kit.remover.add(self._storage.remove_old(container.name, number))
         arguments = (self._kit, self._pod(), container, self._shown.volumes, environment, directory)
         spec = await _compute(container, partial(launching.spec, *arguments))

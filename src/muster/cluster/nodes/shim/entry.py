@@ -11,6 +11,7 @@ import os
 import sys
 
 from .execution import control_terminal, execute
+from .identity import open_cgroup, take_on
 from .mounting import detach_mounts
 from .supervisor import Supervisor, report
 from .system import (
@@ -20,6 +21,7 @@ from .system import (
     CLONE_NEWUTS,
     PR_SET_CHILD_SUBREAPER,
     PR_SET_PDEATHSIG,
+    RefusedError,
     descendants,
     describe,
     exit_code,
@@ -48,15 +50,21 @@ def main() -> None:
         enter(spec)
     os.umask(0o077)
     try:
+        cgroup_procs = -1
+        if mode == "start":
+            cgroup_procs = open_cgroup(spec)  # while we may
+            take_on(spec["identity"])
         if mode in ("start", "reserve"):
             begin(spec, descriptor)
         if mode == "reserve":
             spec = await_word(spec)
+            if spec["identity"] is not None:
+                raise RefusedError("a reserved shim cannot become another user")
         for inherited in (spec["report"], spec["lifeline"], spec["fence"]):
             if inherited >= 0:
                 os.set_inheritable(inherited, False)
         os.close(descriptor)
-        Supervisor(spec).run()
+        Supervisor(spec, cgroup_procs).run()
     except Exception as error:  # noqa: BLE001 - the server must hear of whatever it is
         report(spec, f"error {describe(error)}")
         os._exit(1)
@@ -117,6 +125,8 @@ def enter(entry: Entry) -> NoReturn:
         for ours in (entry["pidfd"], entry["report"]):
             if ours > _STDERR:
                 os.set_inheritable(ours, False)
+        cgroup_procs = open_cgroup(entry)
+        take_on(entry["identity"])
         own_pids = bool(entry["namespaces"] & CLONE_NEWPID)
         if entry["namespaces"]:
             system("setns", entry["pidfd"], entry["namespaces"])
@@ -129,7 +139,9 @@ def enter(entry: Entry) -> NoReturn:
             os.setsid()
             if entry["terminal"]:
                 control_terminal(0)
-            if entry["cgroup"]:
+            if cgroup_procs >= 0:
+                os.write(cgroup_procs, b"0")
+            elif entry["cgroup"]:
                 write_file(f"{entry['cgroup']}/cgroup.procs", b"0")
             execute(entry)
         code = _wait_for_command(pid)

@@ -3,8 +3,19 @@
 from typing import TypedDict
 
 
+class Identity(TypedDict):
+    """The Unix account for which a node of a system server works, which runs as the superuser itself."""
+
+    uid: int
+    gid: int
+    groups: list[int]
+    limits: list[tuple[int, int, int]]  # resource, soft limit, hard limit, as for setrlimit
+
+
 class Command(TypedDict):
     """A program to become."""
+
+    identity: Identity | None  # to take on before anything else happens; None to stay who we are
 
     argv: list[bytes]
     env: list[tuple[bytes, bytes]]

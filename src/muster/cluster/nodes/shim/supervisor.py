@@ -57,8 +57,9 @@ STDOUT, STDERR = 1, 2
 class Supervisor:
     """The supervisor of one attempt. `run` does everything, once."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: Spec, cgroup_procs: int = -1) -> None:
         self._spec = spec
+        self._cgroup_procs = cgroup_procs  # by which the container joins its cgroup, if it cannot do so by itself
         self._directory = os.open(spec["directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._state = -1
         self._wakeup = -1
@@ -148,6 +149,8 @@ class Supervisor:
             raise RefusedError(MESSAGE)
         if spec["cgroup"]:
             self._cgroup = os.open(spec["cgroup"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            if self._cgroup_procs < 0:
+                self._cgroup_procs = os.open("cgroup.procs", os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._cgroup)
         if spec["isolation"] in ("namespaces", "user-namespaces"):
             Mounts(spec["mounts"]).apply()
             name = os.fsencode(spec["hostname"])
@@ -161,7 +164,7 @@ class Supervisor:
         failure = os.pipe2(os.O_CLOEXEC)
         self._container = os.fork()
         if self._container == 0:
-            become(self._spec, self._cgroup, theirs, failure[1])
+            become(self._spec, self._cgroup_procs, theirs, failure[1])
         for descriptor in {*theirs, failure[1]} - {-1}:
             os.close(descriptor)
         why = b""

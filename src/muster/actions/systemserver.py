@@ -1,0 +1,67 @@
+"""Finds the server that root runs for all users of this machine, and connects to it as the user of this process."""
+
+import os
+import pwd
+import socket
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from muster.actions.errors import UserError
+from muster.api.ours.unixusers import SYSTEM_SOCKET, namespace_of
+
+if TYPE_CHECKING:
+    from muster.runtime.kube.kubeconfig import ConnectionConfig
+
+# The environment variable that names another socket.
+VARIABLE = "MUSTER_SOCKET"
+_SUPERUSER = 0
+
+
+def find_socket(environ: Mapping[str, str]) -> Path | None:
+    """Return the socket of a system server that listens; None if there is none.
+
+    Jobs that go there have our secrets, so only root, or we ourselves, may have made the socket. Raises `UserError` for
+    a named one that another user may have made.
+    """
+    from muster.runtime.process.ownership import NotOursError, require_way
+
+    named = environ.get(VARIABLE, "")
+    path = Path(named or SYSTEM_SOCKET)
+    try:
+        status = require_way(path)
+        if not stat.S_ISSOCK(status.st_mode) or status.st_uid not in (_SUPERUSER, os.geteuid()):
+            raise NotOursError(f"{path} is no socket of root")
+    except FileNotFoundError:
+        return None
+    except (NotOursError, OSError) as error:
+        if named:
+            raise UserError(f"{VARIABLE} cannot be used: {error}") from None
+        return None
+    return path if _is_served(path) else None
+
+
+def connect_locally(path: Path) -> "ConnectionConfig":
+    """Return the connection to a system server; the user's own namespace is the default."""
+    from muster.runtime.kube.kubeconfig import ClusterConfig, ConnectionConfig
+
+    cluster = ClusterConfig("http://localhost", local_socket=str(path), disable_compression=True)
+    return ConnectionConfig(cluster, namespace=_find_namespace(os.geteuid()), source=str(path))
+
+
+def _find_namespace(uid: int) -> str:
+    """Return the namespace of a user. Raises `UserError`."""
+    try:
+        return namespace_of(pwd.getpwuid(uid).pw_name, uid)
+    except KeyError:
+        raise UserError(f"this machine has no user with the id {uid}") from None
+
+
+def _is_served(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,35 @@
+"""Names the Unix users of a machine in the API of its system server: their user names and their namespaces. Pure.
+
+A system server (`muster up --system`) gives each Unix user a namespace, and runs the pods there as that user. The
+annotations of the namespace say which user that is. Only members of `system:masters` can write them.
+"""
+
+import re
+from typing import Final
+
+# The socket by which a system server serves the users of its machine.
+SYSTEM_SOCKET: Final = "/run/muster/muster.sock"
+
+# The annotations of a namespace that name the Unix user of its pods. Both have to fit: ids and names are used again.
+UNIX_USER: Final = "muster.dev/unix-user"
+UNIX_UID: Final = "muster.dev/unix-uid"
+
+ROOT_NAMESPACE: Final = "default"
+_SAFE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
+
+
+def user_name_of(account: str) -> str:
+    """Return the user name in the API of a Unix user."""
+    return f"unix:{account}"
+
+
+def group_name_of(group: str) -> str:
+    """Return the group name in the API of a Unix group."""
+    return f"unix-group:{group}"
+
+
+def namespace_of(account: str, uid: int) -> str:
+    """Return the namespace of a Unix user. A name that cannot be part of a namespace's name is left out."""
+    if uid == 0:
+        return ROOT_NAMESPACE
+    return f"user-{account}" if _SAFE_NAME.fullmatch(account) else f"uid-{uid}"

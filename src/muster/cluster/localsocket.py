@@ -1,0 +1,55 @@
+"""Binds the local socket of a system server, in a directory that only the superuser can change."""
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+from muster.cluster.apiserver.front.listener import AddressTaken, AddressUnusable
+from muster.runtime.process.ownership import NotOursError, require_way
+
+# All users may connect: the kernel says who each of them is.
+_MODE = 0o666
+
+
+def bind_local(path: Path) -> socket.socket:
+    """Return a socket bound to a path, in the place of a socket that nobody listens on. Raises `AddressUnusable`."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    new = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        _require_directory(path.parent)
+        _require_free(path)
+        new.unlink(missing_ok=True)
+        listener.bind(str(new))
+        new.chmod(_MODE)
+        new.rename(path)
+    except AddressUnusable:
+        listener.close()
+        raise
+    except (NotOursError, OSError) as error:
+        listener.close()
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise AddressUnusable(f"cannot listen on {path}: {why}") from error
+    return listener
+
+
+def _require_directory(directory: Path) -> None:
+    """Refuse a directory in which another user can put a socket. Raises `NotOursError`, OSError."""
+    status = require_way(directory)
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise NotOursError(f"other users can change {directory}: choose another directory with --socket")
+
+
+def _require_free(path: Path) -> None:
+    """Refuse a path that is in use. Raises `AddressTaken`, `AddressUnusable`, OSError."""
+    if not os.path.lexists(path):
+        return
+    if not stat.S_ISSOCK(path.lstat().st_mode):
+        raise AddressUnusable(f"cannot listen on {path}: it is no socket; remove it")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        try:
+            client.connect(str(path))
+        except ConnectionRefusedError:
+            return  # of a server that is gone
+    raise AddressTaken(f"another process listens on {path}: stop it or choose another socket with --socket")

@@ -1,0 +1,72 @@
+"""Decides as which Unix account a node of a system server runs a pod, and which pods it refuses. Pure.
+
+The namespace says whose pods it holds. A pod cannot choose another account, and has nothing that the node would have to
+do for it with the superuser's rights.
+"""
+
+from collections.abc import Callable, Iterator
+
+from muster.api.core import Namespace, Pod, PodSecurityContext, SecurityContext, Volume
+from muster.api.meta import wire_name
+from muster.api.ours.unixusers import UNIX_UID, UNIX_USER
+from muster.runtime.process.accounts import Account, AccountError
+
+# The volumes that hold only what the pod's user writes, or may read by the API.
+_VOLUMES = frozenset(("empty_dir", "config_map", "secret", "downward_api", "projected"))
+
+
+class TenancyError(Exception):
+    """A pod that a system server does not run; the text is for the user."""
+
+
+def find_tenant(namespace: Namespace | None, name: str, find: Callable[[int], Account]) -> Account:
+    """Return the account that runs the pods of a namespace. Raises `TenancyError`.
+
+    name: the name of the namespace, which may be gone. find: looks up an account, or raises `AccountError`.
+    """
+    annotations = namespace.metadata.annotations if namespace is not None else {}
+    user, uid = annotations.get(UNIX_USER, ""), annotations.get(UNIX_UID, "")
+    if not user or not (uid.isascii() and uid.isdecimal()):
+        raise TenancyError(f"namespace {name} belongs to no Unix user, and this server runs pods of Unix users only")
+    if int(uid) == 0:
+        raise TenancyError(f"namespace {name} belongs to the superuser, as whom this server runs nothing")
+    try:
+        account = find(int(uid))
+    except AccountError as error:
+        raise TenancyError(f"namespace {name} belongs to user {user}: {error}") from None
+    if account.name != user:
+        raise TenancyError(f"namespace {name} belongs to user {user}, but the id {uid} is that of {account.name} now")
+    return account
+
+
+def require_tenable(pod: Pod, account: Account) -> None:
+    """Refuse a pod that asks for what its account may not have. Raises `TenancyError`."""
+    for problem in _list_problems(pod, account):
+        raise TenancyError(f"{problem}: pods of this namespace run as user {account.name}")
+
+
+def _list_problems(pod: Pod, account: Account) -> Iterator[str]:
+    for volume in pod.spec.volumes:
+        if kind := _find_refused_kind(volume):
+            yield f'volume "{volume.name}": {kind} volumes are refused, name paths of this machine directly'
+    yield from _list_foreign_ids(pod.spec.security_context or PodSecurityContext(), account)
+    for container in (*pod.spec.init_containers, *pod.spec.containers):
+        yield from _list_foreign_ids(container.security_context or SecurityContext(), account)
+
+
+def _find_refused_kind(volume: Volume) -> str:
+    kinds = [field for field in volume.__struct_fields__ if field != "name" and getattr(volume, field) is not None]
+    return next((wire_name(kind) for kind in kinds if kind not in _VOLUMES), "")
+
+
+def _list_foreign_ids(context: PodSecurityContext | SecurityContext, account: Account) -> Iterator[str]:
+    if context.run_as_user not in (None, account.uid):
+        yield f"runAsUser {context.run_as_user} is another user"
+    if context.run_as_group not in (None, account.gid):
+        yield f"runAsGroup {context.run_as_group} is not the user's primary group"
+    if isinstance(context, PodSecurityContext):
+        wanted = {*context.supplemental_groups, *([] if context.fs_group is None else [context.fs_group])}
+        if foreign := wanted - set(account.groups):
+            yield f"group {min(foreign)} is not a group of the user"
+    elif context.privileged:
+        yield "privileged containers are refused"

@@ -1,0 +1,115 @@
+"""Knows the Unix users of the machine as users of the API, and gives each of them a namespace at the first contact.
+
+A user gets the rights of the role `admin` in that namespace, a LocalQueue there, and may read what all users share:
+nodes and queues. The superuser may do everything. The namespace's annotations say whose it is; `nodes.pod.tenancy`
+reads them.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from muster.api.core import NAMESPACE, Namespace
+from muster.api.kueue import LOCAL_QUEUE
+from muster.api.meta import ObjectMeta
+from muster.api.ours.unixusers import UNIX_UID, UNIX_USER, group_name_of, namespace_of, user_name_of
+from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRole, PolicyRule
+from muster.api.server.rbac import GROUP as RBAC
+from muster.api.status import forbidden
+from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, User
+from muster.cluster.apiserver.objects.bootstrap import create_missing
+from muster.cluster.defaultqueue import LOCAL_QUEUE_NAME
+from muster.cluster.defaultqueue import NAMESPACE as DEFAULT_NAMESPACE
+from muster.runtime.client import Client
+from muster.runtime.process.accounts import Account, AccountError, find_account, name_groups
+
+# The group of all Unix users, and the role that lets them read what they share.
+UNIX_USERS = "unix-users"
+_SHARED_ROLE = "muster:unix-users"
+_BINDING = "muster:unix-user"
+# The annotation of a namespace that has got all that a user begins with. What the superuser removes later stays away.
+_FURNISHED = "muster.dev/unix-user-furnished"
+_OVERFLOW_UID = 65534  # the kernel's id of any user whom it cannot name
+
+_SHARED = (
+    PolicyRule(verbs=("get", "list", "watch"), api_groups=("",), resources=("nodes",)),
+    PolicyRule(
+        verbs=("get", "list", "watch"),
+        api_groups=("kueue.x-k8s.io",),
+        resources=("clusterqueues", "cohorts", "resourceflavors", "topologies", "workloadpriorityclasses"),
+    ),
+    PolicyRule(verbs=("get", "list", "watch"), api_groups=("scheduling.k8s.io",), resources=("priorityclasses",)),
+)
+
+
+class UnixUsers:
+    """The Unix users of the machine. `client` acts for the server itself; `find` looks up an account."""
+
+    def __init__(self, client: Client, find: Callable[[int], Account] = find_account) -> None:
+        self._client = client
+        self._find = find
+
+    async def share(self) -> None:
+        """Create the role by which all users read what they share. Raises `ApiError`."""
+        role = ClusterRole(metadata=ObjectMeta(name=_SHARED_ROLE), rules=_SHARED)
+        await create_missing(self._client, CLUSTER_ROLE, msgspec.to_builtins(role))
+        subject = {"kind": "Group", "apiGroup": RBAC, "name": UNIX_USERS}
+        await create_missing(self._client, CLUSTER_ROLE_BINDING, _bind(_SHARED_ROLE, _SHARED_ROLE, subject))
+
+    async def user_of(self, uid: int) -> User:
+        """Return the user with an id, who has a namespace from now on. Raises `ApiError`."""
+        try:
+            account, groups = await asyncio.to_thread(self._look_up, uid)
+        except AccountError as error:
+            raise forbidden(str(error)) from None
+        name = user_name_of(account.name)
+        if uid == 0:
+            return User(name, frozenset({MASTERS, AUTHENTICATED}), str(uid))
+        await self._furnish(account)
+        names = map(group_name_of, groups)
+        return User(name, frozenset({UNIX_USERS, AUTHENTICATED, *names}), str(uid))
+
+    def _look_up(self, uid: int) -> tuple[Account, list[str]]:
+        if uid == _OVERFLOW_UID:
+            raise AccountError(f"the user with the id {uid} cannot be told from users whom this machine cannot name")
+        account = self._find(uid)
+        return account, name_groups(account)
+
+    async def _furnish(self, account: Account) -> None:
+        """Create the user's namespace and what is in it, unless it was done before. Raises `ApiError`."""
+        name = namespace_of(account.name, account.uid)
+        marks = {UNIX_USER: account.name, UNIX_UID: str(account.uid)}
+        await create_missing(self._client, NAMESPACE, {"metadata": {"name": name, "annotations": marks}})
+        namespace = await self._client.get(NAMESPACE, name)
+        _require_owner(namespace, marks)
+        subject = {"kind": "User", "apiGroup": RBAC, "name": user_name_of(account.name)}
+        await create_missing(self._client, ROLE_BINDING, _bind(_BINDING, "admin", subject), name)
+        if _FURNISHED not in namespace.metadata.annotations:
+            await self._create_queue(name)
+            await self._client.patch(NAMESPACE, name, {"metadata": {"annotations": {_FURNISHED: "true"}}})
+
+    async def _create_queue(self, namespace: str) -> None:
+        """Create a LocalQueue that leads where the one of namespace `default` leads, if there is that."""
+        model = await self._client.find(LOCAL_QUEUE, LOCAL_QUEUE_NAME, DEFAULT_NAMESPACE)
+        if model is not None:
+            spec = {"clusterQueue": model.spec.cluster_queue}
+            document = {"metadata": {"name": LOCAL_QUEUE_NAME}, "spec": spec}
+            await create_missing(self._client, LOCAL_QUEUE, document, namespace)
+
+
+def _require_owner(namespace: Namespace, marks: dict[str, str]) -> None:
+    """Refuse a user whose namespace is another user's. Raises `ApiError` (403)."""
+    annotations = namespace.metadata.annotations
+    if any(annotations.get(key) != value for key, value in marks.items()):
+        owner = annotations.get(UNIX_USER)
+        whose = f"user {owner} with the id {annotations.get(UNIX_UID)}" if owner else "no Unix user"
+        raise forbidden(
+            f"namespace {namespace.metadata.name} belongs to {whose}, and not to user {marks[UNIX_USER]} with the id "
+            f"{marks[UNIX_UID]}: the superuser has to delete it"
+        )
+
+
+def _bind(name: str, role: str, subject: dict[str, str]) -> dict[str, object]:
+    reference = {"kind": "ClusterRole", "apiGroup": RBAC, "name": role}
+    return {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
