@@ -61,6 +61,7 @@ class Node:
         directory.mkdir()
         operations = plan(mounts, str(directory)) if self.kind.kind != "none" else []
         spec = {
+            "identity": None,
             "directory": str(directory),
             "isolation": self.kind.kind,
             "own_pids": self.kind.own_pids,

@@ -43,7 +43,8 @@ TasksMax=infinity
 [Install]
 WantedBy={target}
 """
-_NETWORK = "Wants=network-online.target\nAfter=network-online.target\n"
+# A system server has to know all users, those of a directory on the network too.
+_NETWORK = "Wants=network-online.target\nAfter=network-online.target nss-user-lookup.target\n"
 
 
 @dataclass(frozen=True, slots=True)

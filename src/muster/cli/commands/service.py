@@ -63,9 +63,7 @@ def install(data: str, scope: Scope, account: str, **options: Any) -> None:
     The server has the options of its last start; those given here replace them.
     """
     owner = _find_owner(scope, account)
-    if scope == "system" and owner.pw_uid == 0:
-        options["socket"] = options["socket"] or SYSTEM_SOCKET
-    requested = RequestedOptions.of(options)
+    requested = RequestedOptions.of(options | {"socket": choose_socket(scope, owner, options["socket"])})
     service.require_systemd()
     home, unit = _find_unit(scope, owner, data)
     for other in service.find_units(home, owner):
@@ -144,6 +142,11 @@ def _find_owner(scope: Scope, account: str) -> pwd.struct_passwd:
     if os.geteuid() != 0:
         raise UserError("--system writes to /etc/systemd/system, which only root may: use sudo, or --user")
     return service.find_account(account or "root")
+
+
+def choose_socket(scope: Scope, owner: pwd.struct_passwd, named: str | None) -> str:
+    """Return the local socket of a unit's server; "" for none. A server of root runs no pods as root."""
+    return named or (SYSTEM_SOCKET if scope == "system" and owner.pw_uid == 0 else "")
 
 
 def _find_unit(scope: Scope, owner: pwd.struct_passwd, data: str) -> tuple[Home, Unit]:

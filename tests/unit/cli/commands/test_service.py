@@ -1,6 +1,7 @@
 """What `muster service` refuses, before it changes anything."""
 
 import os
+import pwd
 import sys
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from muster.actions import service, systemunit
+from muster.api.ours.unixusers import SYSTEM_SOCKET
+from muster.cli.commands.service import choose_socket
 from muster.cli.main import cli
 
 ROOT = os.geteuid() == 0
@@ -40,9 +43,6 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         (["remove"], 1, "has no service: there is no"),
         (["status"], 1, "has no service: there is no"),
         pytest.param(
-            ["install", "--system"], 2, "--system needs --as USER", marks=pytest.mark.skipif(not ROOT, reason="")
-        ),
-        pytest.param(
             ["install", "--system", "--as", "nobody-of-that-name"],
             1,
             "there is no user nobody-of-that-name",
@@ -60,6 +60,21 @@ def test_what_makes_no_sense_changes_nothing(call, tmp_path: Path, words: list[s
     assert done.exit_code == code
     assert not (tmp_path / ".muster").exists()
     assert not (tmp_path / ".config").exists()
+
+
+@pytest.mark.parametrize(
+    ("scope", "owner", "named", "chosen"),
+    [
+        ("system", "root", "", SYSTEM_SOCKET),
+        ("system", "root", "/srv/m.sock", "/srv/m.sock"),
+        ("system", "daemon", "", ""),
+        ("user", "root", None, ""),
+    ],
+)
+def test_a_service_of_root_serves_all_users(
+    scope: systemunit.Scope, owner: str, named: str | None, chosen: str
+) -> None:
+    assert choose_socket(scope, pwd.getpwnam(owner), named) == chosen
 
 
 def test_a_home_has_one_service(call, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -208,6 +208,8 @@ def command_of(
     """Return the command to run in the container. Raises `ConfigError`."""
     context = container.security_context or SecurityContext()
     account = kit.account_of(pod)
+    with _acting_for(account):
+        writable = _writable_paths(kit, container, volumes, variables)
     env = environment.encode(variables)
     if not kit.isolation.own_pids:
         env.append((MARK, mark(pod.metadata.uid, container.name).encode()))
@@ -219,9 +221,14 @@ def command_of(
         "ids": rights.ids(pod, context) if account is None else None,
         "no_new_privileges": context.allow_privilege_escalation is False or account is not None,
         "dropped": rights.dropped(context),
-        "writable": _writable_paths(kit, container, volumes, variables),
+        "writable": writable,
         "cgroup": cgroup,
     }
+
+
+def _acting_for(account: Account | None) -> AbstractContextManager[None]:
+    """Return a context in which the node looks at paths with the rights of those who named them."""
+    return acting_as(account) if account is not None else nullcontext()
 
 
 def _identity_of(account: Account) -> Identity:
@@ -241,7 +248,7 @@ def spec(
     argv = environment.command_line(container, container_environment.variables)
     storage = kit.storage.of(pod.metadata.uid)
     account = kit.account_of(pod)
-    with acting_as(account) if account is not None else nullcontext():
+    with _acting_for(account):
         mounts = [
             *_list_own_mounts(container, storage, directory),
             *volumes.mounts(container, container_environment.variables),

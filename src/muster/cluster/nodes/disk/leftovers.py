@@ -6,6 +6,8 @@ Works without a server: `muster down` ends the containers that a killed server h
 import asyncio
 import logging
 import os
+import stat
+import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
@@ -46,10 +48,14 @@ def find_shared(home: Path) -> Path:
 
 
 def prepare_for_accounts(state: Path) -> None:
-    """Make the directory of the nodes of a system server, which other accounts pass through. Raises OSError.
+    """Make the directory of the nodes of a system server, which other accounts pass through.
 
-    Takes the groups of the superuser from this process, too: they would count when it acts for an account.
+    Raises `NotOursError` where other users could change what runs as the superuser, OSError. Takes the groups of the superuser from this process, too: they would count when it acts for an account.
     """
+    for file in (Path(sys.executable), Path(shims.__file__)):
+        status = require_way(file)
+        if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise NotOursError(f"other users can change {file}, which runs as root here: install Muster as root")
     os.umask(0o022)  # accounts read the hosts files of their pods
     os.setgroups([])
     state.parent.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

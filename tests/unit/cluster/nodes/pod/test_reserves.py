@@ -16,9 +16,11 @@ async def moments():
         await asyncio.sleep(0)
 
 
-def kit(kind="none") -> Any:
+def kit(kind="none", accounts=None) -> Any:
     isolation = SimpleNamespace(kind=kind, own_pids=False)
-    return SimpleNamespace(isolation=isolation, lifeline=-1, fence_of=lambda _: (-1, 0.0), starting=Turns(1))
+    return SimpleNamespace(
+        isolation=isolation, lifeline=-1, fence_of=lambda _: (-1, 0.0), starting=Turns(1), accounts=accounts
+    )
 
 
 POD = Pod()
@@ -53,9 +55,10 @@ def test_it_is_taken_once():
     asyncio.run(body())
 
 
-def test_bubblewrap_has_to_know_all_before():
+@pytest.mark.parametrize("node", [kit("bubblewrap"), kit(accounts={})])
+def test_what_has_to_know_all_before_is_not_reserved(node):
     async def body():
-        reserves = Reserves(kit("bubblewrap"))
+        reserves = Reserves(node)
         await reserves.make(POD, "main", lambda: True)
         assert "main" not in reserves
 

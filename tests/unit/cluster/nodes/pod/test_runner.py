@@ -26,6 +26,7 @@ def test_work_that_never_began_leaves_nothing(tmp_path):
         client=None,
         gpus=Gpus(()),
         told_address=network.address,
+        accounts=None,
     )
 
     async def body():

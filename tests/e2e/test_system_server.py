@@ -1,0 +1,370 @@
+"""A server that root runs for all users of the machine: a test for each line of docs/threat-model-system.md."""
+
+import json
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.conftest import Muster
+from tests.e2e.unixpeople import CAN_MAKE_USERS, WHY_NOT, Person, new_people, pod
+
+from muster.cluster.nodes.disk.leftovers import find_shared
+
+pytestmark = pytest.mark.skipif(not CAN_MAKE_USERS, reason=WHY_NOT)
+
+
+@dataclass(frozen=True)
+class World:
+    """A system server, two of its users, and root."""
+
+    ada: Person
+    bob: Person
+    root: Person
+    muster: Muster
+    place: Path  # everybody can pass through it
+
+    @property
+    def pods(self) -> Path:
+        return find_shared(self.muster.home) / "nodes" / "node-0" / "pods"
+
+
+@pytest.fixture(scope="module")
+def world(shared_muster: Muster) -> Iterator[World]:
+    place = Path(tempfile.mkdtemp(prefix="muster-test-", dir="/run"))
+    place.chmod(0o755)
+    path = place / "socket" / "muster.sock"
+    try:
+        with new_people(path, "muster-ada", "muster-bob") as (ada, bob):
+            shared_muster("up", "--detach", "--port", "0", "--socket", str(path))
+            yield World(ada, bob, Person("root", path), shared_muster, place)
+            shared_muster("down", "--yes")
+    finally:
+        shutil.rmtree(place)
+        shutil.rmtree(find_shared(shared_muster.home), ignore_errors=True)
+
+
+# -- who asks
+
+
+def test_the_kernel_says_who_asks(world: World) -> None:
+    def review(person: Person, **headers: str) -> Any:
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+        _, text = person.ask("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body, **headers)
+        return json.loads(text)["status"]["userInfo"]
+
+    ada = review(world.ada)
+    assert (ada["username"], ada["uid"]) == ("unix:muster-ada", str(world.ada.uid))
+    assert set(ada["groups"]) == {"system:authenticated", "unix-users", "unix-group:muster-ada"}
+    assert "system:masters" in review(world.root)["groups"]
+    admin = (world.muster.home / "pki" / "admin.token").read_text()
+    assert review(world.ada, Authorization=f"Bearer {admin}")["username"] == "unix:muster-ada"
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Impersonate-User": "unix:root"}, {"Impersonate-User": "x", "Impersonate-Group": "system:masters"}]
+)
+def test_no_header_makes_another_user(world: World, headers: dict[str, str]) -> None:
+    status, text = world.ada.ask("GET", f"/api/v1/namespaces/{world.ada.namespace}/pods", **headers)
+    assert status == 403, text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/api/v1/namespaces/{bob}/pods", None),
+        ("GET", "/api/v1/namespaces/{bob}/secrets", None),
+        ("GET", "/api/v1/namespaces/{bob}/pods/any/log", None),
+        ("POST", "/api/v1/namespaces/{bob}/pods/any/exec?command=id", None),
+        ("POST", "/api/v1/namespaces/{bob}/pods/any/attach", None),
+        ("POST", "/api/v1/namespaces/{bob}/pods/any/portforward", None),
+        ("POST", "/api/v1/namespaces/{bob}/pods", pod("theirs", "id")),
+        ("POST", "/api/v1/namespaces/{bob}/serviceaccounts/default/token", {"spec": {}}),
+        ("POST", "/apis/batch/v1/namespaces/default/jobs", {}),
+        ("GET", "/api/v1/namespaces/kube-system/secrets", None),
+        ("POST", "/api/v1/namespaces/kube-system/serviceaccounts/default/token", {"spec": {}}),
+        ("POST", "/api/v1/namespaces", {"metadata": {"name": "mine"}}),
+        ("PATCH", "/api/v1/namespaces/{ada}", {"metadata": {"annotations": {"muster.dev/unix-uid": "0"}}}),
+        ("PATCH", "/api/v1/nodes/node-0", {"spec": {"unschedulable": True}}),
+        ("POST", "/api/v1/persistentvolumes", {"metadata": {"name": "all"}}),
+        ("PATCH", "/api/v1/namespaces/{ada}/pods/any/status", {"status": {"podIP": "127.0.0.1"}}),
+        ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {}),
+    ],
+)
+def test_a_user_reaches_only_the_own_namespace(world: World, method: str, path: str, body: Any) -> None:
+    world.bob.ask("GET", "/version")  # the namespace exists
+    status, text = world.ada.ask(method, path.format(ada=world.ada.namespace, bob=world.bob.namespace), body)
+    assert status == 403, text
+
+
+def test_a_user_gives_away_no_right_that_the_user_lacks(world: World) -> None:
+    path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{world.ada.namespace}/rolebindings"
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    body = {"metadata": {"name": "up"}, "roleRef": reference, "subjects": [{"kind": "User", "name": "unix:muster-ada"}]}
+    status, text = world.ada.ask("POST", path, body)
+    assert status == 403, text
+
+
+# -- as whom a pod runs
+
+
+def test_a_pod_runs_as_its_user_without_rights(world: World) -> None:
+    script = "id -u; id -g; echo $HOME $USER; grep -E '^(NoNewPrivs|CapEff):' /proc/self/status; touch ~/made"
+    world.ada.run_pod("who", script)
+    uid, gid = str(world.ada.uid), str(world.ada.entry.pw_gid)
+    words = world.ada.output_of("who").split()
+    assert words == [uid, gid, str(world.ada.home), "muster-ada", "CapEff:", "0" * 16, "NoNewPrivs:", "1"]
+    assert (world.ada.home / "made").stat().st_uid == world.ada.uid
+
+
+def test_a_command_inside_a_pod_runs_as_its_user(world: World) -> None:
+    probe = {"exec": {"command": ["/bin/sh", "-c", "id -u > ~/probed"]}, "periodSeconds": 1}
+    world.ada.run_pod("probed", "sleep 60", wait=False, container={"readinessProbe": probe})
+    for _ in range(200):
+        if (made := world.ada.home / "probed").exists() and made.read_text():
+            break
+        time.sleep(0.05)
+    assert made.read_text().strip() == str(world.ada.uid)
+    assert made.stat().st_uid == world.ada.uid
+
+
+def test_a_program_with_the_rights_of_root_gives_none(world: World) -> None:
+    program = world.place / "id"
+    shutil.copy("/usr/bin/id", program)
+    program.chmod(0o4755)
+    assert world.ada.do(lambda: os.popen(f"{program} -u").read()).strip() == "0"
+    world.ada.run_pod("suid", f"{program} -u")
+    assert world.ada.output_of("suid").strip() == str(world.ada.uid)
+
+
+def test_a_directory_of_another_user_is_closed(world: World) -> None:
+    (world.bob.home / "private").mkdir()
+    ended = world.ada.run_pod("cwd", "pwd", container={"workingDir": str(world.bob.home / "private")})
+    state = ended["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert state["reason"] == "StartError"
+    assert "ermission denied" in state["message"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"volumes": [{"name": "v", "hostPath": {"path": "/root"}}]}, "hostPath volumes are refused"),
+        ({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}, "persistentVolumeClaim"),
+        ({"securityContext": {"runAsUser": 0}}, "runAsUser 0 is another user"),
+        ({"securityContext": {"runAsGroup": 0}}, "runAsGroup 0 is not"),
+        ({"securityContext": {"fsGroup": 0}}, "group 0 is not a group of the user"),
+        ({"securityContext": {"supplementalGroups": [0]}}, "group 0 is not a group of the user"),
+        ({"container": {"securityContext": {"runAsUser": 1}}}, "runAsUser 1 is another user"),
+        ({"container": {"securityContext": {"privileged": True}}}, "privileged containers are refused"),
+        (
+            {
+                "initContainers": [
+                    {"name": "i", "image": "none", "command": ["id"], "securityContext": {"runAsUser": 0}}
+                ]
+            },
+            "runAsUser 0 is another user",
+        ),
+    ],
+    ids=["host", "claim", "user", "group", "fsgroup", "groups", "container", "privileged", "init"],
+)
+def test_no_field_of_a_pod_makes_another_user(
+    world: World, request: pytest.FixtureRequest, spec: dict[str, Any], why: str
+) -> None:
+    name = f"field-{request.node.callspec.id}"
+    ended = world.ada.run_pod(name, "id", nodeName="node-0", **spec)
+    assert ended["status"]["phase"] == "Failed"
+    assert why in ended["status"]["message"]
+
+
+def test_a_namespace_of_no_unix_user_runs_nothing(world: World) -> None:
+    ended = world.root.run_pod("none", "id")
+    assert "namespace default belongs to no Unix user" in ended["status"]["message"]
+
+
+def test_nothing_runs_as_root(world: World) -> None:
+    marks = {"muster.dev/unix-user": "root", "muster.dev/unix-uid": "0"}
+    world.root.create("/api/v1/namespaces", {"metadata": {"name": "of-root", "annotations": marks}})
+    world.root.create("/api/v1/namespaces/of-root/pods", pod("superuser", "id", serviceAccountName="default"))
+    for _ in range(200):
+        _, text = world.root.ask("GET", "/api/v1/namespaces/of-root/pods/superuser")
+        if (found := json.loads(text))["status"].get("phase") == "Failed":
+            break
+        time.sleep(0.05)
+    assert "as whom this server runs nothing" in found["status"]["message"]
+
+
+# -- what others see
+
+
+def test_others_read_nothing_of_a_pod(world: World) -> None:
+    world.ada.create(
+        f"/api/v1/namespaces/{world.ada.namespace}/secrets", {"metadata": {"name": "s"}, "stringData": {"k": "hidden"}}
+    )
+    volumes = [{"name": "s", "secret": {"secretName": "s"}}, {"name": "e", "emptyDir": {}}]
+    mounts = [{"name": "s", "mountPath": "/mnt/s"}, {"name": "e", "mountPath": "/mnt/e"}]
+    script = "cat /mnt/s/k; echo hidden > /mnt/e/f; sleep 60"
+    made = world.ada.run_pod("private", script, wait=False, volumes=volumes, container={"volumeMounts": mounts})
+    for _ in range(200):
+        if "hidden" in world.ada.output_of("private"):
+            break
+        time.sleep(0.05)
+    uid = made["metadata"]["uid"]
+    roots = [world.pods / uid, *Path("/dev/shm").glob(f"muster-*-{uid}")]
+    assert len(roots) == 2
+    paths = [path for root in roots for path in (root, *root.rglob("*"))]
+    assert {path.name for path in paths} >= {"pod.json", "k", "f", "state"}
+
+    def reached() -> list[str]:
+        found = []
+        for path in paths:
+            with suppress(PermissionError):
+                os.stat(path) if path not in roots else os.listdir(path)
+                found.append(str(path))
+        return found
+
+    assert world.bob.do(reached) == []
+    assert world.ada.do(reached) == []  # not even by a login of the same user: only the pods have the private group
+
+
+def test_others_read_no_process_of_a_pod(world: World) -> None:
+    world.ada.run_pod("process", "exec sleep 61", wait=False)
+    pid = next(
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and (entry / "cmdline").read_bytes() == b"sleep\00061\0"
+    )
+
+    def try_all() -> list[str]:
+        done = []
+        for name in ("environ", "cwd", "root", "mem", "fd"):
+            with suppress(PermissionError):
+                path = Path(f"/proc/{pid}/{name}")
+                path.readlink() if name in ("cwd", "root") else path.read_bytes() if name != "fd" else list(
+                    path.iterdir()
+                )
+                done.append(name)
+        with suppress(PermissionError):
+            os.kill(pid, signal.SIGKILL)
+            done.append("kill")
+        return done
+
+    assert world.bob.do(try_all) == []
+
+
+def test_the_state_of_a_job_belongs_to_its_user(world: World) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "0f0f0f0f-0000-4000-8000-000000000001"}
+
+    def run(person: Person, script: str) -> str:
+        body = pod("owned", script)
+        body["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+        with suppress(AssertionError):  # the collector deletes a pod whose owner never existed
+            person.create(f"/api/v1/namespaces/{person.namespace}/pods", body)
+            person.wait_for_pod("owned", "Succeeded", "Failed")
+        return ""
+
+    run(world.ada, "echo hidden > $MUSTER_STATE/f")
+    directory = find_shared(world.muster.home) / "state" / owner["uid"]
+    for _ in range(100):
+        if directory.exists():
+            break
+        time.sleep(0.05)
+    if directory.exists():  # else it is gone already, with the pod
+        assert directory.stat().st_uid == world.ada.uid
+        with pytest.raises(AssertionError, match="PermissionError"):
+            world.bob.do(lambda: list(directory.iterdir()))
+
+
+# -- what a user puts in the way of root
+
+
+def test_root_follows_no_link_of_a_user(world: World) -> None:
+    secret = world.place / "secret"
+    secret.write_text("2026-01-01T00:00:00.000000000Z stdout F hidden\n" * 20)
+    secret.chmod(0o600)
+    attempt = world.pods / "$U" / "containers" / "c" / "0"
+    script = f"""cd {attempt} || exit 3
+rm -f log.* termination-message
+for number in 0 1 2; do ln -s {secret} log.$number.0; ln {secret} log.$number.1; done
+ln -s {secret} termination-message
+rm -f state; ln -s {secret} state; ln -s {secret} attach; echo linked"""
+    container = {
+        "env": [{"name": "U", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
+        "terminationMessagePath": "/tmp/message",
+        "stdin": True,
+    }
+    ended = world.ada.run_pod("links", script, container=container)
+    made = world.pods / ended["metadata"]["uid"] / "containers" / "c" / "0"
+    assert all((made / name).is_symlink() for name in ("state", "attach", "log.2.0", "termination-message"))
+    status, text = world.ada.ask("GET", f"/api/v1/namespaces/{world.ada.namespace}/pods/links/log")
+    assert "hidden" not in text, status
+    assert "hidden" not in json.dumps(ended)
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert secret.stat().st_uid == 0
+    assert world.ada.ask("GET", "/version")[0] == 200
+
+
+def test_a_volume_leads_nowhere_else(world: World) -> None:
+    volumes = [{"name": "e", "emptyDir": {}}]
+    first = {
+        "name": "i",
+        "image": "none",
+        "command": ["ln", "-s", str(world.place), "/mnt/e/link"],
+        "volumeMounts": [{"name": "e", "mountPath": "/mnt/e"}],
+    }
+    mounts = [{"name": "e", "mountPath": "/mnt/e"}, {"name": "e", "mountPath": "/mnt/f", "subPath": "link/made"}]
+    body = pod("escape", "true", volumes=volumes, initContainers=[first], container={"volumeMounts": mounts})
+    world.ada.create(f"/api/v1/namespaces/{world.ada.namespace}/pods", body)
+    waiting: Any = {}
+    for _ in range(200):
+        _, text = world.ada.ask("GET", f"/api/v1/namespaces/{world.ada.namespace}/pods/escape")
+        statuses = json.loads(text)["status"].get("containerStatuses") or [{}]
+        waiting = statuses[0].get("state", {}).get("waiting", {})
+        if "leads out of the volume" in waiting.get("message", ""):
+            break
+        time.sleep(0.05)
+    assert "leads out of the volume" in waiting["message"]
+    assert not (world.place / "made").exists()
+
+
+def test_a_mount_point_below_a_volume_makes_nothing_on_the_machine(world: World) -> None:
+    volumes = [{"name": "e", "emptyDir": {}}, {"name": "g", "emptyDir": {}}]
+    first = {
+        "name": "i",
+        "image": "none",
+        "command": ["ln", "-s", str(world.place), "/mnt/e/link"],
+        "volumeMounts": [{"name": "e", "mountPath": "/mnt/e"}],
+    }
+    mounts = [{"name": "e", "mountPath": "/mnt/e"}, {"name": "g", "mountPath": "/mnt/e/link/made"}]
+    spec = {"volumes": volumes, "initContainers": [first], "container": {"volumeMounts": mounts}}
+    world.ada.run_pod("below", "true", **spec)
+    assert not (world.place / "made").exists()
+
+
+# -- whose server it is
+
+
+def test_pods_go_on_while_the_server_is_killed(world: World) -> None:
+    world.ada.run_pod("survivor", "sleep 1; id -u; sleep 60", wait=False)
+    world.muster("restart", "--yes")
+    assert world.ada.wait_for_pod("survivor", "Running")["status"]["containerStatuses"][0]["restartCount"] == 0
+    assert world.ada.output_of("survivor").strip() == str(world.ada.uid)
+
+
+def test_a_user_with_a_former_users_id_gets_nothing_of_that_users(world: World) -> None:
+    with new_people(world.bob.socket, "muster-cleo") as (cleo,):
+        cleo.ask("GET", "/version")
+        uid = cleo.uid
+        path = f"/api/v1/namespaces/{cleo.namespace}"
+        mark = {"metadata": {"annotations": {"muster.dev/unix-user": "muster-cleo", "muster.dev/unix-uid": "4000000"}}}
+        status, text = world.root.ask("PATCH", path, mark)
+        assert status == 200, text
+        status, text = cleo.ask("GET", f"{path}/pods")
+        assert status == 403
+        assert f"and not to user muster-cleo with the id {uid}" in text

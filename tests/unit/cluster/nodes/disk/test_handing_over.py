@@ -1,0 +1,148 @@
+"""What of a pod's directories an account reaches, and what root takes from a directory that an account owns."""
+
+import asyncio
+import fcntl
+import os
+import signal
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from muster.api.status import ApiError
+from muster.cluster.nodes import shims
+from muster.cluster.nodes.container.attaching import join
+from muster.cluster.nodes.container.logs import Reader
+from muster.cluster.nodes.disk import plainfiles
+from muster.cluster.nodes.disk.states import States
+from muster.cluster.nodes.disk.storage import PodRecord, Storage
+from muster.runtime.containerlogs import Missing
+from muster.runtime.process.accounts import Account
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser gives files to others")
+
+NOBODY = Account("nobody", 65534, 65534, (65534,), "/", "/bin/sh")
+
+
+def look(path: Path) -> tuple[int, int, int]:
+    status = path.lstat()
+    return status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(tmp_path / "node", tmp_path, shared=True)
+
+
+def test_only_the_private_group_enters_a_pod_and_only_an_attempt_is_given_away(
+    storage: Storage, tmp_path: Path
+) -> None:
+    place = storage.of("u")
+    place.write(PodRecord("n", "p", "u"))
+    place.volume("v", in_memory=True).mkdir()
+    place.volume("w").mkdir()
+    attempt = place.begin("c", 0)
+    place.hand_over(NOBODY, "c", 0)
+    group = NOBODY.private_group
+    assert look(place.root) == (0, group, 0o710)
+    assert look(attempt) == (NOBODY.uid, NOBODY.gid, 0o700)
+    for path in (place.root / "volumes", attempt.parent, attempt.parent.parent):
+        assert look(path) == (0, 0, 0o711)
+    [memory] = tmp_path.glob("muster-0-*-u")
+    assert look(memory) == (0, group, 0o710)
+    for path in (tmp_path / "node", tmp_path / "node" / "pods", tmp_path / "node" / "removed"):
+        assert look(path) == (0, 0, 0o711)
+    place.volume("x", in_memory=True)
+    assert look(memory) == (0, group, 0o710)
+
+
+def test_a_file_of_another_user_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "attempt").mkdir()
+    file = tmp_path / "attempt" / "state"
+    file.write_text("{}")
+    assert plainfiles.read(file) == b"{}"
+    os.chown(tmp_path / "attempt", NOBODY.uid, NOBODY.gid)  # the file stays root's, as one behind a hard link would
+    with pytest.raises(plainfiles.OddFileError, match="belongs to another user than its directory"):
+        plainfiles.read(file)
+
+
+def test_a_log_of_another_user_is_not_shown_and_holds_up_nobody(tmp_path: Path) -> None:
+    line = b"2026-01-01T00:00:00.000000000Z stdout F %s\n"
+    (tmp_path / "log.0.0").write_bytes(line % b"hidden")
+    (tmp_path / "log.1.0").write_bytes(line % b"shown")
+    os.chown(tmp_path, NOBODY.uid, NOBODY.gid)
+    os.chown(tmp_path / "log.1.0", NOBODY.uid, NOBODY.gid)
+    reader = Reader(tmp_path)
+    assert list(reader.read()) == [Missing(0), line % b"shown"]
+    reader.close()
+
+
+def test_a_line_without_an_end_takes_no_memory(tmp_path: Path) -> None:
+    with (tmp_path / "log.0.0").open("wb") as file:
+        file.truncate(1 << 30)
+    reader = Reader(tmp_path)
+    reader.seek(10)
+    assert list(reader.read()) == []
+    reader.close()
+
+
+@pytest.mark.parametrize("kind", ["link", "foreign", "file"])
+def test_only_the_users_own_socket_is_joined(tmp_path: Path, kind: str) -> None:
+    directory = tmp_path / "attempt"
+    directory.mkdir()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "root.sock"))
+        other.listen()
+        other.setblocking(False)
+        if kind == "link":
+            (directory / "attach").symlink_to(tmp_path / "root.sock")
+        elif kind == "foreign":
+            (tmp_path / "root.sock").rename(directory / "attach")
+        else:
+            (directory / "attach").touch()
+        os.chown(directory, NOBODY.uid, NOBODY.gid)
+
+        async def attach() -> None:
+            async with join(directory, writes=True, listens=True):
+                pass
+
+        with pytest.raises(ApiError, match="cannot attach to the container"):
+            asyncio.run(attach())
+        with pytest.raises(BlockingIOError):
+            other.accept()
+
+
+def test_a_process_of_another_user_passes_for_no_shim(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.touch()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        fcntl.lockf(os.open(state, os.O_RDWR), fcntl.LOCK_EX)
+        os.write(writer, b"!")
+        signal.pause()
+    os.read(reader, 1)
+    try:
+        shim = shims.find(tmp_path)
+        assert shim is not None
+        assert shim.pid == child
+        shim.close()
+        for path in (tmp_path, state):
+            os.chown(path, NOBODY.uid, NOBODY.gid)
+        assert shims.find(tmp_path) is None
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_the_directory_of_a_job_stays_that_of_its_first_account(tmp_path: Path) -> None:
+    states = States(tmp_path / "state", shared=True)
+    states.make("j", NOBODY)
+    assert look(states.of("j")) == (NOBODY.uid, NOBODY.gid, 0o700)
+    states.make("j", Account("daemon", 1, 1, (1,), "/", "/bin/sh"))
+    assert look(states.of("j")) == (NOBODY.uid, NOBODY.gid, 0o700)
+    assert look(tmp_path / "state") == (0, 0, 0o711)
+    states.of("k").mkdir()  # a server that was killed in between has made it
+    states.make("k", NOBODY)
+    assert look(states.of("k"))[0] == NOBODY.uid
