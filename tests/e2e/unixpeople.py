@@ -33,6 +33,15 @@ class _Local(http.client.HTTPConnection):
         self.sock.connect(str(self._path))
 
 
+def until(look: Callable[[], T]) -> T:
+    """Return the first result that is true."""
+    for _ in range(600):
+        if result := look():
+            return result
+        time.sleep(0.05)
+    raise AssertionError(f"never: the last result was {result!r}")
+
+
 @dataclass(frozen=True)
 class Person:
     """A user of this machine, who knows one server."""
@@ -103,15 +112,17 @@ class Person:
         return self.wait_for_pod(name, "Succeeded", "Failed") if wait else self.wait_for_pod(name, "Running")
 
     def wait_for_pod(self, name: str, *phases: str) -> Any:
-        found: Any = None
-        for _ in range(600):
-            status, text = self.ask("GET", f"/api/v1/namespaces/{self.namespace}/pods/{name}")
-            found = json.loads(text)
-            assert status == 200, text
-            if found["status"].get("phase") in phases:
-                return found
-            time.sleep(0.05)
-        raise AssertionError(found["status"])
+
+        def look() -> Any:
+            found = self.look_at(name)
+            return found if found["status"].get("phase") in phases else None
+
+        return until(look)
+
+    def look_at(self, name: str, namespace: str = "") -> Any:
+        status, text = self.ask("GET", f"/api/v1/namespaces/{namespace or self.namespace}/pods/{name}")
+        assert status == 200, text
+        return json.loads(text)
 
     def output_of(self, name: str) -> str:
         status, text = self.ask("GET", f"/api/v1/namespaces/{self.namespace}/pods/{name}/log")

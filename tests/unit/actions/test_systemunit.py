@@ -50,7 +50,7 @@ def test_a_unit_of_a_user() -> None:
 
 def test_a_unit_of_the_machine() -> None:
     text = lines("system", CUDA_VISIBLE_DEVICES="0,1")
-    assert {"User=ada", "After=network-online.target", "WantedBy=multi-user.target"} <= set(text)
+    assert {"User=ada", "After=network-online.target nss-user-lookup.target", "WantedBy=multi-user.target"} <= set(text)
     assert 'Environment="CUDA_VISIBLE_DEVICES=0,1"' in text
 
 

@@ -50,7 +50,8 @@ def find_shared(home: Path) -> Path:
 def prepare_for_accounts(state: Path) -> None:
     """Make the directory of the nodes of a system server, which other accounts pass through.
 
-    Raises `NotOursError` where other users could change what runs as the superuser, OSError. Takes the groups of the superuser from this process, too: they would count when it acts for an account.
+    This process loses the superuser's groups, which would count when it acts for an account. Raises `NotOursError`
+    where other users could change what runs as the superuser, OSError.
     """
     for file in (Path(sys.executable), Path(shims.__file__)):
         status = require_way(file)
