@@ -123,6 +123,18 @@ def test_a_pod_runs_as_its_user_without_rights(world: World) -> None:
     assert (world.ada.home / "made").stat().st_uid == world.ada.uid
 
 
+def test_the_limits_of_a_login_hold(world: World) -> None:
+    file = Path("/etc/security/limits.d/muster-test.conf")
+    if not file.parent.is_dir():
+        pytest.skip("no pam_limits here")
+    file.write_text("muster-ada - nofile 333\nmuster-bob - nofile 444\n")
+    try:
+        world.ada.run_pod("limited", "ulimit -Sn; ulimit -Hn")
+    finally:
+        file.unlink()
+    assert world.ada.output_of("limited").split() == ["333", "333"]
+
+
 def test_a_command_inside_a_pod_runs_as_its_user(world: World) -> None:
     probe = {"exec": {"command": ["/bin/sh", "-c", "id -u > ~/probed"]}, "periodSeconds": 1}
     world.ada.run_pod("probed", "sleep 60", wait=False, container={"readinessProbe": probe})

@@ -39,7 +39,7 @@ def until(look: Callable[[], T]) -> T:
         if result := look():
             return result
         time.sleep(0.05)
-    raise AssertionError(f"never: the last result was {result!r}")
+    raise AssertionError(f"{look} never returned anything true")
 
 
 @dataclass(frozen=True)

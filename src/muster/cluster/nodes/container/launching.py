@@ -47,7 +47,8 @@ from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import Recorder
-from muster.runtime.process.accounts import Account, acting_as
+from muster.runtime.process.accounts import Account, acting_as, name_groups
+from muster.runtime.process.loginlimits import Login, read_limits
 from muster.runtime.refusals import ignoring
 
 T = TypeVar("T")
@@ -233,7 +234,8 @@ def _acting_for(account: Account | None) -> AbstractContextManager[None]:
 
 def _identity_of(account: Account) -> Identity:
     groups = [*account.groups, account.private_group]
-    return {"uid": account.uid, "gid": account.gid, "groups": groups, "limits": []}
+    limits = read_limits(Login(account.name, name_groups(account)))
+    return {"uid": account.uid, "gid": account.gid, "groups": groups, "limits": limits}
 
 
 def mark(uid: str, container: str) -> str:

@@ -49,6 +49,11 @@ def _load_what_comes_later() -> None:
 
 
 def _set_limit(number: int, soft: int, hard: int) -> None:
+    """Set a limit; a superuser in a container may not raise the hard one, which then stays."""
     import resource
 
-    resource.setrlimit(number, (soft, hard))
+    try:
+        resource.setrlimit(number, (soft, hard))
+    except ValueError:
+        most = resource.getrlimit(number)[1]
+        resource.setrlimit(number, (most if soft == resource.RLIM_INFINITY else min(soft, most), most))
