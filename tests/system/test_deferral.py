@@ -98,7 +98,9 @@ async def test_a_job_starts_once_another_has_completed(world: World) -> None:
     await end(world, "prep")
     assert await runs(world, "train")
     await end(world, "train")
-    assert (await verdict(world, "train"))[0] == "CompletionsReached"
+    ended = await verdict(world, "train")
+    assert ended is not None
+    assert ended[0] == "CompletionsReached"
 
 
 @queued_and_not

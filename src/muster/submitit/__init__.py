@@ -171,7 +171,7 @@ class AutoExecutor:
         return checked(options)
 
     def _resume_after_limit(self, time: str | int) -> dict[str, Any]:
-        """Return the options of a call that saves its state before its time limit, and continues in an attempt after."""
+        """Return the options of a call that saves its state before its time limit, and continues afterwards."""
         attempts = int(self.parameters.get("max_num_timeout", _MAX_TIMEOUTS))
         if attempts == 0:
             return {}

@@ -10,8 +10,8 @@ from muster.actions import caller, dotenv, limits
 from muster.actions.errors import UserError
 from muster.actions.gang import SecretAsked, SoftSignal
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
-from muster.api.ours.elastic import Bounds
 from muster.api.ours.deferral import Deferral, check_dependencies, parse_dependencies
+from muster.api.ours.elastic import Bounds
 from muster.api.validation import names
 from muster.api.values import durations
 from muster.api.values.durations import DurationError

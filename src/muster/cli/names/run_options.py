@@ -88,6 +88,7 @@ _OPTIONS = (
         type=worker_memory,
         help="Memory of each worker, as 4Gi; a worker that needs more than that, or than MAX, is ended.",
     ),
+    click.option(
         "--begin",
         metavar="TIME",
         default="",
