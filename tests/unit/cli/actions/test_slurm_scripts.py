@@ -135,8 +135,10 @@ def test_an_image_needs_muster_too():
         ("--ntask 3", "Error: job.sh, line 2: Muster does not know --ntask of sbatch; did you mean --ntasks?"),
         (
             "--begin=soon",
-            "Error: job.sh, line 2: --begin: 'soon' is no time: now+2hours, 16:00, noon, 2026-01-31 or "
-            "2026-01-31T16:00",
+            (
+                "Error: job.sh, line 2: --begin: 'soon' is no time: now+2hours, 16:00, noon, 2026-01-31 or "
+                "2026-01-31T16:00"
+            ),
         ),
         ("--mem 4X", "Error: job.sh, line 2: --mem: '4X' is no memory, as 4000 (MB), 512M or 16G"),
         ("-a 5-1", "Error: job.sh, line 2: --array: 5-1: the range ends before it begins; say 1-5"),
