@@ -19,7 +19,7 @@ from muster.api.config.types import (
     WaitForPodsReady,
 )
 from muster.api.config.unread import UNREAD
-from muster.api.config.written import Written, WrittenFairSharing, WrittenIntegrations, WrittenWait
+from muster.api.config.written import ConfigurationFile, WrittenFairSharing, WrittenIntegrations, WrittenWait
 from muster.api.values import durations
 from tools.reference.markdown import render_code, render_table, render_text
 
@@ -38,7 +38,7 @@ The tables list the fields of `v1beta2`. A file of `v1beta1` is read, too; its t
 _NOT_FIELDS = ("apiVersion", "kind")
 # The structs of a file that are spelled in another way than what they mean.
 _MEANT: dict[type[Any], type[Any]] = {
-    Written: Configuration,
+    ConfigurationFile: Configuration,
     WrittenWait: WaitForPodsReady,
     WrittenFairSharing: FairSharing,
     WrittenIntegrations: Integrations,
@@ -50,7 +50,7 @@ _WITHOUT_EFFECT = {setting.path: setting.reason for setting in UNREAD}
 
 def render_configuration() -> list[str]:
     """Return the lines of the page."""
-    form = msgspec.inspect.type_info(Written)
+    form = msgspec.inspect.type_info(ConfigurationFile)
     assert isinstance(form, msgspec.inspect.StructType)
     lines = ["# Configuration", "", *_INTRODUCTION.splitlines(), ""]
     sections = list(_sections(form, "", DEFAULT))

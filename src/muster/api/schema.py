@@ -162,7 +162,7 @@ def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
     return found
 
 
-def named(kind: Kind[Any]) -> Schema:
+def inline_with_names(kind: Kind[Any]) -> Schema:
     """Return the schema as `inlined` does, in which each object also names its component."""
     schema = _named(_root(kind))
     return schema | {"properties": _BARE_TYPE_META | schema["properties"]}

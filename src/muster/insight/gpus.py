@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from muster.api.core import Node, Pod
-from muster.api.ours.gpus import GPUS_ANNOTATION, is_gpu, told
+from muster.api.ours.gpus import GPUS_ANNOTATION, is_gpu, parse_gpus
 from muster.api.pods import is_finished
 from muster.insight.record import job_of
 from muster.insight.text import format_quantity
@@ -43,7 +43,7 @@ def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[GpuRow]:
             users.get((name, gpu.name), ""),
         )
         for node in sorted(nodes, key=lambda node: node.metadata.name)
-        for gpu in told(node.metadata.annotations.get(GPUS_ANNOTATION, ""))
+        for gpu in parse_gpus(node.metadata.annotations.get(GPUS_ANNOTATION, ""))
     ]
 
 

@@ -24,7 +24,7 @@ from muster.api.config.types import (
     WaitForPodsReady,
 )
 from muster.api.config.unread import warnings
-from muster.api.config.written import Written, meaning
+from muster.api.config.written import ConfigurationFile, meaning
 from muster.api.validation.fields import required, unsupported
 
 __all__ = [
@@ -78,7 +78,7 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
     """
     document, duplicates = _document(text)
     version = _version(document)
-    written, problems = read(document, Written, version)
+    written, problems = read(document, ConfigurationFile, version)
     configuration = meaning(written, version)
     if embedded:
         configuration = _as_embedded(document, configuration)

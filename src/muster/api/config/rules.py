@@ -16,7 +16,7 @@ from muster.api.config.types import (
     MultiKueue,
     WaitForPodsReady,
 )
-from muster.api.config.written import Written
+from muster.api.config.written import ConfigurationFile
 from muster.api.validation import addresses, names
 from muster.api.validation.fields import (
     NOT_NEGATIVE,
@@ -41,7 +41,7 @@ _MAX_PORT: Final = 65535
 _JITTER: Final = 1.2
 
 
-def errors(written: Written, configuration: Configuration) -> Errors:
+def errors(written: ConfigurationFile, configuration: Configuration) -> Errors:
     """Yield all errors in the settings, and in the way that the file spells them."""
     for gate, problem in configuration.features.problems():
         yield invalid("featureGates", {gate: configuration.feature_gates.get(gate, True)}, problem)
@@ -96,7 +96,7 @@ def _is_address(text: str) -> bool:
     return bool(host) and is_port and not any(letter.isspace() for letter in text)
 
 
-def _spellings(written: Written) -> Errors:
+def _spellings(written: ConfigurationFile) -> Errors:
     wait = written.wait_for_pods_ready
     if wait is not None and wait.timeout is not None and wait.timeout_seconds is not None:
         sentence = (

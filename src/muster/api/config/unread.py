@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from muster.api.config.types import Configuration
-from muster.api.config.written import Written
+from muster.api.config.written import ConfigurationFile
 
 
 class _Unread(NamedTuple):
@@ -30,14 +30,14 @@ UNREAD: Final = (
 )
 
 
-def warnings(written: Written, configuration: Configuration) -> Iterator[str]:
+def warnings(written: ConfigurationFile, configuration: Configuration) -> Iterator[str]:
     """Yield one line for each setting without effect."""
     for gate, on in configuration.features.without_effect():
         state = "does not have the feature" if on else "always has the feature"
         yield f"featureGates.{gate}: {str(on).lower()} has no effect: this engine {state}"
     if configuration.metrics.custom_labels and not configuration.custom_labels:
         yield "metrics.customLabels has no effect: the feature gate CustomMetricLabels is off"
-    unset = Written()
+    unset = ConfigurationFile()
     for path, reason in UNREAD:
         if _at(written, path) != _at(unset, path):
             yield f"{path} has no effect: {reason}"

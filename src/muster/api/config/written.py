@@ -81,7 +81,7 @@ class QueueVisibility(Struct):
     update_interval_seconds: int = 0
 
 
-class Written(CommonSettings):
+class ConfigurationFile(CommonSettings):
     """A whole file of either version. Fields that only one version has are marked so."""
 
     api_version: str = ""
@@ -92,7 +92,7 @@ class Written(CommonSettings):
     queue_visibility: Annotated[QueueVisibility | None, OLD] = None
 
 
-def meaning(written: Written, version: str) -> Configuration:
+def meaning(written: ConfigurationFile, version: str) -> Configuration:
     """Return the complete settings of a file of a version."""
     same = {name: getattr(written, name) for name in CommonSettings.__struct_fields__}
     selector = written.managed_jobs_namespace_selector
@@ -107,7 +107,7 @@ def meaning(written: Written, version: str) -> Configuration:
     })  # fmt: skip
 
 
-def _wait_for_pods_ready(written: Written, version: str) -> WaitForPodsReady | None:
+def _wait_for_pods_ready(written: ConfigurationFile, version: str) -> WaitForPodsReady | None:
     wait = written.wait_for_pods_ready or WrittenWait()
     if (version == V1BETA1 and not wait.enable) or written.features.enabled("DisableWaitForPodsReady"):
         return None

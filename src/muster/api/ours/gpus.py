@@ -26,7 +26,7 @@ class GpuInfo(msgspec.Struct, frozen=True):
     ill: bool = False
 
 
-def told(text: str) -> tuple[GpuInfo, ...]:
+def parse_gpus(text: str) -> tuple[GpuInfo, ...]:
     """Return the GPUs in an annotation, or none if it is unreadable."""
     try:
         return tuple(msgspec.json.decode(text, type=list[GpuInfo])) if text else ()

@@ -15,7 +15,7 @@ from muster.api.patch.limits import (
     MAX_OPERATIONS,
     require_object,
     require_shallow,
-    shown,
+    shorten_text,
     size_of,
     unprocessable,
 )
@@ -65,14 +65,14 @@ class _Patching:
         verb = operation.get("op")
         run = self._verbs.get(verb) if isinstance(verb, str) else None
         if run is None:
-            raise unprocessable(f"Unexpected kind: {shown(str(verb))}")
+            raise unprocessable(f"Unexpected kind: {shorten_text(str(verb))}")
         run(operation, _text(operation, "path", f"{verb} operation failed to decode path"))
 
     def _add(self, operation: dict[str, Any], path: str) -> None:
         self._put(path, _copied(_value(operation)), "add")
 
     def _remove(self, _operation: dict[str, Any], path: str) -> None:
-        self._take(path, "remove", f'remove operation does not apply: doc is missing path: "{shown(path)}"')
+        self._take(path, "remove", f'remove operation does not apply: doc is missing path: "{shorten_text(path)}"')
 
     def _replace(self, operation: dict[str, Any], path: str) -> None:
         value = _copied(_value(operation))
@@ -80,7 +80,7 @@ class _Patching:
         if not path:
             self.root = value
             return
-        container, member = self._container(path, f"{missing} path: {shown(path)}")
+        container, member = self._container(path, f"{missing} path: {shorten_text(path)}")
         if isinstance(container, list):
             container[_index(member, len(container) - 1)] = value
         else:
@@ -89,16 +89,16 @@ class _Patching:
     def _move(self, operation: dict[str, Any], path: str) -> None:
         source = _text(operation, "from", "move operation failed to decode from")
         if path == source:
-            self._find(source, f"move operation does not apply: doc is missing from path: {shown(source)}")
+            self._find(source, f"move operation does not apply: doc is missing from path: {shorten_text(source)}")
             return
         if path.startswith(f"{source}/"):
-            raise unprocessable(f"move operation does not apply: {shown(path)} is inside {shown(source)}")
-        missing = f"move operation does not apply: doc is missing from path: {shown(source)}"
+            raise unprocessable(f"move operation does not apply: {shorten_text(path)} is inside {shorten_text(source)}")
+        missing = f"move operation does not apply: doc is missing from path: {shorten_text(source)}"
         self._put(path, self._take(source, "move", missing), "move")
 
     def _copy(self, operation: dict[str, Any], path: str) -> None:
         source = _text(operation, "from", "copy operation failed to decode from")
-        value = self._find(source, f"copy operation does not apply: doc is missing from path: {shown(source)}")
+        value = self._find(source, f"copy operation does not apply: doc is missing from path: {shorten_text(source)}")
         self._copied_bytes += size_of(value)
         if self._copied_bytes > MAX_COPIED_BYTES:
             raise unprocessable(
@@ -110,15 +110,15 @@ class _Patching:
 
     def _test(self, operation: dict[str, Any], path: str) -> None:
         expected = _value(operation)
-        found = self._find(path, f"test operation does not apply: doc is missing path: {shown(path)}")
+        found = self._find(path, f"test operation does not apply: doc is missing path: {shorten_text(path)}")
         if not equal(expected, found):
-            raise unprocessable(f"testing value {shown(path)} failed: test failed")
+            raise unprocessable(f"testing value {shorten_text(path)} failed: test failed")
 
     def _put(self, path: str, value: Any, verb: str) -> None:
         if not path:
             self.root = value
             return
-        missing = f'{verb} operation does not apply: doc is missing path: "{shown(path)}"'
+        missing = f'{verb} operation does not apply: doc is missing path: "{shorten_text(path)}"'
         container, member = self._container(path, missing)
         if isinstance(container, list):
             container.insert(len(container) if member == "-" else _index(member, len(container)), value)
@@ -133,8 +133,8 @@ class _Patching:
             return container.pop(_index(member, len(container) - 1))
         if member not in container:
             raise unprocessable(
-                f"error in {verb} for path: '{shown(path)}': "
-                f"Unable to remove nonexistent key: {shown(member)}: missing value"
+                f"error in {verb} for path: '{shorten_text(path)}': "
+                f"Unable to remove nonexistent key: {shorten_text(member)}: missing value"
             )
         return container.pop(member)
 
@@ -193,17 +193,17 @@ def _value(operation: dict[str, Any]) -> Any:
 
 def _tokens(path: str) -> list[str]:
     if not path.startswith("/"):
-        raise unprocessable(f"path {shown(path)} is no JSON pointer: it must be empty or start with /")
+        raise unprocessable(f"path {shorten_text(path)} is no JSON pointer: it must be empty or start with /")
     if "~" not in path:
         return path[1:].split("/")
     if re.search(r"~(?![01])", path):
-        raise unprocessable(f"path {shown(path)} is no JSON pointer: ~ stands only before 0 or 1")
+        raise unprocessable(f"path {shorten_text(path)} is no JSON pointer: ~ stands only before 0 or 1")
     return [member.replace("~1", "/").replace("~0", "~") for member in path[1:].split("/")]
 
 
 def _index(member: str, last: int) -> int:
     if not _INDEX.fullmatch(member) or int(member) > last:
-        raise unprocessable(f"Unable to access invalid index: {shown(member)}: invalid index referenced")
+        raise unprocessable(f"Unable to access invalid index: {shorten_text(member)}: invalid index referenced")
     return int(member)
 
 

@@ -86,7 +86,7 @@ def kind_of(value: Any) -> str:
             return "an object"
 
 
-def shown(text: str) -> str:
+def shorten_text(text: str) -> str:
     """Return a text for an error message, shortened if it is too long."""
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 

@@ -14,7 +14,7 @@ from muster.api import config
 from muster.api.config import DEFAULT, EMBEDDED, load
 from muster.api.config.features import _DEFAULTS, _LOCKED_ON, ALWAYS_OFF, ALWAYS_ON
 from muster.api.config.unread import UNREAD
-from muster.api.config.written import Written
+from muster.api.config.written import ConfigurationFile
 
 _SOURCE = Path(config.__file__).parents[2]
 
@@ -68,7 +68,7 @@ def test_each_field_is_read_or_said_to_have_no_effect() -> None:
     unread = [one.path for one in UNREAD]
     missing = {
         path
-        for path, name in dict.fromkeys(_fields(inspect.type_info(Written)))
+        for path, name in dict.fromkeys(_fields(inspect.type_info(ConfigurationFile)))
         if path not in _HEADER
         and not any(path == one or path.startswith(f"{one}.") for one in unread)
         and not re.search(rf"\.{name}\b", _sources())

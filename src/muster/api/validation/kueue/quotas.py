@@ -7,7 +7,7 @@ from msgspec import Struct
 from muster.api.kueue import FairSharing, FlavorQuotas, ResourceGroup, ResourceQuota
 from muster.api.validation import names
 from muster.api.validation.fields import Errors, duplicate, each, invalid
-from muster.api.validation.kueue.rules import OBJECT, at_most, not_negative, shown
+from muster.api.validation.kueue.rules import OBJECT, at_most, not_negative, show_quantity
 from muster.api.values.quantity import Quantity, QuantityError, parse
 
 GROUPS = "spec.resourceGroups"
@@ -62,7 +62,7 @@ def weight(sharing: FairSharing | None) -> Errors:
     path = "spec.fairSharing"
     yield from not_negative(path, sharing.weight)
     if _counts_as_zero(sharing.weight):
-        yield invalid(path, shown(sharing.weight), "When not 0, weight must be > 10e-9")
+        yield invalid(path, show_quantity(sharing.weight), "When not 0, weight must be > 10e-9")
 
 
 def _counts_as_zero(weight: Quantity) -> bool:
@@ -89,9 +89,11 @@ def _quota(path: str, quota: ResourceQuota, owner: Owner) -> Errors:
         yield from not_negative(f"{path}.lendingLimit", lending)
         yield from _limit(f"{path}.lendingLimit", lending, owner)
         if owner.lends_its_own and not at_most(lending, quota.nominal_quota):
-            yield invalid(f"{path}.lendingLimit", shown(lending), "must be less than or equal to the nominalQuota")
+            yield invalid(
+                f"{path}.lendingLimit", show_quantity(lending), "must be less than or equal to the nominalQuota"
+            )
 
 
 def _limit(path: str, limit: Quantity, owner: Owner) -> Errors:
     if not owner.has_above:
-        yield invalid(path, shown(limit), f"must be nil when {owner.above} is empty")
+        yield invalid(path, show_quantity(limit), f"must be nil when {owner.above} is empty")

@@ -85,7 +85,7 @@ def at_most(quantity: Quantity, most: Quantity) -> bool:
         return True
 
 
-def shown(quantity: Quantity) -> str:
+def show_quantity(quantity: Quantity) -> str:
     """Return an amount in canonical form, or any other value unchanged."""
     try:
         return canonical(quantity)
@@ -109,7 +109,7 @@ def _meaning(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        key: {resource: shown(quantity) for resource, quantity in member.items()}
+        key: {resource: show_quantity(quantity) for resource, quantity in member.items()}
         if key in _RESOURCE_LISTS and isinstance(member, dict)
         else _meaning(member)
         for key, member in value.items()

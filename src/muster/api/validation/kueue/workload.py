@@ -56,7 +56,7 @@ def validate_update(new: Workload, old: Workload) -> list[FieldError]:
         workload_status.fits(new, old),
         _annotations(new),
         _same_pod_sets(new, old),
-        workload_status.kept(new, old),
+        workload_status.check_status_change(new, old),
         fewer_gates(new.metadata, old.metadata),
     )
     return changed(new.metadata, old.metadata, chain(_held(new, old), _spec(new)), webhook)
@@ -67,7 +67,7 @@ def validate_status_update(new: Workload, old: Workload) -> list[FieldError]:
     webhook = chain(
         workload_status.fits(new, old),
         _annotations(new),
-        workload_status.kept(new, old),
+        workload_status.check_status_change(new, old),
         fewer_gates(new.metadata, old.metadata),
     )
     return changed(new.metadata, old.metadata, workload_status.crd(new, old), webhook)

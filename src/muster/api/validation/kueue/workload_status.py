@@ -22,7 +22,7 @@ from muster.api.kueue import (
 from muster.api.kueue.names import QUOTA_RESERVED, WORKLOAD_SLICE_REPLACEMENT_FOR
 from muster.api.ours.elastic import is_elastic
 from muster.api.validation.fields import NOT_NEGATIVE, Errors, immutable, invalid, not_found, required, unsupported
-from muster.api.validation.kueue.rules import OBJECT, ROOT, shown, toleration_keys, tolerations, unchanged
+from muster.api.validation.kueue.rules import OBJECT, ROOT, show_quantity, toleration_keys, tolerations, unchanged
 from muster.api.validation.metadata import annotations, labels
 from muster.api.values.quantity import Quantity, QuantityError, amount
 
@@ -70,7 +70,7 @@ def fits(new: Workload, old: Workload) -> Errors:
             yield from _update(f"{_CHECKS}[{i}].podSetUpdates[{j}]", update, known)
 
 
-def kept(new: Workload, old: Workload) -> Errors:
+def check_status_change(new: Workload, old: Workload) -> Errors:
     """Check the webhook's rules of changes of the status."""
     if holds(new, QUOTA_RESERVED) and holds(old, QUOTA_RESERVED):
         yield from _reclaimed(new, old)
@@ -154,9 +154,9 @@ def _shared_out(path: str, resource: str, quantity: Quantity, count: int | None)
         yield invalid(path, quantity, str(error))
         return
     if used < 0:
-        yield invalid(path, shown(quantity), NOT_NEGATIVE)
+        yield invalid(path, show_quantity(quantity), NOT_NEGATIVE)
     elif count and used % count:
-        yield invalid(path, shown(quantity), f"is not a multiple of {count}")
+        yield invalid(path, show_quantity(quantity), f"is not a multiple of {count}")
 
 
 def _reclaimable(new: Workload, old: Workload) -> Errors:

@@ -22,7 +22,7 @@ loses or leaks something:
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from muster.api.patch.limits import shown, unprocessable
+from muster.api.patch.limits import shorten_text, unprocessable
 from muster.api.status import ApiError, bad_request
 
 _DIRECTIVE = "$patch"
@@ -71,7 +71,7 @@ def _merged(original: dict[str, Any], patch: dict[str, Any], schema: Schema) -> 
     if directive == "delete":
         return {}
     if directive != "merge":
-        raise unprocessable(f"unknown patch type: {shown(str(directive))} in map")
+        raise unprocessable(f"unknown patch type: {shorten_text(str(directive))} in map")
     result = _retained(original, patch)
     ordered = _apply_orders(result, patch, schema)
     for key, value in patch.items():
@@ -129,7 +129,7 @@ def _without_special_items(current: list[Any], patch: list[Any], key: str) -> tu
             case "merge":
                 raise unprocessable("merging lists cannot yet be specified in the patch")
             case other:
-                raise unprocessable(f"unknown patch type: {shown(str(other))} in map")
+                raise unprocessable(f"unknown patch type: {shorten_text(str(other))} in map")
     if replace:
         return [], plain
     return [item for item in current if _identity(item, key) not in deleted], plain
@@ -187,7 +187,7 @@ def _require_same_order(name: str, patch: list[Any], order: list[Any], key: str)
         if key and _DIRECTIVE in item:
             continue
         if _identity(item, key) not in remaining:
-            raise unprocessable(f"The order in patch list: {shown(name)} doesn't match {_SET_ORDER} list")
+            raise unprocessable(f"The order in patch list: {shorten_text(name)} doesn't match {_SET_ORDER} list")
 
 
 def _in_order(items: list[Any], wanted: list[Any], current: list[Any], key: str) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from muster.api.kinds import Kind
-from muster.api.schema import DEFINITION, named
+from muster.api.schema import DEFINITION, inline_with_names
 from muster.cluster.apiserver.schema.formats import is_base64, is_date_time, is_micro_time
 from muster.cluster.apiserver.schema.walk import (
     ABSENT,
@@ -34,7 +34,7 @@ class DecodeError(ValueError):
 
 def compile_builtin(kind: Kind[Any]) -> Checker:
     """Compile the checker of a built-in kind. The checker raises `DecodeError` at the first value of a wrong type."""
-    return checker_of(compile_check(named(kind), _DIALECT, Field(), member=True).check)
+    return checker_of(compile_check(inline_with_names(kind), _DIALECT, Field(), member=True).check)
 
 
 def _scalar(schema: Schema, field: Field) -> tuple[type | None, Check]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.api.ours.gpus import GPUS_ANNOTATION, told
+from muster.api.ours.gpus import GPUS_ANNOTATION, parse_gpus
 from muster.cluster.nodes.gpus.device import AMD, NVIDIA, Gpu
 from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
 
@@ -59,7 +59,10 @@ def test_an_ill_gpu_goes_to_no_pod_and_who_has_it_is_told():
     assert gpus.free() == ["1"]
     assert gpus.lacking() == {"nvidia.com/gpu": 1}
     assert gpus.problem() == "GPU 0: it has fallen off the bus"
-    assert [(one.name, one.ill) for one in told(gpus.annotations()[GPUS_ANNOTATION])] == [("0", True), ("1", False)]
+    assert [(one.name, one.ill) for one in parse_gpus(gpus.annotations()[GPUS_ANNOTATION])] == [
+        ("0", True),
+        ("1", False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -80,10 +83,10 @@ def test_a_node_says_which_model_it_has(devices, labels):
 
 def test_a_node_tells_of_its_gpus():
     [text] = Gpus(MIXED).annotations().values()
-    assert [(one.name, one.model, one.memory) for one in told(text)] == [
+    assert [(one.name, one.model, one.memory) for one in parse_gpus(text)] == [
         ("0", "NVIDIA H200", 1 << 30),
         ("1", "NVIDIA H200", 1 << 30),
         ("amd-0", "MI300X", 0),
     ]
     assert Gpus(()).annotations() == {}
-    assert told("{") == told("") == told('[{"name": 1}]') == ()
+    assert parse_gpus("{") == parse_gpus("") == parse_gpus('[{"name": 1}]') == ()
