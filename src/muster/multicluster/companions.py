@@ -48,7 +48,7 @@ class StrangerError(Exception):
     """A PodGroup that another maker created has the name in the worker."""
 
 
-def named(pods: Iterable[Pod]) -> list[Reference]:
+def list_pod_groups(pods: Iterable[Pod]) -> list[Reference]:
     """Return the PodGroups that pods name, each once."""
     found = (reference_of(pod) for pod in pods)
     return list(dict.fromkeys(one for one in found if one is not None and one.name and not one.problem))

@@ -16,7 +16,7 @@ from muster.api.kueue.names import (
 from muster.api.managed.jobs import prebuilt_name
 from muster.api.meta import ObjectMeta, OwnerReference
 from muster.jobs.podgroup.reference import Reference
-from muster.multicluster.companions import named
+from muster.multicluster.companions import list_pod_groups
 from muster.multicluster.dispatch.views import RemoteJob
 from muster.multicluster.mirrors.framework import Mirror
 from muster.multicluster.words import zoned
@@ -75,7 +75,7 @@ class Dispatched:
     def groups(self, jobs: Iterable[Any]) -> list[Reference]:
         """Return the PodGroups that the pods of these jobs name."""
         podsets = self.workload.spec.pod_sets
-        return named(pod for job in jobs if self.mirror is not None for pod in self.mirror.pods(job, podsets))
+        return list_pod_groups(pod for job in jobs if self.mirror is not None for pod in self.mirror.pods(job, podsets))
 
     def split(self, jobs: Iterable[tuple[Kind[Any], Any]]) -> "Copies":
         """Divide this manager's jobs in one cluster into the copies of this workload's jobs and all others."""

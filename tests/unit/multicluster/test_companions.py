@@ -15,7 +15,7 @@ from muster.api.podgroups import kep
 from muster.api.podgroups.names import GROUP_NAME_ANNOTATION, POD_GROUP_LABEL, TAKEN_BACK_ANNOTATION
 from muster.api.status import ApiError
 from muster.jobs.podgroup.reference import By, Reference
-from muster.multicluster.companions import StrangerError, bring, copy, is_barred, named
+from muster.multicluster.companions import StrangerError, bring, copy, is_barred, list_pod_groups
 from muster.runtime.client import Client
 from muster.runtime.transport import Response
 
@@ -44,7 +44,7 @@ G = {GROUP_NAME_ANNOTATION: "g"}
     ],
 )
 def test_each_group_that_can_be_meant_goes_along_once(pods: list[Pod], groups: list[Reference]) -> None:
-    assert named(pods) == groups
+    assert list_pod_groups(pods) == groups
 
 
 def test_a_copy_has_what_it_asks_for_and_nothing_that_its_server_or_scheduler_has_written() -> None:

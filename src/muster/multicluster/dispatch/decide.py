@@ -31,7 +31,7 @@ from muster.api.managed.dispatch import barred, barred_in, refusal_of
 from muster.api.meta import Condition
 from muster.api.notes import Note
 from muster.multicluster.dispatch.clone import differs, grows, is_another, lacking
-from muster.multicluster.dispatch.nominate import nominated
+from muster.multicluster.dispatch.nominate import nominate_clusters
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote
 from muster.multicluster.words import one_line, reason
 from muster.queueing.conditions import MAX_MESSAGE, put, since
@@ -294,7 +294,7 @@ def _plan_nomination(plan: DispatchPlan, view: DispatchView, settings: DispatchS
         return plan
     leftovers = _list_occupied_clusters(remote for remote in view.remotes if _is_leftover(remote, view.workload))
     able = [remote for remote in view.remotes if _is_able(remote) and remote.cluster not in leftovers]
-    names, wake_at = nominated(plan.status, able, settings, now)
+    names, wake_at = nominate_clusters(plan.status, able, settings, now)
     status = replace(plan.status, nominated_cluster_names=names)
     asked = [remote for remote in able if remote.cluster in names]
     return replace(

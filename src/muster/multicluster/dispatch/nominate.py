@@ -18,7 +18,7 @@ UNKNOWN = 1e18
 MOST_NOMINATED = 20
 
 
-def nominated(
+def nominate_clusters(
     status: WorkloadStatus, remotes: Sequence[Remote], settings: DispatchSettings, now: datetime
 ) -> tuple[tuple[str, ...], datetime | None]:
     """Return the clusters that may try, those that do already first, and when there will be more of them.
