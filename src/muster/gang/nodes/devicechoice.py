@@ -10,7 +10,7 @@ from itertools import islice, product
 from typing import TypeAlias
 
 from muster.api.groups.resource import Device
-from muster.gang.nodes.devicerequests import MOST_DEVICES, ClaimWants, Constraint, Selection, Wanted
+from muster.gang.nodes.devicerequests import MOST_DEVICES, ClaimWants, Constraint, DeviceDemand, Selection
 
 # A device, by its driver, its pool and its name.
 DeviceId: TypeAlias = tuple[str, str, str]
@@ -76,7 +76,7 @@ def _filter_allowed(
     return [one for one in free if all(_read_attribute(one, devices[one], name) == value for name, value in rules)]
 
 
-def _choose(requests: Sequence[Wanted], allowed: _Allowed, matching: Matching) -> Choice | None:
+def _choose(requests: Sequence[DeviceDemand], allowed: _Allowed, matching: Matching) -> Choice | None:
     chosen: list[tuple[str, DeviceId]] = []
     taken: set[DeviceId] = set()
     for one in sorted(requests, key=lambda one: len(matching(one.selection))):

@@ -39,7 +39,7 @@ class Selection(Struct, frozen=True):
         return text
 
 
-class Wanted(Struct, frozen=True):
+class DeviceDemand(Struct, frozen=True):
     """A request of a claim: so many devices of a selection. For a selection of whole sets, 1 set."""
 
     request: str
@@ -61,7 +61,7 @@ class Constraint(Struct, frozen=True):
 class ClaimWants(Struct, frozen=True):
     """The requests and constraints of a claim."""
 
-    requests: tuple[Wanted, ...]
+    requests: tuple[DeviceDemand, ...]
     constraints: tuple[Constraint, ...] = ()
 
 
@@ -81,7 +81,7 @@ def read_claim(spec: ResourceClaimSpec) -> ClaimWants | str:
         whole = exactly.allocation_mode == "All"
         selectors = tuple(one.cel.expression for one in exactly.selectors if one.cel is not None)
         selection = Selection(exactly.device_class_name, selectors, exactly.tolerations, whole)
-        wanted.append(Wanted(name, selection, 1 if whole else min(exactly.count or 1, MOST)))
+        wanted.append(DeviceDemand(name, selection, 1 if whole else min(exactly.count or 1, MOST)))
     if sum(one.count for one in wanted) > MOST_DEVICES:
         return f"the claim asks for more than {MOST_DEVICES} devices"
     return ClaimWants(tuple(wanted), tuple(constraints))

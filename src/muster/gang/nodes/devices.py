@@ -20,7 +20,7 @@ from muster.api.groups.resource import Device, DeviceClass, ResourceClaim, Resou
 from muster.gang.nodes.devicechoice import Choice, DeviceId, choose_devices
 from muster.gang.nodes.devicenesting import Nesting
 from muster.gang.nodes.devicepools import published_devices
-from muster.gang.nodes.devicerequests import ClaimWants, Selection, Wanted, expressions_of, read_claim, tolerates
+from muster.gang.nodes.devicerequests import ClaimWants, DeviceDemand, Selection, expressions_of, read_claim, tolerates
 from muster.gang.nodes.deviceselections import MOST_OF_NAMESPACE, MOST_SELECTIONS, Selections
 from muster.gang.shapes import Amounts, DeviceAsk
 
@@ -274,7 +274,7 @@ class Devices:
         self._awaiting.discard(pod.metadata.uid)
         return wants_by_claim
 
-    def _find_problem(self, wanted: Iterable[Wanted]) -> str:
+    def _find_problem(self, wanted: Iterable[DeviceDemand]) -> str:
         for one in wanted:
             if one.selection.device_class not in self._classes:
                 return f"device class {one.selection.device_class} does not exist"

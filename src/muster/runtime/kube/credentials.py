@@ -138,7 +138,7 @@ def read_file(path: Path) -> bytes:
     return data
 
 
-class Held(Struct, frozen=True):
+class CurrentCredential(Struct, frozen=True):
     """The credential in use, and the time of its login (`Clock.monotonic`)."""
 
     credential: Credential
@@ -163,7 +163,7 @@ class Vault:
     def __init__(self, source: CredentialSource, clock: Clock) -> None:
         self._source = source
         self._clock = clock
-        self._held: Held | None = None
+        self._held: CurrentCredential | None = None
         self._refusals = 0  # logins in a row that gave a credential which the server refused
         self._login: asyncio.Task[Credential | CredentialError] | None = None
 
@@ -222,5 +222,5 @@ class Vault:
             credential = self._held.credential
         finally:
             self._login = None
-        self._held = Held(credential, self._clock.monotonic())
+        self._held = CurrentCredential(credential, self._clock.monotonic())
         return credential

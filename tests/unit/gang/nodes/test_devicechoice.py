@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.groups.resource import Device
 from muster.gang.nodes.devicechoice import DeviceId, choose_devices
-from muster.gang.nodes.devicerequests import ClaimWants, Constraint, Selection, Wanted
+from muster.gang.nodes.devicerequests import ClaimWants, Constraint, DeviceDemand, Selection
 
 ANY, BIG, ALL = Selection("any"), Selection("big"), Selection("any", whole=True)
 # Each device is of class any; those with a capital letter are of class big, too.
@@ -31,7 +31,7 @@ def matching(selection: Selection) -> frozenset[DeviceId]:
 
 
 def wants(*requests: tuple[Selection, int], **attributes: tuple[str, ...]) -> ClaimWants:
-    wanted = tuple(Wanted(f"r{number}", *one) for number, one in enumerate(requests))
+    wanted = tuple(DeviceDemand(f"r{number}", *one) for number, one in enumerate(requests))
     return ClaimWants(wanted, tuple(Constraint(f"d/{name}", of) for name, of in attributes.items()))
 
 
@@ -72,6 +72,6 @@ def test_choice(free, claims, gets):
 
 
 def test_attributes_have_a_domain_and_a_type():
-    tied = ClaimWants((Wanted("r", ANY, 2),), (Constraint("o/side"),))
+    tied = ClaimWants((DeviceDemand("r", ANY, 2),), (Constraint("o/side"),))
     assert chosen("ab", c=tied) == {"c": "ab"}
-    assert chosen("aC", c=ClaimWants((Wanted("r", ANY, 2),), (Constraint("o/root"),))) is None
+    assert chosen("aC", c=ClaimWants((DeviceDemand("r", ANY, 2),), (Constraint("o/root"),))) is None
