@@ -24,7 +24,7 @@ from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
 from muster.cluster.store.history import FILE, HistoryError
 from muster.cluster.store.historyworker import History
-from muster.insight.history.runs import PATH, Wanted
+from muster.insight.history.runs import PATH, RunQuery
 from muster.insight.jobs.state import Ending
 from muster.insight.reader.history import history
 from muster.insight.reader.job import investigate
@@ -34,7 +34,7 @@ from muster.runtime.ids import Random
 from muster.runtime.transport import Request
 
 LIMIT = 60.0
-EVERYTHING = Wanted()
+EVERYTHING = RunQuery()
 BUSY = [sys.executable, "-c", "while __import__('time').process_time() < 0.2: pass"]
 
 
@@ -237,14 +237,14 @@ def test_users_see_what_ran_where_they_may_list_jobs(tmp_path):
             await h.ended("j")
             theirs = h.plane.client(eve)
             with pytest.raises(ApiError, match='cannot list resource "jobs"'):
-                await history(theirs, Wanted(namespace="default"), 0, print)
+                await history(theirs, RunQuery(namespace="default"), 0, print)
             rule = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["list"]}
             await h.client.create(ROLE.seen_as(dict), {"metadata": {"name": "r"}, "rules": [rule]}, "default")
             reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"}
             subject = {"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "eve"}
             binding = {"metadata": {"name": "b"}, "subjects": [subject], "roleRef": reference}
             await h.client.create(ROLE_BINDING.seen_as(dict), binding, "default")
-            found, _ = await history(theirs, Wanted(namespace="default"), 0, print)
+            found, _ = await history(theirs, RunQuery(namespace="default"), 0, print)
             assert [run.name for run in found] == ["j"]
             for query in ({}, {"namespace": "kube-system"}):
                 with pytest.raises(ApiError, match="forbidden"):

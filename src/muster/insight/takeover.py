@@ -35,7 +35,7 @@ _RESIZED: Final = frozenset({("batch", "Job"), ("jobset.x-k8s.io", "JobSet")})
 NAMED: Final = 5
 
 
-class Seen(Struct, frozen=True):
+class Survey(Struct, frozen=True):
     """The objects of a cluster that the report considers.
 
     jobs: the running Jobs that name a queue.
@@ -96,7 +96,7 @@ class Report(Struct, frozen=True):
 
 
 def report(
-    seen: Seen,
+    seen: Survey,
     handled: Collection[GroupKind],
     known: Collection[GroupKind] = (),
     named: Collection[GroupKind] = (),
@@ -111,17 +111,17 @@ def report(
     return Report(_rows(_owned_by_jobs(seen), handled), findings, find_gates(seen.pods))
 
 
-def _owned_by_jobs(seen: Seen) -> list[Workload]:
+def _owned_by_jobs(seen: Survey) -> list[Workload]:
     """Return the Workloads, without variants of others if the gate of variants is on."""
     return [one for one in seen.workloads if not (seen.variants and is_variant(one))]
 
 
-def restarting(seen: Seen) -> tuple[str, ...]:
+def restarting(seen: Survey) -> tuple[str, ...]:
     """Return the names of the running Jobs that Muster would restart."""
     return tuple(sorted(map(_name, _restarting(seen))))
 
 
-def _restarting(seen: Seen) -> list[Job]:
+def _restarting(seen: Survey) -> list[Job]:
     return [one for one in seen.jobs if POD_SET_LABEL not in one.spec.template.metadata.labels]
 
 
@@ -171,7 +171,7 @@ def _word(kind: GroupKind) -> str:
 
 
 def _findings(
-    seen: Seen, handled: Collection[GroupKind], known: Collection[GroupKind], named: Collection[GroupKind]
+    seen: Survey, handled: Collection[GroupKind], known: Collection[GroupKind], named: Collection[GroupKind]
 ) -> Iterable[Finding]:
     if seen.manager:
         text = "stop it before Muster starts: kubectl -n kueue-system scale deployment kueue-controller-manager"

@@ -16,7 +16,7 @@ from muster.api.server.apiextensions import CUSTOM_RESOURCE_DEFINITION
 from muster.controllers.integrations.serving.kinds import SERVING, select_serving
 from muster.controllers.integrations.table import INTEGRATIONS, chosen, frameworks_without_effect, outside
 from muster.insight.reader.queues import list_or_none
-from muster.insight.takeover import GroupKind, Seen
+from muster.insight.takeover import GroupKind, Survey
 from muster.jobs.job.conditions import finish
 from muster.operator.holders import other_manager
 from muster.runtime.client import Client
@@ -42,7 +42,7 @@ class Definition(Struct):
 _DEFINITION: Final = CUSTOM_RESOURCE_DEFINITION.seen_as(Definition)
 
 
-async def seen(client: Client, configuration: Configuration, clock: Clock, said: Callable[[str], None]) -> Seen:
+async def seen(client: Client, configuration: Configuration, clock: Clock, said: Callable[[str], None]) -> Survey:
     """Return the whole state. said: called with what it waits for.
 
     Raises `ApiError` where Workloads or ClusterQueues may not be listed.
@@ -53,7 +53,7 @@ async def seen(client: Client, configuration: Configuration, clock: Clock, said:
         *(await list_or_none(client, VALIDATING_WEBHOOK_CONFIGURATION) or ()),
     ]
     definitions = await list_or_none(client, _DEFINITION) or ()
-    return Seen(
+    return Survey(
         workloads=(await client.list(WORKLOAD)).items,
         queues=(await client.list(CLUSTER_QUEUE)).items,
         pods=[

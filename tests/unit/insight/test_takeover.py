@@ -9,7 +9,7 @@ from muster.api.batch import Job
 from muster.api.core import Pod
 from muster.api.kueue import ClusterQueue, Workload
 from muster.api.kueue.names import TOPOLOGY_GATE
-from muster.insight.takeover import Row, Seen, document, report, sentence
+from muster.insight.takeover import Row, Survey, document, report, sentence
 
 HANDLED = {("batch", "Job")}
 KNOWN = HANDLED | {("jobset.x-k8s.io", "JobSet")}
@@ -45,31 +45,31 @@ def gated() -> Workload:
 @pytest.mark.parametrize(
     ("seen", "what", "objects"),
     [
-        pytest.param(Seen(manager="kueue-1"), "Kueue's manager runs", ("kueue-1",), id="manager"),
-        pytest.param(Seen(old=[CONCURRENT]), "kinds of Kueue's whose objects may still", ("q",), id="old versions"),
-        pytest.param(Seen(webhooks=["kueue-x"]), "Kueue's webhooks are asked", ("kueue-x",), id="webhooks"),
+        pytest.param(Survey(manager="kueue-1"), "Kueue's manager runs", ("kueue-1",), id="manager"),
+        pytest.param(Survey(old=[CONCURRENT]), "kinds of Kueue's whose objects may still", ("q",), id="old versions"),
+        pytest.param(Survey(webhooks=["kueue-x"]), "Kueue's webhooks are asked", ("kueue-x",), id="webhooks"),
         pytest.param(
-            Seen([workload("r", "RayJob", "ray.io/v1")]), "workloads of RayJob.ray.io", ("default/r",), id="a kind"
+            Survey([workload("r", "RayJob", "ray.io/v1")]), "workloads of RayJob.ray.io", ("default/r",), id="a kind"
         ),
         pytest.param(
-            Seen([workload("s", "JobSet", "jobset.x-k8s.io/v1alpha2")]), "workloads of JobSet", ("default/s",),
+            Survey([workload("s", "JobSet", "jobset.x-k8s.io/v1alpha2")]), "workloads of JobSet", ("default/s",),
             id="a kind that is not named",
         ),
-        pytest.param(Seen(jobs=[job({})]), "Jobs that run without the label", ("a/old",), id="an old Job"),
+        pytest.param(Survey(jobs=[job({})]), "Jobs that run without the label", ("a/old",), id="an old Job"),
         pytest.param(
-            Seen([workload("b"), workload("a", "RayCluster", "ray.io/v1", annotations={SLICE: "default/b"})]),
+            Survey([workload("b"), workload("a", "RayCluster", "ray.io/v1", annotations={SLICE: "default/b"})]),
             "slices that wait", ("default/a",), id="a slice",
         ),
-        pytest.param(Seen([gated()]), "workloads with gates", ("default/w",), id="gate"),
+        pytest.param(Survey([gated()]), "workloads with gates", ("default/w",), id="gate"),
         pytest.param(
-            Seen(idle={"example.com/job": "Muster has no integration for it"}),
+            Survey(idle={"example.com/job": "Muster has no integration for it"}),
             "frameworks that the settings name and Muster does not act on (Muster has no integration for it)",
             ("example.com/job",), id="framework",
         ),
-        pytest.param(Seen(queues=[CONCURRENT]), "ClusterQueues that try several flavors", ("q",), id="flavors"),
+        pytest.param(Survey(queues=[CONCURRENT]), "ClusterQueues that try several flavors", ("q",), id="flavors"),
     ],
 )  # fmt: skip
-def test_what_is_named(seen: Seen, what: str, objects: tuple[str, ...]) -> None:
+def test_what_is_named(seen: Survey, what: str, objects: tuple[str, ...]) -> None:
     (found,) = report(seen, HANDLED | {("ray.io", "RayCluster")}, KNOWN).findings
     assert found.what.startswith(what)
     assert found.objects == objects
@@ -79,33 +79,33 @@ def test_what_is_named(seen: Seen, what: str, objects: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     "seen",
     [
-        Seen(),
-        Seen([workload(true=["QuotaReserved", "Admitted"]), workload()]),
-        Seen([workload("r", "RayJob", "ray.io/v1", true=["Finished"])]),
-        Seen([workload("b"), workload("a", annotations={SLICE: "default/b"})]),
-        Seen([workload("v", "Workload", "kueue.x-k8s.io/v1beta2", preemptionGates=VARIANT_GATES)], variants=True),
-        Seen(queues=[CONCURRENT], variants=True),
-        Seen(jobs=[job({"kueue.x-k8s.io/podset": "main"})]),
+        Survey(),
+        Survey([workload(true=["QuotaReserved", "Admitted"]), workload()]),
+        Survey([workload("r", "RayJob", "ray.io/v1", true=["Finished"])]),
+        Survey([workload("b"), workload("a", annotations={SLICE: "default/b"})]),
+        Survey([workload("v", "Workload", "kueue.x-k8s.io/v1beta2", preemptionGates=VARIANT_GATES)], variants=True),
+        Survey(queues=[CONCURRENT], variants=True),
+        Survey(jobs=[job({"kueue.x-k8s.io/podset": "main"})]),
     ],
 )
-def test_nothing_is_in_the_way(seen: Seen) -> None:
+def test_nothing_is_in_the_way(seen: Survey) -> None:
     assert report(seen, HANDLED, KNOWN).findings == ()
 
 
 def test_a_kind_that_could_be_named_is_to_be_named() -> None:
-    (found,) = report(Seen([workload("s", "JobSet", "jobset.x-k8s.io/v1alpha2")]), HANDLED, KNOWN).findings
+    (found,) = report(Survey([workload("s", "JobSet", "jobset.x-k8s.io/v1alpha2")]), HANDLED, KNOWN).findings
     assert "integrations.frameworks" in found.advice
 
 
 def test_a_kind_that_the_settings_name_and_nothing_here_acts_on_is_not_to_be_named() -> None:
-    owned = Seen([workload("s", "StatefulSet", "apps/v1")])
+    owned = Survey([workload("s", "StatefulSet", "apps/v1")])
     (found,) = report(owned, HANDLED, KNOWN, {("apps", "StatefulSet")}).findings
     assert found.what == "workloads of StatefulSet.apps, which the settings name and Muster does not act on"
     assert "only Kueue starts, stops or ends them" in found.advice
 
 
 def test_workloads_are_counted_by_kind_and_state() -> None:
-    seen = Seen(
+    seen = Survey(
         [
             workload(), workload(active=False), workload(true=["QuotaReserved"]),
             workload(true=["QuotaReserved", "Admitted"]), workload(true=["Finished", "Admitted"]),
@@ -123,7 +123,7 @@ def test_pods_are_counted_by_the_gates_that_hold_them() -> None:
     """Kueue's webhook sets two on every pod that queues; the second is no reason not to begin."""
     both = [{"name": "kueue.x-k8s.io/admission"}, {"name": "kueue.x-k8s.io/topology"}]
     pods = [msgspec.convert({"spec": {"schedulingGates": gates}}, Pod) for gates in (both, both[:1])]
-    found = report(Seen(pods=pods), HANDLED)
+    found = report(Survey(pods=pods), HANDLED)
     assert found.findings == ()
     assert [str(gate) for gate in found.gates] == [
         "gate kueue.x-k8s.io/admission holds 2 pods: Muster takes it off once the workload is admitted",
@@ -133,5 +133,5 @@ def test_pods_are_counted_by_the_gates_that_hold_them() -> None:
 
 
 def test_of_many_objects_some_are_named() -> None:
-    (found,) = report(Seen(webhooks=[str(each) for each in range(7)]), HANDLED).findings
+    (found,) = report(Survey(webhooks=[str(each) for each in range(7)]), HANDLED).findings
     assert "0, 1, 2, 3, 4 and 2 more" in sentence(found)

@@ -67,11 +67,11 @@ async def _history(
     target: Target, patterns: Sequence[str], asked: Mapping[str, Any], output: str, *, everywhere: bool
 ) -> None:
     from muster.cli.terminal.output import say
-    from muster.insight.history.runs import Wanted, row
+    from muster.insight.history.runs import RunQuery, row
     from muster.insight.reader.history import history
 
     async with connect(target) as session:
-        wanted = Wanted(
+        wanted = RunQuery(
             namespace="" if everywhere else session.namespace,
             names=tuple(patterns),
             owner=asked["user"],

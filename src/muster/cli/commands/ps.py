@@ -155,11 +155,11 @@ async def _add_usage(
 async def _add_past(session: Session, found: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
     """Return the rows with those of the jobs whose objects are deleted."""
     from muster.cli.terminal.output import say
-    from muster.insight.history.runs import Wanted
+    from muster.insight.history.runs import RunQuery
     from muster.insight.reader.history import history
     from muster.insight.reader.jobs import past_row
 
-    runs, is_cut = await history(session.client, Wanted(namespace=where), _PAST, say)
+    runs, is_cut = await history(session.client, RunQuery(namespace=where), _PAST, say)
     if is_cut:
         say(f"only some of the newest {_PAST} deleted jobs are shown: muster history lists all")
     known = {row["uid"] for row in found}

@@ -84,7 +84,7 @@ class Runs(Struct, frozen=True):
     more: str = ""
 
 
-class Wanted(Struct, frozen=True):
+class RunQuery(Struct, frozen=True):
     """A query for runs. An empty field matches all runs.
 
     names: shell patterns, of which at least one must match.

@@ -7,7 +7,7 @@ import msgspec
 from muster.api.core import Pod
 from muster.api.status import ApiError
 from muster.insight.history.build import ended_at, lacks_pods, with_past
-from muster.insight.history.runs import PATH, Run, Runs, Wanted
+from muster.insight.history.runs import PATH, Run, RunQuery, Runs
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 from muster.runtime.transport import Request
@@ -18,7 +18,7 @@ _PAGE = 1_000
 NO_HISTORY = "this cluster keeps no history: only jobs that are still there are shown, and what Events tell of others"
 
 
-async def history(client: Client, wanted: Wanted, limit: int, say: Callable[[str], None]) -> tuple[list[Run], bool]:
+async def history(client: Client, wanted: RunQuery, limit: int, say: Callable[[str], None]) -> tuple[list[Run], bool]:
     """Return the matching runs, the newest first, and whether there are more.
 
     limit: the most runs to return; 0 for all.
@@ -59,7 +59,7 @@ async def recalled(
     names = (lacking[0].metadata.name,) if len(lacking) == 1 else ()
     since = min(filter(None, map(ended_at, lacking)), default=None)
     try:
-        runs, _ = await _kept(client, Wanted(namespace=namespace, names=names, since=since), 0)
+        runs, _ = await _kept(client, RunQuery(namespace=namespace, names=names, since=since), 0)
     except ApiError as error:
         if error.code not in (403, 404):
             raise
@@ -74,7 +74,7 @@ async def recalled_job(client: Client, job: JobRecord, pods: Sequence[Pod]) -> J
     return found
 
 
-async def _kept(client: Client, wanted: Wanted, limit: int) -> tuple[list[Run], bool]:
+async def _kept(client: Client, wanted: RunQuery, limit: int) -> tuple[list[Run], bool]:
     found: list[Run] = []
     query = _query(wanted)
     while True:
@@ -86,7 +86,7 @@ async def _kept(client: Client, wanted: Wanted, limit: int) -> tuple[list[Run], 
         query["after"] = answer.more
 
 
-def _query(wanted: Wanted) -> dict[str, str]:
+def _query(wanted: RunQuery) -> dict[str, str]:
     said = {
         "namespace": wanted.namespace,
         "names": ",".join(wanted.names),

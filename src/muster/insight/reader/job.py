@@ -65,7 +65,7 @@ _NOT_BY_QUOTA = (ADMISSION_GATED, MISCONFIGURED, WAITING_FOR_PODS_READY)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class JobAndWorkload:
     """A job and its Workload. Both are None if there is neither.
 
     unseen: the error because of which no Workload is visible; None if they are visible.
@@ -76,7 +76,7 @@ class Found:
     unseen: ApiError | None = None
 
 
-async def find(client: Client, namespace: str, name: str) -> Found:
+async def find(client: Client, namespace: str, name: str) -> JobAndWorkload:
     """Return the job of a name with its Workload.
 
     Without such a job, return the Workload of that name, or the Workload whose owner has that name.
@@ -90,11 +90,11 @@ async def find(client: Client, namespace: str, name: str) -> Found:
         raise hidden
     workloads = listed.items if listed is not None else []
     if job is not None:
-        return Found(job, index_by_owner(workloads).get(job.metadata.uid), unseen)
+        return JobAndWorkload(job, index_by_owner(workloads).get(job.metadata.uid), unseen)
     for workload in workloads:
         if name in (workload.metadata.name, *(owner.name for owner in workload.metadata.owner_references)):
-            return Found(None, workload)
-    return Found(unseen=unseen)
+            return JobAndWorkload(None, workload)
+    return JobAndWorkload(unseen=unseen)
 
 
 async def _or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:

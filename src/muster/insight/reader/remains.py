@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from muster.api.core import EVENT
 from muster.api.jobset import JOB_SET
 from muster.insight.history.build import run_of, run_of_workload, told_by_events
-from muster.insight.history.runs import Run, Wanted
+from muster.insight.history.runs import Run, RunQuery
 from muster.insight.quota.state import owner_uids
 from muster.insight.reader.jobs import pods_by_job
 from muster.insight.reader.queues import list_or_none, workloads_of
@@ -14,7 +14,7 @@ from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
 
-async def still_there(client: Client, wanted: Wanted, say: Callable[[str], None]) -> list[Run]:
+async def still_there(client: Client, wanted: RunQuery, say: Callable[[str], None]) -> list[Run]:
     """Return the matching runs, the newest first.
 
     Raises:

@@ -29,7 +29,7 @@ from muster.insight.history.build import (
     trace,
     with_past,
 )
-from muster.insight.history.runs import Run, Wanted
+from muster.insight.history.runs import Run, RunQuery
 from muster.insight.jobs.state import find_ending
 from muster.insight.record import record_of
 
@@ -281,17 +281,17 @@ def test_events_tell_little_more_than_ends() -> None:
 @pytest.mark.parametrize(
     ("wanted", "matches"),
     [
-        (Wanted(), True),
-        (Wanted(names=("x", "tr*")), True),
-        (Wanted(names=("x",)), False),
-        (Wanted(owner="ada", queue="q", states=("Failed",), namespace="lab"), True),
-        (Wanted(owner="bob"), False),
-        (Wanted(since=at(60)), True),
-        (Wanted(since=at(61)), False),
-        (Wanted(until=at(1)), True),
-        (Wanted(until=at(0)), False),
+        (RunQuery(), True),
+        (RunQuery(names=("x", "tr*")), True),
+        (RunQuery(names=("x",)), False),
+        (RunQuery(owner="ada", queue="q", states=("Failed",), namespace="lab"), True),
+        (RunQuery(owner="bob"), False),
+        (RunQuery(since=at(60)), True),
+        (RunQuery(since=at(61)), False),
+        (RunQuery(until=at(1)), True),
+        (RunQuery(until=at(0)), False),
     ],
 )
-def test_what_is_asked_for(wanted: Wanted, matches: bool) -> None:
+def test_what_is_asked_for(wanted: RunQuery, matches: bool) -> None:
     run = Run("u", "lab", "train", "Job", "Failed", submitted=START, ended=at(60), owner="ada", queue="q")
     assert wanted.matches(run) is matches
