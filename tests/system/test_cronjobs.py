@@ -15,7 +15,7 @@ from muster.api.kueue import WORKLOAD
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError
 from muster.cluster.defaultqueue import create_default_queue
-from muster.jobs.job.conditions import announced, finish
+from muster.jobs.job.conditions import find_announced_end, finish
 from muster.runtime.clock import VirtualClock
 
 HOUR = 3600.0
@@ -284,7 +284,9 @@ async def test_a_cancel_ends_every_job_of_the_cron_job(world: World) -> None:
     await cancel(world.client, "tick", "default")
     await world.settle()
     assert (await get(world)).spec.suspend
-    going_on = [job.metadata.name for job in await jobs(world) if finish(job) is None and announced(job) is None]
+    going_on = [
+        job.metadata.name for job in await jobs(world) if finish(job) is None and find_announced_end(job) is None
+    ]
     assert going_on == ["other"]
 
 

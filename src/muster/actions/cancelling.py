@@ -12,7 +12,7 @@ from muster.api.status import ApiError
 from muster.insight.reader.queues import get_or_none, is_embedded
 from muster.insight.record import CANCELLED, JobRecord
 from muster.jobs.ending import make_job_failure, make_jobset_failure
-from muster.jobs.job.conditions import Verdict, announced, finish
+from muster.jobs.job.conditions import Verdict, find_announced_end, finish
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.refusals import ignoring
@@ -84,7 +84,7 @@ async def _mark_as_failed(client: Client, job: Job | JobSet) -> None:
     if isinstance(job, JobSet):
         patch = make_jobset_failure(job, _CANCELLED_BY_USER, RealClock().now())
         await client.patch_object(JOB_SET, job, patch, subresource="status")
-    elif announced(job) is None:
+    elif find_announced_end(job) is None:
         patch = make_job_failure(job, _CANCELLED_BY_USER)
         await client.patch_object(JOB, job, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status")
 

@@ -29,7 +29,7 @@ from muster.gang.elastic import Elastic, Resize, Waiting, resize
 from muster.gang.nodes.capacity import Capacity
 from muster.gang.shapes import Asking, no_claims_known, shape_of
 from muster.jobs.job.census import NO_INDEX, completion_index
-from muster.jobs.job.conditions import announced, finish
+from muster.jobs.job.conditions import find_announced_end, finish
 from muster.jobs.job.quota import is_gated
 from muster.jobs.job.world import annotations, current, world_of
 from muster.runtime.events.recorder import Recorder
@@ -221,7 +221,7 @@ def _read(job: Job) -> tuple[Bounds | None, str]:
 
 def _goes_on(job: Job) -> bool:
     """Return whether the Job runs, or would if it could."""
-    over = finish(job) is not None or announced(job) is not None or job.metadata.deletion_timestamp is not None
+    over = finish(job) is not None or find_announced_end(job) is not None or job.metadata.deletion_timestamp is not None
     return not over and not job.spec.suspend
 
 

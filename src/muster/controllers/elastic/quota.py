@@ -21,8 +21,8 @@ from muster.api.status import ApiError
 from muster.controllers.elastic.placement import elastic_bounds, ended_indexes, least_size, resizing
 from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.controllers.queueing.cache import QueueingCache
-from muster.jobs.job.conditions import announced, finish
-from muster.queueing.elastic.growth import granted, growth_by
+from muster.jobs.job.conditions import find_announced_end, finish
+from muster.queueing.elastic.growth import count_granted_pods, growth_by
 from muster.queueing.elastic.sizing import Elastic, affordable, smaller
 from muster.queueing.model import Usage
 from muster.queueing.model import WorkloadInfo as Claim
@@ -235,7 +235,11 @@ class ElasticQuota(Reconciler):
 
     def _find_least(self, job: Job) -> int | None:
         """Return the smallest size of the Job; None if it is not elastic, or has ended."""
-        if finish(job) is not None or announced(job) is not None or job.metadata.deletion_timestamp is not None:
+        if (
+            finish(job) is not None
+            or find_announced_end(job) is not None
+            or job.metadata.deletion_timestamp is not None
+        ):
             return None
         try:
             bounds = elastic_bounds(job)
@@ -277,7 +281,7 @@ class ElasticQuota(Reconciler):
 
 
 def _count_granted(workload: Workload) -> int:
-    return sum(granted(workload).values())
+    return sum(count_granted_pods(workload).values())
 
 
 def _is_capped(job: Job) -> Iterable[str]:

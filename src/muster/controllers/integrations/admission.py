@@ -30,7 +30,7 @@ from muster.jobs.job.quota import must_wait
 from muster.jobs.job.terms import Terms
 from muster.jobs.jobset.quota import by_role
 from muster.jobs.jobset.quota import must_wait as must_wait_of_role
-from muster.queueing.elastic.growth import granted
+from muster.queueing.elastic.growth import count_granted_pods
 from muster.queueing.jobframework.names import workload_name
 from muster.runtime.objects import meta_of
 
@@ -134,7 +134,7 @@ def waits_for_quota(pod: Pod, job: Job, workload: Workload | None) -> bool:
     has_label = POD_SET_LABEL in pod.metadata.labels
     if workload is not None and not (has_label and is_true(workload.status.conditions, ADMITTED)):
         return True
-    size = sum(granted(workload).values()) if workload is not None else 0
+    size = sum(count_granted_pods(workload).values()) if workload is not None else 0
     return has_label and is_elastic(job.metadata.annotations) and must_wait(pod, Terms.of(job), size)
 
 
@@ -149,5 +149,5 @@ def role_waits_for_quota(labels: Mapping[str, str], jobset: JobSet, workload: Wo
     role = str(labels.get(REPLICATED_JOB_NAME, ""))
     if workload is None and (POD_SET_LABEL not in labels or controller_of(jobset.metadata) is not None):
         return False  # the job runs without quota of its own: its namespace is not managed, or its owner queues
-    size = by_role(jobset, workload, granted(workload)).get(role, 0) if workload is not None else 0
+    size = by_role(jobset, workload, count_granted_pods(workload)).get(role, 0) if workload is not None else 0
     return must_wait_of_role(jobset, role, size)

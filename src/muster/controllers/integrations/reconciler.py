@@ -36,7 +36,7 @@ from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads
 from muster.controllers.waits import CreationWaits
-from muster.queueing.jobframework.matching import granted, injected
+from muster.queueing.jobframework.matching import injected, list_granted_podsets
 from muster.queueing.jobframework.observed import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, decide
 from muster.runtime.controller import Result
@@ -204,7 +204,7 @@ class JobReconciler(Reconciler, Generic[T]):
             if not mine:
                 return None
             # The job can still end or be evicted: its Workload says which pods it was started with.
-            is_readable, facts = False, self._observer.facts(job, granted(_holder(mine)))
+            is_readable, facts = False, self._observer.facts(job, list_granted_podsets(_holder(mine)))
         if not facts.podsets and facts.end is None and self._integration.is_told_by_parts:
             return None  # its controller has not made its parts yet
         facts = replace(facts, composed=bool(self._parts))

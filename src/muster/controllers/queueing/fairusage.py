@@ -166,7 +166,7 @@ class FairUsageController(Reconciler):
         old = self._shown.get(key) or _status_of(local)
         node = self._cache.tree.queues.get(local.spec.cluster_queue)
         covered = [name for group in node.policy.groups for name in group.resources] if node is not None else []
-        new = usagestatus.shown(account, old, used=used, half_life=self._decay.half_life, covered=covered)
+        new = usagestatus.make_status(account, old, used=used, half_life=self._decay.half_life, covered=covered)
         if new is not None and new != old:
             self._shown[key] = new
             for listener in self._listeners:

@@ -38,7 +38,7 @@ from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
 from muster.controllers.queueing.ungater import waits
 from muster.queueing.model import FlavorSpec, Places, WorkloadInfo
-from muster.queueing.topology.replacement import lost_of, replaced
+from muster.queueing.topology.replacement import lost_of, replace_node
 from muster.queueing.topology.written import assignment_of, domains_of
 from muster.queueing.workload.eviction import evict
 from muster.runtime.controller import Result
@@ -257,7 +257,7 @@ class NodeReplacement(Reconciler):
             for places in holder.places:
                 outcome: Places | str = places
                 if lost_host in _hosts_of([places]):
-                    outcome = replaced(places, specs[places.podset], flavors, ledger, lost_host)
+                    outcome = replace_node(places, specs[places.podset], flavors, ledger, lost_host)
                 if isinstance(outcome, str):
                     return outcome
                 ledger.give([places])

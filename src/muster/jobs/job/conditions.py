@@ -86,7 +86,7 @@ def finish(job: Job) -> JobCondition | None:
     return find_true(job.status.conditions, COMPLETE) or find_true(job.status.conditions, FAILED)
 
 
-def announced(job: Job) -> Verdict | None:
+def find_announced_end(job: Job) -> Verdict | None:
     """Return the end that an interim condition has announced. Success comes first, because it is final."""
     for type, success in ((SUCCESS_CRITERIA_MET, True), (FAILURE_TARGET, False)):
         if (condition := find_true(job.status.conditions, type)) is not None:

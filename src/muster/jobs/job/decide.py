@@ -78,7 +78,7 @@ class _Decision(Struct, frozen=True):
         if closing:  # no replacement comes, and the namespace deletes the Job only after all its pods
             count = replace(count, awaiting={})
         new_backoff = _update_backoff(backoff, pods, terms, count)
-        verdict = conditions.announced(job) or _find_verdict(status, terms, census, count, pods, now)
+        verdict = conditions.find_announced_end(job) or _find_verdict(status, terms, census, count, pods, now)
         wake_at = None
         if verdict is not None:
             change = Resize(delete=census.active)

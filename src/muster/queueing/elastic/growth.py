@@ -33,7 +33,7 @@ _DEFAULTS = convert.ConversionSettings()
 _NO_DEVICES: convert.Devices = {}
 
 
-def granted(workload: kueue.Workload) -> dict[str, int]:
+def count_granted_pods(workload: kueue.Workload) -> dict[str, int]:
     """Return how many pods of each podset may run; empty unless the workload is admitted."""
     admission = workload.status.admission
     if admission is None or not is_true(workload.status.conditions, ADMITTED):
@@ -46,7 +46,7 @@ def grew(old: kueue.Workload, new: kueue.Workload) -> bool:
     """Return whether a running elastic workload was granted more pods."""
     if not is_elastic(new.metadata.annotations) or old.status.admission == new.status.admission:
         return False
-    before, after = granted(old), granted(new)
+    before, after = count_granted_pods(old), count_granted_pods(new)
     return any(after.get(name, 0) > count for name, count in before.items())
 
 
@@ -97,7 +97,7 @@ def growth(
         return None
     if refusal_of(workload) is not None:
         return None  # its cluster refused this size, so no pods would come
-    have = granted(workload)
+    have = count_granted_pods(workload)
     if have and any(one.topology_assignment is not None for one in _list_assignments(workload)):
         return None  # the places were assigned for all pods together
     lacking = [

@@ -43,14 +43,14 @@ def fits(job: ObservedJob, workload: Workload) -> bool:
     admitted = is_true(workload.status.conditions, ADMITTED)
     mine = _resize(job.podsets, spec.pod_sets) if job.elastic else job.podsets
     if reserved is not None and not job.elastic:
-        if equivalent(mine, granted(workload), admitted=admitted):
+        if equivalent(mine, list_granted_podsets(workload), admitted=admitted):
             return True
         if not job.suspended:
             return False
     return equivalent(mine, spec.pod_sets, admitted=admitted)
 
 
-def granted(workload: Workload) -> tuple[PodSet, ...]:
+def list_granted_podsets(workload: Workload) -> tuple[PodSet, ...]:
     """Return the podsets of a Workload, in the size that was admitted where it holds quota."""
     reserved = workload.status.admission
     assignments = {one.name: one for one in (reserved.pod_set_assignments if reserved is not None else ())}

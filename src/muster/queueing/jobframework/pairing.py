@@ -39,7 +39,7 @@ from muster.api.kueue.names import (
 from muster.api.managed.dispatch import REFUSED_ANNOTATION, home_of
 from muster.api.meta import Condition
 from muster.queueing.conditions import put, since
-from muster.queueing.elastic.growth import granted, lowered
+from muster.queueing.elastic.growth import count_granted_pods, lowered
 from muster.queueing.jobframework.equivalence import equivalent
 from muster.queueing.jobframework.matching import asks_back, fits, injected, match, placed_alike, shrunk
 from muster.queueing.jobframework.observed import ObservedJob
@@ -134,7 +134,7 @@ def decide(
 
 def _has_wanted_pods(job: ObservedJob, workload: Workload | None) -> bool:
     """Return whether as many pods as the job wants were granted."""
-    have = granted(workload) if workload is not None else {}
+    have = count_granted_pods(workload) if workload is not None else {}
     return bool(have) and all(have.get(podset.name, 0) >= podset.count for podset in job.podsets)
 
 

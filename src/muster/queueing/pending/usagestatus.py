@@ -25,7 +25,7 @@ def account(status: AdmissionFairSharingStatus | None, now: datetime) -> Account
     return Account(min(status.last_update, now), consumed)
 
 
-def shown(
+def make_status(
     account: Account,
     old: AdmissionFairSharingStatus | None,
     *,

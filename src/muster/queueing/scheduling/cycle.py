@@ -40,7 +40,7 @@ from muster.queueing.scheduling.blocking import MESSAGE, Closed
 from muster.queueing.scheduling.fairness import Contender
 from muster.queueing.scheduling.heads import CohortTree, Heads
 from muster.queueing.scheduling.migration import is_checked
-from muster.queueing.scheduling.nomination import AdmissionSettings, Found, Nomination, may_improve, nominate
+from muster.queueing.scheduling.nomination import AdmissionSettings, BestAssignment, Nomination, may_improve, nominate
 from muster.queueing.scheduling.preemption.candidates import Victim
 from muster.queueing.topology.assigning import places_now
 
@@ -506,7 +506,7 @@ class _Cycle:
         with assume_usage(more=cohorts.freed.items(), less=cohorts.claims):
             return node.fits(usage)
 
-    def _nominate_beside_victims(self, workload: WorkloadInfo, cohorts: CohortTree) -> Found:
+    def _nominate_beside_victims(self, workload: WorkloadInfo, cohorts: CohortTree) -> BestAssignment:
         """Return the nomination of a workload beside the claims and the victims, perhaps with another flavor."""
         with assume_usage(more=cohorts.freed.items()), self._tree.ledger.assume(more=self._left):
             return nominate(self._tree, workload, self._flavors, self._settings)
@@ -550,7 +550,7 @@ def _classify_recomputation(renewed: Nomination | None) -> Recomputation:
     return Recomputation.DEFERRED_FIT if renewed.found.fits else Recomputation.NEW_TARGETS
 
 
-def _explain(best: Found) -> PendingReason:
+def _explain(best: BestAssignment) -> PendingReason:
     if best.bar is not None:
         return best.bar
     message = explain.message(best.assignment)

@@ -47,7 +47,7 @@ class AdmissionSettings(Struct, frozen=True):
     past: Mapping[str, float] = field(default_factory=dict)
 
 
-class Found(Struct, frozen=True):
+class BestAssignment(Struct, frozen=True):
     """The best assignment that was found for a workload.
 
     mode: the mode of the assignment.
@@ -88,7 +88,7 @@ class Nomination(Struct, eq=False):
     """
 
     contender: Contender
-    found: Found
+    found: BestAssignment
     improvable: bool
     version: int
     ledger: int = 0
@@ -110,7 +110,7 @@ def nominate(
     flavors: Mapping[str, FlavorSpec],
     settings: AdmissionSettings,
     protected: AbstractSet[str] = frozenset(),
-) -> Found:
+) -> BestAssignment:
     """Find the best assignment of a workload: with all pods, or else with as many as possible (Kueue KEP-420).
 
     protected: keys of workloads that may not be preempted for it (`pending.displaced`).
@@ -124,7 +124,7 @@ def nominate(
     return reduced(workload.podsets, search.attempt_without_preemption) or best
 
 
-def _restrict_variant(tree: Tree, workload: WorkloadInfo, best: Found) -> Found:
+def _restrict_variant(tree: Tree, workload: WorkloadInfo, best: BestAssignment) -> BestAssignment:
     """Restrict the assignment of a variant by the admitted variant of its parent.
 
     A variant always starts with all its pods.
@@ -168,7 +168,7 @@ class _Search:
         if not (_is_preemption_off(self._node) or workload.growth_of):
             self._oracle = self._preemptor.oracle
 
-    def attempt_without_preemption(self, counts: Sequence[int]) -> Found | None:
+    def attempt_without_preemption(self, counts: Sequence[int]) -> BestAssignment | None:
         """Return the assignment with so many pods, if it needs no preemption.
 
         Upstream also preempts for a part of the pods. But the victims for one size may not suffice for the next size
@@ -177,12 +177,12 @@ class _Search:
         best = self.attempt(counts)
         return best if best.fits else None
 
-    def attempt(self, counts: Sequence[int] | None) -> Found:
+    def attempt(self, counts: Sequence[int] | None) -> BestAssignment:
         """Search until a flavor suffices or all were tried, each time after the flavors of the last attempt.
 
         Upstream goes on in later cycles, so that its result depends on the past; here the search is one call.
         """
-        first: Found | None = None
+        first: BestAssignment | None = None
         unplaced = False
         start: dict[tuple[int, str], int] = {}
         starts: list[dict[tuple[int, str], int]] = []
@@ -204,7 +204,7 @@ class _Search:
                 assignment = placed(assignment, self._workload.podsets, self._flavors, self._tree.ledger)
                 unplaced = unplaced or any(podset.unplaced for podset in assignment.podsets)
             mode = assignment.mode
-            best = Found(assignment, mode, self._find_victims(assignment, mode))
+            best = BestAssignment(assignment, mode, self._find_victims(assignment, mode))
             if best.possible:
                 return best
             first = first or best

@@ -25,7 +25,7 @@ def lost_of(places: Places, lost: str) -> int:
     return sum(count for values, count in places.domains if values[-1] == lost)
 
 
-def replaced(
+def replace_node(
     places: Places, podset: PodSet, flavors: Mapping[str, FlavorSpec], ledger: Ledger, lost: str
 ) -> Places | str:
     """Return the places with another node for the pods on the lost one, or why there is none.
@@ -60,7 +60,7 @@ def replaced(
     )
     for domain in near:
         outcome = search.find(field.levels, np.where(domain, room, 0), ask)
-        if isinstance(outcome, search.Found):
+        if isinstance(outcome, search.DomainChoice):
             for leaf, more in outcome.domains:
                 pods[leaf] += more
             domains = tuple((leaves.names[i][-1:], int(pods[i])) for i in np.flatnonzero(pods))

@@ -58,7 +58,7 @@ class Short(Struct, frozen=True):
     fits: int
 
 
-class Found(Struct, frozen=True):
+class DomainChoice(Struct, frozen=True):
     """The lowest domains by number, with the number of pods in each, and the domain of the leader, if there is one."""
 
     domains: tuple[tuple[int, int], ...]
@@ -80,7 +80,7 @@ class _Rooms(Struct, eq=False):
     leaders: Ints
 
 
-def find(levels: Sequence[Level], room: Ints, ask: Ask, *, led: Ints | None = None) -> Found | Short:
+def find(levels: Sequence[Level], room: Ints, ask: Ask, *, led: Ints | None = None) -> DomainChoice | Short:
     """Find domains for all pods. The requested domain level is in `levels`.
 
     room: how many pods each lowest domain takes.
@@ -95,7 +95,7 @@ class _Search:
         self._ask = ask
         self._rooms = _sum_up(levels, room, led, ask)
 
-    def run(self) -> Found | Short:
+    def run(self) -> DomainChoice | Short:
         ask, last = self._ask, len(self._levels) - 1
         fit = self._find_level(ask.level)
         if isinstance(fit, Short):
@@ -113,7 +113,7 @@ class _Search:
         rooms = self._rooms[last]
         chosen = sorted(chosen)
         pods = tuple((i, int(rooms.pods[i])) for i in chosen if rooms.pods[i])
-        return Found(pods, tuple((i, 1) for i in chosen if rooms.leaders[i]) if ask.leader else ())
+        return DomainChoice(pods, tuple((i, 1) for i in chosen if rooms.leaders[i]) if ask.leader else ())
 
     def _divide(self, level: int, above: list[int]) -> list[int]:
         """Divide what each of the domains above takes among the domains of a level within it."""

@@ -29,7 +29,7 @@ def of_queue(spec: ClusterQueueSpec) -> dict[str, frozenset[str]]:
     }
 
 
-def wanted(checks: Mapping[str, frozenset[str]], flavors: Iterable[str] | None) -> list[str]:
+def list_required_checks(checks: Mapping[str, frozenset[str]], flavors: Iterable[str] | None) -> list[str]:
     """Return the ClusterQueue's checks that concern a workload with these flavors; None before it has any.
 
     A check for certain flavors concerns only workloads with one of them, so it cannot be known before.

@@ -314,7 +314,7 @@ def _sync_checks(plan: LifecyclePlan, around: QueueingContext, now: datetime) ->
     if around.queue.stop is None:
         return plan
     states = plan.status.admission_checks
-    synced = checks.synced(states, checks.wanted(around.checks, _flavors_of(plan.status.admission)), now)
+    synced = checks.synced(states, checks.list_required_checks(around.checks, _flavors_of(plan.status.admission)), now)
     if synced is states:
         return plan
     return replace(plan, status=msgspec.structs.replace(plan.status, admission_checks=synced))

@@ -30,7 +30,7 @@ def reserved(status: WorkloadStatus, queue: QueueSpec, assignment: Assignment, n
     message = f"Quota reserved in ClusterQueue {queue.name}"
     conditions = put(conditions, QUOTA_RESERVED, True, QUOTA_RESERVED, message, now)
     flavors = {choice.flavor for podset in assignment.podsets for choice in podset.flavors.values()}
-    states = checks.synced(status.admission_checks, checks.wanted(queue.checks, flavors), now)
+    states = checks.synced(status.admission_checks, checks.list_required_checks(queue.checks, flavors), now)
     if checks.all_ready(states):
         conditions = put(conditions, ADMITTED, True, ADMITTED, "The workload is admitted", now)
     else:

@@ -97,9 +97,9 @@ def test_another_size_than_was_refused_waits():
 
 
 def test_what_is_granted():
-    assert growth.granted(workload()) == {"main": 2}
-    assert growth.granted(workload(true=("QuotaReserved",))) == {}
-    assert growth.granted(Workload()) == {}
+    assert growth.count_granted_pods(workload()) == {"main": 2}
+    assert growth.count_granted_pods(workload(true=("QuotaReserved",))) == {}
+    assert growth.count_granted_pods(Workload()) == {}
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from muster.api.kueue import AdmissionFairSharingStatus
 from muster.queueing.model import FlavorResource
 from muster.queueing.pending.usage import Account
-from muster.queueing.pending.usagestatus import account, by_resource, shown
+from muster.queueing.pending.usagestatus import account, by_resource, make_status
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -63,7 +63,7 @@ def test_shown(
     expected: AdmissionFairSharingStatus | None,
 ):
     now = NOW + timedelta(minutes=minutes, microseconds=7)
-    assert shown(Account(now, consumed), old, used=used, half_life=HOUR) == expected
+    assert make_status(Account(now, consumed), old, used=used, half_life=HOUR) == expected
 
 
 def test_flavors_do_not_matter():
@@ -72,5 +72,5 @@ def test_flavors_do_not_matter():
 
 
 def test_what_a_queue_covers_is_named_though_nothing_was_consumed() -> None:
-    first = shown(Account(NOW, {"cpu": 1500.0}), None, used=True, half_life=HOUR, covered=("cpu", "gpu"))
+    first = make_status(Account(NOW, {"cpu": 1500.0}), None, used=True, half_life=HOUR, covered=("cpu", "gpu"))
     assert first == AdmissionFairSharingStatus(consumed_resources={"cpu": "1500m", "gpu": "0"}, last_update=NOW)

@@ -7,7 +7,7 @@ from tests.unit.queueing.worlds import tree_of, workload
 
 from muster.queueing.model import Assignment, FlavorResource, Mode
 from muster.queueing.quota.tree import UNLIMITED, Node, Tree
-from muster.queueing.scheduling.nomination import Found, slack
+from muster.queueing.scheduling.nomination import BestAssignment, slack
 from muster.queueing.scheduling.preemption.candidates import Reason, Victim
 
 CPU = FlavorResource("default", "cpu")
@@ -76,4 +76,4 @@ def test_while_usage_grows_by_no_more_than_its_slack_an_amount_fits_at_the_same_
 )
 def test_it_migrates_where_it_displaces_its_own_variant_alone(reasons: tuple[Reason, ...], migrates: bool) -> None:
     victims = tuple(Victim(workload("w", "q cpu=1"), reason) for reason in reasons)
-    assert Found(Assignment((), {}), Mode.FIT, victims).migrates == migrates
+    assert BestAssignment(Assignment((), {}), Mode.FIT, victims).migrates == migrates

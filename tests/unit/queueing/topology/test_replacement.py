@@ -4,7 +4,7 @@ import pytest
 from tests.unit.queueing.topology.halls import HOST, anywhere, flavor, node, podset, preferred, required, tree_of
 
 from muster.queueing.model import Places
-from muster.queueing.topology.replacement import replaced
+from muster.queueing.topology.replacement import replace_node
 
 FLAVORS = {"tas": flavor()}
 
@@ -73,7 +73,7 @@ def test_the_pods_of_a_lost_node_go_near_the_others(request_, held, gone, expect
     ledger, before = hall(*gone), places(**held)
     ledger.take([before])
     version = ledger.version
-    outcome = replaced(before, podset(sum(held.values()), request_), FLAVORS, ledger, "b1r1h2")
+    outcome = replace_node(before, podset(sum(held.values()), request_), FLAVORS, ledger, "b1r1h2")
     assert ledger.version == version, "nothing is taken"
     if isinstance(expected, str):
         assert outcome == expected
@@ -84,12 +84,12 @@ def test_the_pods_of_a_lost_node_go_near_the_others(request_, held, gone, expect
 def test_what_others_hold_is_no_replacement():
     ledger, before = hall(), places(b1r1h1=1, b1r1h2=1)
     ledger.take([before, places(b1r1h1=1, b1r1h3=1)])
-    outcome = replaced(before, podset(2, required("rack")), FLAVORS, ledger, "b1r1h2")
+    outcome = replace_node(before, podset(2, required("rack")), FLAVORS, ledger, "b1r1h2")
     assert outcome == places(b1r1h1=1, b1r1h3=1)
 
 
 def test_a_node_that_is_there_but_is_not_to_be_used_is_not_chosen_again():
     ledger, before = hall(), places(b1r1h1=2)
     ledger.take([before])
-    outcome = replaced(before, podset(2, required("rack")), FLAVORS, ledger, "b1r1h1")
+    outcome = replace_node(before, podset(2, required("rack")), FLAVORS, ledger, "b1r1h1")
     assert outcome == places(b1r1h3=2)

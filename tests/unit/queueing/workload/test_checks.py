@@ -46,7 +46,7 @@ def test_the_checks_of_a_queue() -> None:
 def test_pitfall_44_which_checks_concern_a_workload_is_known_once_it_has_flavors(
     flavors: list[str] | None, expected: list[str]
 ) -> None:
-    assert checks.wanted({"all": frozenset(), "one": frozenset({"g", "h"})}, flavors) == expected
+    assert checks.list_required_checks({"all": frozenset(), "one": frozenset({"g", "h"})}, flavors) == expected
 
 
 @pytest.mark.parametrize(

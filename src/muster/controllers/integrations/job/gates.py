@@ -18,7 +18,7 @@ from muster.controllers.job.claims import BY_CONTROLLER, by_controller
 from muster.controllers.waits import GateWaits
 from muster.jobs.job.quota import GATE, is_gated, may_go
 from muster.jobs.job.terms import Terms
-from muster.queueing.elastic.growth import granted
+from muster.queueing.elastic.growth import count_granted_pods
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.reconciler import Reconciler
@@ -57,7 +57,7 @@ class QuotaGates(Reconciler):
         meta = job.metadata
         workloads = self._owners.workloads_of(JOB, meta.namespace, meta.name)
         mine = [one for one in workloads if (owner := controller_of(one.metadata)) and owner.uid == meta.uid]
-        admitted = [(one, sum(have.values())) for one in mine if (have := granted(one))]
+        admitted = [(one, sum(have.values())) for one in mine if (have := count_granted_pods(one))]
         pods = sum(count for _, count in admitted)
         waiting = sorted(self._pods.by(BY_CONTROLLER, meta.uid), key=_age)
         for pod in may_go(waiting, Terms.of(job), pods):

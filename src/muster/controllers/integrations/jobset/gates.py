@@ -13,7 +13,7 @@ from muster.controllers.integrations.owners import Owners
 from muster.controllers.waits import GateWaits
 from muster.jobs.job.quota import GATE, is_gated
 from muster.jobs.jobset.quota import by_role, may_go
-from muster.queueing.elastic.growth import granted
+from muster.queueing.elastic.growth import count_granted_pods
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.reconciler import Reconciler
@@ -63,7 +63,7 @@ class JobSetGates(Reconciler):
         if mine is None:
             return None
         pods = by_age(self._pods.by(_BY_JOBSET, meta.uid))
-        for role, count in by_role(jobset, mine, granted(mine)).items():
+        for role, count in by_role(jobset, mine, count_granted_pods(mine)).items():
             members = (pod for pod in pods if pod.metadata.labels.get(names.REPLICATED_JOB_NAME) == role)
             for pod in may_go(members, count):
                 await self._open(pod, mine)

@@ -28,7 +28,16 @@ from muster.jobs.jobset.start.barrier import (
     config_map_name,
     word,
 )
-from muster.jobs.jobset.start.group import arrived, expected, is_failing, is_target, lost, status_of, targets, told
+from muster.jobs.jobset.start.group import (
+    arrived,
+    expected,
+    is_failing,
+    is_target,
+    lost,
+    report_progress,
+    status_of,
+    targets,
+)
 
 WAITING, STARTED_ALL, TIMED_OUT = "WaitingForPods", "AllPodsStarted", "Timeout"
 _WHOLE_SECOND = 1  # times are stored without fractions
@@ -104,7 +113,7 @@ def decide_start(jobset: JobSet, jobs: Iterable[Job], standing: GroupStanding, n
     missing = {name: number - started[name] for name, number in pods_by_job.items()}
     total = sum(pods_by_job.values())
     count = total - sum(number for number in missing.values() if number > 0)
-    status = told(before, count, total)
+    status = report_progress(before, count, total)
     if status.start_time is None and count:
         status = replace(status, start_time=now)
     deadline, late = _compute_deadline(jobset, status), is_too_late(jobset)

@@ -175,7 +175,7 @@ def is_failing(job: Job) -> bool:
     return is_true(job.status.conditions, "Failed") or is_true(job.status.conditions, "FailureTarget")
 
 
-def told(status: GroupSchedulingStatus, count: int, total: int) -> GroupSchedulingStatus:
+def report_progress(status: GroupSchedulingStatus, count: int, total: int) -> GroupSchedulingStatus:
     """Return the status with the progress in steps of a tenth of the group, so that writes stay few."""
     step = max(1, total // 10)
     if status.expected == total and count // step == status.started // step and count < total:

@@ -15,8 +15,8 @@ from muster.jobs.jobset.start.group import (
     is_of_earlier_start,
     is_used,
     renewed,
+    report_progress,
     started,
-    told,
 )
 
 ENDED = {"terminated": {"exitCode": 0}}
@@ -164,4 +164,4 @@ def test_where_nothing_waits_there_is_no_new_epoch() -> None:
 )
 def test_numbers_are_told_by_tenths(before: tuple[int, int], total: int, count: int, started: int) -> None:
     status = GroupSchedulingStatus(epoch=1, started=before[0], expected=before[1])
-    assert told(status, count, total) == replace(status, started=started, expected=total)
+    assert report_progress(status, count, total) == replace(status, started=started, expected=total)
