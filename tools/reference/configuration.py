@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from muster.api.config import DEFAULT
+from muster.api.config.file import ConfigurationFile, WrittenFairSharing, WrittenIntegrations, WrittenWait
 from muster.api.config.types import (
     DURATION,
     ONLY_IN,
@@ -19,7 +20,6 @@ from muster.api.config.types import (
     WaitForPodsReady,
 )
 from muster.api.config.unread import UNREAD
-from muster.api.config.written import ConfigurationFile, WrittenFairSharing, WrittenIntegrations, WrittenWait
 from muster.api.values import durations
 from tools.reference.markdown import render_code, render_table, render_text
 

@@ -24,8 +24,8 @@ from muster.api.jobset import JOB_SET
 from muster.api.kinds import Kind
 from muster.api.kueue import KUEUE_KINDS, WORKLOAD
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
-from muster.api.managed.held import HELD_KINDS
 from muster.api.managed.pods import WORDS
+from muster.api.managed.protection import HELD_KINDS
 from muster.api.validation.kueue import VALIDATIONS, Validation
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.serving.kinds import kinds_of, select_serving

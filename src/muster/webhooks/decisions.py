@@ -23,7 +23,7 @@ from muster.api.kueue import KUEUE_KINDS, WORKLOAD
 from muster.api.kueue.names import POD_SET_LABEL, QUEUE_NAME_LABEL
 from muster.api.managed import pods
 from muster.api.managed.ancestry import NestingTooDeepError
-from muster.api.managed.held import HELD_KINDS, hold_while_used
+from muster.api.managed.protection import HELD_KINDS, hold_while_used
 from muster.api.meta import controller_of
 from muster.api.patch.difference import difference
 from muster.api.status import FieldError, together

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from muster.api.config.decode import Problem, read
+from muster.api.config.file import ConfigurationFile, meaning
 from muster.api.config.frameworks import BUILT_IN
 from muster.api.config.rules import errors
 from muster.api.config.types import (
@@ -24,7 +25,6 @@ from muster.api.config.types import (
     WaitForPodsReady,
 )
 from muster.api.config.unread import warnings
-from muster.api.config.written import ConfigurationFile, meaning
 from muster.api.validation.fields import required, unsupported
 
 __all__ = [

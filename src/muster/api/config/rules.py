@@ -6,6 +6,7 @@ Not checked here: that the expressions of device selectors compile.
 from typing import Final
 
 from muster.api.config import frameworks, rules_metrics, rules_resources, tls
+from muster.api.config.file import ConfigurationFile
 from muster.api.config.types import (
     EARLIEST_START,
     INCREMENTAL,
@@ -16,7 +17,6 @@ from muster.api.config.types import (
     MultiKueue,
     WaitForPodsReady,
 )
-from muster.api.config.written import ConfigurationFile
 from muster.api.validation import addresses, names
 from muster.api.validation.fields import (
     NOT_NEGATIVE,

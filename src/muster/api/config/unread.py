@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from muster.api.config.file import ConfigurationFile
 from muster.api.config.types import Configuration
-from muster.api.config.written import ConfigurationFile
 
 
 class _Unread(NamedTuple):

@@ -13,8 +13,8 @@ from msgspec import inspect
 from muster.api import config
 from muster.api.config import DEFAULT, EMBEDDED, load
 from muster.api.config.features import _DEFAULTS, _LOCKED_ON, ALWAYS_OFF, ALWAYS_ON
+from muster.api.config.file import ConfigurationFile
 from muster.api.config.unread import UNREAD
-from muster.api.config.written import ConfigurationFile
 
 _SOURCE = Path(config.__file__).parents[2]
 

@@ -29,7 +29,7 @@ from muster.api.kueue import (
 from muster.api.kueue.conversion import to_v1beta1, to_v1beta2
 from muster.api.kueue.v1beta1 import V1BETA1_KINDS
 from muster.api.kueue.visibility import VISIBILITY_VERSIONS, cluster_queues, local_queues, summaries
-from muster.api.managed.held import HELD_KINDS, hold_while_used
+from muster.api.managed.protection import HELD_KINDS, hold_while_used
 from muster.api.validation.kueue import VALIDATIONS, Create, Update
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects import preparation, views
