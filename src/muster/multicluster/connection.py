@@ -20,7 +20,7 @@ from muster.multicluster.copies import BrokenError, Copies
 from muster.multicluster.identity import Identity, Register, endpoint_of
 from muster.multicluster.queues import Queues
 from muster.multicluster.reach import LEAST_ANSWER_SECONDS, LIMITS, Surroundings, unreachable
-from muster.multicluster.words import one_line
+from muster.multicluster.sanitizing import one_line
 from muster.queueing.pending.activity import Activity
 from muster.runtime.client import Client
 from muster.runtime.tasks import cancel

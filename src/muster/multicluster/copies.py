@@ -17,8 +17,8 @@ from muster.api.status import ApiError
 from muster.multicluster.dispatch.clone import is_ours
 from muster.multicluster.identity import NAMED_BY, uid_of
 from muster.multicluster.reach import LIMITS, Surroundings
+from muster.multicluster.sanitizing import one_line
 from muster.multicluster.weights import Weights
-from muster.multicluster.words import one_line
 from muster.runtime.client import Client
 from muster.runtime.informer import Informer
 from muster.runtime.objects import key_of, meta_of, split_key

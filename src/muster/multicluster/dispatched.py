@@ -19,7 +19,7 @@ from muster.jobs.podgroup.reference import Reference
 from muster.multicluster.companions import list_pod_groups
 from muster.multicluster.dispatch.views import RemoteJob
 from muster.multicluster.mirrors.framework import Mirror
-from muster.multicluster.words import zoned
+from muster.multicluster.sanitizing import zoned
 from muster.runtime.objects import key_of, meta_of
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster.api.status import ApiError
-from muster.multicluster.words import one_line
+from muster.multicluster.sanitizing import one_line
 from muster.runtime.backoff import Backoff
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Result

@@ -12,7 +12,7 @@ from muster.multicluster.clusters import Fleet
 from muster.multicluster.connection import RemoteCluster
 from muster.multicluster.errands import together
 from muster.multicluster.removal import remove
-from muster.multicluster.words import in_one_line
+from muster.multicluster.sanitizing import in_one_line
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import split_key

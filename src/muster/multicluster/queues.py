@@ -12,8 +12,8 @@ from typing import Any, Self
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, ClusterQueue, LocalQueue
 from muster.api.status import ApiError
 from muster.multicluster.reach import Surroundings
+from muster.multicluster.sanitizing import one_line
 from muster.multicluster.weights import Weights
-from muster.multicluster.words import one_line
 from muster.runtime.client import Client
 from muster.runtime.informer import Informer
 from muster.runtime.tasks import cancel

@@ -14,7 +14,7 @@ from muster.api.kueue.checks import AUTOMATED
 from muster.api.kueue.names import NOT_REQUESTED, QUOTA_AUTOMATED, UNSUPPORTED_CONFIGURATION
 from muster.api.kueue.quotas import ResourceGroups
 from muster.api.values.quantity import QuantityError, amount, format_amount
-from muster.multicluster.words import one_line
+from muster.multicluster.sanitizing import one_line
 from muster.queueing.pending.activity import Activity
 from muster.queueing.quota.nodes import FOLLOWS_NODES
 

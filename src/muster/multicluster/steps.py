@@ -22,7 +22,7 @@ from muster.multicluster.dispatched import Dispatched
 from muster.multicluster.errands import together
 from muster.multicluster.metrics import DispatchMetrics
 from muster.multicluster.removal import remove_job
-from muster.multicluster.words import one_line
+from muster.multicluster.sanitizing import one_line
 from muster.multicluster.worker import BarredError, Worker
 from muster.queueing.elastic.growth import afforded
 from muster.runtime.client import Client

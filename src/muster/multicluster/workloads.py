@@ -28,8 +28,8 @@ from muster.multicluster.metrics import DispatchMetrics
 from muster.multicluster.mirrors.framework import Mirror
 from muster.multicluster.prospects import Prospects
 from muster.multicluster.removal import remove
+from muster.multicluster.sanitizing import one_line, zoned
 from muster.multicluster.steps import GOING_SECONDS, Steps
-from muster.multicluster.words import one_line, zoned
 from muster.multicluster.worker import Worker
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder

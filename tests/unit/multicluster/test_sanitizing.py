@@ -6,7 +6,7 @@ import pytest
 
 from muster.api.meta import Condition
 from muster.api.status import ApiError, Status
-from muster.multicluster.words import conditions, in_one_line, one_line, reason
+from muster.multicluster.sanitizing import conditions, in_one_line, one_line, reason
 from muster.runtime.transport import TransportError
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -33,7 +33,7 @@ from muster.api.notes import Note
 from muster.multicluster.dispatch.clone import differs, grows, is_another, lacking
 from muster.multicluster.dispatch.nominate import nominate_clusters
 from muster.multicluster.dispatch.views import DispatchPlan, DispatchSettings, DispatchView, Remote
-from muster.multicluster.words import one_line, reason
+from muster.multicluster.sanitizing import one_line, reason
 from muster.queueing.conditions import MAX_MESSAGE, put, since
 from muster.queueing.elastic.growth import lowered
 
