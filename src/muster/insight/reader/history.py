@@ -33,7 +33,7 @@ async def history(client: Client, wanted: RunQuery, limit: int, say: Callable[[s
     except ApiError as error:
         if error.code not in (403, 404):
             raise
-    from muster.insight.reader.remains import still_there  # it takes a while to load
+    from muster.insight.reader.pastruns import still_there  # it takes a while to load
 
     found = await still_there(client, wanted, say)
     say(NO_HISTORY)
