@@ -34,7 +34,7 @@ from muster.api.kueue.names import (
 from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.status import ApiError
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
-from muster.queueing.topology.written import domains_of
+from muster.queueing.topology.conversion import domains_of
 from muster.runtime.manager import Manager
 
 BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"

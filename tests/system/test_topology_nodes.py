@@ -12,7 +12,7 @@ from muster.api.core import CONFIG_MAP, NODE, POD, ConfigMap, Pod
 from muster.api.kueue.names import WORKLOAD_ANNOTATION
 from muster.api.meta import ObjectMeta
 from muster.api.nodes import HOSTNAME_LABEL
-from muster.queueing.topology.written import domains_of
+from muster.queueing.topology.conversion import domains_of
 
 
 async def cordon(q: Queued, name: str, *, on: bool = True) -> None:

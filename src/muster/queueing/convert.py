@@ -48,7 +48,7 @@ from muster.queueing.model import (
     WorkloadInfo,
 )
 from muster.queueing.requests import ResourceRules, requests_of, scaled
-from muster.queueing.topology.written import places_of, request_of
+from muster.queueing.topology.conversion import places_of, request_of
 from muster.queueing.workload.checks import of_queue
 
 # An annotation of a Workload: its creation, more exactly than the server's stamp; ignored if far from that.

@@ -6,8 +6,8 @@ from muster.api.batch import COMPLETION_INDEX
 from muster.api.core import Pod
 from muster.api.kueue import PodSetAssignment, PodSetTopologyRequest, Workload
 from muster.api.kueue.names import POD_INDEX_OFFSET
+from muster.queueing.topology.conversion import domains_of
 from muster.queueing.topology.ungating import Member, domains_of_waiting, rank_of
-from muster.queueing.topology.written import domains_of
 
 _NO_REQUEST = PodSetTopologyRequest()
 

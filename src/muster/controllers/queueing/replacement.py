@@ -38,8 +38,8 @@ from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
 from muster.controllers.queueing.ungater import waits
 from muster.queueing.model import FlavorSpec, Places, WorkloadInfo
+from muster.queueing.topology.conversion import assignment_of, domains_of
 from muster.queueing.topology.replacement import lost_of, replace_node
-from muster.queueing.topology.written import assignment_of, domains_of
 from muster.queueing.workload.eviction import evict
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder

@@ -22,7 +22,7 @@ from muster.api.values.quantity import ResourceList, format_amount
 from muster.queueing import convert
 from muster.queueing.model import PodSet, WorkloadInfo
 from muster.queueing.requests import scaled
-from muster.queueing.topology.written import first
+from muster.queueing.topology.conversion import first
 
 # The suffix of the key of a growth; names cannot contain it.
 _SUFFIX = "+"

@@ -17,7 +17,7 @@ from muster.api.kueue.names import (
 from muster.api.values.quantity import format_amount
 from muster.queueing.conditions import put, reset
 from muster.queueing.model import Assignment, QueueSpec
-from muster.queueing.topology.written import assignment_of
+from muster.queueing.topology.conversion import assignment_of
 from muster.queueing.workload import checks
 from muster.queueing.workload.eviction import evict
 

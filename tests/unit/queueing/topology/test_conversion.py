@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from muster.api.core import PodSpec
 from muster.api.kueue import Admission, PodSetTopologyRequest
 from muster.queueing.model import Places, TopologyRequest
-from muster.queueing.topology.written import assignment_of, domains_of, first, places_of, request_of
+from muster.queueing.topology.conversion import assignment_of, domains_of, first, places_of, request_of
 
 LEVELS = ("block", "rack")
 
