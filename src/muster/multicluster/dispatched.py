@@ -96,7 +96,7 @@ class Dispatched:
         uid = meta.annotations.get(MULTI_KUEUE_ORIGIN_UID, "")
         return any(owner.name == meta.name and uid in ("", owner.uid) for owner in self.owners)
 
-    def found(self, copies: "Copies") -> RemoteJob | None:
+    def summarize(self, copies: "Copies") -> RemoteJob | None:
         """Return what the jobs in one cluster are together; None if there are none."""
         own = copies.own.values()
         if not own or self.mirror is None:

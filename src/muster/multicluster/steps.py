@@ -121,7 +121,7 @@ class Steps:
         found = await worker.promote(one.workload, found)
         if grows(one.workload, found):
             await self._ask_for_growth(worker, one.workload, found)
-        copies, podsets = worker.seen(one).own, afforded(one.workload)
+        copies, podsets = worker.list_copies(one).own, afforded(one.workload)
         for job in one.jobs:
             copy = copies.get(meta_of(job).name)
             if one.mirror is not None and copy is not None and (edits := one.mirror.resized(job, copy, podsets)):
@@ -153,7 +153,7 @@ class Steps:
 
     async def mirror(self, worker: Worker, one: Dispatched) -> Result:
         """Create the workload's jobs there, show their status here, and remove what was made for other jobs."""
-        copies, mirror = worker.seen(one), one.mirror
+        copies, mirror = worker.list_copies(one), one.mirror
         if mirror is None:
             return None
         steps: list[Awaitable[Result]] = []

@@ -85,7 +85,7 @@ class Worker:
         patch = {"status": {"conditions": conditions}}
         await self.there.client.patch_object(WORKLOAD, found, patch, subresource="status")
 
-    def seen(self, one: Dispatched) -> Copies:
+    def list_copies(self, one: Dispatched) -> Copies:
         """Return the workload's jobs there, as last seen."""
         found = {(kind, meta_of(job).name): job for kind, job in self.there.jobs_of(one.key)}
         if one.mirror is not None:
@@ -99,13 +99,15 @@ class Worker:
 
         The caller looks at a home itself before giving it up (`look`).
         """
-        copies = self.seen(one)
+        copies = self.list_copies(one)
         own = [(one.mirror.kind, job) for job in copies.own.values()] if one.mirror is not None else []
         return await remove(self.there.client, [*own, *copies.strays], self.there.workload(one.key))
 
     async def look(self, one: Dispatched) -> Remote:
         """Return what the cluster's server has of this manager's objects for the workload."""
-        return Remote(self.there.name, workload=await self._read_clone(one), job=one.found(await self._read_jobs(one)))
+        return Remote(
+            self.there.name, workload=await self._read_clone(one), job=one.summarize(await self._read_jobs(one))
+        )
 
     async def accompany(self, one: Dispatched, group: Reference) -> None:
         """Create the PodGroup that the pods name, before them.

@@ -191,12 +191,12 @@ class DispatchController(Reconciler):
             return Remote(cluster, chosen_for, lost_since=self._unknown.setdefault(cluster, self._clock.now()))
         self._unknown.pop(cluster, None)
         chosen_for = chosen_for and (one.mirror is None or there.serves(one.mirror.kind))
-        copies = self._steps.worker(there).seen(one)
+        copies = self._steps.worker(there).list_copies(one)
         barred = len(copies.own) < len(one.job_names) and cluster in self._steps.barred(one.key)
         seconds, asked = None, one.workload.status.nominated_cluster_names
         if self._prospects is not None and chosen_for and not home_of(one.workload.metadata) and cluster not in asked:
             seconds = self._prospects.seconds(one.workload, cluster)
-        clone, job = zoned(there.workload(one.key)), one.found(copies)
+        clone, job = zoned(there.workload(one.key)), one.summarize(copies)
         return Remote(cluster, chosen_for, there.lost_since, clone, job, seconds, barred, there.activity is not None)
 
     def _is_mirrored(self, one: Dispatched, home: str) -> bool:
@@ -205,7 +205,7 @@ class DispatchController(Reconciler):
         clone = there.workload(one.key) if there is not None else None
         if there is None or mirror is None or clone is None or not is_true(clone.status.conditions, FINISHED):
             return False
-        copies = self._steps.worker(there).seen(one).own
+        copies = self._steps.worker(there).list_copies(one).own
         pairs = ((job, copy) for job in one.jobs if (copy := copies.get(meta_of(job).name)) is not None)
         return all(self._steps.is_unshown(one, copy) or mirror.status(job, copy) == {} for job, copy in pairs)
 

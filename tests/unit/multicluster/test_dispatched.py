@@ -77,4 +77,4 @@ def test_where_its_kind_cannot_be_sent_nothing_is_its_own() -> None:
 def test_what_is_found(jobs: list[Job], together: RemoteJob | None) -> None:
     known = one()
     given = Dispatched(known.workload, (*known.owners, OwnerReference(name="i", uid="1")), known.mirror, ())
-    assert given.found(given.split((JOB, found) for found in jobs)) == together
+    assert given.summarize(given.split((JOB, found) for found in jobs)) == together
