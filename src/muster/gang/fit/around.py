@@ -44,10 +44,10 @@ class Around:
             numbers = self._known[key] = find()
         return numbers
 
-    def meant(self, terms: tuple[Term, ...]) -> Ints:
+    def count_selected(self, terms: tuple[Term, ...]) -> Ints:
         """Return for each node how many pods all of the terms select."""
         if (counts := self._known.get(terms)) is None:
-            counts = self._known[terms] = self.capacity.counts(self.capacity.guests.meant(terms))
+            counts = self._known[terms] = self.capacity.counts(self.capacity.guests.count_selected(terms))
         return self._add_placed(counts, (shape for shape in self._placed if self.means(terms, shape)))
 
     def counted(self, spread: Spread, namespace: str) -> Ints:

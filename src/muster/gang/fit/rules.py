@@ -226,7 +226,7 @@ def _list_apart_rules(around: Around, shape: Shape, *, wishes: bool) -> Iterator
 
 def _list_anti_affinity(around: Around, shape: Shape) -> Iterator[tuple[str, Mask]]:
     for term in shape.terms.anti_affinity:
-        yield ANTI_AFFINITY, around.capacity.in_places(term.topology_key, around.meant((term,)) > 0)
+        yield ANTI_AFFINITY, around.capacity.in_places(term.topology_key, around.count_selected((term,)) > 0)
     yield EXISTING, around.repelling(shape)
 
 
@@ -235,7 +235,7 @@ def _add_affinity(around: Around, shape: Shape, closed: list[tuple[str, Mask]], 
     if not terms:
         return
     capacity = around.capacity
-    meant = around.meant(terms)
+    meant = around.count_selected(terms)
     masks = [capacity.in_places(term.topology_key, meant > 0) for term in terms]
     if any(mask.any() for mask in masks):
         closed.append((AFFINITY, ~np.logical_and.reduce(masks)))
@@ -251,7 +251,7 @@ def _list_together_rules(around: Around, shape: Shape) -> Iterator[Together]:
     Where other pods that it prefers run already, scores draw the shape there anyway, so that no rule is needed.
     """
     for wish in shape.terms.wishes:
-        if wish.weight > 0 and around.means((wish.term,), shape) and not around.meant((wish.term,)).any():
+        if wish.weight > 0 and around.means((wish.term,), shape) and not around.count_selected((wish.term,)).any():
             yield Together(around.capacity.places(wish.term.topology_key))
 
 

@@ -72,6 +72,6 @@ def _score_pods(around: Around, shape: Shape) -> Ints:
     for wish in shape.terms.wishes:
         places = around.capacity.places(wish.term.topology_key)
         inside = places >= 0
-        meant = np.bincount(places[inside], around.meant((wish.term,))[inside]).astype(np.int64)
+        meant = np.bincount(places[inside], around.count_selected((wish.term,))[inside]).astype(np.int64)
         scores[inside] += wish.weight * meant[places[inside]]
     return scores

@@ -114,7 +114,7 @@ class Guests:
             if term.matches(namespace, labels, theirs):
                 yield term.topology_key, nodes
 
-    def meant(self, terms: Collection[Term]) -> Counter[str]:
+    def count_selected(self, terms: Collection[Term]) -> Counter[str]:
         """Return for each node how many pods all of these terms select."""
         first, *others = terms
         counts: Counter[str] = Counter()
