@@ -208,7 +208,7 @@ class QueueGauges:
             [
                 ((node.name, name), _to_units(name, number))
                 for node in nodes
-                for name, number in self._cache.queues.asked(node.name).items()
+                for name, number in self._cache.queues.sum_requests(node.name).items()
             ],
             labels=(*QUEUE_LABELS, "resource"),
         )

@@ -36,9 +36,9 @@ class Record(Struct, frozen=True):
         if conditions == self.status.conditions:
             return self
         status = replace(self.status, conditions=conditions)
-        return replace(self, status=status).told(Note("Warning" if warns else "Normal", reason, message))
+        return replace(self, status=status).with_notes(Note("Warning" if warns else "Normal", reason, message))
 
-    def told(self, *notes: Note) -> Self:
+    def with_notes(self, *notes: Note) -> Self:
         """Return the record with further events."""
         return replace(self, notes=(*self.notes, *notes))
 
@@ -101,7 +101,7 @@ class Record(Struct, frozen=True):
         if new is not None:
             found = tuple(new if each.type == new.type else each for each in status.conditions)
             status = replace(status, conditions=found if new in found else (*found, new))
-        return self.with_status(replace(status, group_scheduling=plan.status)).told(*plan.notes)
+        return self.with_status(replace(status, group_scheduling=plan.status)).with_notes(*plan.notes)
 
     def ended(self, state: str) -> Self:
         """Return the record in a terminal state."""

@@ -51,7 +51,7 @@ def apply(jobset: JobSet, record: Record, failed: Sequence[Member]) -> Record:
     else:
         reason = f"FailurePolicy_{rule.name}" if rule is not None else "DefaultFailurePolicy"
         record = _restart_all(jobset, record, counts=counts).restarting(reason, about)
-    return record.told(Note("Warning", f"{action}FailurePolicyAction", about))
+    return record.with_notes(Note("Warning", f"{action}FailurePolicyAction", about))
 
 
 def find_interruption(
@@ -105,7 +105,7 @@ def restart_interrupted(jobset: JobSet, record: Record, member: Member, message:
     policy, record = jobset.spec.failure_policy, record.interrupted(message)
     rule = next((rule for rule in policy.rules if _is_for_role(rule, member)), None) if policy is not None else None
     if rule is not None and rule.action in (names.RESTART_JOB, names.RESTART_JOB_IGNORING_MAX):
-        return _restart_job(jobset, record, member, counts=False).told(Note("Normal", INTERRUPTED, message))
+        return _restart_job(jobset, record, member, counts=False).with_notes(Note("Normal", INTERRUPTED, message))
     return _restart_all(jobset, record, counts=False).restarting(INTERRUPTED, message)
 
 

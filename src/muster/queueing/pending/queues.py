@@ -429,7 +429,7 @@ class Queues:
         pending = self._pending.get(queue)
         return pending.classes if pending is not None else (0, 0)
 
-    def asked(self, queue: str) -> dict[str, int]:
+    def sum_requests(self, queue: str) -> dict[str, int]:
         """Return the total requests of the pending workloads.
 
         Resources of the ClusterQueue that no workload requests count 0. Resources that the ClusterQueue does not have

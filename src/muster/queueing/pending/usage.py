@@ -29,18 +29,18 @@ class Decay(Struct, frozen=True):
     sampling: timedelta = timedelta(minutes=5)
     weights: Mapping[str, float] = field(default_factory=dict)
 
-    def kept(self, elapsed: timedelta) -> float:
+    def decay_factor(self, elapsed: timedelta) -> float:
         """Return how much of the past still counts after that time, from 1 to 0."""
         return math.pow(0.5, max(elapsed, timedelta()) / self.half_life) if self.half_life else 1.0
 
     def decayed(self, old: Mapping[str, float], current: Mapping[str, float], elapsed: timedelta) -> dict[str, float]:
         """Return the consumed amounts at the end of a time in which `current` was in use."""
-        rest = self.kept(elapsed)
+        rest = self.decay_factor(elapsed)
         return _add(_scale(old, rest), _scale(current, 1 - rest))
 
     def penalty(self, requests: Mapping[str, float]) -> dict[str, float]:
         """Return the penalty for the admission of a workload: as if it had run for one sampling interval."""
-        return _scale(requests, 1 - self.kept(self.sampling))
+        return _scale(requests, 1 - self.decay_factor(self.sampling))
 
     def score(self, consumed: Mapping[str, float], weight: float) -> float:
         """Return one number for the consumed amounts, by the weight of the LocalQueue.

@@ -43,7 +43,7 @@ def placed(
             return with_places
         assignment = _worsen(assignment, failed, Mode.PREEMPT)
     if assignment.mode in (Mode.PREEMPT, Mode.RECLAIM):
-        _, failed = _find_places(assignment, podsets, flavors, ledger.emptied())
+        _, failed = _find_places(assignment, podsets, flavors, ledger.make_empty())
         if failed:
             assignment = _worsen(assignment, failed, Mode.NO_FIT)
     return assignment

@@ -133,7 +133,7 @@ class Ledger:
             self.give(taken_places)
             self.take(given_places)
 
-    def emptied(self) -> "Ledger":
+    def make_empty(self) -> "Ledger":
         """Return a ledger of the same nodes with nothing taken."""
         empty = Ledger()
         empty.capacity, empty._fields = self.capacity, self._fields

@@ -161,7 +161,7 @@ def test_a_stopped_local_queue_holds_only_its_own() -> None:
     assert two.queues.why("ns/a") == ("Suspended", "LocalQueue one is inactive")
     two.queues.add(aw.workload("c", "best lq=one | gpu=1"))
     # None of its own counts as pending.
-    assert two.queues.asked("best") == {"gpu": 1, "tpu": 0}
+    assert two.queues.sum_requests("best") == {"gpu": 1, "tpu": 0}
     assert two.queues.counts("best") == (1, 0)
     assert two.queues.counts_by_local("best") == {"ns/two": (1, 0)}
     assert [two.queues.waiting_local(f"ns/{name}", "best") for name in ("one", "two")] == [0, 1]
@@ -495,7 +495,7 @@ def test_who_is_pending_and_who_of_them_is_to_be_tried() -> None:
     assert dict(two.queues.keys_of_pending("best")) == {"ns/a": False, "ns/b": False}
     assert two.queues.counts_by_local("best") == {"ns/best": (0, 2)}
     assert (dict(two.queues.keys_of_pending("nothing")), two.queues.counts_by_local("nothing")) == ({}, {})
-    assert two.queues.asked("nothing") == {}
+    assert two.queues.sum_requests("nothing") == {}
 
 
 def test_positions() -> None:

@@ -25,7 +25,7 @@ LQ, W = "team/queue", "team/work"
     ],
 )
 def test_kept(half_life: timedelta, elapsed: timedelta, kept: float):
-    assert Decay(half_life).kept(elapsed) == kept
+    assert Decay(half_life).decay_factor(elapsed) == kept
 
 
 def test_usage_decays_towards_what_is_in_use():
