@@ -15,7 +15,7 @@ from muster.api.kinds import Kind
 from muster.api.ours.deferral import MET_ANNOTATION, is_deferred, parse_deferral, parse_met
 from muster.jobs.deferral import GRACE, NEVER_SATISFIED, DeferralPlan, Standing, decide, find_circle, make_release
 from muster.jobs.ending import make_job_failure, make_jobset_failure
-from muster.jobs.job.conditions import COMPLETE, Verdict, announced
+from muster.jobs.job.conditions import COMPLETE, Verdict, find_announced_end
 from muster.jobs.job.conditions import finish as job_finish
 from muster.jobs.jobset.terms import finish as jobset_finish
 from muster.runtime.clockjumps import follow_jumps
@@ -156,7 +156,7 @@ def _waits(job: Job | JobSet) -> bool:
     meta = job.metadata
     if not is_deferred(meta.annotations) or meta.deletion_timestamp is not None or _find_end(job) is not None:
         return False
-    return isinstance(job, JobSet) or announced(job) is None
+    return isinstance(job, JobSet) or find_announced_end(job) is None
 
 
 def _list_dependencies(job: Job | JobSet) -> tuple[str, ...]:
