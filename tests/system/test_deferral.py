@@ -98,9 +98,7 @@ async def test_a_job_starts_once_another_has_completed(world: World) -> None:
     await end(world, "prep")
     assert await runs(world, "train")
     await end(world, "train")
-    ended = await verdict(world, "train")
-    assert ended is not None
-    assert ended[0] == "CompletionsReached"
+    assert await verdict(world, "train") == ("CompletionsReached", "Reached expected number of succeeded pods")
 
 
 @queued_and_not

@@ -97,12 +97,22 @@ def command(arguments: tuple[str, ...], **options: Any) -> None:
         raise click.UsageError("-o needs --dry-run: without it there is nothing to print")
     if options["tty"]:
         _check_terminal(options)
+    if options["replace"]:
+        _check_replacement(options)
     if options["dry_run"]:
         classes = run(_find_priority_classes(options["priority"], target))
         _print(arguments, options | classes, target)
         return
     options |= {"stdin": _passes_stdin(options), "insists": options["stdin"] is True}
     sys.exit(run(_run(arguments, options, target)))
+
+
+def _check_replacement(options: dict[str, Any]) -> None:
+    """Raise `click.UsageError` if the options name no job that could be replaced."""
+    if not options["name"]:
+        raise click.UsageError("--replace needs the name of the job: add --name")
+    if options["schedule"]:
+        raise click.UsageError("--replace and --cron exclude each other: a CronJob never ends")
 
 
 def _check_terminal(options: dict[str, Any]) -> None:
@@ -183,6 +193,11 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
         from muster.cli.actions.scheduling import submit_cron_job
 
         return await submit_cron_job(session, gang, on_this_machine=embedded)
+    if options["replace"]:
+        from muster.actions.replacing import remove_ended
+        from muster.runtime.clock import RealClock
+
+        await remove_ended(session.client, gang, RealClock())
     named, detach = bool(options["name"]), options["detach"]
     if gang.terminal:
         from muster.cli.actions.shells import stay

@@ -114,6 +114,7 @@ _OPTIONS = (
     click.option("--exclusive", is_flag=True, help="Only on nodes where no other job runs, and none starts meanwhile."),
     click.option("--priority", metavar="P", default="", help="A WorkloadPriorityClass, or else a PriorityClass."),
     click.option("--name", metavar="N", default="", help="Name of the job (default: from the command)."),
+    click.option("--replace", is_flag=True, help="Delete an ended job of this name first, with its output."),
     click.option("-e", "--env", metavar="K[=V]", multiple=True, help="Environment; without a value, the caller's."),
     click.option(
         "--env-file",

@@ -1,0 +1,53 @@
+"""Makes room for a job of the same name as one that has ended."""
+
+from typing import Any
+
+from muster.actions.errors import UserError
+from muster.actions.gang import Gang
+from muster.actions.mpi import secret_name
+from muster.api.core import SECRET, SERVICE
+from muster.api.kinds import Kind
+from muster.api.meta import Object
+from muster.api.status import ApiError
+from muster.insight.reader.records import record_named
+from muster.insight.record import JobRecord
+from muster.runtime.client import Client
+from muster.runtime.clock import Clock
+from muster.runtime.refusals import ignoring
+
+# How long the objects of a deleted job may take to go.
+PATIENCE_SECONDS = 30.0
+_LOOK_SECONDS = 0.1
+
+
+async def remove_ended(client: Client, gang: Gang, clock: Clock) -> None:
+    """Delete the job that has the gang's name, if there is one, and wait until its objects are gone.
+
+    Raises `ApiError`, and `UserError` if the job has not ended, or if its objects stay.
+    """
+    try:
+        job = await record_named(client, gang.name, gang.namespace)
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return
+    if job.end is None:
+        raise UserError(f"--replace: {gang.name} has not ended; end it first with: muster cancel {gang.name}")
+    with ignoring("NotFound"):
+        await client.delete(job.kind, gang.name, gang.namespace, propagation="Foreground", uid=job.metadata.uid)
+    deadline = clock.monotonic() + PATIENCE_SECONDS
+    while (remains := await _find_remains(client, gang, job)) is not None:
+        if clock.monotonic() >= deadline:
+            raise UserError(f"--replace: {remains.kind} {gang.name} is still being deleted; try again later")
+        await clock.sleep(_LOOK_SECONDS)
+
+
+async def _find_remains(client: Client, gang: Gang, job: JobRecord) -> Kind[Any] | None:
+    """Return the kind of an object of the deleted job that the new job would meet; None if all have gone."""
+    if await client.find(job.kind.seen_as(Object), gang.name, gang.namespace) is not None:
+        return job.kind
+    for kind, name in ((SERVICE, gang.name), (SECRET, secret_name(gang))):
+        found = await client.find(kind.seen_as(Object), name, gang.namespace)
+        if found is not None and any(owner.uid == job.metadata.uid for owner in found.metadata.owner_references):
+            return kind
+    return None
