@@ -29,10 +29,9 @@ def parse_begin(text: str, now: datetime) -> datetime:
         if _CLOCK.fullmatch(text):
             today = datetime.combine(local.date(), time.fromisoformat(text if text[1] != ":" else f"0{text}"))
             return (today if today > local else today + timedelta(days=1)).astimezone(now.tzinfo)
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment = datetime.fromisoformat(text).astimezone(now.tzinfo)
+    except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is no time to begin, {_FORMS}") from None
-    moment = moment.astimezone(now.tzinfo)
     if moment <= now:
         raise ValueError(f"{text} is past; a job begins later, {_FORMS}")
     return moment

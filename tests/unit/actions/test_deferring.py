@@ -44,6 +44,7 @@ def test_moments(text, expected):
         ("25:00", "'25:00' is no time to begin, as 18:00, +2h, 2026-01-31 or 2026-01-31T18:00"),
         ("soon", "'soon' is no time to begin, as 18:00, +2h, 2026-01-31 or 2026-01-31T18:00"),
         ("2026-02-30", "'2026-02-30' is no time to begin, as 18:00, +2h, 2026-01-31 or 2026-01-31T18:00"),
+        ("0001-01-01", "'0001-01-01' is no time to begin, as 18:00, +2h, 2026-01-31 or 2026-01-31T18:00"),
         ("2026-03-28", "2026-03-28 is past; a job begins later, as 18:00, +2h, 2026-01-31 or 2026-01-31T18:00"),
     ],
 )
