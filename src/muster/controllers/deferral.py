@@ -52,7 +52,8 @@ class DeferralController(Reconciler):
         self._recorder = recorder
         self._without_queue = without_queue
         self._informers: dict[Kind[Any], Informer[Any]] = {
-            kind: manager.informer(kind, indexes={_BY_DEPENDENCY: _list_dependencies}, optional=True) for kind in kinds
+            kind: manager.informer(kind, indexes={_BY_DEPENDENCY: _list_dependencies}, optional=kind is JOB_SET)
+            for kind in kinds
         }
         for informer in self._informers.values():
             self._controller.watch(informer, when=_may_wait)
