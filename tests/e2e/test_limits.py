@@ -214,3 +214,22 @@ def test_it_is_said_how_limits_are_kept(up):
     assert re.search(
         r"^limits   memory (and CPU by cgroup v2|by a sample a second, .+)$", up("status").stdout, re.MULTILINE
     )
+
+
+def test_a_pod_that_keeps_too_much_in_an_emptydir_is_evicted(up, tmp_path):
+    fill = "dd if=/dev/zero of=$CACHE/file bs=1M count=8; sleep 1000"
+    worker = {
+        "name": "worker",
+        "image": "none",
+        "command": ["sh", "-c", fill],
+        "env": [{"name": "CACHE", "value": "/cache"}],
+        "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+    }
+    volumes = [{"name": "cache", "emptyDir": {"sizeLimit": "4Mi"}}]
+    template = {"spec": {"restartPolicy": "Never", "containers": [worker], "volumes": volumes}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "full"}}
+    job["spec"] = {"backoffLimit": 0, "template": template}
+    (tmp_path / "job.json").write_text(json.dumps(job))
+    up("apply", "-f", str(tmp_path / "job.json"))
+    assert up("wait", "full", check=False).returncode != 0
+    assert 'Usage of EmptyDir volume "cache" exceeds the limit "4Mi".' in up("ps", "full").stdout

@@ -51,6 +51,7 @@ from muster.cluster.nodes.pod.runner import PodRunner
 from muster.cluster.nodes.pod.status import SHUTDOWN_REASON, shortened
 from muster.cluster.nodes.pod.tenancy import TenancyError, find_tenant, require_tenable
 from muster.cluster.nodes.shownobjects import AllObjects, NamedObjects, ShownObjects
+from muster.cluster.nodes.volumekeeper import VolumeKeeper
 from muster.cluster.nodes.wire import pod_status_patch
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -195,6 +196,7 @@ class ProcessNode:
             asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat"),
             asyncio.create_task(self._sweep_orphans(), name=f"{self.name}-orphans"),
             asyncio.create_task(self._remover.run(), name=f"{self.name}-removal"),
+            asyncio.create_task(VolumeKeeper(self._runners, self._clock).run(), name=f"{self.name}-volumes"),
             *(
                 [asyncio.create_task(self._watch_gpu_health(kit.gpus), name=f"{self.name}-gpus")]
                 if kit.gpus.devices

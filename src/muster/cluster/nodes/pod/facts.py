@@ -86,8 +86,8 @@ class Ending:
     # gone: the pod's object is gone. shutdown: the node stops with its cluster. left: the node leaves a running
     # cluster. interrupted: the node was down. rejected: the node never admitted the pod. oversized: the pod's status
     # does not fit into its object. fenced: the node has not reached its server for so long that the pod may run
-    # elsewhere.
-    why: Literal["gone", "shutdown", "left", "interrupted", "rejected", "oversized", "fenced"]
+    # elsewhere. evicted: a volume of the pod holds more than its limit.
+    why: Literal["gone", "shutdown", "left", "interrupted", "rejected", "oversized", "fenced", "evicted"]
     since: float
     grace_seconds: float
     reason: str = ""

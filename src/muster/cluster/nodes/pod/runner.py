@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from muster.api.core import POD, Container, Pod
@@ -264,6 +265,14 @@ class PodRunner:
             message = "The status of the pod does not fit into its object beside the rest of it"
             since = self._kit.clock.monotonic()
             self.end(Ending("oversized", since, grace_seconds(self.pod), "StatusTooLarge", message))
+
+    def volume_sources(self) -> Mapping[str, Path]:
+        """Return the directories of the pod's volumes that are in place."""
+        return self._shown.volumes.sources()
+
+    def evict(self, why: str) -> None:
+        """End the pod at once, as it takes more of the machine than it may. why: upstream's message."""
+        self.end(Ending("evicted", self._kit.clock.monotonic(), 0.0, "Evicted", why))
 
     def step(self) -> PodPlan:
         """Decide what to do, and start it."""

@@ -49,6 +49,10 @@ class PodVolumes:
         """Return whether all volumes are in place."""
         return all(volume.name in self._sources for volume in pod.spec.volumes)
 
+    def sources(self) -> dict[str, Path]:
+        """Return the directories of the volumes that are in place, by volume."""
+        return dict(self._sources)
+
     async def put(self, pod: Pod, objects: Objects, around: NodeFacts) -> None:
         """Make all volumes hold what they should. Raises `VolumeError`, with the volume's name in its text."""
         left = MOST_BYTES
