@@ -233,3 +233,15 @@ def test_a_pod_that_keeps_too_much_in_an_emptydir_is_evicted(up, tmp_path):
     up("apply", "-f", str(tmp_path / "job.json"))
     assert up("wait", "full", check=False).returncode != 0
     assert 'Usage of EmptyDir volume "cache" exceeds the limit "4Mi".' in up("ps", "full").stdout
+
+
+def test_each_worker_is_shown_with_what_it_uses_and_asks_for(up):
+    hold = "import time; kept = bytearray(60 << 20); print('held', flush=True); time.sleep(1000)"
+    limits = ["--cpus", "500m", "--memory", "100Mi:200Mi"]
+    up("run", "-d", "--name", "held", "-w", "2", *limits, "--", "python3", "-c", hold)
+    until(lambda: up("logs", "held").stdout.count("held") == 2)
+    _, *workers = up("top", "held").stdout.splitlines()
+    shown = [re.fullmatch(r"(\d) +held-\S+ +node-0 +\d\.\d\d/0\.5 +(\d+)Mi/100Mi +200Mi", line) for line in workers]
+    assert [found[1] for found in shown] == ["0", "1"]
+    assert all(60 <= int(found[2]) < 100 for found in shown)
+    assert re.search(r"held .* [12]\d\dMi ", up("ps", "-o", "wide", "held").stdout)

@@ -50,11 +50,12 @@ def listening(muster):
 
 def test_it_serves_under_the_names_given_and_not_without_a_credential(listening):
     muster, said = listening
-    inside, outside, warning, export = said.splitlines()
+    inside, limits, outside, warning, export = said.splitlines()
     admin = cluster_of((muster.home / "kubeconfig").read_text())
     host, _, port = admin["server"].rpartition(":")
     assert host == "https://127.0.0.1", "the admin's own kubeconfig stays on loopback"
     assert inside.startswith(f"ready: {admin['server']}, process ")
+    assert limits.startswith("limits: memory ")
     assert outside == (
         f"other machines reach it at https://box1:{port}, with a credential of this cluster and not without one."
     )

@@ -153,7 +153,7 @@ def test_a_second_server_is_told_where_the_first_one_is(up, detach):
 def test_the_line_for_kubectl_can_be_typed_as_it_stands_whatever_the_home_is_called(muster, tmp_path):
     muster.home = tmp_path / "a höme"
     for _ in ("started", "found"):
-        line = muster("up", "--detach", "--port", "0").stdout.splitlines()[1]
+        line = muster("up", "--detach", "--port", "0").stdout.splitlines()[-1]
         done = subprocess.run(["sh", "-c", f'{line}; test -f "$KUBECONFIG"'], check=False)
         assert done.returncode == 0, line
 

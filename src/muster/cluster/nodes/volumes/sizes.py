@@ -1,5 +1,6 @@
 """What emptyDir volumes may hold and do hold. Reading does not follow links."""
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,15 +30,21 @@ def measure(directory: Path) -> int:
     """Return how many bytes of the disk a directory takes, without what we may not read."""
     total, pending = 0, [os.fspath(directory)]
     while pending:
-        try:
-            with os.scandir(pending.pop()) as entries:
-                for entry in entries:
-                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(entry.path)
-        except OSError:  # it is gone, or closed to us
-            continue
+        for entry in _list_entries(pending.pop()):
+            with contextlib.suppress(OSError):  # it is gone meanwhile
+                total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
+            if entry.is_dir(follow_symlinks=False):
+                pending.append(entry.path)
     return total
+
+
+def _list_entries(directory: str) -> list[os.DirEntry[str]]:
+    """Return the entries of a directory; none if it is gone, or closed to us."""
+    try:
+        with os.scandir(directory) as entries:
+            return list(entries)
+    except OSError:
+        return []
 
 
 def describe_overfull(pod: Pod, name: str) -> str:
