@@ -5,6 +5,7 @@ A block marked `sh` holds commands, one marked `python` a program (or a file, if
 of them.
 """
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -40,9 +41,16 @@ SECTIONS = {
 PAGES = list(dict.fromkeys(section.partition(":")[0] for section in SECTIONS))
 
 
+# What pages import that no extra of the project has, as it is large.
+LARGE = ("accelerate", "deepspeed", "hydra", "jax", "lightning", "ray", "torch")
+
+
 def marks(blocks: list[tuple[str, str]]) -> list[pytest.MarkDecorator]:
     """Return what a section needs beside Muster."""
-    return [pytest.mark.kubectl] if any("kubectl" in text for kind, text in blocks if kind == "sh") else []
+    needs = [pytest.mark.kubectl] if any("kubectl" in text for kind, text in blocks if kind == "sh") else []
+    imported = {name for _, text in blocks for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)}
+    missing = [name for name in LARGE if name in imported and importlib.util.find_spec(name) is None]
+    return [*needs, *(pytest.mark.skip(reason=f"{name} is not installed") for name in missing)]
 
 
 @pytest.fixture

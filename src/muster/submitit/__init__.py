@@ -160,7 +160,6 @@ class AutoExecutor:
         if "timeout_min" in asked:
             time = asked["timeout_min"]
             options["time"] = time if isinstance(time, str) else time * 60
-            options = self._resume_after_limit(options["time"]) | options if can_resume else options
         if "cpus_per_task" in asked:
             options["cpus"] = asked["cpus_per_task"]
         if "mem_gb" in asked:
@@ -168,14 +167,16 @@ class AutoExecutor:
         if "gpus_per_node" in asked:
             options["gpus"] = ceil(asked["gpus_per_node"] / tasks)
         options["env"] = {FOLDER: str(self.folder), **options.get("env", {})}
-        return checked(options)
+        chosen = checked(options)
+        resumes = can_resume and "timeout_min" in asked and "elastic" not in chosen
+        return checked({**self._resume_after_limit(options["time"]), **chosen}) if resumes else chosen
 
     def _resume_after_limit(self, time: str | int) -> dict[str, Any]:
-        """Return the options of a call that saves its state before its time limit, and continues afterwards."""
-        attempts = int(self.parameters.get("max_num_timeout", _MAX_TIMEOUTS))
+        """Return the options of a call that saves its state before its time limit and continues after it."""
+        attempts = self.parameters.get("max_num_timeout", _MAX_TIMEOUTS)
         if attempts == 0:
             return {}
-        notice = int(self.parameters.get("signal_delay_s", _SIGNAL_DELAY_SECONDS))
+        notice = self.parameters.get("signal_delay_s", _SIGNAL_DELAY_SECONDS)
         limit = time_limit(time) if isinstance(time, str) else time
         return {"signal": f"{SIGNAL.name}@{min(notice, limit // 2)}", "retries": attempts}
 

@@ -10,6 +10,7 @@ import pytest
 
 from muster import submitit
 from muster.actions.caller import inherited
+from muster.sdk.errors import Error
 from muster.submitit import AutoExecutor, FailedJobError, JobEnvironment, helpers
 
 
@@ -63,11 +64,25 @@ def test_variables_are_passed_on_and_the_folder_with_them():
         ({"slurm_time": "0:01:00"}, {"time": "0:01:00", "signal": "SIGUSR2@30", "retries": 3}),
         ({"timeout_min": 60, "slurm_max_num_timeout": 0}, {"time": 3600}),
         ({"timeout_min": 60, "muster_retries": 9}, {"time": 3600, "signal": "SIGUSR2@90", "retries": 9}),
+        ({"timeout_min": 60, "muster_elastic": "1:2"}, {"time": 3600, "elastic": "1:2"}),
         ({}, {}),
     ],
 )
 def test_a_function_with_checkpoint_continues_after_its_time(parameters, asked):
     assert options(can_resume=True, **parameters) == asked
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error", "text"),
+    [
+        ({"slurm_time": "soon"}, Error, "time='soon': "),
+        ({"timeout_min": 5, "slurm_max_num_timeout": -1}, Error, "retries=-1: it is from 0 to"),
+        ({"timeout_min": 5, "slurm_max_num_timeout": "often"}, TypeError, "retries='often': it is a whole number"),
+    ],
+)
+def test_times_without_meaning_are_refused(parameters, error, text):
+    with pytest.raises(error, match=text):
+        options(can_resume=True, **parameters)
 
 
 def test_a_task_knows_itself(monkeypatch):
