@@ -513,7 +513,7 @@ def test_a_command_can_be_run_inside(node):
     assert (absent_code, b"not found in $PATH" in absent_text) == (126, True)
 
 
-COMMAND = ("argv", "env", "working_directory", "ids", "no_new_privileges", "dropped", "writable", "cgroup")
+COMMAND = ("identity", "argv", "env", "working_directory", "ids", "no_new_privileges", "dropped", "writable", "cgroup")
 
 
 @every
