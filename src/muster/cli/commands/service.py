@@ -28,7 +28,7 @@ Command = Callable[..., Any]
     epilog=examples(
         "muster service install",
         "muster service install --nodes process,cpu=8 --port 7443",
-        "sudo muster service install --system           # for all users of this machine",
+        "sudo muster service install --system    # for all users of this machine",
         "sudo muster service install --system --as ada",
         "muster service status",
     ),
