@@ -242,6 +242,7 @@ def test_each_worker_is_shown_with_what_it_uses_and_asks_for(up):
     until(lambda: up("logs", "held").stdout.count("held") == 2)
     _, *workers = up("top", "held").stdout.splitlines()
     shown = [re.fullmatch(r"(\d) +held-\S+ +node-0 +\d\.\d\d/0\.5 +(\d+)Mi/100Mi +200Mi", line) for line in workers]
-    assert [found[1] for found in shown] == ["0", "1"]
-    assert all(60 <= int(found[2]) < 100 for found in shown)
+    figures = [found.groups() for found in shown if found is not None]
+    assert [rank for rank, _ in figures] == ["0", "1"], workers
+    assert all(60 <= int(used) < 100 for _, used in figures)
     assert re.search(r"held .* [12]\d\dMi ", up("ps", "-o", "wide", "held").stdout)
