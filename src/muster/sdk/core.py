@@ -160,7 +160,7 @@ async def count_cpus(connections: Connections, options: Options) -> Sequence[int
     nodes = await lists.of(NODE)
     if nodes is None:
         raise UserError(lists.lacking(NODE))
-    return [milli(node.status.allocatable.get("cpu", 0)) for node in nodes if not node.spec.unschedulable]
+    return [milli(node.status.allocatable.get("cpu", "0")) for node in nodes if not node.spec.unschedulable]
 
 
 async def submit_workers(

@@ -24,7 +24,8 @@ class DelayedSubmission:
 
     def __init__(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         self.function, self.args, self.kwargs = function, args, kwargs
-        self._done, self._result = False, None
+        self._done = False
+        self._result: Any = None
 
     def result(self) -> Any:
         """Make the call, unless it is done; return its result."""
@@ -70,7 +71,9 @@ class Resumable:
 
 def find_checkpoint_method(function: Any) -> Callable[..., DelayedSubmission | None] | None:
     """Return the method of a function that makes checkpoints."""
-    return getattr(function, "__submitit_checkpoint__", None) or getattr(function, "checkpoint", None)
+    checkpoint: Callable[..., DelayedSubmission | None] | None = getattr(function, "checkpoint", None)
+    special: Callable[..., DelayedSubmission | None] | None = getattr(function, "__submitit_checkpoint__", checkpoint)
+    return special
 
 
 def find_checkpoint_path(environment: Mapping[str, str]) -> Path | None:
