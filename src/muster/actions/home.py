@@ -14,7 +14,7 @@ from muster.runtime.process.endings import is_ending
 from muster.runtime.process.ownership import NotOursError, make_directory, require_directory, require_file
 
 # The files whose content is secret or trusted; the server checks its authority in `pki` itself.
-_SECRETS = ("lock", "kubeconfig", "server.log*", "audit.log*", "store*", "up.json")
+_SECRETS = ("lock", "kubeconfig", "login.kubeconfig", "server.log*", "audit.log*", "store*", "up.json")
 
 # How often the lock of a server that was killed is looked at, every 10 ms, until the kernel releases it.
 _LOOKS = 500
@@ -40,6 +40,15 @@ class Home:
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig, which only this user can read."""
         return self.path / "kubeconfig"
+
+    @property
+    def login(self) -> Path:
+        """The kubeconfig of this user for a cluster of others, which the line of `muster user add` stores."""
+        return self.path / "login.kubeconfig"
+
+    def uses_login(self) -> bool:
+        """Return whether commands go to the cluster of others: there is a login, and no server runs in this home."""
+        return self.login.exists() and self.server_pid() is None
 
     @property
     def log(self) -> Path:

@@ -1,7 +1,7 @@
 """Connects to the cluster that the user means.
 
-That is the cluster named with `--kubeconfig` or KUBECONFIG, else the embedded cluster of this user if it runs, else the
-system server that root runs for all users. Muster does not read
+That is the cluster named with `--kubeconfig` or KUBECONFIG, else the embedded cluster of this user if it runs, else that
+of the login from `muster user add`, else the system server that root runs for all users. Muster does not read
 `~/.kube/config`, so a user who forgot `muster up` submits no jobs to another cluster by accident.
 """
 
@@ -61,7 +61,9 @@ class Session:
 def names_another(target: Target, home: Home) -> bool:
     """Return whether the target is a cluster other than the embedded one of this home."""
     named = target.kubeconfig or os.environ.get("KUBECONFIG", "")
-    return bool(named) and Path(named).expanduser().absolute() != home.kubeconfig
+    if not named:
+        return home.uses_login()
+    return Path(named).expanduser().absolute() != home.kubeconfig
 
 
 def has_cluster(target: Target) -> bool:
@@ -90,7 +92,7 @@ def connection(target: Target) -> "ConnectionConfig":
             f"no cluster: nothing runs in {home.path}; start one (muster up --detach) or name one (--kubeconfig)"
         )
     if not path and not os.environ.get("KUBECONFIG"):
-        path = str(home.kubeconfig)
+        path = str(home.login if home.uses_login() else home.kubeconfig)
     return load(os.environ, path=path)
 
 

@@ -41,6 +41,7 @@ COMMANDS = {
     "release": "Release held jobs, or a queue.",
     "scale": "Change the number of workers of a job.",
     "queue": "List, create, change, stop and delete queues.",
+    "user": "Add, list and remove users of the cluster.",
     "cluster": "Put one queue in front of several clusters.",
     "podgroups": "Show groups of pods that start together, and why they wait.",
     "top": "Show nodes and quotas, and the jobs that use them.",

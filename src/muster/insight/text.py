@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from muster.api.ours.users import short_user
 from muster.api.values.quantity import format_amount
 
 _LONGEST = 10_000
@@ -11,9 +12,8 @@ _BYTES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 # Between two columns.
 GAP = 3
 
-# The most characters of an owner in a column, and what is left out of the name of a service account.
+# The most characters of an owner in a column.
 _MOST_OWNER = 20
-_SERVICE_ACCOUNT = "system:serviceaccount:"
 
 # Of many names that the same is said of, so many are listed.
 _LISTED = 5
@@ -78,8 +78,8 @@ def shorten(text: str, most: int) -> str:
 
 
 def format_owner(name: str) -> str:
-    """Return a user's name for a narrow column: a service account without its prefix, and no long name whole."""
-    return shorten(escape_controls(name.removeprefix(_SERVICE_ACCOUNT)), _MOST_OWNER)
+    """Return a user's short name for a narrow column, cut off if it is long."""
+    return shorten(escape_controls(short_user(name)), _MOST_OWNER)
 
 
 def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, width: int = 0) -> str:

@@ -42,6 +42,11 @@ class Invitation:
     exec: bool = True
 
     @property
+    def label(self) -> str:
+        """The label of all objects of the invitation."""
+        return INVITATION_LABEL
+
+    @property
     def secret(self) -> str:
         """The name of the Secret with the token."""
         return f"{self.name}-token"
@@ -76,21 +81,21 @@ class Invitation:
 
     def _make_read_rules(self) -> list[dict[str, Any]]:
         """Return the rules for reading in all namespaces. The one namespace identifies this cluster to the manager."""
-        which = _make_rule("", [NAMESPACE.plural], ("get",)) | {"resourceNames": [NAMED_BY]}
+        which = make_rule("", [NAMESPACE.plural], ("get",)) | {"resourceNames": [NAMED_BY]}
         queues = [(kind.group, kind.plural) for kind in (CLUSTER_QUEUE, LOCAL_QUEUE)]
         groups = _group_resources([*self._list_resources(), *queues])
-        return [*(_make_rule(group, plurals, _SEE) for group, plurals in groups), which]
+        return [*(make_rule(group, plurals, _SEE) for group, plurals in groups), which]
 
     def _make_write_rules(self) -> list[dict[str, Any]]:
-        rules = [_make_rule(group, plurals, _MAKE) for group, plurals in _group_resources(self._list_resources())]
-        rules.append(_make_rule(WORKLOAD.group, [f"{WORKLOAD.plural}/status"], ("get", "patch", "update")))
-        rules.append(_make_rule("", ["pods"], _SEE))
+        rules = [make_rule(group, plurals, _MAKE) for group, plurals in _group_resources(self._list_resources())]
+        rules.append(make_rule(WORKLOAD.group, [f"{WORKLOAD.plural}/status"], ("get", "patch", "update")))
+        rules.append(make_rule("", ["pods"], _SEE))
         groups = [(kind.group, kind.plural) for kind in KINDS]  # kinds that pods may refer to
-        rules += [_make_rule(group, plurals, ("create", "get", "patch")) for group, plurals in _group_resources(groups)]
+        rules += [make_rule(group, plurals, ("create", "get", "patch")) for group, plurals in _group_resources(groups)]
         logs = [(kind.group, f"{kind.plural}/log") for kind in (POD, *(mirror.kind for mirror in MIRRORS))]
-        rules += [_make_rule(group, plurals, ("get",)) for group, plurals in _group_resources(logs)]  # `muster logs`
+        rules += [make_rule(group, plurals, ("get",)) for group, plurals in _group_resources(logs)]  # `muster logs`
         if self.exec:
-            rules.append(_make_rule("", ["pods/exec"], ("create", "get")))
+            rules.append(make_rule("", ["pods/exec"], ("create", "get")))
         return rules
 
     def _list_resources(self) -> list[tuple[str, str]]:
@@ -123,5 +128,6 @@ def _group_resources(resources: Iterable[tuple[str, str]]) -> list[tuple[str, li
     return list(found.items())
 
 
-def _make_rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> dict[str, Any]:
+def make_rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> dict[str, Any]:
+    """Return a rule of a role."""
     return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}

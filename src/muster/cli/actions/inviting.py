@@ -5,7 +5,7 @@ The module creates the objects of an `Invitation`, and makes the kubeconfig for 
 
 from dataclasses import replace
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import click
@@ -15,9 +15,8 @@ from muster.api.core import CONFIG_MAP, NAMESPACE, SECRET
 from muster.api.kinds import Kind
 from muster.api.kueue import LOCAL_QUEUE
 from muster.api.meta import Object
-from muster.api.ours.invitations import INVITATION_LABEL
 from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING
-from muster.cli.actions.invitation import Invitation, places
+from muster.cli.actions.invitation import Invitation, Manifest, places
 from muster.cluster.controllers import clusterinfo
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
@@ -27,6 +26,29 @@ from muster.runtime.refusals import ignoring
 from muster.runtime.transport import APPLY_PATCH
 
 TOKEN_SECONDS = 15.0
+
+
+class Grant(Protocol):
+    """A service account to create, and its rights."""
+
+    @property
+    def name(self) -> str:
+        """The name of the account."""
+
+    @property
+    def home(self) -> str:
+        """The namespace of the account."""
+
+    @property
+    def label(self) -> str:
+        """The label of all objects, whose value is the name."""
+
+    @property
+    def secret(self) -> str:
+        """The name of the Secret with the token."""
+
+    def manifests(self) -> list[Manifest]:
+        """Return all manifests in the order in which to create them."""
 
 
 async def confined(client: Client, invitation: Invitation) -> Invitation:
@@ -43,8 +65,8 @@ async def confined(client: Client, invitation: Invitation) -> Invitation:
     return replace(invitation, namespaces=namespaces)
 
 
-async def grant(client: Client, invitation: Invitation, clock: Clock) -> tuple[str, bytes]:
-    """Create or update the invitation's objects.
+async def grant(client: Client, invitation: Grant, clock: Clock) -> tuple[str, bytes]:
+    """Create or update the objects of an account.
 
     Return the account's token, and the certificate of the cluster's authority. Raises `ApiError`,
     `click.ClickException` if the cluster issues no token.
@@ -75,12 +97,12 @@ async def _put(client: Client, kind: Kind[Any], document: dict[str, Any]) -> Non
     await client.patch(kind.seen_as(dict), meta["name"], full, meta.get("namespace", ""), type=APPLY_PATCH, force=True)
 
 
-async def _delete_other_bindings(client: Client, invitation: Invitation) -> None:
-    """Delete the bindings of an earlier invitation of the same name that this one does not have."""
+async def _delete_other_bindings(client: Client, invitation: Grant) -> None:
+    """Delete the bindings of an earlier grant of the same name that this one does not have."""
     current = {(kind.kind, _identify(document["metadata"])) for kind, document in invitation.manifests()}
     kinds: tuple[Kind[Any], ...] = (ROLE_BINDING, CLUSTER_ROLE_BINDING)
     for kind in kinds:
-        for binding in (await client.list(kind.seen_as(Object), labels=f"{INVITATION_LABEL}={invitation.name}")).items:
+        for binding in (await client.list(kind.seen_as(Object), labels=f"{invitation.label}={invitation.name}")).items:
             meta = binding.metadata
             if (kind.kind, (meta.namespace, meta.name)) not in current:
                 with ignoring("NotFound"):
@@ -121,10 +143,13 @@ def authority_of(cluster: ClusterConfig) -> bytes | None:
     return cluster.certificate_authority
 
 
-def connection(invitation: Invitation, cluster: ClusterConfig, token: str, authority: bytes) -> ConnectionConfig:
-    """Return the connection for the manager's kubeconfig."""
+def connection(
+    invitation: Grant, cluster: ClusterConfig, token: str, authority: bytes, namespace: str = "default"
+) -> ConnectionConfig:
+    """Return the connection of the account, for a kubeconfig."""
     trusted = replace(cluster, certificate_authority=cluster.certificate_authority or authority or None)
-    return ConnectionConfig(trusted, UserConfig(token=token), source="the invitation", context=invitation.name)
+    user = UserConfig(token=token)
+    return ConnectionConfig(trusted, user, namespace, source="the invitation", context=invitation.name)
 
 
 def remarks(invitation: Invitation, server: str, *, embedded: bool) -> list[str]:
@@ -135,10 +160,15 @@ def remarks(invitation: Invitation, server: str, *, embedded: bool) -> list[str]
         f"With this kubeconfig jobs can be run in this cluster, {where}: keep it as you would keep a key.",
         f"It does not end. To withdraw it: kubectl delete serviceaccount -n {invitation.home} {invitation.name}",
     ]
-    if _is_local(server):
-        how = "start with muster up --listen ADDRESS" if embedded else "say by --server URL how they reach this cluster"
-        lines.append(f"{server} is reached from this machine only: for others, {how}")
-    return lines
+    return lines + remarks_on_address(server, embedded=embedded)
+
+
+def remarks_on_address(server: str, *, embedded: bool) -> list[str]:
+    """Return the remark that an address means this machine only; an empty list for any other address."""
+    if not _is_local(server):
+        return []
+    how = "start with muster up --listen ADDRESS" if embedded else "say by --server URL how they reach this cluster"
+    return [f"{server} is reached from this machine only: for others, {how}"]
 
 
 def _is_local(server: str) -> bool:

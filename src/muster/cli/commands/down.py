@@ -86,6 +86,7 @@ async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
     from muster.insight.reader.lines import JOB_LINES, JOB_SET_LINES, POD_LINES
     from muster.insight.reader.records import all_records
     from muster.insight.record import job_of
+    from muster.insight.text import format_owner
 
     async with connect(Target(kubeconfig=str(home.kubeconfig))) as session:
         pods = [
@@ -99,7 +100,7 @@ async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
     for pod in pods:
         uid, name = job_of(pod)
         owner = owners.get(uid) or owner_of(pod.metadata)
-        labels.append(f"{name} ({owner})" if owner else name)
+        labels.append(f"{name} ({format_owner(owner)})" if owner else name)
     return labels
 
 

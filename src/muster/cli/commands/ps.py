@@ -276,13 +276,15 @@ def selected(
     rows: Iterable[dict[str, Any]], jobs: Collection[str], states: Collection[str], queue: str, user: str
 ) -> list[dict[str, Any]]:
     """Return the rows with one of these names, states, this queue and user; an empty value matches any."""
+    from muster.api.ours.users import is_user
+
     return [
         row
         for row in rows
         if (not jobs or row["name"] in jobs)
         and (not states or row["state"] in states)
         and queue in ("", row["queue"])
-        and user in ("", row["owner"])
+        and (not user or is_user(user, row["owner"]))
     ]
 
 

@@ -19,6 +19,9 @@ _JOB = (
 
 _MOST_DIGITS = 6
 
+# As long as the value of a label.
+_LONGEST_USER = 63
+
 
 def name(text: str) -> str:
     """Return the name of an object. Raises `click.BadParameter`.
@@ -30,6 +33,16 @@ def name(text: str) -> str:
         raise click.BadParameter(f"{text!r} is no name; did you mean {rest}?")
     if not _is_name(text):
         raise click.BadParameter(f"{text!r} is no name")
+    return text
+
+
+def user_name(text: str) -> str:
+    """Return the name of a user: 63 lower case letters, digits or `-` at most. Raises `click.BadParameter`."""
+    if len(text) > _LONGEST_USER or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", text, re.ASCII):
+        raise click.BadParameter(
+            f"{text!r} is no name of a user: use up to {_LONGEST_USER} lower case letters, digits and '-', "
+            "and a letter or digit at both ends"
+        )
     return text
 
 

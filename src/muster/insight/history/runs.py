@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from muster.api.ours.users import is_user
+
 Outcome: TypeAlias = Literal["Completed", "Failed", "Cancelled", "Deleted"]
 OUTCOMES: tuple[Outcome, ...] = ("Completed", "Failed", "Cancelled", "Deleted")
 
@@ -104,7 +106,7 @@ class RunQuery(Struct, frozen=True):
         """Return whether a run matches the query."""
         return (
             self.namespace in ("", run.namespace)
-            and self.owner in ("", run.owner)
+            and (not self.owner or is_user(self.owner, run.owner))
             and self.queue in ("", run.queue)
             and (not self.states or run.state in self.states)
             and (not self.names or any(fnmatchcase(run.name, pattern) for pattern in self.names))

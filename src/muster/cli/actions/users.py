@@ -1,0 +1,52 @@
+"""Lists and removes the users that `muster user add` made."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from muster.api.core import SECRET, SERVICE_ACCOUNT
+from muster.api.kinds import Kind
+from muster.api.meta import Object
+from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE
+from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRoleBinding, RoleBinding
+from muster.runtime.client import Client
+from muster.runtime.refusals import ignoring
+
+# In the order of deletion: without the account its token is void, whatever is left.
+_KINDS: tuple[Kind[Any], ...] = (SERVICE_ACCOUNT, SECRET, CLUSTER_ROLE_BINDING, ROLE_BINDING)
+
+
+async def list_users(client: Client) -> list[dict[str, Any]]:
+    """Return a row for each user, by name. Raises `ApiError`."""
+    accounts = (await client.list(SERVICE_ACCOUNT, USERS_NAMESPACE, labels=USER_LABEL)).items
+    of_cluster = (await client.list(CLUSTER_ROLE_BINDING, labels=USER_LABEL)).items
+    of_namespaces = (await client.list(ROLE_BINDING, labels=USER_LABEL)).items
+    rows = [make_row(account, of_cluster, of_namespaces) for account in accounts]
+    return sorted(rows, key=lambda row: str(row["name"]))
+
+
+def make_row(
+    account: Any, of_cluster: Sequence[ClusterRoleBinding], of_namespaces: Sequence[RoleBinding]
+) -> dict[str, Any]:
+    """Return the row of a user, from its account and the bindings of all users."""
+    meta = account.metadata
+    own = [one for one in of_namespaces if one.metadata.labels[USER_LABEL] == meta.name]
+    roles = {one.role_ref.name for one in of_cluster if one.metadata.labels[USER_LABEL] == meta.name}
+    return {
+        "name": meta.name,
+        "namespaces": sorted({one.metadata.namespace for one in own}),
+        "queue": meta.annotations.get(USER_QUEUE_ANNOTATION, ""),
+        "admin": "cluster-admin" in roles,
+        "created": meta.creation_timestamp,
+    }
+
+
+async def remove_user(client: Client, name: str) -> bool:
+    """Delete all objects of a user; return whether there was any. The user's jobs stay. Raises `ApiError`."""
+    had = False
+    for kind in _KINDS:
+        where = USERS_NAMESPACE if kind in (SERVICE_ACCOUNT, SECRET) else ""
+        for one in (await client.list(kind.seen_as(Object), where, labels=f"{USER_LABEL}={name}")).items:
+            had = True
+            with ignoring("NotFound"):
+                await client.delete(kind, one.metadata.name, one.metadata.namespace)
+    return had

@@ -1,0 +1,137 @@
+"""`muster user`: add, list and remove users of a cluster."""
+
+from typing import Any
+
+import click
+
+from muster.actions.session import Target
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.suggesting import SuggestingGroup
+from muster.cli.names.types import name, user_name
+from muster.cli.session import connect, run, target_options
+
+
+@click.group(
+    cls=SuggestingGroup,
+    epilog=examples("muster user add ada", "muster user add ada --queue vision", "muster user remove ada"),
+)
+def command() -> None:
+    """Add, list and remove users of the cluster.
+
+    A user works in one namespace, and sees the nodes and quotas of the cluster. Jobs run as the user of the machine who
+    started the server: give access only to people who may act as that user.
+    """
+
+
+@command.command(
+    short_help="Add user NAME, and print the line that lets NAME in.",
+    epilog=examples(
+        "muster user add ada",
+        "muster queue create vision --gpus 4 --cpu 32 && muster user add ada --queue vision",
+        "muster user add grace --admin",
+    ),
+)
+@click.argument("name", type=user_name)
+@click.option("--queue", metavar="QUEUE", type=name, default="", help="Jobs of NAME that name no queue wait in QUEUE.")
+@click.option("--admin", is_flag=True, help="NAME may do everything, and add users, too.")
+@click.option("--server", metavar="URL", default="", help="The address of this cluster for NAME's machine.")
+@target_options
+def add(name: str, queue: str, admin: bool, server: str, **options: Any) -> None:
+    """Add user NAME, and print one line to send to NAME: a command that connects NAME's `muster` to this cluster.
+
+    The line contains a secret. It works until NAME is removed. Run this again to change the rights of NAME, or to see
+    the line once more.
+    """
+    click.echo(run(_add(Target.of(options), name, queue, server, admin=admin)))
+
+
+async def _add(target: Target, name: str, queue: str, server: str, *, admin: bool) -> str:
+    from muster.actions.choices import check_queue
+    from muster.actions.session import connection
+    from muster.cli.actions import inviting
+    from muster.cli.actions.newuser import NewUser, login_command
+    from muster.cli.terminal.output import say
+    from muster.insight.reader.queues import is_embedded
+    from muster.runtime.clock import RealClock
+    from muster.runtime.kube.kubeconfig_text import text
+
+    async with connect(target) as session:
+        if queue:
+            await check_queue(session.client, session.namespace, queue)
+        user = NewUser(name, session.namespace, queue, admin)
+        reached = await inviting.how_reached(session.client, connection(target), server)
+        embedded = await is_embedded(session.client)
+        token, authority = await inviting.grant(session.client, user, RealClock())
+    say(f"Send this line to {name} as you would send a password; to end it: muster user remove {name}")
+    for line in inviting.remarks_on_address(reached.server, embedded=embedded):
+        say(line)
+    if queue and not embedded:
+        say(f"this cluster puts no job into queue {queue} by itself: {name} names it with --queue {queue}")
+    return login_command(text(inviting.connection(user, reached, token, authority, user.namespace), name))
+
+
+@command.command(
+    "list",
+    short_help="List users: where they work, in which queue.",
+    epilog=examples("muster user list", "muster user list -o json"),
+)
+@click.option("-o", "--output", type=click.Choice(["json", "yaml", "name"]), help="Another form.")
+@click.option("--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.")
+def list_(output: str | None, kubeconfig: str | None) -> None:
+    """List the users that `muster user add` made."""
+    run(_list(Target(kubeconfig or ""), output or ""))
+
+
+async def _list(target: Target, output: str) -> None:
+    from muster.cli.actions.users import list_users
+    from muster.cli.terminal.output import dump
+    from muster.insight.text import format_age, format_table
+    from muster.runtime.clock import RealClock
+
+    async with connect(target) as session:
+        rows = await list_users(session.client)
+    if output in ("json", "yaml"):
+        click.echo(dump(rows, output))
+    elif output == "name":
+        for row in rows:
+            click.echo(row["name"])
+    elif not rows:
+        click.echo("no users; add one with: muster user add NAME", err=True)
+    else:
+        now = RealClock().now()
+        cells = [
+            [row["name"], ",".join(row["namespaces"]) or "-", row["queue"] or "-", "yes" if row["admin"] else "no",
+             format_age(row["created"], now)]
+            for row in rows
+        ]  # fmt: skip
+        click.echo(format_table(["NAME", "NAMESPACE", "QUEUE", "ADMIN", "AGE"], cells))
+
+
+@command.command(
+    short_help="Remove users: their credentials end at once.",
+    epilog=examples("muster user remove ada", "muster cancel --user ada && muster user remove ada"),
+)
+@click.argument("users", metavar="NAME...", type=user_name, nargs=-1, required=True)
+@click.option(
+    "--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.", shell_complete=names.files
+)
+def remove(users: tuple[str, ...], kubeconfig: str | None) -> None:
+    """Remove users: their credentials end at once. Their jobs go on."""
+    run(_remove(Target(kubeconfig or ""), users))
+
+
+async def _remove(target: Target, users: tuple[str, ...]) -> None:
+    from muster.cli.actions.users import list_users, remove_user
+
+    unknown = []
+    async with connect(target) as session:
+        for user in users:
+            if await remove_user(session.client, user):
+                click.echo(f"user {user} removed")
+            else:
+                unknown.append(user)
+        known = [str(row["name"]) for row in await list_users(session.client)] if unknown else []
+    if unknown:
+        there = f"there are: {', '.join(known)}" if known else "there is none"
+        raise click.ClickException(f"there is no user {', '.join(unknown)}; {there}")
