@@ -64,6 +64,7 @@ def test_an_age_that_nobody_knows():
         ("", ""),
         ("ada.lovelace@analytical.example.com", "ada.lovelace@analyt…"),
         ("system:serviceaccount:lab:robot", "lab:robot"),
+        ("system:serviceaccount:muster-users:ada", "ada"),
         ("a\x1b[2J", "a\\x1b[2J"),
     ],
 )

@@ -1,0 +1,26 @@
+"""A colleague gets a client with one line, works in a queue of its own, and is removed."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from tests.e2e.conftest import Muster
+
+
+def test_a_user_from_the_line_to_the_removal(muster: Muster, tmp_path: Path) -> None:
+    muster("up", "--detach", "--port", "0", "--nodes", "simulated:1,cpu=8")
+    muster("queue", "create", "vision", "--cpu", "2")
+    line = muster("user", "add", "ada", "--queue", "vision").stdout
+    env = muster.env() | {"MUSTER_HOME": str(tmp_path / "ada")}
+
+    def as_ada(command: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, check=False)
+
+    assert as_ada(line).returncode == 0
+    assert as_ada("muster run --detach --name j --cpus 1 -- true").returncode == 0
+    [row] = json.loads(muster("ps", "--user", "ada", "-o", "json").stdout)
+    assert (row["name"], row["queue"]) == ("j", "vision")
+    muster("user", "remove", "ada")
+    refused = as_ada("muster ps")
+    assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
+    assert muster("user", "list", "-o", "name").stdout == ""
