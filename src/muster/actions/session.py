@@ -1,7 +1,7 @@
 """Connects to the cluster that the user means.
 
-That is the cluster named with `--kubeconfig` or KUBECONFIG, else the embedded cluster of this user if it runs, else that
-of the login from `muster user add`, else the system server that root runs for all users. Muster does not read
+That is the cluster named with `--kubeconfig` or KUBECONFIG, else the embedded cluster of this user if it runs, else the
+cluster of the login from `muster user add`, else the system server that root runs for all users. Muster does not read
 `~/.kube/config`, so a user who forgot `muster up` submits no jobs to another cluster by accident.
 """
 
