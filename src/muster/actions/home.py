@@ -47,8 +47,14 @@ class Home:
         return self.path / "login.kubeconfig"
 
     def uses_login(self) -> bool:
-        """Return whether commands go to the cluster of others: there is a login, and no server runs in this home."""
-        return self.login.exists() and self.server_pid() is None
+        """Return whether commands go to the cluster of others: no server runs in this home, and the login is newer.
+
+        A server of this home that was started after the login is the one meant, also while it is down.
+        """
+        if self.server_pid() is not None:
+            return False
+        stored, started = _written_at(self.login), _written_at(self.options)
+        return stored is not None and (started is None or stored > started)
 
     @property
     def log(self) -> Path:
@@ -131,3 +137,10 @@ def _read_holder(lock: int) -> int | None:
         return None
     text = os.pread(lock, 20, 0).decode("ascii", "replace").strip()
     return int(text) if text.isdigit() else None
+
+
+def _written_at(path: Path) -> int | None:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return None

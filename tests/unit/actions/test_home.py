@@ -1,0 +1,26 @@
+"""Which cluster the home of a user names."""
+
+import os
+
+import pytest
+
+from muster.actions.home import Home
+
+
+@pytest.mark.parametrize(
+    ("stored", "started", "uses_login"),
+    [
+        pytest.param(None, None, False, id="nothing"),
+        pytest.param(1, None, True, id="a login alone"),
+        pytest.param(2, 1, True, id="a login after the last server"),
+        pytest.param(1, 2, False, id="a server after the login, which is down"),
+        pytest.param(None, 1, False, id="a server that is down"),
+    ],
+)
+def test_the_newer_of_login_and_server_is_meant(tmp_path, stored, started, uses_login):
+    home = Home(tmp_path)
+    for path, seconds in ((home.login, stored), (home.options, started)):
+        if seconds is not None:
+            path.touch(mode=0o600)
+            os.utime(path, (seconds, seconds))
+    assert home.uses_login() is uses_login
