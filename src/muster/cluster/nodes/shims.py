@@ -100,8 +100,14 @@ class Shim:
         self.send(END)
 
     def note_excess(self, used: int) -> None:
-        """Record that the container is ended because it uses so much memory, in bytes. Raises OSError."""
-        (self.directory / EXCESS).write_text(str(used))
+        """Record that the container is ended because it uses so much memory, in bytes. Raises OSError.
+
+        The file is new: the owner of the directory may have put a link in its place. The shim runs as that owner.
+        """
+        descriptor = os.open(self.directory / EXCESS, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        with open(descriptor, "w") as file:
+            os.fchmod(descriptor, 0o644)
+            file.write(str(used))
 
     def destroy(self) -> None:
         """Kill a shim that does not answer; its record is lost."""

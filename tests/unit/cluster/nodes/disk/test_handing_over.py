@@ -17,6 +17,7 @@ from muster.cluster.nodes.container.logs import Reader
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
+from muster.cluster.nodes.shim.supervisor import EXCESS
 from muster.runtime.containerlogs import Missing
 from muster.runtime.process.accounts import Account
 
@@ -134,6 +135,20 @@ def test_a_process_of_another_user_passes_for_no_shim(tmp_path: Path) -> None:
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_the_reason_of_an_end_is_written_through_no_link(tmp_path: Path) -> None:
+    (tmp_path / "attempt").mkdir()
+    reason, precious = tmp_path / "attempt" / EXCESS, tmp_path / "precious"
+    precious.write_text("precious")
+    reason.symlink_to(precious)
+    shim = shims.Shim(tmp_path / "attempt", 0, -1)
+    with pytest.raises(FileExistsError):
+        shim.note_excess(7)
+    assert precious.read_text() == "precious"
+    reason.unlink()
+    shim.note_excess(7)
+    assert (reason.read_text(), look(reason)[2]) == ("7", 0o644)  # an account's shim reads it
 
 
 def test_the_directory_of_a_job_stays_that_of_its_first_account(tmp_path: Path) -> None:
