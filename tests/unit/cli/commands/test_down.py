@@ -69,7 +69,6 @@ def test_one_that_does_not_end_is_killed(
 def test_systemd_does_not_start_a_killed_server_again(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(down, "PATIENCE_SECONDS", 0.1)
     monkeypatch.setattr(service, "BOOTED", tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
@@ -80,7 +79,8 @@ def test_systemd_does_not_start_a_killed_server_again(
     unit.path.write_text(HEADER)
     calls = tmp_path / "calls"
     calls.touch()
-    for seconds, expected in ((0, ""), (1000, f"--user stop {unit.name}\n")):
+    for seconds, patience, expected in ((0, 60.0, ""), (1000, 0.1, f"--user stop {unit.name}\n")):
+        monkeypatch.setattr(down, "PATIENCE_SECONDS", patience)
         start(seconds)
         assert CliRunner().invoke(cli, ["down", "--data", str(tmp_path)]).stdout == "stopped\n"
         assert calls.read_text() == expected
