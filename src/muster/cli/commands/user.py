@@ -28,22 +28,22 @@ def command() -> None:
     short_help="Add user NAME, and print the line that lets NAME in.",
     epilog=examples(
         "muster user add ada",
-        "muster queue create vision --gpus 4 --cpu 32 && muster user add ada --queue vision",
+        "muster user add ada --queue vision",
         "muster user add grace --admin",
     ),
 )
 @click.argument("name", type=user_name)
-@click.option("--queue", metavar="QUEUE", type=name, default="", help="Jobs of NAME that name no queue wait in QUEUE.")
+@click.option("--queue", metavar="QUEUE", type=name, help="Jobs of NAME that name no queue wait in QUEUE.")
 @click.option("--admin", is_flag=True, help="NAME may do everything, and add users, too.")
 @click.option("--server", metavar="URL", default="", help="The address of this cluster for NAME's machine.")
 @target_options
-def add(name: str, queue: str, admin: bool, server: str, **options: Any) -> None:
+def add(name: str, queue: str | None, admin: bool, server: str, **options: Any) -> None:
     """Add user NAME, and print one line to send to NAME: a command that connects NAME's `muster` to this cluster.
 
     The line contains a secret. It works until NAME is removed. Run this again to change the rights of NAME, or to see
     the line once more.
     """
-    click.echo(run(_add(Target.of(options), name, queue, server, admin=admin)))
+    click.echo(run(_add(Target.of(options), name, queue or "", server, admin=admin)))
 
 
 async def _add(target: Target, name: str, queue: str, server: str, *, admin: bool) -> str:
