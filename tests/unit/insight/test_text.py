@@ -66,6 +66,7 @@ def test_an_age_that_nobody_knows():
         ("system:serviceaccount:lab:robot", "lab:robot"),
         ("system:serviceaccount:muster-users:ada", "ada"),
         ("a\x1b[2J", "a\\x1b[2J"),
+        ("unix:ada", "ada"),
     ],
 )
 def test_an_owner_takes_no_more_room_than_a_name(name, shown):

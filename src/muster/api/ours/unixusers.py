@@ -14,13 +14,16 @@ SYSTEM_SOCKET: Final = "/run/muster/muster.sock"
 UNIX_USER: Final = "muster.dev/unix-user"
 UNIX_UID: Final = "muster.dev/unix-uid"
 
+# What precedes the account in the user name of the API.
+UNIX_PREFIX: Final = "unix:"
+
 ROOT_NAMESPACE: Final = "default"
 _SAFE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
 
 
 def user_name_of(account: str) -> str:
     """Return the user name in the API of a Unix user."""
-    return f"unix:{account}"
+    return f"{UNIX_PREFIX}{account}"
 
 
 def group_name_of(group: str) -> str:

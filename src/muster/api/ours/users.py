@@ -5,6 +5,8 @@ A user of a cluster is a service account of the namespace `muster-users`, so its
 
 from typing import Final
 
+from muster.api.ours.unixusers import UNIX_PREFIX
+
 USERS_NAMESPACE: Final = "muster-users"
 
 # The label of all objects of a user. Its value is the user's short name.
@@ -18,8 +20,8 @@ _USERS = f"{_ACCOUNTS}{USERS_NAMESPACE}:"
 
 
 def short_user(name: str) -> str:
-    """Return the short name of a user: `ada` for a user of Muster, `NAMESPACE:NAME` for any other service account."""
-    return name.removeprefix(_USERS).removeprefix(_ACCOUNTS)
+    """Return the short name of a user of Muster or of the machine, `ada`, or of another account, `NAMESPACE:NAME`."""
+    return name.removeprefix(_USERS).removeprefix(_ACCOUNTS).removeprefix(UNIX_PREFIX)
 
 
 def is_user(wanted: str, name: str) -> bool:
