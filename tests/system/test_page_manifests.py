@@ -16,7 +16,8 @@ from muster.runtime.clock import run_virtual
 Json = dict[str, Any]
 
 DOCS = Path(__file__).parents[2] / "docs"
-BLOCK = re.compile(r"^```yaml\n(.*?)^```|<<'?END'?\n(.*?)^END\n", re.MULTILINE | re.DOTALL)
+# Blocks of YAML, and what shells write to files or pass on; programs are left out.
+BLOCK = re.compile(r"^```yaml\n(.*?)^```|(?<!\.py )<<'?END'?\n(.*?)^END\n", re.MULTILINE | re.DOTALL)
 # No object of a cluster: files that a program reads, and parts of manifests.
 FILES = ("config.kueue.x-k8s.io/", "audit.k8s.io/")
 
