@@ -14,23 +14,29 @@ from tests.system.quota_audit import Books, reserved
 
 from muster.api.batch import Job
 from muster.api.conditions import find, is_true
+from muster.api.config import Scheduling
 from muster.api.core import NODE, Node, Pod
 from muster.api.jobset import JobSet, names
 from muster.api.kueue import CLUSTER_QUEUE
 from muster.api.pods import is_active, is_finished
+from muster.api.values.durations import SECOND
+from muster.controllers.intents import read_intent
 from muster.jobs.job.conditions import finish
 
 _FAILURES = "batch.kubernetes.io/job-index-failure-count"
 # A gang whose pods begin is whole within this time, or its pods are taken back, if nothing interrupts it.
 _START_SECONDS = 30.0
+# The same for a gang that the scheduler repaired, because it had not heard yet that the gang's other pods were gone.
+_REPAIR_SECONDS = Scheduling().recovery_timeout / SECOND + _START_SECONDS
 _LOOK_SECONDS = 5.0
 
 
 @dataclass(slots=True)
 class _Start:
-    """A start of a gang: since when pods of it are bound, and whether it has been whole since."""
+    """A start of a gang: since when pods of it are bound, how long it may take, and whether it has been whole since."""
 
     since: float
+    seconds: float
     whole: bool = False
 
 
@@ -80,12 +86,15 @@ class Watch:
 
     def _follow(self, order: Order) -> None:
         """Note whether the order is whole, at the very change that makes it so."""
-        bound = len(self._scene.bound(order))
+        bound = self._scene.bound(order)
         if not bound:
             self._starts.pop(order.name, None)
             return
-        start = self._starts.setdefault(order.name, _Start(self._scene.clock.monotonic()))
-        if not start.whole and bound >= _whole(self._scene, order):
+        if order.name not in self._starts:
+            seconds = _START_SECONDS if any(read_intent(pod.metadata) for pod in bound) else _REPAIR_SECONDS
+            self._starts[order.name] = _Start(self._scene.clock.monotonic(), seconds)
+        start = self._starts[order.name]
+        if not start.whole and len(bound) >= _whole(self._scene, order):
             start.whole = True
             self._find(_strays(self._scene, order))
 
@@ -96,7 +105,7 @@ class Watch:
             if self._scene.engine.wire.writes_left == 0:  # killed controllers finish nothing
                 self.disturbed = now
             for name, start in self._starts.items():
-                if not start.whole and now - max(start.since, self.disturbed) > _START_SECONDS:
+                if not start.whole and now - max(start.since, self.disturbed) > start.seconds:
                     self._find([f"start: pods of {name} have nodes, and it has not been whole"])
 
 

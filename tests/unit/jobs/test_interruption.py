@@ -202,6 +202,21 @@ def test_a_job_of_a_jobset_ends_when_its_pods_only_make_sense_together(
     assert reasons == ({"FailureTarget": "Interrupted"} if whole else {})
 
 
+def test_an_interruption_stands_though_the_pod_that_proves_it_is_gone_before_the_others() -> None:
+    world = World(job_of({"parallelism": 2, "completions": 2, "backoffLimit": 0}, owner_references=(JOBSET,)))
+    world.add("Failed", deleting=True, conditions=TARGET)
+    peer = world.add("Running")
+    world.delete_fails = True  # the answers are lost: the pod goes all the same
+    world.sync()
+    assert len(world.pods) == 1
+    world.delete_fails = False
+    world.delete(peer)
+    world.settle()
+    ended = finish(world.job)
+    assert ended is not None
+    assert ended.reason == "Interrupted"
+
+
 STOPPED = {"annotations": {STOPPED_ANNOTATION: "Preempted"}}
 DEACTIVATED = "The workload is deactivated"
 HELD = {"annotations": {STOPPED_ANNOTATION: DEACTIVATED}}

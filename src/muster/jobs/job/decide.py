@@ -101,18 +101,18 @@ class _Decision(Struct, frozen=True):
         untracked = {one.pod.metadata.uid for one in delete if one.untrack} - done_work.undeleted
         active = len(self.census.active) - len(deleted) + done_work.created
         verdict = self.verdict
-        if verdict is not None and not verdict.success and active > 0:
-            verdict = None  # the verdict waits until every pod is deleted; the next decision finds the same reason
-        if verdict is None and self.verdict is None and self._is_complete(active):
+        if verdict is None and self._is_complete(active):
             verdict = conditions.COMPLETIONS_REACHED
+        # A failure is only announced until every pod is deleted, as the pods that prove it may be gone by then.
+        ends = verdict is not None and (verdict.success or active <= 0)
         entry = record(
             self.status,
             self.terms,
             self.census,
             self.tally,
             untracked=untracked,
-            let_all_go=verdict is not None or self._deleting,
-            count_all_failed=verdict is not None and not verdict.success,
+            let_all_go=ends or self._deleting,
+            count_all_failed=ends and verdict is not None and not verdict.success,
         )
         status = msgspec.structs.replace(
             entry.status,
@@ -123,7 +123,7 @@ class _Decision(Struct, frozen=True):
         )
         if verdict is not None:
             status, notes = self._write_end(status, verdict, last=not entry.release)
-        elif self.verdict is None and not self._deleting:
+        elif not self._deleting:
             status, notes = self._write_suspension(status)
         else:
             notes = ()
@@ -134,7 +134,7 @@ class _Decision(Struct, frozen=True):
             entry.release,
             self._find_untracked(),
             notes,
-            self.wake_at if verdict is None else None,
+            None if ends else self.wake_at,
             self.backoff,
             self.resize.more or entry.more,
             entry.judged,
