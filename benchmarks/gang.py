@@ -154,7 +154,7 @@ def pending(gangs: int = 10_000, classes: int = 30) -> None:
     full = place(roster.capacity, {one: NODES * CPUS})
     assert isinstance(full, Placement)
     bind(roster.capacity, "full", full)
-    waiting = PendingGangs(roster, lambda key, gang, started: None)  # noqa: ARG005
+    waiting = PendingGangs(roster, lambda _: Ledger())
     random, created = Random(1), datetime(2026, 1, 1, tzinfo=UTC)
     shapes = [shape("1", f"{number + 1}Mi") for number in range(classes)]
     for number in range(gangs):

@@ -7,12 +7,13 @@ quantity in the template of a Workload. The caller shows that error; the other o
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from typing import NamedTuple, cast
+from typing import NamedTuple, Self, cast
 
 from msgspec import Struct, field
 
 from muster.api import kueue
 from muster.api.conditions import find, find_true, is_true
+from muster.api.config import Configuration
 from muster.api.kueue.names import (
     ADMISSION_CHECK_EVICTION,
     ADMITTED,
@@ -78,6 +79,21 @@ class ConversionSettings(Struct, frozen=True):
     partial: bool = True
     reclaims: bool = True
     variants: bool = False
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> Self:
+        """Return the settings of a Configuration. Raises `QuantityError`."""
+        base, features = configuration.wait_for_pods_ready, configuration.features
+        strategy = base.requeuing_strategy.timestamp if base is not None else "Eviction"
+        return cls(
+            rules=ResourceRules.of(configuration.resources),
+            by_eviction=strategy == "Eviction",
+            boost=features.enabled("PriorityBoost"),
+            topology=features.enabled("TopologyAwareScheduling"),
+            partial=features.enabled("PartialAdmission"),
+            reclaims=features.enabled("ReclaimablePods"),
+            variants=features.enabled("ConcurrentAdmission"),
+        )
 
 
 def queue_spec(queue: kueue.ClusterQueue) -> QueueSpec:

@@ -11,7 +11,8 @@ import msgspec
 
 from muster.actions.session import Session
 from muster.api.ours.submitter import SUBMITTED_KINDS
-from muster.cli.actions.applying import Manifest, ManifestError, annotated, change, manifests
+from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
+from muster.cli.actions.applying import annotated, change
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _STRICT = "strict decoding error"
@@ -44,7 +45,7 @@ def _read_manifests(name: str) -> list[Manifest | ManifestError]:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         return [ManifestError(f"{source}: {error.strerror}")]
-    return manifests(data, source)
+    return parse_manifests(data, source)
 
 
 async def apply_one(

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from muster.actions.session import Target
-from muster.cli.actions.applying import Manifest, ManifestError
+from muster.api.values.manifests import Manifest, ManifestError
 from muster.cli.actions.manifests import apply_one, read_all
 from muster.cli.completion import names
 from muster.cli.names.examples import examples

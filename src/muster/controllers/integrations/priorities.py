@@ -1,11 +1,14 @@
 """Finds the priority of a job: by the label of the job, else as its pods have it, else by the cluster's default."""
 
-from muster.api.groups.scheduling import PRIORITY_CLASS
+from collections.abc import Callable, Iterable
+
+from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.kueue import (
     POD_PRIORITY_GROUP,
     WORKLOAD_PRIORITY_CLASS,
     WORKLOAD_PRIORITY_GROUP,
     PriorityClassRef,
+    WorkloadPriorityClass,
 )
 from muster.runtime.manager import Manager
 
@@ -18,16 +21,30 @@ class Priorities:
         self.of_pods = manager.informer(PRIORITY_CLASS)
 
     def find(self, label: str, pod_class: str) -> tuple[PriorityClassRef | None, int | None]:
-        """Return the class that the job names and its value; None is the value of a class that does not exist."""
-        if label:
-            own = self.own.get(label)
-            kind = WORKLOAD_PRIORITY_CLASS.kind
-            return PriorityClassRef(group=WORKLOAD_PRIORITY_GROUP, kind=kind, name=label), own.value if own else None
-        if pod_class:
-            found = self.of_pods.get(pod_class)
-            return _of_pods(pod_class), found.value if found else None
-        default = next((one for one in self.of_pods.all() if one.global_default), None)
-        return (None, 0) if default is None else (_of_pods(default.metadata.name), default.value)
+        """Return `find_class` of the classes as observed."""
+        return find_class(label, pod_class, self.own.get, self.of_pods.get, self.of_pods.all())
+
+
+def find_class(
+    label: str,
+    pod_class: str,
+    own: Callable[[str], WorkloadPriorityClass | None],
+    of_pods: Callable[[str], PriorityClass | None],
+    all_of_pods: Iterable[PriorityClass],
+) -> tuple[PriorityClassRef | None, int | None]:
+    """Return the class that a job names and its value; None is the value of a class that does not exist.
+
+    own, of_pods: return a class by its name.
+    """
+    if label:
+        found = own(label)
+        kind = WORKLOAD_PRIORITY_CLASS.kind
+        return PriorityClassRef(group=WORKLOAD_PRIORITY_GROUP, kind=kind, name=label), found.value if found else None
+    if pod_class:
+        known = of_pods(pod_class)
+        return _of_pods(pod_class), known.value if known else None
+    default = next((one for one in all_of_pods if one.global_default), None)
+    return (None, 0) if default is None else (_of_pods(default.metadata.name), default.value)
 
 
 def appeared(old: object | None, new: object | None) -> bool:

@@ -7,7 +7,6 @@ a workload is `assumed`, and what is observed of it meanwhile is older.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import cast
 
 from msgspec.structs import replace
 
@@ -42,8 +41,7 @@ from muster.queueing.elastic.growth import growth, growth_key
 from muster.queueing.pending.activity import Activity
 from muster.queueing.pending.queues import Queues
 from muster.queueing.quota.tree import Tree
-from muster.queueing.requests import ResourceRules
-from muster.queueing.scheduling.fairness import FairSharing, Strategy
+from muster.queueing.scheduling.fairness import FairSharing
 from muster.queueing.scheduling.nomination import AdmissionSettings
 from muster.queueing.workload.place import Holds, Waits, place_of
 from muster.runtime.manager import Manager
@@ -70,18 +68,8 @@ class QueueingCache:
         self.notifier = Notifier(self.queues)
         self.unfit: dict[str, str] = {}  # workloads that cannot be queued, by key, and why
         self._by_workload = False  # whether any workload ever set blocking
-        base = configuration.wait_for_pods_ready
-        strategy = base.requeuing_strategy.timestamp if base is not None else "Eviction"
-        self._reading = Reading(
-            rules=ResourceRules.of(configuration.resources),
-            by_eviction=strategy == "Eviction",
-            boost=configuration.features.enabled("PriorityBoost"),
-            topology=configuration.features.enabled("TopologyAwareScheduling"),
-            partial=configuration.features.enabled("PartialAdmission"),
-            reclaims=configuration.features.enabled("ReclaimablePods"),
-            variants=configuration.features.enabled("ConcurrentAdmission"),
-        )
-        self._fair = _fair_sharing(configuration)
+        self._reading = Reading.of(configuration)
+        self._fair = FairSharing.of(configuration)
         self._ignore_undeclared = configuration.resources.quota_check_strategy == "IgnoreUndeclared"
         self._assumed: dict[str, int] = {}  # the number of our writes under way, by key
         self.workloads = manager.informer(
@@ -395,14 +383,3 @@ class QueueingCache:
             self.notifier.notify_change(admission.cluster_queue, local)
         else:
             self.notifier.notify_change(queue.spec.cluster_queue if queue is not None else "", local)
-
-
-def _fair_sharing(configuration: Configuration) -> FairSharing | None:
-    fair, features = configuration.fair_sharing, configuration.features
-    if fair is None:
-        return None
-    return FairSharing(
-        strategies=cast("tuple[Strategy, ...]", fair.preemption_strategies),
-        within_nominal=features.enabled("FairSharingPreemptWithinNominal"),
-        prefer_nominal=features.enabled("FairSharingPrioritizeNonBorrowing"),
-    )

@@ -6,17 +6,19 @@ until something comes free. The head has room reserved in time; the surplus of a
 """
 
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from datetime import datetime
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from muster.controllers.scheduler.roster import Carried, Roster
 from muster.gang.arrays import Ints
+from muster.gang.nodes.capacity import Capacity
 from muster.gang.order.ends import End
+from muster.gang.order.ledger import Ledger
 from muster.gang.order.reservation import MOST_OVERTAKINGS, Reservation, may_pass, passed, reserve
+from muster.gang.order.shares import Shares
 from muster.gang.placement import Placement, Placing, Refusal, taken_by
 
 Rank: TypeAlias = tuple[bool, int, float, datetime, str]
@@ -56,16 +58,34 @@ class Head(Struct, frozen=True, eq=False):
         return not self.rank[0]
 
 
+class Room(Protocol):
+    """What is free in a cluster, and how much of it each tenant uses."""
+
+    @property
+    def capacity(self) -> Capacity:
+        """The nodes, and what is free on them."""
+        ...
+
+    @property
+    def shares(self) -> Shares:
+        """What each tenant's pods use."""
+        ...
+
+
 class PendingGangs:
     """The waiting gangs, their order, and what is reserved for some of them.
 
     All of it is a cache, and so are reservations, except how often a present or former head was passed.
     """
 
-    def __init__(self, roster: Roster, carried: Carried, overtakings: int = MOST_OVERTAKINGS) -> None:
-        """Start empty. `overtakings`: how many gangs with unknown end may pass the head."""
-        self._roster = roster
-        self._carried = carried
+    def __init__(self, room: Room, running: Callable[[float], Ledger], overtakings: int = MOST_OVERTAKINGS) -> None:
+        """Start empty.
+
+        running: returns what uses room at a time, in seconds since the epoch.
+        overtakings: how many gangs with unknown end may pass the head.
+        """
+        self._room = room
+        self._running = running
         self._overtakings = overtakings
         self._waiting: dict[str, Waiter] = {}
         self._told: dict[str, str] = {}  # the published reasons why gangs wait
@@ -186,7 +206,7 @@ class PendingGangs:
         """
         if not self._nominated:
             return None
-        rank, capacity = self.rank(key, standing), self._roster.capacity
+        rank, capacity = self.rank(key, standing), self._room.capacity
         nominated = [
             taken_by(capacity, placement)
             for other, (its, placement) in self._nominated.items()
@@ -229,7 +249,7 @@ class PendingGangs:
 
     def rank(self, key: str, standing: Standing) -> Rank:
         """Return the sort key of a gang among those that wait."""
-        share = self._roster.shares.share(standing.tenant, self._sum_totals())
+        share = self._room.shares.share(standing.tenant, self._sum_totals())
         return not standing.broken, -standing.priority, share, standing.created, key
 
     def keep_for(self, key: str, waiter: Waiter, placing: Placing, now: float) -> Refusal | None:
@@ -274,8 +294,8 @@ class PendingGangs:
     def _reserve(self, key: str, alike: Hashable, rank: Rank, placing: Placing, now: float) -> Refusal | None:
         head = self._head
         previous = head.reservation if head is not None and head.key == key else self._heads.get(key)
-        running = self._roster.running(now, self._carried)
-        outcome = reserve(self._roster.capacity, key, placing, running, now, previous, self._overtakings)
+        running = self._running(now)
+        outcome = reserve(self._room.capacity, key, placing, running, now, previous, self._overtakings)
         if isinstance(outcome, Refusal):
             if head is not None and head.key == key:
                 self._head = None
@@ -287,6 +307,6 @@ class PendingGangs:
 
     def _sum_totals(self) -> Mapping[str, int]:
         if not self._totals:
-            capacity = self._roster.capacity
+            capacity = self._room.capacity
             self._totals = {resource: int(capacity.allocatable_of(resource).sum()) for resource in capacity.rows()}
         return self._totals

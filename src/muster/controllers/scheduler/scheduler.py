@@ -33,6 +33,7 @@ from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.binding import Binder
 from muster.controllers.scheduler.capacityrequest import CapacityRequests
 from muster.controllers.scheduler.carrier import Carrier, Carriers
+from muster.controllers.scheduler.deciding import Kept, decide_start
 from muster.controllers.scheduler.donejobs import DoneJobs
 from muster.controllers.scheduler.halves import Halves
 from muster.controllers.scheduler.metrics import SchedulerMetrics
@@ -42,12 +43,11 @@ from muster.controllers.scheduler.recovery import Recovery
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.shortage import Shortage
 from muster.controllers.scheduler.telling import Teller
-from muster.gang.arrays import Ints
 from muster.gang.demands import Demand
 from muster.gang.elastic import Waiting
 from muster.gang.nodes.capacity import Strategy
 from muster.gang.nodes.devices import Matcher, match_nothing
-from muster.gang.placement import Refusal, taken_by
+from muster.gang.placement import Refusal
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import count_shapes
 from muster.runtime.controller import Result
@@ -101,7 +101,7 @@ class Scheduler(Reconciler):
         self._teller = Teller(self._client, recorder, self._clock)
         self._done = DoneJobs(manager, sources)
         self._said = Carriers(self._find_carrier, self._done.of)
-        self._pending = PendingGangs(roster, self._said.end, settings.overtakings)
+        self._pending = PendingGangs(roster, partial(roster.running, carried=self._said.end), settings.overtakings)
         self._metrics = SchedulerMetrics(manager.registry, lambda: len(self._pending))
         self._sizes = Sizes(manager, recorder, names)
         self._agenda = Agenda(self._controller.queue, roster, self._pending, lambda: self._sizes.active)
@@ -358,33 +358,26 @@ class Scheduler(Reconciler):
 
         No other task runs between the decision and the assignment.
         """
-        capacity, now, began = self._roster.capacity, self._clock.now().timestamp(), self._clock.monotonic()
-        outcome = self._pending.refusal(ask.alike) or ask.place(capacity)
+        now, began = self._clock.now().timestamp(), self._clock.monotonic()
+        outcome = decide_start(self._pending, ask, self._roster.capacity, now)
         self._metrics.decided(self._clock.monotonic() - began)
         if isinstance(outcome, Refusal):
-            self._pending.refused(ask.alike, outcome)
             await self._shortage.no_room(ask, outcome, now)
             return False
-        if (nominated := self._pending.kept_for_others(ask.key, ask.standing)) is not None:
-            outcome = ask.place(capacity, nominated)
-            if isinstance(outcome, Refusal):
-                await self._shortage.kept_for_victims(ask)
-                return False
-        if self._pending.head is not None:
-            taken, end = taken_by(capacity, outcome.placement), ask.end(now)
-            if (head := self._pending.kept_for(ask.key, ask.standing, taken, end, now)) is not None:
-                await self._shortage.kept_for(head, ask, now)
-                return False
-        chosen = self._pick_devices(ask, outcome, nominated)
+        if isinstance(outcome, Kept):
+            await self._shortage.kept_for(outcome.head, ask, now)
+            return False
+        chosen = self._pick_devices(ask, outcome)
         if chosen is None:
             await self._shortage.devices_differ(ask)
             return False
         return await self._start(ask, chosen)
 
-    def _pick_devices(self, ask: Ask, chosen: Chosen, nominated: Ints | None) -> Chosen | None:
+    def _pick_devices(self, ask: Ask, chosen: Chosen) -> Chosen | None:
         """Pick the devices that the pods claim. If a node has too few, place the gang without that node."""
         if not any(pod.spec.resource_claims for pod in ask.turn.pods):
             return chosen
+        nominated = self._pending.kept_for_others(ask.key, ask.standing)
         for _ in range(MOST_REPLACEMENTS):
             lacking = self._roster.devices.pick(ask.bindings(chosen))
             if not lacking:

@@ -80,12 +80,11 @@ class Shortage:
             await self._preemptor.nominate(ask, plan.placement)
         await self._tell(ask, sentence)
 
-    async def kept_for_victims(self, ask: Ask) -> None:
-        """Let a gang wait although there is room, because victims left that room for another gang."""
-        await self._keep_back(ask, "The nodes are kept for a gang for which other pods were evicted.")
-
-    async def kept_for(self, head: Head, ask: Ask, now: float) -> None:
-        """Let a gang wait although there is room, because the head would wait longer."""
+    async def kept_for(self, head: Head | None, ask: Ask, now: float) -> None:
+        """Let a gang wait although there is room: the head would wait longer, or victims left it for another gang."""
+        if head is None:
+            await self._keep_back(ask, "The nodes are kept for a gang for which other pods were evicted.")
+            return
         name, expected = split_key(head.key)[0], _describe_expected_start(head, now)
         await self._keep_back(ask, f"The nodes are kept for {name}, which goes first{expected}.")
 

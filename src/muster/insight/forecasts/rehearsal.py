@@ -20,6 +20,7 @@ from muster.api.values.durations import SECOND
 from muster.controllers.gangs import GangSource, Turn, find_gang_of_done, gang_of
 from muster.controllers.scheduler.ask import Ask
 from muster.controllers.scheduler.carrier import Carrier, Carriers
+from muster.controllers.scheduler.deciding import Kept, decide_start
 from muster.controllers.scheduler.pending import PendingGangs, Waiter
 from muster.controllers.scheduler.roster import Roster
 from muster.controllers.scheduler.victims import Victims
@@ -28,7 +29,7 @@ from muster.gang.explain import explain
 from muster.gang.nodes.capacity import Strategy
 from muster.gang.nodes.holdings import Holdings
 from muster.gang.order.preemption import Preemption, Protected
-from muster.gang.placement import Placement, Refusal, taken_by
+from muster.gang.placement import Placement, Refusal
 from muster.gang.quorum import Chosen
 from muster.gang.shapes import DeviceAsk, guest_of
 from muster.insight.forecasts.nodestate import node_at_best
@@ -137,7 +138,9 @@ class _Rehearsal:
         self.roster = Roster(sources, frozenset(settings.scheduler_names), Strategy(settings.scoring_strategy))
         self._now = readings.now.timestamp()
         self._said = Carriers(lambda _, key: self._carriers.get(key), lambda key: self._jobs.get(key, ()))
-        self._pending = PendingGangs(self.roster, self._said.end, settings.overtakings)
+        self._pending = PendingGangs(
+            self.roster, partial(self.roster.running, carried=self._said.end), settings.overtakings
+        )
         self._victims = Victims(self.roster, self._said.needs, settings.minimum_run_time / SECOND)
         self._budgets = readings.budgets
         self._sources = sources
@@ -183,16 +186,12 @@ class _Rehearsal:
 
     def _look(self, ask: Ask, *, told: bool) -> GangPlan | None:
         """Place a turn, or let it wait, and return its plan if it was asked about (`told`)."""
-        capacity = self.roster.capacity
-        outcome = self._pending.refusal(ask.alike) or ask.place(capacity)
+        outcome = decide_start(self._pending, ask, self.roster.capacity, self._now)
         if isinstance(outcome, Refusal):
-            self._pending.refused(ask.alike, outcome)
             return self._no_room(ask, outcome, told=told)
-        taken = taken_by(capacity, outcome.placement)
-        head = self._pending.kept_for(ask.key, ask.standing, taken, ask.end(self._now), self._now)
-        if head is not None:
-            reason = f"the nodes are kept for {split_key(head.key)[0]}, which goes first"
-            return self._plan(ask, "waits", reason=reason) if told else None
+        if isinstance(outcome, Kept):
+            name = split_key(outcome.head.key)[0] if outcome.head is not None else "others"
+            return self._plan(ask, "waits", reason=f"the nodes are kept for {name}, which goes first") if told else None
         self._bind(ask, outcome)
         return self._plan(ask, "starts", nodes=_nodes(outcome.placement)) if told else None
 

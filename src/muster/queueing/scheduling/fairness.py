@@ -15,10 +15,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
-from typing import Literal
+from typing import Literal, cast
 
 from msgspec import Struct
 
+from muster.api.config import Configuration
 from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.childheap import ChildHeap, Key
@@ -43,6 +44,18 @@ class FairSharing(Struct, frozen=True):
     strategies: tuple[Strategy, ...] = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
     within_nominal: bool = True
     prefer_nominal: bool = True
+
+    @classmethod
+    def of(cls, configuration: Configuration) -> "FairSharing | None":
+        """Return the settings of a Configuration; None if fair sharing is off."""
+        fair, features = configuration.fair_sharing, configuration.features
+        if fair is None:
+            return None
+        return cls(
+            strategies=cast("tuple[Strategy, ...]", fair.preemption_strategies),
+            within_nominal=features.enabled("FairSharingPreemptWithinNominal"),
+            prefer_nominal=features.enabled("FairSharingPrioritizeNonBorrowing"),
+        )
 
 
 @dataclass(frozen=True, slots=True, order=True)

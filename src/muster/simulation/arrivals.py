@@ -1,0 +1,115 @@
+"""Turn the work of a scenario into jobs, in the order in which they are submitted. Pure."""
+
+import heapq
+from collections.abc import Iterator
+from datetime import datetime
+from random import Random
+
+from msgspec import Struct
+
+from muster.simulation.draws import Draw, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
+from muster.simulation.reading import Reading
+from muster.simulation.scenario import Trace, Work
+from muster.simulation.swf import LoggedJob
+
+
+class Submission(Struct, frozen=True, gc=False):
+    """A job that is submitted.
+
+    at: seconds from the start. work: the number of its work. name: its name.
+    run_time: seconds once its pods have started. limit: seconds after which it is ended; None if nothing ends it.
+    size: how many pods it has; None for as many as the template has. priority: likewise.
+    local_queue: `namespace/name`, if it is another than that of its template.
+    """
+
+    at: float
+    work: int
+    name: str
+    run_time: float
+    limit: float | None
+    size: int | None = None
+    priority: int | None = None
+    local_queue: str = ""
+
+
+def list_submissions(reading: Reading) -> Iterator[Submission]:
+    """Yield all jobs in order of submission.
+
+    Raises:
+        ScenarioError: a value of the scenario cannot be drawn, before the first job.
+    """
+    spec = reading.scenario.spec
+    sources = []
+    for number, work in enumerate(spec.work):
+        try:
+            sources.append(_submit(reading, number, work, spec.start))
+        except DrawError as error:
+            raise reading.source.error(f"spec.work[{number}]{error.path}", error.why) from None
+    return heapq.merge(*sources, key=lambda one: one.at)
+
+
+def _submit(reading: Reading, number: int, work: Work, start: datetime) -> Iterator[Submission]:
+    random = Random(f"{reading.scenario.spec.seed}/{work.name}")
+    limit = _make_draw(reading, "limit", work)
+    size, priority = _make_draw(reading, "size", work), _make_draw(reading, "priority", work)
+    if work.trace is not None:
+        jobs = reading.logs[work.trace.file]
+        return _replay(jobs[: work.count], number, work, work.trace)
+    assert work.arrivals is not None, "a work without a trace has arrivals"
+    try:
+        times = draw_arrivals(work.arrivals, start, random)
+    except DrawError as error:
+        raise DrawError(f".arrivals{error.path}", error.why) from None
+    run_time = _make_draw(reading, "run_time", work)
+    assert run_time is not None, "a work without a trace has a run time"
+    return _draw_jobs(times, work, number, random, run_time, limit, size, priority)
+
+
+def _make_draw(reading: Reading, name: str, work: Work) -> Draw | None:
+    value = getattr(work, name)
+    parse = parse_seconds if name in ("run_time", "limit") else parse_number
+    try:
+        return None if value is None else make_draw(value, parse, reading.samples)
+    except DrawError as error:
+        shown = "runTime" if name == "run_time" else name
+        raise DrawError(f".{shown}{error.path}", error.why) from None
+
+
+def _draw_jobs(
+    times: Iterator[float],
+    work: Work,
+    number: int,
+    random: Random,
+    run_time: Draw,
+    limit: Draw | None,
+    size: Draw | None,
+    priority: Draw | None,
+) -> Iterator[Submission]:
+    for serial, at in enumerate(times):
+        if work.count is not None and serial >= work.count:
+            return
+        yield Submission(
+            at,
+            number,
+            f"{work.name}-{serial}",
+            max(0.0, run_time(random)),
+            None if limit is None else limit(random),
+            None if size is None else max(1, round(size(random))),
+            None if priority is None else round(priority(random)),
+        )
+
+
+def _replay(jobs: tuple[LoggedJob, ...], number: int, work: Work, trace: Trace) -> Iterator[Submission]:
+    """Yield the jobs of a log in order of submission, from the first one on."""
+    ordered = sorted(jobs, key=lambda job: job.submit)
+    first = ordered[0].submit if ordered else 0.0
+    for job in ordered:
+        yield Submission(
+            job.submit - first,
+            number,
+            f"{work.name}-{job.number}",
+            job.run_time,
+            {"logged": job.limit or None, "exact": job.run_time, "none": None}[trace.limits],
+            job.processors,
+            local_queue=trace.queues.get(job.queue, ""),
+        )

@@ -1,0 +1,122 @@
+"""Judge assertions on the outcome of a simulation, such as `p99(wait, queue=prod) < 30m`. Pure."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from muster.simulation.draws import DrawError, parse_seconds
+from muster.simulation.record import JobOutcome
+from muster.simulation.summary import compute_slowdown, find_percentile
+
+_ASSERTION = re.compile(
+    r"\s*(?P<function>\w+)\(\s*(?P<metric>\w+)?\s*(?P<filters>(?:,?\s*\w+\s*=\s*[^,()=\s]+\s*)*)\)"
+    r"\s*(?P<operator><=|>=|==|<|>)\s*(?P<bound>\S+)\s*"
+)
+_FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
+_FIELDS = ("queue", "work", "priority")
+
+_METRICS: dict[str, Callable[[JobOutcome], float | None]] = {
+    "wait": lambda job: job.wait,
+    "slowdown": compute_slowdown,
+    "evictions": lambda job: float(job.evictions),
+    "lost": lambda job: job.lost,
+}
+_COUNTED: dict[str, Callable[[JobOutcome], float]] = {
+    "submitted": lambda _: 1.0,
+    "started": lambda job: float(job.started is not None),
+    "ended": lambda job: float(job.ended is not None),
+    "waiting": lambda job: float(job.started is None),
+}
+_FUNCTIONS: dict[str, Callable[[Sequence[float]], float]] = {
+    "mean": lambda values: sum(values) / len(values),
+    "max": max,
+    "min": min,
+    "sum": sum,
+}
+_PERCENTILE = re.compile(r"p(\d{1,2}(?:\.\d+)?)")
+_OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+}
+
+
+class AssertionSyntaxError(ValueError):
+    """A text that is no assertion."""
+
+
+class Assertion(Struct, frozen=True):
+    """An assertion: a function of a metric of some jobs, an operator and a bound.
+
+    filters: fields of jobs, with the values that they must have.
+    """
+
+    text: str
+    function: str
+    metric: str
+    filters: tuple[tuple[str, str], ...]
+    operator: str
+    bound: float
+
+
+class Verdict(Struct, frozen=True):
+    """Whether an assertion holds. value: what was measured; None if no job could be measured, so that it fails."""
+
+    assertion: Assertion
+    value: float | None
+    holds: bool
+
+
+def parse_assertion(text: str) -> Assertion:
+    """Parse `FUNCTION(METRIC, FIELD=VALUE, ...) OPERATOR BOUND`, or `count(WHAT, ...)` for numbers of jobs.
+
+    Raises:
+        AssertionSyntaxError: the text is no assertion.
+    """
+    found = _ASSERTION.fullmatch(text)
+    if found is None:
+        raise AssertionSyntaxError(f"{text!r} is not like p99(wait, queue=prod) < 30m")
+    function, metric = found["function"], found["metric"] or ""
+    known = _COUNTED if function == "count" else _METRICS
+    if function not in (*_FUNCTIONS, "count") and not _PERCENTILE.fullmatch(function):
+        raise AssertionSyntaxError(f"{function} is none of count, {', '.join(_FUNCTIONS)}, p50, p99 and the like")
+    if metric not in known:
+        raise AssertionSyntaxError(f"{metric or 'nothing'} is none of {', '.join(known)}")
+    filters = tuple((name, value) for name, value in _FILTER.findall(found["filters"]))
+    if wrong := next((name for name, _ in filters if name not in _FIELDS), None):
+        raise AssertionSyntaxError(f"{wrong} is none of {', '.join(_FIELDS)}")
+    return Assertion(text, function, metric, filters, found["operator"], _parse_bound(found["bound"], metric))
+
+
+def _parse_bound(text: str, metric: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        if metric not in ("wait", "lost"):
+            raise AssertionSyntaxError(f"{text} is no number") from None
+    try:
+        return parse_seconds(text)
+    except DrawError as error:
+        raise AssertionSyntaxError(error.why) from None
+
+
+def judge(assertion: Assertion, jobs: Sequence[JobOutcome]) -> Verdict:
+    """Return whether an assertion holds of these jobs. One about jobs of which there are none fails."""
+    some = [job for job in jobs if all(str(getattr(job, name)) == value for name, value in assertion.filters)]
+    if assertion.function == "count":
+        counted = _COUNTED[assertion.metric]
+        return _compare(assertion, sum(counted(job) for job in some))
+    metric = _METRICS[assertion.metric]
+    values = sorted(value for job in some if (value := metric(job)) is not None)
+    if not values:
+        return Verdict(assertion, None, holds=False)
+    if (percentile := _PERCENTILE.fullmatch(assertion.function)) is not None:
+        return _compare(assertion, find_percentile(values, float(percentile[1]) / 100))
+    return _compare(assertion, _FUNCTIONS[assertion.function](values))
+
+
+def _compare(assertion: Assertion, value: float) -> Verdict:
+    return Verdict(assertion, value, _OPERATORS[assertion.operator](value, assertion.bound))

@@ -1,0 +1,167 @@
+"""Draw values and arrivals as a scenario distributes them. Pure: the same source of chance gives the same values."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import repeat
+from math import log
+from random import Random
+
+from muster.api.values import durations
+from muster.simulation.scenario import Arrivals, Burst, Distribution, Value, Weekly
+
+DAY = 86_400.0
+
+Draw = Callable[[Random], float]
+Parse = Callable[[str | float], float]
+Samples = Mapping[str, Sequence[float]]
+"""The values in the files of empirical distributions, by file."""
+
+
+class DrawError(ValueError):
+    """A value that cannot be drawn. path: the field, below the value. why: what is wrong, for people."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: {why}" if path else why)
+        self.path = path
+        self.why = why
+
+
+def parse_seconds(text: str | float) -> float:
+    """Return a time span in seconds: a number of seconds, or Go's form (`1h30m`), in which days are `d`.
+
+    Raises:
+        DrawError: the text is no time span, or is negative.
+    """
+    try:
+        seconds = float(text) if isinstance(text, int | float) else _parse_span(text)
+    except durations.DurationError as error:
+        raise DrawError("", str(error).removeprefix("time: ")) from None
+    if not 0 <= seconds < float("inf"):
+        raise DrawError("", f"{text} is negative" if seconds < 0 else f"{text} is no time span")
+    return seconds
+
+
+def _parse_span(text: str) -> float:
+    days, found, rest = text.partition("d")
+    if found and days.isdigit():
+        return int(days) * DAY + (durations.parse(rest) / durations.SECOND if rest else 0.0)
+    return durations.parse(text) / durations.SECOND
+
+
+def parse_number(text: str | float) -> float:
+    """Return a number.
+
+    Raises:
+        DrawError: the text is no number.
+    """
+    if isinstance(text, str):
+        raise DrawError("", f"{text!r} is no number")
+    return float(text)
+
+
+def make_draw(value: Value, parse: Parse, samples: Samples) -> Draw:
+    """Return the function that draws a value.
+
+    Raises:
+        DrawError: the value does not say what to draw.
+    """
+    if not isinstance(value, Distribution):
+        return _always(parse(value))
+    chosen = [name for name in value.__struct_fields__ if getattr(value, name) is not None]
+    if len(chosen) != 1:
+        raise DrawError("", f"exactly one of {', '.join(value.__struct_fields__)} is needed")
+    try:
+        return _make_draw(value, parse, samples)
+    except DrawError as error:
+        raise DrawError(f".{chosen[0]}{error.path}", error.why) from None
+
+
+def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
+    if value.uniform is not None:
+        low, high = parse(value.uniform.low), parse(value.uniform.high)
+        if high < low:
+            raise DrawError("", "to is less than from")
+        return lambda random: random.uniform(low, high)
+    if value.exponential is not None:
+        mean = parse(value.exponential.mean)
+        if mean <= 0:
+            raise DrawError(".mean", "must be positive")
+        return lambda random: random.expovariate(1 / mean)
+    if value.lognormal is not None:
+        median, sigma = parse(value.lognormal.median), value.lognormal.sigma
+        if median <= 0 or sigma < 0:
+            raise DrawError("", "median must be positive, and sigma not negative")
+        return lambda random: random.lognormvariate(log(median), sigma)
+    if value.empirical is not None:
+        known = samples[value.empirical]
+        if not known:
+            raise DrawError("", f"{value.empirical} holds no value")
+        return lambda random: random.choice(known)
+    assert value.constant is not None, "one of them is set"
+    return _always(parse(value.constant))
+
+
+def _always(value: float) -> Draw:
+    return lambda _: value
+
+
+def draw_arrivals(arrivals: Arrivals, start: datetime, random: Random) -> Iterator[float]:
+    """Yield when jobs arrive, in seconds from the start, in order; endlessly, except for bursts.
+
+    Raises:
+        DrawError: the arrivals do not say when jobs arrive.
+    """
+    if sum(getattr(arrivals, name) is not None for name in arrivals.__struct_fields__) != 1:
+        raise DrawError("", f"exactly one of {', '.join(arrivals.__struct_fields__)} is needed")
+    if arrivals.burst is not None:
+        return _draw_bursts(arrivals.burst)
+    if arrivals.weekly is not None:
+        return _draw_weekly(arrivals.weekly, start, random)
+    if arrivals.poisson is not None:
+        rate = 1 / _parse_interval(".poisson.every", arrivals.poisson.every)
+        return _accumulate(lambda: random.expovariate(rate))
+    assert arrivals.uniform is not None, "one of them is set"
+    every = _parse_interval(".uniform.every", arrivals.uniform.every)
+    return _accumulate(lambda: every)
+
+
+def _parse_interval(path: str, text: str | float) -> float:
+    try:
+        every = parse_seconds(text)
+    except DrawError as error:
+        raise DrawError(path, error.why) from None
+    if every == 0:
+        raise DrawError(path, "must be positive")
+    return every
+
+
+def _accumulate(step: Callable[[], float]) -> Iterator[float]:
+    at = 0.0
+    while True:
+        at += step()
+        yield at
+
+
+def _draw_bursts(burst: Burst) -> Iterator[float]:
+    if burst.count < 1:
+        raise DrawError(".burst.count", "must be positive")
+    times = sorted(map(parse_seconds, burst.at))
+    return (at for time in times for at in repeat(time, burst.count))
+
+
+def _draw_weekly(weekly: Weekly, start: datetime, random: Random) -> Iterator[float]:
+    """Draw at the highest rate of the week, and drop arrivals in proportion to the rate of their hour (thinning)."""
+    for name, weights, number in (("hours", weekly.hours, 24), ("days", weekly.days, 7)):
+        if len(weights) != number or min(weights) < 0 or sum(weights) == 0:
+            raise DrawError(f".weekly.{name}", f"{number} weights are needed, none negative and one positive")
+    highest = max(weekly.hours) * max(weekly.days)
+    mean = sum(weekly.hours) / 24 * sum(weekly.days) / 7
+    rate = highest / mean / _parse_interval(".weekly.every", weekly.every)
+
+    def draw() -> Iterator[float]:
+        for at in _accumulate(lambda: random.expovariate(rate)):
+            now = start + timedelta(seconds=at)
+            if random.random() * highest < weekly.hours[now.hour] * weekly.days[now.weekday()]:
+                yield at
+
+    return draw()

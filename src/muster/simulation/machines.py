@@ -1,0 +1,148 @@
+"""Place gangs on the nodes of a simulation, by the scheduler's own decisions: order, reservation and backfill.
+
+A gang holds what its pods use of a node as one guest, however many pods these are.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import partial
+
+from msgspec import Struct
+
+from muster.api.core import Node
+from muster.controllers.scheduler.deciding import Kept, decide_start
+from muster.controllers.scheduler.pending import PendingGangs, Standing, Waiter
+from muster.gang.arrays import Ints
+from muster.gang.nodes.capacity import Capacity
+from muster.gang.order.ends import End
+from muster.gang.order.ledger import Ledger, Running
+from muster.gang.order.reservation import MOST_OVERTAKINGS
+from muster.gang.order.shares import Shares
+from muster.gang.placement import Placement, Refusal, place
+from muster.gang.quorum import Chosen
+from muster.gang.shapes import Amounts, Guest, Shape
+
+
+class GangAsk(Struct, frozen=True, eq=False):
+    """A gang that asks for nodes.
+
+    shapes: its pods. limit: the seconds after which it is ended; None if nothing ends it.
+    """
+
+    key: str
+    alike: Hashable
+    standing: Standing
+    shapes: Mapping[Shape, int]
+    limit: float | None
+
+    @classmethod
+    def of(cls, key: str, standing: Standing, shapes: Mapping[Shape, int], limit: float | None) -> "GangAsk":
+        """Return the ask of a gang, in its equivalence class."""
+        return cls(key, (frozenset(shapes.items()), limit), standing, shapes, limit)
+
+    def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
+        """Return the nodes of all pods, or why there are none."""
+        outcome = self.placing(capacity, taken)
+        return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
+
+    def placing(self, capacity: Capacity, taken: Ints | None) -> Placement | Refusal:
+        """Return the same for a reservation."""
+        return place(capacity, self.shapes, taken=taken)
+
+    def end(self, now: float) -> End | None:
+        """Return when the gang is ended if it starts now."""
+        return None if self.limit is None else End(now + self.limit, sure=True)
+
+
+class Machines:
+    """The nodes, the gangs on them, and the gangs that wait for them. Times are seconds since the epoch."""
+
+    def __init__(self, nodes: Iterable[Node], overtakings: int = MOST_OVERTAKINGS) -> None:
+        self.capacity = Capacity()
+        self.shares = Shares()
+        self._running = Ledger()
+        self._pending = PendingGangs(self, lambda _: self._running, overtakings)
+        self._asks: dict[str, GangAsk] = {}  # of the gangs that wait
+        self._guests: dict[str, tuple[str, ...]] = {}  # by running gang, its guests
+        self._freed = False  # whether room came free since the last sweep
+        self._empty = Capacity()
+        for node in nodes:
+            self.capacity.set_node(node)
+            self._empty.set_node(node)
+
+    def __len__(self) -> int:
+        """Return how many gangs wait for nodes."""
+        return len(self._asks)
+
+    def ask(self, ask: GangAsk, now: float) -> Iterator[str]:
+        """Yield the gangs that start because one more asks: that gang, or none."""
+        self._asks[ask.key] = ask
+        if self._try(ask, now):
+            yield ask.key
+
+    def free(self, key: str) -> None:
+        """Free what a gang uses that runs or waits; `sweep` then starts others."""
+        self._asks.pop(key, None)
+        self._pending.forget(key)
+        for guest in self._guests.pop(key, ()):
+            self.capacity.release(guest)
+        self.shares.release(key)
+        self._running.drop(key)
+        self._pending.freed()
+        self._freed = True
+
+    def takes_ever(self, shapes: Mapping[Shape, int]) -> bool:
+        """Return whether these pods would fit if nothing else ran."""
+        return isinstance(place(self._empty, shapes), Placement)
+
+    def sweep(self, now: float) -> Iterator[str]:
+        """Yield the waiting gangs that start, if room came free."""
+        if not self._freed:
+            return
+        self._freed = False
+        keys = self._pending.sweep()
+        for key in keys:  # grows meanwhile
+            if (ask := self._asks.get(key)) is not None and self._try(ask, now):
+                yield key
+                if (alike := self._pending.next_alike(ask.alike)) is not None:
+                    keys.append(alike)
+
+    def _try(self, ask: GangAsk, now: float) -> bool:
+        """Start a gang if it may; else let it wait, and reserve room for it if it is the first."""
+        outcome = decide_start(self._pending, ask, self.capacity, now)
+        if isinstance(outcome, Chosen):
+            self._start(ask, outcome.placement, now)
+            return True
+        waiter = Waiter(ask.alike, ask.standing)
+        if isinstance(outcome, Refusal):
+            self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.capacity), now)
+        else:
+            assert isinstance(outcome, Kept), "there is no other answer"
+        self._pending.wait(ask.key, waiter)
+        return False
+
+    def _start(self, ask: GangAsk, placement: Placement, now: float) -> None:
+        del self._asks[ask.key]
+        self._pending.forget(ask.key)
+        guests = []
+        total: Counter[str] = Counter()
+        for number, (shape, nodes) in enumerate(placement.nodes.items()):
+            whole = {count: Guest(_multiply(shape.requests, count)) for count in {count for _, count in nodes}}
+            for node, count in nodes:
+                guest = f"{ask.key}/{number}/{node}"
+                self.capacity.assign(guest, node, whole[count])
+                guests.append(guest)
+            total.update(dict(_multiply(shape.requests, sum(count for _, count in nodes))))
+        self._guests[ask.key] = tuple(guests)
+        self.shares.hold(ask.key, ask.standing.tenant, tuple(sorted(total.items())))
+        self._running.set(ask.key, Running(guests, now, ask.end(now)), self.capacity)
+
+
+def _multiply(requests: Amounts, count: int) -> Amounts:
+    return tuple((resource, amount * count) for resource, amount in requests)
+
+
+def make_standing(priority: int, tenant: str, created: float) -> Standing:
+    """Return the place of a gang in the order. created: in seconds since the epoch."""
+    return Standing(broken=False, priority=priority, tenant=tenant, created=datetime.fromtimestamp(created, UTC))

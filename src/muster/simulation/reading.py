@@ -1,0 +1,196 @@
+"""Read a scenario and the manifests that belong to it from files, and name the file, line and field of each error."""
+
+import gzip
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import Struct
+
+from muster.api.values.manifests import Manifest, ManifestError, parse_manifests
+from muster.simulation.draws import DrawError, parse_number, parse_seconds
+from muster.simulation.scenario import API_VERSION, KIND, Distribution, Scenario, Work
+from muster.simulation.swf import LogError, LoggedJob, read_log
+
+_SUFFIXES = (".yaml", ".yml", ".json")
+_AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
+_UNKNOWN = re.compile(r"contains unknown field `(.*)`")
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+
+
+class ScenarioError(Exception):
+    """A scenario that cannot be simulated; the message names the file, the line and the field."""
+
+
+class Reading(Struct, frozen=True):
+    """A scenario with all that it refers to.
+
+    samples: the values in the files of empirical distributions, by file. logs: the jobs of traces, by file.
+    """
+
+    scenario: Scenario
+    source: "Source"
+    manifests: tuple[Manifest, ...]
+    samples: dict[str, tuple[float, ...]]
+    logs: dict[str, tuple[LoggedJob, ...]]
+
+
+class Source(Struct, frozen=True):
+    """The text of a scenario, to find the line of a field. number: its document in the file, from 0."""
+
+    file: str
+    text: bytes
+    number: int
+
+    def error(self, path: str, why: str) -> ScenarioError:
+        """Return the error of a field."""
+        line = find_line(self.text, self.number, path)
+        return ScenarioError(f"{self.file}:{line}: {path}: {why}" if path else f"{self.file}:{line}: {why}")
+
+
+def read_scenario(name: str) -> Reading:
+    """Read the scenario of a file or folder.
+
+    Raises:
+        ScenarioError: a file cannot be read, or does not say what it has to.
+    """
+    manifests, sources = _read_files(_list_files(Path(name)))
+    chosen = [(number, one) for number, one in enumerate(manifests) if one.document["kind"] == KIND]
+    if len(chosen) != 1:
+        raise ScenarioError(f"{name}: holds {len(chosen)} objects of kind {KIND} instead of one")
+    number, found = chosen[0]
+    source = sources[number]
+    scenario = _convert(found.document, source)
+    folder = Path(source.file).parent
+    more, _ = _read_files([folder / each for each in scenario.spec.manifests])
+    others = [one for one in manifests if one is not found] + more
+    return Reading(
+        scenario,
+        source,
+        tuple(others),
+        {file: _read_values(folder / file, parse) for file, parse in _list_samples(scenario)},
+        {work.trace.file: _read_trace(folder / work.trace.file) for work in scenario.spec.work if work.trace},
+    )
+
+
+def _list_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    if not (files := sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)):
+        raise ScenarioError(f"{path}: holds no {', '.join(f'*{suffix}' for suffix in _SUFFIXES)}")
+    return files
+
+
+def _read_files(files: Iterable[Path]) -> tuple[list[Manifest], list[Source]]:
+    manifests, sources = [], []
+    for file in files:
+        text = _read_bytes(file)
+        for number, one in enumerate(parse_manifests(text, str(file))):
+            if isinstance(one, ManifestError):
+                raise ScenarioError(str(one))
+            manifests.append(one)
+            sources.append(Source(str(file), text, number))
+    return manifests, sources
+
+
+def _read_bytes(file: Path) -> bytes:
+    try:
+        data = file.read_bytes()
+        return gzip.decompress(data) if file.suffix == ".gz" else data
+    except (OSError, EOFError) as error:
+        raise ScenarioError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _convert(document: dict[str, Any], source: Source) -> Scenario:
+    if document["apiVersion"] != API_VERSION:
+        raise source.error("apiVersion", f"is {document['apiVersion']} instead of {API_VERSION}")
+    try:
+        scenario = msgspec.convert(document, Scenario)
+    except msgspec.ValidationError as error:
+        found = _AT.fullmatch(str(error))
+        assert found is not None, "the path is optional"
+        unknown = _UNKNOWN.search(found["why"])
+        path = ".".join(filter(None, (found["path"], unknown and unknown[1])))
+        raise source.error(path, "there is no such field" if unknown else found["why"]) from None
+    _require_sources(scenario, source)
+    return scenario
+
+
+def _require_sources(scenario: Scenario, source: Source) -> None:
+    """Refuse work that does not say when it comes or how long it runs, and two sources of one name."""
+    names: set[str] = set()
+    for number, work in enumerate(scenario.spec.work):
+        path = f"spec.work[{number}]"
+        if work.name in names:
+            raise source.error(f"{path}.name", f"{work.name} is the name of other work, too")
+        names.add(work.name)
+        if (work.trace is None) == (work.arrivals is None):
+            raise source.error(path, "exactly one of arrivals and trace is needed")
+        if work.trace is None and work.run_time is None:
+            raise source.error(path, "runTime is needed, except for a trace")
+        endless = work.arrivals is not None and work.arrivals.burst is None
+        if endless and work.count is None and scenario.spec.until is None:
+            raise source.error(path, "count is needed, unless spec.until ends the simulation")
+    for number, pool in enumerate(scenario.spec.nodes):
+        if pool.count < 0:
+            raise source.error(f"spec.nodes[{number}].count", "must not be negative")
+
+
+def _list_samples(scenario: Scenario) -> list[tuple[str, Any]]:
+    """Return the files of empirical distributions, each with the function that parses its lines."""
+    return [
+        (value.empirical, parse)
+        for work in scenario.spec.work
+        for value, parse in list_values(work)
+        if isinstance(value, Distribution) and value.empirical is not None
+    ]
+
+
+def list_values(work: Work) -> Sequence[tuple[Any, Any]]:
+    """Return the values of work that may be drawn, each with the function that parses it."""
+    times = ((value, parse_seconds) for value in (work.run_time, work.limit))
+    return [*times, *((value, parse_number) for value in (work.size, work.priority))]
+
+
+def _read_values(file: Path, parse: Any) -> tuple[float, ...]:
+    values = []
+    for number, line in enumerate(_read_bytes(file).decode(errors="replace").splitlines(), 1):
+        if text := line.strip():
+            try:
+                values.append(parse(float(text) if _is_number(text) else text))
+            except DrawError as error:
+                raise ScenarioError(f"{file}:{number}: {error.why}") from None
+    return tuple(values)
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit()
+
+
+def _read_trace(file: Path) -> tuple[LoggedJob, ...]:
+    try:
+        return tuple(read_log(_read_bytes(file).decode(errors="replace").splitlines()))
+    except LogError as error:
+        raise ScenarioError(f"{file}:{error.line}: {error.why}") from None
+
+
+def find_line(text: bytes, number: int, path: str) -> int:
+    """Return the line, from 1, of a field of a document; of the nearest field above it that the document has."""
+    documents = list(yaml.compose_all(text, yaml.CSafeLoader))
+    node: Any = documents[min(number, len(documents) - 1)]
+    line = node.start_mark.line
+    for name, index in _STEP.findall(path):
+        if isinstance(node, yaml.MappingNode):
+            step = next(((key, value) for key, value in node.value if key.value == name), None)
+            if step is None:
+                break
+            line, node = step[0].start_mark.line, step[1]
+        elif isinstance(node, yaml.SequenceNode) and index and int(index) < len(node.value):
+            node = node.value[int(index)]
+            line = node.start_mark.line
+        else:
+            break
+    return int(line) + 1

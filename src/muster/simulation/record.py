@@ -1,0 +1,128 @@
+"""Keep what became of the jobs of a simulation: numbers in arrays, as there may be a million of them."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from math import isnan, nan
+
+from msgspec import Struct
+
+
+class JobOutcome(Struct, frozen=True):
+    """What became of a job. Times are seconds from the start; None: it did not get so far.
+
+    queue: its ClusterQueue, or "". pods: how many pods it has. run_time: how long it runs undisturbed.
+    started: when it started first. evictions: how often it lost its place. lost: the seconds of work that evictions
+    undid, times its pods.
+    """
+
+    name: str
+    work: str
+    queue: str
+    pods: int
+    priority: int
+    submitted: float
+    run_time: float
+    started: float | None
+    ended: float | None
+    evictions: int
+    lost: float
+
+    @property
+    def wait(self) -> float | None:
+        """The seconds from its submission to its first start."""
+        return None if self.started is None else self.started - self.submitted
+
+
+class Change(Struct, frozen=True):
+    """A change of the quota that a queue uses."""
+
+    at: float
+    queue: str
+    flavor: str
+    resource: str
+    amount: int
+
+
+class Record:
+    """The outcomes of all jobs, by the number of each, and every change of used quota.
+
+    works: the names of the works. never: the names of jobs that the cluster could never run.
+    """
+
+    def __init__(self, works: Sequence[str]) -> None:
+        self.works = tuple(works)
+        self.now = 0.0
+        self.names: list[str] = []
+        self._queues: dict[str, int] = {"": 0}
+        self._resources: dict[tuple[str, str], int] = {}
+        self._work, self._queue, self._pods = array("i"), array("i"), array("q")
+        self._priority, self._evictions = array("q"), array("i")
+        self._submitted, self._run_time = array("d"), array("d")
+        self._started, self._ended, self._lost = array("d"), array("d"), array("d")
+        self._change_at, self._change_of = array("d"), array("q")
+        self._change_queue, self._change_resource = array("i"), array("i")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def submit(self, name: str, work: int, queue: str, pods: int, priority: int, at: float, run_time: float) -> int:
+        """Add a job; return its number."""
+        self.names.append(name)
+        self._work.append(work)
+        self._queue.append(self._queues.setdefault(queue, len(self._queues)))
+        self._pods.append(pods)
+        self._priority.append(priority)
+        self._evictions.append(0)
+        self._submitted.append(at)
+        self._run_time.append(run_time)
+        self._started.append(nan)
+        self._ended.append(nan)
+        self._lost.append(0.0)
+        return len(self.names) - 1
+
+    def start(self, job: int, at: float) -> None:
+        """Note that a job starts; only its first start counts."""
+        if isnan(self._started[job]):
+            self._started[job] = at
+
+    def end(self, job: int, at: float) -> None:
+        """Note that a job ends."""
+        self._ended[job] = at
+
+    def evict(self, job: int, ran: float) -> None:
+        """Note that a job loses its place after it ran for so long."""
+        self._evictions[job] += 1
+        self._lost[job] += ran * self._pods[job]
+
+    def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:
+        """Note that the use of quota changes."""
+        self._change_at.append(at)
+        self._change_of.append(amount)
+        self._change_queue.append(self._queues.setdefault(queue, len(self._queues)))
+        self._change_resource.append(self._resources.setdefault((flavor, resource), len(self._resources)))
+
+    def jobs(self) -> Iterator[JobOutcome]:
+        """Yield the outcomes in order of submission."""
+        queues = list(self._queues)
+        for job, name in enumerate(self.names):
+            started, ended = self._started[job], self._ended[job]
+            yield JobOutcome(
+                name,
+                self.works[self._work[job]],
+                queues[self._queue[job]],
+                self._pods[job],
+                self._priority[job],
+                self._submitted[job],
+                self._run_time[job],
+                None if isnan(started) else started,
+                None if isnan(ended) else ended,
+                self._evictions[job],
+                self._lost[job],
+            )
+
+    def changes(self) -> Iterator[Change]:
+        """Yield the changes of used quota, in order."""
+        queues, resources = list(self._queues), list(self._resources)
+        columns = zip(self._change_at, self._change_queue, self._change_resource, self._change_of, strict=True)
+        for at, queue, resource, amount in columns:
+            yield Change(at, queues[queue], *resources[resource], amount)

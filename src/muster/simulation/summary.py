@@ -1,0 +1,149 @@
+"""Sum up what became of the jobs of a simulation. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from math import ceil
+from operator import attrgetter
+
+from msgspec import Struct
+
+from muster.simulation.record import Change, JobOutcome
+
+# Slowdowns are bounded below by this run time, in seconds, as the literature does (Feitelson and Rudolph).
+SLOWDOWN_SECONDS = 10.0
+
+
+class Spread(Struct, frozen=True):
+    """How values spread."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    longest: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Spread | None":
+        """Return the spread of some values; None if there are none."""
+        ordered = sorted(values)
+        if not ordered:
+            return None
+        p50, p90, p99 = (find_percentile(ordered, share) for share in (0.5, 0.9, 0.99))
+        return cls(sum(ordered) / len(ordered), p50, p90, p99, ordered[-1])
+
+
+class GroupSummary(Struct, frozen=True):
+    """What became of some jobs.
+
+    wait: seconds from submission to the first start. slowdown: bounded slowdown.
+    lost: pod seconds that evictions undid.
+    """
+
+    submitted: int
+    ended: int
+    running: int
+    waiting: int
+    wait: Spread | None
+    slowdown: Spread | None
+    evictions: int
+    lost: float
+
+
+class Use(Struct, frozen=True):
+    """The use of the quota of a queue, in the units of decisions (thousandths of a CPU).
+
+    mean: over the time simulated. peak: the highest use at one time.
+    """
+
+    queue: str
+    flavor: str
+    resource: str
+    mean: int
+    peak: int
+
+
+class Summary(Struct, frozen=True):
+    """What became of all jobs, and of those of each queue and each work.
+
+    seconds: how long was simulated. makespan: the time until the last job ended.
+    fairness: Jain's index of the mean slowdowns of the queues, from 1/n to 1; None without jobs that have ended.
+    """
+
+    seconds: float
+    makespan: float
+    total: GroupSummary
+    queues: Mapping[str, GroupSummary]
+    works: Mapping[str, GroupSummary]
+    use: Sequence[Use]
+    fairness: float | None
+
+
+def summarize(jobs: Sequence[JobOutcome], changes: Iterable[Change], seconds: float) -> Summary:
+    """Return the summary of a simulation."""
+    queues = {name: _summarize_group(some) for name, some in _group(jobs, "queue").items()}
+    slowdowns = [one.slowdown.mean for one in queues.values() if one.slowdown is not None]
+    return Summary(
+        seconds,
+        max((job.ended for job in jobs if job.ended is not None), default=0.0),
+        _summarize_group(jobs),
+        queues,
+        {name: _summarize_group(some) for name, some in _group(jobs, "work").items()},
+        _measure_use(changes, seconds),
+        jain_index(slowdowns),
+    )
+
+
+def _group(jobs: Iterable[JobOutcome], field: str) -> dict[str, list[JobOutcome]]:
+    by = attrgetter(field)
+    return {name: list(some) for name, some in groupby(sorted(jobs, key=by), by)}
+
+
+def _summarize_group(jobs: Sequence[JobOutcome]) -> GroupSummary:
+    started = sum(job.started is not None for job in jobs)
+    ended = sum(job.ended is not None for job in jobs)
+    return GroupSummary(
+        len(jobs),
+        ended,
+        started - ended,
+        len(jobs) - started,
+        Spread.of(job.wait for job in jobs if job.wait is not None),
+        Spread.of(slowdown for job in jobs if (slowdown := compute_slowdown(job)) is not None),
+        sum(job.evictions for job in jobs),
+        sum(job.lost for job in jobs),
+    )
+
+
+def compute_slowdown(job: JobOutcome) -> float | None:
+    """Return the bounded slowdown of a job that has ended: its time in the system by its run time."""
+    if job.ended is None:
+        return None
+    return max(1.0, (job.ended - job.submitted) / max(job.run_time, SLOWDOWN_SECONDS))
+
+
+def find_percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least this share of the values does not exceed. ordered: not empty."""
+    return ordered[max(0, ceil(share * len(ordered)) - 1)]
+
+
+def jain_index(values: Sequence[float]) -> float | None:
+    """Return Jain's index of fairness; None if there are no values, or all are 0."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if squares else None
+
+
+def _measure_use(changes: Iterable[Change], seconds: float) -> list[Use]:
+    used: Counter[tuple[str, str, str]] = Counter()
+    area: dict[tuple[str, str, str], float] = defaultdict(float)
+    peak: Counter[tuple[str, str, str]] = Counter()
+    since: dict[tuple[str, str, str], float] = {}
+    for one in changes:
+        key = one.queue, one.flavor, one.resource
+        area[key] += used[key] * (one.at - since.get(key, 0.0))
+        used[key] += one.amount
+        since[key] = one.at
+        peak[key] = max(peak[key], used[key])
+    return [
+        Use(*key, round((area[key] + used[key] * (seconds - since[key])) / seconds) if seconds else 0, peak[key])
+        for key in sorted(since)
+    ]

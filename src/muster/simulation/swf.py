@@ -1,0 +1,54 @@
+"""Read logs of batch machines in the Standard Workload Format (Feitelson's Parallel Workloads Archive), version 2.2."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+_FIELDS = 18
+# Fields of a line, from 0.
+_SUBMIT, _RUN, _USED, _WANTED, _LIMIT, _USER, _QUEUE = 1, 3, 4, 7, 8, 11, 14
+
+
+class LogError(ValueError):
+    """A line of a log that cannot be read. line: from 1. why: what is wrong, for people."""
+
+    def __init__(self, line: int, why: str) -> None:
+        super().__init__(f"line {line}: {why}")
+        self.line = line
+        self.why = why
+
+
+class LoggedJob(NamedTuple):
+    """A job of a log. Times are seconds; submit: since the log begins. limit: 0 if the log says none."""
+
+    number: int
+    submit: float
+    run_time: float
+    limit: float
+    processors: int
+    user: str
+    queue: str
+
+
+def read_log(lines: Iterable[str]) -> Iterator[LoggedJob]:
+    """Yield the jobs of a log that ran: those with a run time and a number of processors.
+
+    Raises:
+        LogError: a line is no job.
+    """
+    for number, line in enumerate(lines, 1):
+        if not (text := line.strip()) or text.startswith(";"):
+            continue
+        fields = text.split()
+        if len(fields) < _FIELDS:
+            raise LogError(number, f"has {len(fields)} fields instead of {_FIELDS}")
+        try:
+            submit, run, limit = (float(fields[field]) for field in (_SUBMIT, _RUN, _LIMIT))
+            used, wanted = int(fields[_USED]), int(fields[_WANTED])
+            name = int(fields[0])
+        except ValueError:
+            raise LogError(number, "holds a field that is no number") from None
+        if submit < 0:
+            raise LogError(number, "was submitted before the log begins")
+        processors = used if used > 0 else wanted
+        if run >= 0 and processors > 0:
+            yield LoggedJob(name, submit, run, max(limit, 0.0), processors, fields[_USER], fields[_QUEUE])

@@ -1,0 +1,339 @@
+"""Whole scenarios: simulations agree with simulators that share none of their code, and with what a queue promises."""
+
+import gzip
+import heapq
+from collections import deque
+from random import Random
+
+import pytest
+from tests.documents import PEERS
+
+from muster.simulation.reading import ScenarioError
+from muster.simulation.report import simulate, write_report
+
+TRACES = PEERS / "traces"
+JOB = """
+      apiVersion: batch/v1
+      kind: Job
+      spec:
+        completionMode: Indexed
+        parallelism: 1
+        completions: 1
+        template:
+          spec:
+            restartPolicy: Never
+            containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]
+"""
+NODES = """
+  nodes:
+  - name: n
+    count: %d
+    template: {status: {allocatable: {cpu: "1", pods: "1"}}}
+"""
+FLAVOR = """
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: default}
+"""
+QUEUE = """
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: %(name)s}
+spec:
+  cohortName: %(cohort)s
+  namespaceSelector: {}
+  queueingStrategy: %(strategy)s
+  preemption: {reclaimWithinCohort: Any}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: default, resources: [{name: cpu, nominalQuota: "%(cpus)d"}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: %(name)s}
+spec: {clusterQueue: %(name)s}
+"""
+
+
+def scenario(body, after=""):
+    return f"apiVersion: muster.dev/v1alpha1\nkind: Scenario\nmetadata: {{name: s}}\nspec:\n{body}{after}"
+
+
+def queue(name, cpus, *, strategy="BestEffortFIFO", cohort="all"):
+    return QUEUE % {"name": name, "cpus": cpus, "strategy": strategy, "cohort": cohort}
+
+
+def play(tmp_path, text, **options):
+    file = tmp_path / "scenario.yaml"
+    file.write_text(text)
+    return simulate(str(file), **options)
+
+
+# Simulators of the literature, for machines whose processors are all alike: (submit, run, limit, processors).
+
+
+def fcfs(jobs, processors):
+    """First come, first served: nobody passes the first that waits. When each starts."""
+    starts, ends, line, free = {}, [], deque(), processors
+    for number, (submit, run, _, size) in enumerate(jobs):
+        line.append((number, submit, run, size))
+    now = 0.0
+    while line:
+        number, submit, run, size = line[0]
+        now = max(now, submit)
+        while ends and (ends[0][0] <= now or free < size):
+            end, freed = heapq.heappop(ends)
+            now, free = max(now, end), free + freed
+        starts[number] = now
+        heapq.heappush(ends, (now + run, size))
+        free -= size
+        line.popleft()
+    return [starts[number] for number in range(len(jobs))]
+
+
+def easy(jobs, processors):
+    """EASY backfill: a job may pass the first that waits if it does not delay that one. When each starts."""
+    starts, line, free = {}, [], processors
+    running = {}  # by number: the end as promised, and the processors
+    events = [(submit, 1, number) for number, (submit, *_) in enumerate(jobs)]
+    heapq.heapify(events)
+
+    def start(number, now):
+        nonlocal free
+        _, run, limit, size = jobs[number]
+        starts[number] = now
+        running[number] = now + limit, size
+        free -= size
+        heapq.heappush(events, (now + run, 0, number))
+
+    while events:
+        now = events[0][0]
+        while events and events[0][0] == now:
+            _, comes, number = heapq.heappop(events)
+            if comes:
+                line.append(number)
+            else:
+                free += running.pop(number)[1]
+        while line and jobs[line[0]][3] <= free:
+            start(line.pop(0), now)
+        if not line:
+            continue
+        need, will_be_free, shadow = jobs[line[0]][3], free, now
+        for promised, size in sorted(running.values()):
+            if will_be_free >= need:
+                break
+            will_be_free, shadow = will_be_free + size, promised
+        spare = will_be_free - need
+        for number in line[1:]:
+            _, _, limit, size = jobs[number]
+            if size <= free and (now + limit <= shadow or size <= min(spare, free)):
+                spare -= size if now + limit > shadow else 0
+                start(number, now)
+                line.remove(number)
+    return [starts[number] for number in range(len(jobs))]
+
+
+def write_log(path, jobs):
+    lines = [
+        f"{number} {submit} -1 {run} {size} -1 -1 {size} {limit} -1 1 1 -1 -1 -1 -1 -1 -1"
+        for number, (submit, run, limit, size) in enumerate(jobs)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def draw_log(seed, number=150, processors=16):
+    random, at, jobs = Random(seed), 0, []
+    for _ in range(number):
+        at += random.randrange(100)
+        run = random.randrange(1, 600)
+        jobs.append((at, run, run, random.choice([1, 1, 2, 3, 5, 8, processors])))
+    return jobs
+
+
+def replay(tmp_path, log, *, nodes=0, limits="exact", queued="", after=""):
+    queue_line = f"    queue: {queued}\n" if queued else ""
+    body = f"  work:\n  - name: log\n    trace: {{file: {log}, limits: {limits}}}\n{queue_line}    template:{JOB}"
+    return play(tmp_path, scenario((NODES % nodes if nodes else "") + body, after))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_strict_queue_serves_first_come_first_served(tmp_path, seed):
+    jobs = draw_log(seed)
+    write_log(tmp_path / "log.swf", jobs)
+    report = replay(tmp_path, "log.swf", queued="q", after=FLAVOR + queue("q", 16, strategy="StrictFIFO"))
+    first = jobs[0][0]
+    assert [job.started for job in report.jobs] == [start - first for start in fcfs(jobs, 16)]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nodes_are_filled_as_by_easy_backfill(tmp_path, seed):
+    """Of several that may pass at one moment another may be the first, so a few jobs change places."""
+    jobs = draw_log(seed)
+    write_log(tmp_path / "log.swf", jobs)
+    report = replay(tmp_path, "log.swf", nodes=16)
+    waits = [job.wait for job in report.jobs]
+    expected = [start - submit for start, (submit, *_) in zip(easy(jobs, 16), jobs, strict=True)]
+    assert sum(waits) / len(waits) == pytest.approx(sum(expected) / len(expected), rel=0.02)
+
+
+def read_log(file):
+    if not (TRACES / file).exists():
+        pytest.skip("the log is not there")
+    text = gzip.decompress((TRACES / file).read_bytes()).decode()
+    rows = [line.split() for line in text.splitlines() if line.strip() and not line.startswith(";")]
+    return text, sorted(
+        (float(row[1]), float(row[3]), float(row[3]), int(row[4])) for row in rows if float(row[3]) >= 0
+    )
+
+
+def mean(waits):
+    waits = list(waits)
+    return sum(waits) / len(waits)
+
+
+LOGS = [("lublin-256.swf.gz", 256), ("NASA-iPSC-1993-3.1-cln.swf.gz", 128)]
+
+
+@pytest.mark.parametrize(("file", "processors"), LOGS)
+def test_logs_of_real_machines_are_served_first_come_first_served(tmp_path, file, processors):
+    text, jobs = read_log(file)
+    (tmp_path / "log.swf").write_text(text)
+    after = FLAVOR + queue("q", processors, strategy="StrictFIFO")
+    report = replay(tmp_path, "log.swf", limits="none", queued="q", after=after)
+    expected = mean(start - job[0] for start, job in zip(fcfs(jobs, processors), jobs, strict=True))
+    assert report.summary.total.wait.mean == pytest.approx(expected, rel=0.001)
+
+
+@pytest.mark.parametrize(("file", "processors"), LOGS)
+def test_logs_of_real_machines_are_backfilled_as_by_easy(tmp_path, file, processors, long):
+    text, jobs = read_log(file)
+    if file == LOGS[0][0] and not long:
+        pytest.skip("it takes half a minute: --long plays it")
+    (tmp_path / "log.swf").write_text(text)
+    report = replay(tmp_path, "log.swf", nodes=processors)
+    expected = mean(start - job[0] for start, job in zip(easy(jobs, processors), jobs, strict=True))
+    assert report.summary.total.wait.mean == pytest.approx(expected, rel=0.001)
+
+
+TWO_TEAMS = scenario(
+    f"""  seed: 3
+  assert: ["count(ended) == 60", "p99(wait, queue=b) < 1h"]
+  work:
+  - name: a
+    queue: a
+    arrivals: {{burst: {{at: [0], count: 40}}}}
+    runTime: 10m
+    template:{JOB}
+  - name: b
+    queue: b
+    arrivals: {{poisson: {{every: 2m}}}}
+    count: 20
+    runTime: {{exponential: {{mean: 5m}}}}
+    size: 4
+    template:{JOB}
+""",
+    FLAVOR + queue("a", 8) + queue("b", 8),
+)
+
+
+def test_a_team_gets_back_what_the_other_borrows(tmp_path):
+    report = play(tmp_path, TWO_TEAMS)
+    assert report.holds, report.verdicts
+    assert report.summary.queues["a"].evictions > 0
+    assert report.summary.queues["a"].lost > 0
+    assert report.summary.queues["b"].evictions == 0
+    peaks = {use.queue: use.peak for use in report.summary.use}
+    assert peaks["a"] == 16_000, "it borrows all that the other does not use"
+    assert max(_used_together(report)) <= 16_000
+
+
+def _used_together(report):
+    used = 0
+    for change in report.changes:
+        used += change.amount
+        yield used
+
+
+def test_the_same_seed_gives_the_same_outcome_and_another_another(tmp_path):
+    one, same, other = (play(tmp_path, TWO_TEAMS, seed=seed) for seed in (1, 1, 2))
+    assert list(one.jobs) == list(same.jobs)
+    assert list(one.jobs) != list(other.jobs)
+
+
+def test_jobs_that_can_never_run_are_named_and_stop_nobody(tmp_path):
+    body = f"""  work:
+  - name: huge
+    queue: q
+    arrivals: {{burst: {{at: [0], count: 2}}}}
+    runTime: 1m
+    size: 100
+    template:{JOB}
+  - name: small
+    queue: q
+    arrivals: {{burst: {{at: [1], count: 2}}}}
+    runTime: 1m
+    template:{JOB}
+"""
+    report = play(tmp_path, scenario(body, FLAVOR + queue("q", 8)))
+    assert [(one.name, one.never) for one in report.waiting] == [("huge-0", True), ("huge-1", True)]
+    assert report.summary.works["small"].ended == 2
+
+
+def test_a_limit_ends_a_job_and_the_time_of_a_scenario_may_end(tmp_path):
+    body = f"""  until: 1h
+{NODES % 1}
+  work:
+  - name: w
+    arrivals: {{burst: {{at: [0], count: 10}}}}
+    runTime: 1h
+    limit: 20m
+    template:{JOB}
+"""
+    report = play(tmp_path, scenario(body))
+    assert [job.ended for job in report.jobs[:4]] == [1200.0, 2400.0, 3600.0, None]
+    assert report.summary.seconds == 3600.0
+    assert {one.why for one in report.waiting} == {"the nodes have no room for it"}
+
+
+def test_an_interrupt_ends_the_simulation_and_not_the_report(tmp_path):
+    def interrupt(record):
+        if len(record) >= 10:
+            raise KeyboardInterrupt
+
+    report = play(tmp_path, TWO_TEAMS, progress=interrupt)
+    assert report.stopped
+    assert 10 <= len(report.jobs) < 60
+
+
+def test_a_report_is_written(tmp_path):
+    write_report(play(tmp_path, TWO_TEAMS), tmp_path / "out")
+    jobs = (tmp_path / "out" / "jobs.csv").read_text().splitlines()
+    assert jobs[0] == "name,work,queue,pods,priority,submitted,run_time,started,ended,evictions,lost"
+    assert len(jobs) == 61
+    assert '"fairness"' in (tmp_path / "out" / "summary.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ("runTime: 10m", "runtime: 10m", "scenario.yaml:11: spec.work[0].runtime: there is no such field"),
+        ("runTime: 10m", "runTime: long", "scenario.yaml:11: spec.work[0].runTime: invalid duration"),
+        ("runTime: 10m", "runTime: -5", "scenario.yaml:11: spec.work[0].runTime: -5.0 is negative"),
+        ("name: b\n", "name: a\n", "spec.work[1].name: a is the name of other work, too"),
+        ("    count: 20\n", "", "scenario.yaml:24: spec.work[1]: count is needed, unless spec.until ends"),
+        ("every: 2m", "every: 0", "spec.work[1].arrivals.poisson.every: must be positive"),
+        ("muster.dev/v1alpha1", "muster.dev/v9", "scenario.yaml:1: apiVersion: is muster.dev/v9"),
+        ("kind: Scenario", "kind: Story", "holds 0 objects of kind Scenario instead of one"),
+        ("parallelism: 1", "parallelisms: 1", "spec.work[0].template: Job in version"),
+        ("kind: Job", "kind: CronJob", "spec.work[0].template: a CronJob cannot be simulated"),
+        ("queueingStrategy: BestEffortFIFO", "queueingStrategy: Best", "Unsupported value"),
+        ("count(ended) == 60", "count(ended) = 60", "scenario.yaml:6: spec.assert[0]: 'count(ended) = 60' is not like"),
+    ],
+)
+def test_a_scenario_that_is_wrong_is_told_where(tmp_path, before, after, problem):
+    assert before in TWO_TEAMS
+    with pytest.raises(ScenarioError) as refusal:
+        play(tmp_path, TWO_TEAMS.replace(before, after, 1))
+    assert problem in str(refusal.value)

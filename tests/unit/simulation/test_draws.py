@@ -1,0 +1,123 @@
+"""What a scenario draws, and when its jobs come."""
+
+from datetime import UTC, datetime
+from itertools import islice
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.simulation.draws import DAY, DrawError, draw_arrivals, make_draw, parse_number, parse_seconds
+from muster.simulation.scenario import Arrivals, Distribution
+
+MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
+SAMPLES = {"sizes.txt": (1.0, 2.0), "empty.txt": ()}
+
+
+def value(document):
+    return document if isinstance(document, str | int | float) else msgspec.convert(document, Distribution)
+
+
+def drawn(document, parse=parse_seconds, number=2000):
+    draw, random = make_draw(value(document), parse, SAMPLES), Random(1)
+    return [draw(random) for _ in range(number)]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("1h30m", 5400), (5, 5), (0.5, 0.5), ("2d", 2 * DAY), ("1d12h", 1.5 * DAY)]
+)
+def test_a_time_span(text, seconds):
+    assert parse_seconds(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "", "5", "-1s", -1, "dh", float("nan"), float("inf")])
+def test_what_is_no_time_span(text):
+    with pytest.raises(DrawError):
+        parse_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("document", "mean", "low", "high"),
+    [
+        ("10s", 10, 10, 10),
+        ({"constant": "10s"}, 10, 10, 10),
+        ({"uniform": {"from": "10s", "to": "30s"}}, 20, 10, 30),
+        ({"exponential": {"mean": "10s"}}, 10, 0, 200),
+        ({"lognormal": {"median": "10s", "sigma": 0.0}}, 10, 9.99, 10.01),
+        ({"empirical": "sizes.txt"}, 1.5, 1, 2),
+    ],
+)
+def test_values_are_distributed_as_the_scenario_says(document, mean, low, high):
+    values = drawn(document)
+    assert sum(values) / len(values) == pytest.approx(mean, rel=0.1)
+    assert low <= min(values)
+    assert max(values) <= high
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ({}, "exactly one of constant, uniform"),
+        ({"constant": 1, "exponential": {"mean": 1}}, "exactly one of"),
+        ({"uniform": {"from": "2s", "to": "1s"}}, "uniform: to is less than from"),
+        ({"exponential": {"mean": 0}}, "exponential.mean: must be positive"),
+        ({"lognormal": {"median": 0, "sigma": 1}}, "lognormal: median must be positive"),
+        ({"empirical": "empty.txt"}, "empirical: empty.txt holds no value"),
+        ({"constant": "soon"}, "constant: invalid duration"),
+    ],
+)
+def test_what_cannot_be_drawn(document, problem):
+    with pytest.raises(DrawError) as refusal:
+        make_draw(value(document), parse_seconds, SAMPLES)
+    assert problem in str(refusal.value)
+
+
+def test_a_number_is_no_text():
+    with pytest.raises(DrawError, match="'3' is no number"):
+        make_draw("3", parse_number, {})
+
+
+def arrive(document, number=1000, seed=1):
+    return list(islice(draw_arrivals(msgspec.convert(document, Arrivals), MONDAY, Random(seed)), number))
+
+
+@pytest.mark.parametrize(
+    "document", [{"poisson": {"every": "10s"}}, {"uniform": {"every": "10s"}}, {"weekly": {"every": "10s"}}]
+)
+@given(seed=st.integers(0, 100))
+def test_jobs_come_in_order_and_as_often_as_said(document, seed):
+    times = arrive(document, seed=seed)
+    assert times == sorted(times)
+    assert times[-1] / len(times) == pytest.approx(10, rel=0.25)
+
+
+def test_bursts_come_when_they_are_said_to():
+    assert arrive({"burst": {"at": ["1h", 0], "count": 2}}) == [0, 0, 3600, 3600]
+
+
+def test_a_week_has_its_nights_and_weekends():
+    hours = [0.0] * 8 + [1.0] * 10 + [0.0] * 6
+    times = arrive({"weekly": {"every": "1m", "hours": hours, "days": [1, 1, 1, 1, 1, 0, 0]}}, 20_000)
+    moments = [datetime.fromtimestamp(MONDAY.timestamp() + at, UTC) for at in times]
+    assert {moment.hour for moment in moments} == set(range(8, 18))
+    assert {moment.weekday() for moment in moments} == set(range(5))
+    assert times[-1] / len(times) == pytest.approx(60, rel=0.2), "the mean is over the whole week"
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        ({}, "exactly one of"),
+        ({"poisson": {"every": 0}}, ".poisson.every: must be positive"),
+        ({"uniform": {"every": "never"}}, ".uniform.every: invalid duration"),
+        ({"burst": {"at": [0], "count": 0}}, ".burst.count: must be positive"),
+        ({"weekly": {"every": 1, "hours": [1.0]}}, ".weekly.hours: 24 weights are needed"),
+        ({"weekly": {"every": 1, "days": [0.0] * 7}}, ".weekly.days: 7 weights are needed"),
+    ],
+)
+def test_arrivals_that_say_nothing(document, problem):
+    with pytest.raises(DrawError) as refusal:
+        arrive(document)
+    assert problem in str(refusal.value)

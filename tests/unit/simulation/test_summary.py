@@ -1,0 +1,42 @@
+"""What is said of a whole simulation."""
+
+import pytest
+
+from muster.simulation.record import Record
+from muster.simulation.summary import Spread, find_percentile, jain_index, summarize
+
+
+def test_the_outcome_of_a_few_jobs():
+    record = Record(["w"])
+    first = record.submit("a", 0, "q", 4, 0, 0.0, 100.0)
+    second = record.submit("b", 0, "q", 1, 0, 10.0, 50.0)
+    record.submit("c", 0, "", 1, 0, 20.0, 5.0)
+    record.change(0.0, "q", "default", "cpu", 4000)
+    record.start(first, 0.0)
+    record.evict(first, 25.0)
+    record.start(first, 50.0)
+    record.start(second, 60.0)
+    record.change(75.0, "q", "default", "cpu", -2000)
+    record.end(second, 110.0)
+    summary = summarize(list(record.jobs()), list(record.changes()), 150.0)
+    assert (summary.total.submitted, summary.total.ended, summary.total.running, summary.total.waiting) == (3, 1, 1, 1)
+    assert summary.queues["q"].wait == Spread(25.0, 0.0, 50.0, 50.0, 50.0)
+    assert (summary.total.evictions, summary.total.lost) == (1, 100.0)
+    assert summary.makespan == 110.0
+    [use] = summary.use
+    assert (use.queue, use.flavor, use.resource, use.mean, use.peak) == ("q", "default", "cpu", 3000, 4000)
+
+
+def test_nothing_happened():
+    summary = summarize([], [], 0.0)
+    assert (summary.total.submitted, summary.total.wait, summary.fairness, list(summary.use)) == (0, None, None, [])
+
+
+@pytest.mark.parametrize(("share", "value"), [(0.0, 1), (0.5, 2), (0.51, 3), (0.99, 4), (1.0, 4)])
+def test_a_percentile_is_one_of_the_values(share, value):
+    assert find_percentile([1, 2, 3, 4], share) == value
+
+
+@pytest.mark.parametrize(("values", "index"), [([5, 5, 5], 1.0), ([9, 0, 0], 1 / 3), ([], None), ([0, 0], None)])
+def test_fairness(values, index):
+    assert jain_index(values) == (index if index is None else pytest.approx(index))
