@@ -398,7 +398,7 @@ async def why(reference: Reference) -> Why:
 
 
 async def cancel(reference: Reference) -> str:
-    """End a job; return the outcome in a few words."""
+    """Cancel a job; return the outcome in a few words."""
     await record(reference)
     return await cancel_job(reference.session.client, reference.name, reference.namespace)
 

@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 
 class UnknownError(Exception):
-    """A request of a decision for an object that was not read yet."""
+    """The error that a decision needs an object that was not read yet."""
 
     def __init__(self, key: _Key) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ async def decided(decide: Callable[[Request, Find], bytes], request: Request, re
 
 
 def handlers(decisions: Decisions, read: Read) -> dict[str, Handler]:
-    """Return the handlers by path; each answers a POST."""
+    """Return the handler of POST requests for each path: reviews for admission, and conversions between versions."""
 
     def asking(decide: Callable[[Request, Find], bytes]) -> Handler:
         async def answer(asked: Inbound) -> Response:

@@ -276,7 +276,11 @@ def _ask_of_claims(pod: Pod) -> DeviceAsk:
 
 
 def _find_lacks_of_pod(capacity: Capacity, shape: Shape, asked: Mapping[str, int], ever: str) -> dict[str, str]:
-    """Return what all nodes lack for one pod, by resource."""
+    """Return why no node fits one pod, by resource, or by "" if the reason is no single resource; {} if one fits.
+
+    asked: the pod's requests, as the messages quote them.
+    ever: " ever" if the cluster never adds nodes, else "".
+    """
     if shape.unable:
         return {"": shape.unable}
     if capacity.fitting(shape).any():
