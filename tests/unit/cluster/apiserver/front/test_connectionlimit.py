@@ -6,14 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cluster.apiserver.front.crowd import LEAVING_AT_ONCE, MANY, PATIENCE_SECONDS, Crowd, Guest, leaving
+from muster.cluster.apiserver.front.connectionlimit import (
+    LEAVING_AT_ONCE,
+    MANY,
+    PATIENCE_SECONDS,
+    ConnectionLimit,
+    ConnectionSlot,
+    choose_evicted,
+)
 
 BUSY = None
 
 
-def guests(*given):
+def slots(*given):
     """From pairs of an owner and since when it is idle."""
-    return [Guest(lambda: None, idle, owner) for owner, idle in given]
+    return [ConnectionSlot(lambda: None, idle, owner) for owner, idle in given]
 
 
 @pytest.mark.parametrize(
@@ -32,64 +39,64 @@ def guests(*given):
     ],
 )
 def test_who_has_to_go(there, gone):
-    all_ = guests(*there)
-    assert [all_.index(guest) for guest in leaving(all_, 1)] == gone
+    all_ = slots(*there)
+    assert [all_.index(slot) for slot in choose_evicted(all_, 1)] == gone
 
 
 def test_some_go_at_once_because_looking_for_them_costs():
-    all_ = guests(*[("a", n) for n in range(10)])
-    assert [guest.idle_since for guest in leaving(all_, 3)] == [0, 1, 2]
+    all_ = slots(*[("a", n) for n in range(10)])
+    assert [slot.idle_since for slot in choose_evicted(all_, 3)] == [0, 1, 2]
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.none() | st.integers(0, 5), st.floats(0, 1)), max_size=60))
 def test_there_are_never_too_many(comers):
-    crowd = Crowd(20)
+    connection_limit = ConnectionLimit(20)
     gone: list[int] = []
     now, full_since = 10.0, None
     for number, (owner, idle, seconds) in enumerate(comers):
         now += seconds
-        before = len(crowd)
+        before = len(connection_limit)
         full_since = None if before < 20 else now if full_since is None else full_since
-        if not crowd.make_room(now):
+        if not connection_limit.make_room(now):
             assert full_since is not None
             assert now - full_since < PATIENCE_SECONDS
             continue  # two who share all have more than an eighth each
-        crowd.enter(Guest(partial(gone.append, number), idle, owner))
-        assert len(crowd) <= 20
+        connection_limit.enter(ConnectionSlot(partial(gone.append, number), idle, owner))
+        assert len(connection_limit) <= 20
         assert before < 20 or gone
-        assert before - len(crowd) < LEAVING_AT_ONCE
+        assert before - len(connection_limit) < LEAVING_AT_ONCE
     assert len(gone) == len(set(gone))
 
 
 def test_in_a_throng_nobody_has_to_go_before_its_time():
-    crowd = Crowd(2)
+    connection_limit = ConnectionLimit(2)
     gone: list[str] = []
 
     def come(name, idle_since):
-        crowd.enter(Guest(partial(gone.append, name), idle_since))
+        connection_limit.enter(ConnectionSlot(partial(gone.append, name), idle_since))
 
     come("busy", BUSY)
     come("new", 9.5)
-    assert not crowd.make_room(10.0)
-    assert not crowd.make_room(10.4)
-    assert crowd.make_room(10.5)  # by now it was idle for a second
+    assert not connection_limit.make_room(10.0)
+    assert not connection_limit.make_room(10.4)
+    assert connection_limit.make_room(10.5)  # by now it was idle for a second
     assert gone == ["new"]
     come("busy too", BUSY)
-    assert not crowd.make_room(10.9)
-    assert crowd.make_room(11.0)  # there was no room for a second
+    assert not connection_limit.make_room(10.9)
+    assert connection_limit.make_room(11.0)  # there was no room for a second
     assert gone == ["new", "busy too"]
-    assert crowd.make_room(11.1)
+    assert connection_limit.make_room(11.1)
     come("busy as well", BUSY)
-    assert not crowd.make_room(12.0)  # there was room in between
+    assert not connection_limit.make_room(12.0)  # there was room in between
 
 
 def test_memory_is_given_back_once_when_most_of_many_have_gone():
     relieved: list[int] = []
-    crowd = Crowd(2 * MANY, lambda: relieved.append(len(crowd)))
+    connection_limit = ConnectionLimit(2 * MANY, lambda: relieved.append(len(connection_limit)))
     for count, times in ((MANY - 1, 0), (MANY, 1), (1, 1), (MANY, 2)):
-        there = guests(*[("a", 0)] * count)
-        for guest in there:
-            crowd.enter(guest)
-        for guest in there:
-            crowd.left(guest)
+        there = slots(*[("a", 0)] * count)
+        for slot in there:
+            connection_limit.enter(slot)
+        for slot in there:
+            connection_limit.release(slot)
         assert relieved == [MANY // 4] * times
