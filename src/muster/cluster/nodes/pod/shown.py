@@ -45,7 +45,7 @@ class Shown:
         """Put in place what the volumes show now. Raises `VolumeError`, `ApiError`, `TransportError`, OSError."""
         pod = self._pod()
         tokens = await self._tokens.current(pod)
-        async with self._kit.showing.turn(pod, None):
+        async with self._kit.object_slots.hold(pod, None):
             try:
                 objects = await launching.fetch(self._kit.client, pod.metadata.namespace, self.names)
             except ConfigError as error:

@@ -90,7 +90,7 @@ class Starts:
     async def _launch_in_turn(self, container: Container, number: int) -> Shim | None:
         if container.name in self.reserves:  # its process exists already
             return await self._launch_now(container, number)
-        async with self._kit.starting.turn(self._pod()):
+        async with self._kit.start_slots.hold(self._pod()):
             return await self._launch_now(container, number)
 
     async def _launch_now(self, container: Container, number: int) -> Shim | None:
@@ -113,7 +113,7 @@ class Starts:
             await self._shown.put()
         names = references(container)
         # A container that refers to no objects needs no turn.
-        async with self._kit.showing.turn(self._pod(), None) if names else nullcontext():
+        async with self._kit.object_slots.hold(self._pod(), None) if names else nullcontext():
             objects = await launching.fetch(self._kit.client, self._pod().metadata.namespace, names)
             environment = launching.variables(self._kit, self._pod(), container, objects)
         if self._kit.isolation.kind == "none":

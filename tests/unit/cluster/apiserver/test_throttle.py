@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.cluster.apiserver.restraint import FEW, LONGEST_SECONDS, QUIET_SECONDS, REST_TURNS, Restraint, end_work
+from muster.cluster.apiserver.throttle import (
+    FEW,
+    LONGEST_SECONDS,
+    QUIET_SECONDS,
+    REST_TURNS,
+    NamespaceThrottle,
+    end_work,
+)
 from muster.runtime.clock import VirtualClock, run_virtual
 
 
@@ -15,12 +22,12 @@ class Writers:
 
     def __init__(self):
         self.clock = VirtualClock()
-        self.restraint = Restraint(self.clock.monotonic)
+        self.throttle = NamespaceThrottle(self.clock.monotonic)
         self.under_way = {}
         self.most = {}
 
     async def write(self, namespace, seconds=1.0):
-        async with self.restraint.of(namespace):
+        async with self.throttle.of(namespace):
             count = self.under_way[namespace] = self.under_way.get(namespace, 0) + 1
             self.most[namespace] = max(self.most.get(namespace, 0), count)
             try:
@@ -73,7 +80,7 @@ def test_what_waits_for_the_disk_alone_counts_no_more():
         writers, durable, waiting = Writers(), asyncio.Event(), []
 
         async def write_and_wait(number):
-            async with writers.restraint.of("a"):
+            async with writers.throttle.of("a"):
                 await writers.clock.sleep(0.001)
                 end_work()
                 waiting.append(number)
@@ -96,7 +103,7 @@ def test_another_has_many_turns_between_two_of_its_requests():
         writers, done = Writers(), []
 
         async def write(number):
-            async with writers.restraint.of("a"):
+            async with writers.throttle.of("a"):
                 await asyncio.sleep(0)
                 done.append(number)
 
@@ -117,7 +124,7 @@ def test_one_end_of_work_lets_on_one_request():
         await writers.write("b", 0)
         hanging = [asyncio.create_task(writers.write("a", 0.2)) for _ in range(2 * FEW)]
         await asyncio.sleep(0)
-        async with writers.restraint.of("b"):
+        async with writers.throttle.of("b"):
             end_work()
             end_work()
         end_work()  # of no request
@@ -139,7 +146,7 @@ def test_all_get_on_and_nothing_is_left(requests):
             if is_cancelled:
                 tasks[number // 2].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert writers.restraint._shares == {}
+        assert writers.throttle._shares == {}
         assert not any(writers.under_way.values())
 
     run_virtual(body())

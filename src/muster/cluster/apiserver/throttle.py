@@ -1,14 +1,14 @@
-"""Restrains how many requests of one namespace the server works on while another namespace is active.
+"""Limits how many requests of one namespace the server works on while another namespace is active.
 
-`Restraint` counts the requests of the cluster's own components, by namespace. A small job takes some two hundred turns
-of the event loop, one after the other, and each turn lasts as long as the work on other requests in it. A controller
-that makes a thousand objects sends as many requests at once as it may. Beside another active namespace the server works
-on `FEW` of them at a time. A namespace that is active alone is never restrained.
+A small job takes some two hundred iterations of the event loop, one after the other, and each iteration lasts as long
+as the work on all requests in it. A controller that creates a thousand objects sends as many requests at once as it
+may. So the throttle counts the requests of the cluster's own components by namespace. While another namespace is
+active, the server works on `FEW` requests of a namespace at a time. A namespace that is active alone is not limited.
 
 The server works on a request until the store has numbered its write. After that the request waits for the disk, which
 delays no other request: any number of writes may wait for one flush. The next request of the namespace starts
-`REST_TURNS` turns later, so that a small job takes that many steps between two steps of a large one. In an idle loop
-those turns take microseconds.
+`REST_TURNS` iterations later, so that a small job takes that many steps between two steps of a large one. In an idle
+loop those iterations take microseconds.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 
 FEW = 4  # requests of one namespace that the server always works on at a time
-REST_TURNS = 32  # turns of the loop between the work on a request and on the next one of its namespace
+REST_TURNS = 32  # iterations of the loop between the work on a request and on the next one of its namespace
 LONGEST_SECONDS = 0.25  # a request that takes longer waits for something else, and no longer counts
 QUIET_SECONDS = 1.0  # how long a namespace stays active after its last request
 
-_request: ContextVar["_Request"] = ContextVar("request")  # the restrained request of this context
+_request: ContextVar["_Request"] = ContextVar("request")  # the counted request of this context
 
 
 def end_work() -> None:
-    """Stop counting the request that the caller works on, if it is counted, because it only waits for the disk now."""
+    """Stop counting the current request, if it is counted. Call it when the request only waits for the disk."""
     if request := _request.get(None):
         request.end_work()
 
@@ -35,7 +35,7 @@ class _Share:
     """The requests of one namespace.
 
     under_way: how many there are, waiting ones included.
-    counted: the requests that are worked on, or whose rest lasts.
+    counted: the requests that the server works on, or finished less than `REST_TURNS` iterations ago.
     timer: runs while requests wait; when it ends, no request counts any more.
     """
 
@@ -49,8 +49,8 @@ class _Share:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class Restraint:
-    """The restraint of all namespaces.
+class NamespaceThrottle:
+    """The shares of all namespaces with requests under way.
 
     Invariant: a request waits only while `FEW` others of its namespace count. It goes on when one of those ends its
     work or the timer ends, so a webhook that hangs holds up no other request.
@@ -104,7 +104,7 @@ class Restraint:
         await waiter
 
     def rest(self, share: _Share, request: "_Request", turns: int) -> None:
-        """Count a request for so many more turns of the loop, then let waiting requests go on."""
+        """Count a request for so many more iterations of the loop, then let waiting requests go on."""
         if turns:
             asyncio.get_running_loop().call_soon(self.rest, share, request, turns - 1)
             return
@@ -133,18 +133,18 @@ class Restraint:
 class _Request:
     """The context of one request. A class, because `asynccontextmanager` costs every write several times as much."""
 
-    __slots__ = ("_is_over", "_restraint", "_share", "_token")
+    __slots__ = ("_is_over", "_share", "_throttle", "_token")
 
-    def __init__(self, restraint: Restraint, namespace: str) -> None:
-        self._restraint = restraint
-        self._share = restraint.enter(namespace)
+    def __init__(self, throttle: NamespaceThrottle, namespace: str) -> None:
+        self._throttle = throttle
+        self._share = throttle.enter(namespace)
         self._is_over = False
 
     async def __aenter__(self) -> None:
         self._token: Token[_Request] = _request.set(self)
         try:
-            if self._share.waiting or not self._restraint.may_begin(self._share):
-                await self._restraint.wait(self._share, self)
+            if self._share.waiting or not self._throttle.may_begin(self._share):
+                await self._throttle.wait(self._share, self)
             else:
                 self._share.counted.add(self)
         except BaseException:
@@ -162,11 +162,11 @@ class _Request:
             return
         self._is_over = True
         if self._share.waiting:
-            self._restraint.rest(self._share, self, REST_TURNS)
+            self._throttle.rest(self._share, self, REST_TURNS)
         else:
             self._share.counted.discard(self)
 
     def _leave(self) -> None:
         _request.reset(self._token)
         self.end_work()
-        self._restraint.leave(self._share)
+        self._throttle.leave(self._share)

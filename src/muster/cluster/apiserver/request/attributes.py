@@ -1,7 +1,7 @@
-"""The verb, the access and the resource of a request.
+"""Finds the verb, the access and the resource of a request, as the request attributes of kube-apiserver. Pure.
 
-Pure: a request and its parsed `Target` give the API verb, the `Access` that authorization checks, and the served
-`Resource`. Whether the user has the access is left to authorization.
+The module takes a request and its parsed `Target`. It gives the API verb, the `Access` for authorization to check, and
+the served `Resource`. It does not decide whether the user has the access.
 """
 
 from muster.api.status import method_not_allowed, path_not_found
@@ -19,7 +19,7 @@ _SELECTING = frozenset({"list", "watch", "deletecollection"})
 _ON_COLLECTIONS = _SELECTING | {"create"}
 
 
-def found(registry: Registry, target: Target, verb: str) -> Resource:
+def find_resource(registry: Registry, target: Target, verb: str) -> Resource:
     """Return the resource that a target names. Raises `ApiError` (404, 405) if the target or verb does not fit it."""
     resource = registry.find(target.group, target.version, target.plural)
     if resource is None:

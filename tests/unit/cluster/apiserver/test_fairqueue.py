@@ -1,11 +1,11 @@
-"""Turns of the loop stay short, nobody is forgotten, and the order is kept."""
+"""FairQueue of the loop stay short, nobody is forgotten, and the order is kept."""
 
 import asyncio
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.cluster.apiserver.turns import Line, Turns
+from muster.cluster.apiserver.fairqueue import FairQueue, Flow
 
 
 class Clock:
@@ -25,11 +25,11 @@ class Clock:
 def test_turns(costs):
     async def body():
         clock = Clock()
-        turns = Turns(clock.monotonic, slice_seconds=0.004)
+        fair_queue = FairQueue(clock.monotonic, slice_seconds=0.004)
         order, longest, began = [], 0.0, 0.0
 
         async def work(number, cost):
-            await turns.take(Line("a"))
+            await fair_queue.take(Flow("a"))
             order.append(number)
             clock.time += cost
 
@@ -52,11 +52,11 @@ def test_turns(costs):
 def test_users_take_turns():
     async def body():
         clock = Clock()
-        turns = Turns(clock.monotonic, slice_seconds=0.004)
+        fair_queue = FairQueue(clock.monotonic, slice_seconds=0.004)
         order = []
 
         async def work(user, number):
-            await turns.take(Line(user))
+            await fair_queue.take(Flow(user))
             order.append(f"{user}{number}")
             clock.time += 0.01
 
@@ -69,16 +69,16 @@ def test_users_take_turns():
 def test_watches_keep_no_request_of_their_user_waiting():
     async def body():
         clock = Clock()
-        turns = Turns(clock.monotonic, slice_seconds=0.004)
+        fair_queue = FairQueue(clock.monotonic, slice_seconds=0.004)
         order = []
 
-        async def work(line, name):
-            await turns.take(line)
+        async def work(flow, name):
+            await fair_queue.take(flow)
             order.append(name)
             clock.time += 0.01
 
-        watches = (work(Line("a", watches=True), f"watch{number}") for number in range(4))
-        await asyncio.gather(*watches, *(work(Line("a"), f"write{number}") for number in range(2)))
+        watches = (work(Flow("a", watches=True), f"watch{number}") for number in range(4))
+        await asyncio.gather(*watches, *(work(Flow("a"), f"write{number}") for number in range(2)))
         assert order == ["watch0", "watch1", "write0", "watch2", "write1", "watch3"]
 
     asyncio.run(body())
@@ -87,10 +87,10 @@ def test_watches_keep_no_request_of_their_user_waiting():
 def test_few_are_called_in_vain():
     async def body():
         clock = Clock()
-        turns = Turns(clock.monotonic, slice_seconds=0.004)
+        fair_queue = FairQueue(clock.monotonic, slice_seconds=0.004)
 
         async def work():
-            await turns.take(Line("a"))
+            await fair_queue.take(Flow("a"))
             clock.time += 0.001
 
         await asyncio.gather(*(work() for _ in range(100)))
@@ -103,15 +103,15 @@ def test_few_are_called_in_vain():
 def test_who_goes_away_leaves_the_queue():
     async def body():
         clock = Clock()
-        turns = Turns(clock.monotonic, slice_seconds=0.004)
-        await turns.take(Line("a"))
+        fair_queue = FairQueue(clock.monotonic, slice_seconds=0.004)
+        await fair_queue.take(Flow("a"))
         clock.time += 1
-        waiting = [asyncio.create_task(turns.take(Line("a"))) for _ in range(3)]
+        waiting = [asyncio.create_task(fair_queue.take(Flow("a"))) for _ in range(3)]
         await asyncio.sleep(0)
         waiting[1].cancel()
         await asyncio.gather(waiting[0], waiting[2])
         async with asyncio.timeout(1):
-            await turns.take(Line("a"))
+            await fair_queue.take(Flow("a"))
 
     asyncio.run(body())
 
@@ -119,9 +119,9 @@ def test_who_goes_away_leaves_the_queue():
 def test_a_quiet_server_keeps_nobody_waiting():
     async def body():
         clock = Clock()
-        turns = Turns(clock.monotonic)
+        fair_queue = FairQueue(clock.monotonic)
         for _ in range(10):
-            coroutine = turns.take(Line("a"))
+            coroutine = fair_queue.take(Flow("a"))
             try:
                 coroutine.send(None)
             except StopIteration:
@@ -140,11 +140,11 @@ def test_of_the_clusters_own_parts_namespaces_take_turns():
 
     async def body():
         clock = Clock()
-        turns = Turns(clock.monotonic, slice_seconds=0.004)
+        fair_queue = FairQueue(clock.monotonic, slice_seconds=0.004)
         order = []
 
         async def work(namespace, number):
-            await turns.take(Line("system:muster", part=namespace))
+            await fair_queue.take(Flow("system:muster", part=namespace))
             order.append(f"{namespace}{number}")
             clock.time += 0.01
 

@@ -5,7 +5,7 @@ import asyncio
 from tests.system.apiserver.harness import MAPS, NAMESPACES, Api, config_map
 from tests.system.apiserver.test_https_front import GatedJournal
 
-from muster.cluster.apiserver.restraint import FEW, LONGEST_SECONDS
+from muster.cluster.apiserver.throttle import FEW, LONGEST_SECONDS
 from muster.cluster.controlplane import control_plane
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.givens import Givens

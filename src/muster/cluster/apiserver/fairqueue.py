@@ -1,14 +1,14 @@
-"""Keeps the turns of the event loop short under load.
+"""Queues requests fairly, so that each iteration of the event loop stays short under load.
 
-An event loop runs every ready callback before it looks at its timers and sockets again. Two hundred requests that
-become ready together would delay everything else. So each request takes a turn: when a slice of time is used up,
-further requests wait for the next turns of the loop.
+An event loop runs every ready callback before it polls its timers and sockets again. Two hundred requests that become
+ready together would delay everything else. So each iteration works on requests for one slice of time, and further
+requests wait for the next iterations.
 
-Requests wait in lines, and the lines are served in rotation:
+Requests wait by flow, and the flows are served in rotation:
 
-- Each user has one line for requests, and one for all watches, so that watches delay no request.
-- The cluster's own controllers and nodes act as one user. Their requests have a line for each namespace, and their
-  watches one for each resource. So every controller sees the events of a busy namespace before more of them are made.
+- Each user has one flow for requests, and one for all watches, so that watches delay no request.
+- The cluster's own controllers and nodes act as one user. Their requests have a flow for each namespace, and their
+  watches one for each resource. So every controller observes the events of a busy namespace before more are made.
 """
 
 import asyncio
@@ -19,19 +19,22 @@ from typing import NamedTuple
 from muster.runtime.lanes import Lanes
 
 SLICE_SECONDS = 0.004
-CALLED_AT_ONCE = 16  # the most requests to wake in a turn of the loop, which costs as much as one small request
+CALLED_AT_ONCE = 16  # the most requests to wake in an iteration, which costs as much as one small request
 
 
-class Line(NamedTuple):
-    """The name of a line. `part`: of the cluster's own components, the requests' namespace or watches' resource."""
+class Flow(NamedTuple):
+    """The requests, or the watches, of one user, among which the order of arrival is kept.
+
+    part: tells the flows of the cluster's own components apart: the namespace of requests, the resource of watches.
+    """
 
     user: str
     watches: bool = False
     part: str = ""
 
 
-class Turns:
-    """The turns of one event loop.
+class FairQueue:
+    """The queue of the requests that one event loop works on.
 
     Invariant: while a request waits, `_next` is scheduled, and every new request waits too.
     """
@@ -39,14 +42,14 @@ class Turns:
     def __init__(self, monotonic: Callable[[], float], slice_seconds: float = SLICE_SECONDS) -> None:
         self._monotonic = monotonic
         self._slice = slice_seconds
-        self._began: float | None = None  # when this turn of the loop began
+        self._began: float | None = None  # when this iteration of the loop began
         self._is_begun = True  # whether the first of the woken requests has gone on
-        self._gone_on = 0  # how many requests have gone on in this turn
-        self._waiting: Lanes[asyncio.Future[None]] = Lanes()  # by line
+        self._gone_on = 0  # how many requests have gone on in this iteration
+        self._waiting: Lanes[asyncio.Future[None]] = Lanes()  # by flow
         self._passed: deque[asyncio.Future[None]] = deque()  # requests that were woken when the slice was used up
 
-    async def take(self, line: Line) -> None:
-        """Return when a request of this line may go on."""
+    async def take(self, flow: Flow) -> None:
+        """Wait until a request of this flow may go on."""
         now = self._monotonic()
         loop = asyncio.get_running_loop()
         if self._began is None:
@@ -54,7 +57,7 @@ class Turns:
             loop.call_soon(self._next)
         if self._waiting or self._passed or now - self._began >= self._slice:
             waiter = loop.create_future()
-            self._waiting.add((line,), waiter)
+            self._waiting.add((flow,), waiter)
             await waiter
             while not self._may_go_on():
                 waiter = loop.create_future()
@@ -63,17 +66,17 @@ class Turns:
         self._gone_on += 1
 
     def _may_go_on(self) -> bool:
-        """Return whether a woken request may go on: the first one of a turn, and others while the slice lasts."""
+        """Return whether a woken request may go on: the first of an iteration may, and others while the slice lasts."""
         now = self._monotonic()
         if not self._is_begun:
             self._is_begun, self._began = True, now
         return self._began is None or now - self._began < self._slice
 
     def _next(self) -> None:
-        """Wake the next requests in a new turn of the loop, and schedule the turn after it.
+        """Wake the next requests in a new iteration of the loop, and schedule the iteration after it.
 
-        At most one more request is woken than could go on in the last turn, because waking one in vain costs a good
-        part of a small request. But all requests that were woken in vain are woken again, which keeps their order.
+        At most one more request is woken than could go on in the last iteration, because a needless wake-up costs a
+        good part of a small request. All requests that were woken needlessly are woken again, which keeps their order.
         """
         at_most, self._gone_on = max(min(self._gone_on + 1, CALLED_AT_ONCE), len(self._passed)), 0
         called = 0
@@ -88,7 +91,7 @@ class Turns:
         asyncio.get_running_loop().call_soon(self._next)
 
     def _pop_next(self) -> asyncio.Future[None] | None:
-        """Remove and return the next request that is still waiting, from each line in turn."""
+        """Remove and return the next request that is still waiting; flows take turns."""
         while self._passed:
             waiter = self._passed.popleft()
             if not waiter.done():

@@ -1,4 +1,4 @@
-"""Places of a node: namespaces take turns, within one pods do, and what hangs holds up nobody."""
+"""Places of a node: namespaces take turns, within one pods do, and a pod that hangs holds up no other."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from muster.api.core import Pod
 from muster.api.meta import ObjectMeta
-from muster.cluster.nodes.turns import Turns
+from muster.cluster.nodes.podslots import PodSlots
 from muster.runtime.clock import run_virtual
 
 
@@ -17,10 +17,10 @@ def pod(namespace, name):
 
 def test_namespaces_take_turns_and_within_one_pods_do():
     async def body():
-        turns, order = Turns(1), []
+        slots, order = PodSlots(1), []
 
         async def work(of, number):
-            async with turns.turn(of):
+            async with slots.hold(of):
                 order.append(f"{of.metadata.uid}-{number}")
                 await asyncio.sleep(0.1)
 
@@ -37,18 +37,18 @@ def test_namespaces_take_turns_and_within_one_pods_do():
 
 def test_what_hangs_has_its_place_for_a_second():
     async def body():
-        turns, loop = Turns(2), asyncio.get_running_loop()
+        slots, loop = PodSlots(2), asyncio.get_running_loop()
 
         async def hang():
-            async with turns.turn(pod("bad", "p")):
+            async with slots.hold(pod("bad", "p")):
                 await asyncio.sleep(1000)
 
         hanging = [asyncio.create_task(hang()) for _ in range(4)]
         await asyncio.sleep(0)
-        async with turns.turn(pod("good", "p")):
+        async with slots.hold(pod("good", "p")):
             assert loop.time() == 1.0
         await asyncio.gather(*hanging)
-        assert turns._free_places == 2
+        assert slots._free_slots == 2
 
     run_virtual(body())
 
@@ -56,11 +56,11 @@ def test_what_hangs_has_its_place_for_a_second():
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xy"), st.integers(0, 3), st.booleans()), max_size=12))
 def test_no_place_is_lost_and_no_more_are_lent(steps):
     async def body():
-        turns, having, most = Turns(2), 0, 0
+        slots, having, most = PodSlots(2), 0, 0
 
         async def work(namespace, name, seconds):
             nonlocal having, most
-            async with turns.turn(pod(namespace, name), None):
+            async with slots.hold(pod(namespace, name), None):
                 having += 1
                 most = max(most, having)
                 try:
@@ -76,6 +76,6 @@ def test_no_place_is_lost_and_no_more_are_lent(steps):
                 tasks[len(tasks) // 2].cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert most <= 2
-        assert (turns._free_places, having, len(turns._waiting)) == (2, 0, 0)
+        assert (slots._free_slots, having, len(slots._waiting)) == (2, 0, 0)
 
     run_virtual(body())
