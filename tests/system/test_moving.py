@@ -12,7 +12,7 @@ from tests.system.left_by_kueue import Kueue, podset
 from tests.system.operator_site import KUEUE, Cable, Site, configured, renewed
 from tests.system.queued_jobs import noded
 
-from muster.actions.moving import kept
+from muster.actions.moving import kueuestate
 from muster.actions.moving.carrying import Move
 from muster.actions.moving.handback import include_extras, plan_handback
 from muster.actions.moving.observed import Observed
@@ -291,7 +291,7 @@ async def test_a_manager_that_runs_elsewhere_is_seen_by_its_lease(c: Cluster) ->
 @moving
 async def test_without_what_was_kept_kueues_manifest_has_to_be_applied(c: Cluster) -> None:
     await c.move("over")
-    await c.client.delete(CONFIG_MAP, kept.NAME, KUEUE)
+    await c.client.delete(CONFIG_MAP, kueuestate.NAME, KUEUE)
     await c.move("back")
     stored = await c.stored()
     assert stored[f"Deployment/{MANAGER}"]["replicas"] == 0

@@ -45,8 +45,8 @@ from muster.insight.reader.job import investigate
 from muster.insight.takeover import report
 from muster.insight.why import describe_levels
 from muster.install.deployment import deployment
-from muster.install.found import SeveralError, configuration_text
-from muster.install.found import running as engine_pods
+from muster.install.engines import SeveralError, configuration_text
+from muster.install.engines import running as engine_pods
 from muster.install.options import SELECTED, Options, plain
 from muster.operator.handback import StillWorksError, hand_back, hand_back_alone
 from muster.operator.takeover import kinds, seen

@@ -16,8 +16,8 @@ from muster.api.config.frameworks import BUILT_IN
 from muster.api.values.durations import SECOND
 from muster.cluster.apiserver.cel import device_matches
 from muster.controllers.engine import Part, assemble
-from muster.controllers.kept import Kept
 from muster.controllers.queueing.status.visibility import Visibility
+from muster.controllers.trimming import ObjectTrimmer
 from muster.multicluster.reach import Reach, over_https
 from muster.operator.holders import other_manager
 from muster.operator.leaderlabel import LeaderLabel
@@ -155,7 +155,7 @@ class Replica:
         events = EventSink(Client(transport), clock, ids, random)
         yielding = YieldingTransport(transport, clock, events.recorder("muster"))
         client = Client(yielding, field_manager=FIELD_MANAGER)
-        manager = Manager(client, clock, random, registry=self.registry, kept=Kept())
+        manager = Manager(client, clock, random, registry=self.registry, transform=ObjectTrimmer())
         manager.add(events)
         off = [name for name in BUILT_IN if name not in self._configuration.integrations.frameworks]
         if off and Part.QUEUEING in self._parts:

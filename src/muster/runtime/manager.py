@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from muster.api.kinds import Kind
 from muster.api.meta import Object
-from muster.runtime.cache import Keep, lean
+from muster.runtime.cache import Transform, lean
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Controller, Reconcile
@@ -60,19 +60,19 @@ class Manager:
         random: Random,
         *,
         registry: Registry | None = None,
-        kept: Keep = lean,
+        transform: Transform = lean,
         stop_limit_seconds: float = STOP_LIMIT_SECONDS,
     ) -> None:
         """Start empty. `registry` holds the parts' metrics.
 
-        `kept` reduces each object that informers see to what is stored.
+        `transform` gives the form of each object that informers store.
         """
         self.client = client
         self.clock = clock
         self.random = random
         self.registry = registry or Registry()
         self.ready = asyncio.Event()
-        self._kept = kept
+        self._transform = transform
         self._outage = Outage()
         self._stop_limit = stop_limit_seconds
         self._informers: dict[tuple[Kind[Any], *_Where], Informer[Any]] = {}
@@ -128,7 +128,7 @@ class Manager:
         namespace, labels, fields = where
         found = Informer(
             self.client, kind, self.clock, self.random, namespace=namespace, labels=labels, fields=fields,
-            kept=self._kept, outage=self._outage,
+            transform=self._transform, outage=self._outage,
         )  # fmt: skip
         if shares:
             self._shared.setdefault(metadata, found)

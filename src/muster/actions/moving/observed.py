@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from muster.actions.moving import kept as keeping
-from muster.actions.moving.kept import Kept
+from muster.actions.moving import kueuestate
+from muster.actions.moving.kueuestate import KueueState
 from muster.api.core import CONFIG_MAP, NAMESPACE, POD, SERVICE, Pod
 from muster.api.groups.apps import DEPLOYMENT, Deployment
 from muster.api.kueue.visibility import VISIBILITY_GROUP
@@ -14,7 +14,7 @@ from muster.api.pods import is_finished
 from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATION, VALIDATING_WEBHOOK_CONFIGURATION
 from muster.api.server.apiregistration import API_SERVICE
 from muster.install.documents import kind_of
-from muster.install.found import KUEUE
+from muster.install.engines import KUEUE
 from muster.install.options import NAME, Json, Options
 from muster.operator.takeover import is_kueues
 from muster.runtime.client import Client
@@ -78,7 +78,7 @@ class Observed:
     api_services: Sequence[Json] = ()
     service: Json | None = None
     namespace: Json | None = None
-    kept: Kept | None = None
+    kueue_state: KueueState | None = None
     live: Mapping[Key, Json] = field(default_factory=dict)
     learned: Learned = Learned()
 
@@ -130,7 +130,7 @@ async def observe(client: Client, options: Options, documents: Sequence[Json], l
         ],
         service=await client.find(SERVICE.seen_as(dict), webhook_service, where),
         namespace=await client.find(NAMESPACE.seen_as(dict), where),
-        kept=keeping.kept_in(await client.find(CONFIG_MAP.seen_as(dict), keeping.NAME, where)),
+        kueue_state=kueuestate.state_in(await client.find(CONFIG_MAP.seen_as(dict), kueuestate.NAME, where)),
         live=await _read_live(client, documents),
         learned=learned,
     )

@@ -124,7 +124,7 @@ async def _require_no_embedded(client: Any) -> None:
 
 async def _require_stopped(client: Any, settings: "Configuration", say: Callable[[str], None]) -> None:
     """Raise `click.ClickException` if pods of the engine run; warn of engines that cannot be seen."""
-    from muster.install.found import running
+    from muster.install.engines import running
     from muster.install.options import NAME
 
     where = settings.namespace
@@ -145,7 +145,7 @@ async def _read_settings(
 ) -> "Configuration":
     from muster.api.config import DEFAULT, ConfigurationError, load
     from muster.cli.settings import configuration_of
-    from muster.install.found import SeveralError, configuration_text
+    from muster.install.engines import SeveralError, configuration_text
 
     if config is not None:
         given: Configuration = configuration_of(config)

@@ -46,7 +46,7 @@ async def _hand_back(target: Target, *, dry_run: bool) -> None:
         options = await _make_options(session.client, target.namespace)
         move = Move(session.client, givens, options, say)
         seen = await move.look()
-        can_start = seen.kept is not None and bool(await find_kueue(session.client))
+        can_start = seen.kueue_state is not None and bool(await find_kueue(session.client))
         runs = seen.muster is not None and not seen.muster.deleting
         left = await find_dependents(session.client, givens.clock, options, say) if runs else []
         end = "Kueue's manager leads" if can_start else f"Muster is gone; {WITHOUT_KUEUE}"
@@ -58,7 +58,7 @@ async def _make_options(client: Any, namespace: str) -> Any:
     from muster.actions.moving.handback import include_extras
     from muster.actions.moving.observed import find_kueue
     from muster.cli.moving import options_in
-    from muster.install.found import SeveralError, configuration_text
+    from muster.install.engines import SeveralError, configuration_text
     from muster.install.options import IMAGE, plain
 
     try:

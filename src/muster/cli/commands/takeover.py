@@ -104,7 +104,7 @@ async def _make_options(
     from muster.api.groups.apps import DEPLOYMENT
     from muster.cli.moving import options_in
     from muster.cli.settings import written_configuration
-    from muster.install.found import KUEUE, SeveralError, configuration_text
+    from muster.install.engines import KUEUE, SeveralError, configuration_text
     from muster.install.options import IMAGE, NAME
 
     places = [one.namespace for one in await find_kueue(client)]

@@ -1,7 +1,7 @@
-"""The printers of kept kinds, and of other kinds whose columns are plain data.
+"""The printers of stored-only kinds, and of other kinds whose columns are plain data.
 
-`kept.json` has the columns of each kind. A printer reads objects as plain JSON. A cell shows the value at a path in one
-of a few ways, or the result of a function of this module.
+`storedkinds.json` has the columns of each kind. A printer reads objects as plain JSON. A cell shows the value at a path
+in one of a few ways, or the result of a function of this module.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +14,7 @@ import msgspec
 from muster.api.meta import LabelSelector
 from muster.cluster.apiserver.custom.jsonpath import compile_path, first
 from muster.cluster.apiserver.decode import Document
-from muster.cluster.apiserver.kept import AnyColumn, KeptColumn, read_kept
+from muster.cluster.apiserver.storedkinds import AnyColumn, StoredColumn, read_stored_kinds
 from muster.cluster.apiserver.tables.printer import (
     AGE,
     NAME,
@@ -39,9 +39,9 @@ _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 
 
 def printer_of(resource: str) -> Printer | None:
-    """Return the printer of a resource (`deployments.apps`), or None if `kept.json` has no columns for it."""
-    kept = read_kept().get(resource)
-    return _make_printer(kept.columns) if kept is not None and kept.columns else None
+    """Return the printer of a resource (`deployments.apps`), or None if `storedkinds.json` has no columns for it."""
+    stored = read_stored_kinds().get(resource)
+    return _make_printer(stored.columns) if stored is not None and stored.columns else None
 
 
 @cache
@@ -54,13 +54,13 @@ def _make_printer(columns: tuple[AnyColumn, ...]) -> Printer:
     return Printer(tuple(column for column, _ in made), cells, reads=dict)
 
 
-def _make_column(shown: KeptColumn) -> Column:
+def _make_column(shown: StoredColumn) -> Column:
     return Column(
         name=shown.name, type=shown.type, format=shown.format, description=shown.description, priority=shown.priority
     )
 
 
-def _compile_cell(shown: KeptColumn) -> _Cell:
+def _compile_cell(shown: StoredColumn) -> _Cell:
     if function := _FUNCTIONS.get(shown.cell):
         return lambda document, _now: function(document)
     find, whole, condition = (compile_path(path) for path in (shown.path, shown.of, shown.only_with))
@@ -272,6 +272,9 @@ _FUNCTIONS: dict[str, Callable[[Document], str]] = {
     "phase": _show_phase,
 }
 _SHARED: dict[str, tuple[Column, _Cell]] = {
-    "Name": (NAME, _compile_cell(KeptColumn("Name", path=".metadata.name"))),
-    "Age": (AGE, _compile_cell(KeptColumn("Age", cell="since", path=".metadata.creationTimestamp", otherwise=UNKNOWN))),
+    "Name": (NAME, _compile_cell(StoredColumn("Name", path=".metadata.name"))),
+    "Age": (
+        AGE,
+        _compile_cell(StoredColumn("Age", cell="since", path=".metadata.creationTimestamp", otherwise=UNKNOWN)),
+    ),
 }

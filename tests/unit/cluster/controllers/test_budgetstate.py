@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.core import Pod
 from muster.api.groups.policy import PodDisruptionBudget
-from muster.cluster.controllers.health import failed, observed
+from muster.cluster.controllers.budgetstate import compute_state, failed_status
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -49,7 +49,7 @@ def budget(disrupted=None, **spec):
     ],
 )
 def test_numbers(spec, found, wanted, numbers):
-    status = observed(budget(**spec), found, wanted, NOW).status
+    status = compute_state(budget(**spec), found, wanted, NOW).status
     assert (
         status.expected_pods,
         status.desired_healthy,
@@ -66,7 +66,7 @@ def test_numbers(spec, found, wanted, numbers):
 )
 def test_an_evicted_pod_is_counted_out_until_it_does_not_go(ago, healthy, kept, stayed):
     since = NOW - timedelta(seconds=ago)
-    found = observed(budget({"r0": since, "gone": since}, minAvailable=1), pods(3), 0, NOW)
+    found = compute_state(budget({"r0": since, "gone": since}, minAvailable=1), pods(3), 0, NOW)
     assert found.status.current_healthy == healthy
     assert found.status.disrupted_pods == ({"r0": since} if kept else {})
     assert found.again == (timedelta(seconds=120 - ago) if kept else None)
@@ -74,7 +74,7 @@ def test_an_evicted_pod_is_counted_out_until_it_does_not_go(ago, healthy, kept, 
 
 
 def test_what_cannot_be_worked_out_allows_nothing():
-    status = failed(budget(minAvailable=1), "why", NOW)
+    status = failed_status(budget(minAvailable=1), "why", NOW)
     assert (status.disruptions_allowed, status.observed_generation) == (0, 0)
     (condition,) = status.conditions
     assert (condition.status, condition.reason, condition.message) == ("False", "SyncFailed", "why")

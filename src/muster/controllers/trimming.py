@@ -1,8 +1,8 @@
-"""Reduces the objects that the engine follows: it keeps what a decision depends on, and equal parts only once.
+"""Trims the objects that the engine caches, so that a big cluster fits in memory.
 
-Most pods of a big cluster run, and are of others. Of such a pod counts where it is, what it takes there, whom it
-belongs to and its status; not what it runs. Pods that wait, or queue by themselves, are kept whole: the scheduler
-places them by all of their spec, and Workloads are made of them.
+Of a running pod only the fields stay on which a decision depends: its node, its requests, its owner and its status.
+Pods that wait or queue by themselves stay whole, because the scheduler places them by all of their spec and Workloads
+are created from them. Equal parts of different objects are stored once.
 """
 
 from collections.abc import Iterable
@@ -28,39 +28,42 @@ _STEPS: Final = frozenset({"PodReadyToStartContainers", "Initialized", "Containe
 _encode = msgspec.json.Encoder().encode
 
 
-class Kept:
-    """A function that returns the part to store of each object that is seen."""
+class ObjectTrimmer:
+    """The `transform` of the engine's informers: it returns the trimmed form of an object.
+
+    It remembers parts, to share them among equal objects.
+    """
 
     def __init__(self) -> None:
         self._shared: dict[tuple[type, bytes], Any] = {}
 
     def __call__(self, obj: T) -> T:
         """Return the object as the engine stores it."""
-        found: Any = lean(obj)
-        if isinstance(found, Pod) and found.spec.node_name and not _queues(found):
-            found = replace(found, spec=self._spec(found.spec), status=_status(found.status))
-        elif isinstance(found, Workload):
-            found = replace(found, spec=replace(found.spec, pod_sets=self._once(found.spec.pod_sets)))
-        return found  # type: ignore[no-any-return]
+        trimmed: Any = lean(obj)
+        if isinstance(trimmed, Pod) and trimmed.spec.node_name and not _queues(trimmed):
+            trimmed = replace(trimmed, spec=self._trim_spec(trimmed.spec), status=_trim_status(trimmed.status))
+        elif isinstance(trimmed, Workload):
+            trimmed = replace(trimmed, spec=replace(trimmed.spec, pod_sets=self._share(trimmed.spec.pod_sets)))
+        return trimmed  # type: ignore[no-any-return]
 
-    def _spec(self, spec: PodSpec) -> PodSpec:
+    def _trim_spec(self, spec: PodSpec) -> PodSpec:
         return replace(
             spec,
             volumes=tuple(filter(binds, spec.volumes)),
-            init_containers=self._once(_containers(spec.init_containers)),
-            containers=self._once(_containers(spec.containers)),
-            tolerations=self._once(spec.tolerations),
-            affinity=self._once(spec.affinity),
+            init_containers=self._share(_trim_containers(spec.init_containers)),
+            containers=self._share(_trim_containers(spec.containers)),
+            tolerations=self._share(spec.tolerations),
+            affinity=self._share(spec.affinity),
         )
 
-    def _once(self, part: T) -> T:
-        """Return an equal, remembered part of another object; else this one, made of such parts."""
+    def _share(self, part: T) -> T:
+        """Return the remembered part that equals this one; else this one, with its own parts shared."""
         if not part or _is_plain(part):
             return part
         key = type(part[0] if isinstance(part, tuple) else part), _encode(part)
         known: T | None = self._shared.get(key)
         if known is None:
-            known = self._of_shared(part)
+            known = self._share_parts(part)
             if len(key[1]) > LONG_BYTES:
                 return known
             if len(self._shared) >= MOST_SHARED:
@@ -68,15 +71,15 @@ class Kept:
             self._shared[key] = known
         return known
 
-    def _of_shared(self, part: Any) -> Any:
+    def _share_parts(self, part: Any) -> Any:
         if isinstance(part, tuple):
-            return tuple(map(self._once, part))
+            return tuple(map(self._share, part))
         fields = zip(part.__struct_fields__, astuple(part), strict=True)
-        return replace(part, **{name: self._once(value) for name, value in fields if value and not _is_plain(value)})
+        return replace(part, **{name: self._share(value) for name, value in fields if value and not _is_plain(value)})
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether the part, which is not empty, holds nothing that is shared."""
+    """Return whether a non-empty part contains no structures, so that sharing it saves nothing."""
     return not isinstance(value[0] if isinstance(value, tuple) else value, Struct)
 
 
@@ -85,25 +88,25 @@ def _queues(pod: Pod) -> bool:
     return not said.isdisjoint(WORDS)
 
 
-def _containers(containers: Iterable[Container]) -> tuple[Container, ...]:
+def _trim_containers(containers: Iterable[Container]) -> tuple[Container, ...]:
     return tuple(
         Container(name=one.name, resources=one.resources, ports=one.ports, restart_policy=one.restart_policy)
         for one in containers
     )
 
 
-def _status(status: PodStatus) -> PodStatus:
+def _trim_status(status: PodStatus) -> PodStatus:
     return replace(
         status,
         conditions=tuple(condition for condition in status.conditions if condition.type not in _STEPS),
         host_ips=(),
-        init_container_statuses=_statuses(status.init_container_statuses),
-        container_statuses=_statuses(status.container_statuses),
+        init_container_statuses=_trim_statuses(status.init_container_statuses),
+        container_statuses=_trim_statuses(status.container_statuses),
         ephemeral_container_statuses=(),
     )
 
 
-def _statuses(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
+def _trim_statuses(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
     return tuple(
         ContainerStatus(
             name=one.name, state=one.state, last_state=one.last_state, ready=one.ready,

@@ -1,4 +1,4 @@
-"""Rows of the kinds that are only kept."""
+"""Rows of the kinds that are only stored."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -11,8 +11,8 @@ from muster.api.batch import CRON_JOB
 from muster.api.groups import apps, autoscaling_v2, discovery, networking, policy, resource, storage
 from muster.api.kinds import Kind
 from muster.cluster.apiserver.registry.autoscalers import V1
-from muster.cluster.apiserver.registry.kept import KEPT
-from muster.cluster.apiserver.tables import kept, printer_of, row
+from muster.cluster.apiserver.registry.storedkinds import STORED_KINDS
+from muster.cluster.apiserver.tables import printer_of, row, storedkinds
 from muster.cluster.apiserver.tables.printer import Printer
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
@@ -28,7 +28,7 @@ RATE = {"type": "Pods", "pods": {"metric": {"name": "r"}, "target": {"type": "Av
 QUEUE = {"type": "External", "external": {"metric": {"name": "q"}, "target": {"type": "Value", "value": "9"}}}
 SCALED = {"scaleTargetRef": {"kind": "Deployment", "name": "d"}, "minReplicas": 1, "maxReplicas": 3}
 
-KINDS: dict[str, Kind[Any]] = {served.kind.resource: served.kind for served in KEPT}
+KINDS: dict[str, Kind[Any]] = {served.kind.resource: served.kind for served in STORED_KINDS}
 CASES: list[tuple[Kind[Any], dict[str, Any], list[Any]]] = [
     (apps.DEPLOYMENT, {"spec": {"replicas": 3} | RUNS, "status": {"readyReplicas": 1, "updatedReplicas": 2}},
      ["x", "1/3", 2, 0, "3h", *TAIL]),
@@ -89,7 +89,7 @@ def test_rows(kind: Kind[Any], document: dict[str, Any], expected: list[Any]) ->
     assert len(cells) == len(printer_of(kind).columns)
 
 
-@pytest.mark.parametrize("served", KEPT, ids=lambda served: f"{served.kind.api_version} {served.kind.plural}")
+@pytest.mark.parametrize("served", STORED_KINDS, ids=lambda served: f"{served.kind.api_version} {served.kind.plural}")
 def test_an_empty_object_has_a_row(served: Any) -> None:
     printer = served.view.printer or printer_of(served.kind)
     cells = cells_of(served.kind, {"metadata": META}, printer)
@@ -99,6 +99,6 @@ def test_an_empty_object_has_a_row(served: Any) -> None:
 
 def test_an_autoscaler_of_v1() -> None:
     document = {"metadata": META, "spec": SCALED | {"targetCPUUtilizationPercentage": 50}}
-    printer = kept.printer_of("horizontalpodautoscalers.autoscaling/v1")
+    printer = storedkinds.printer_of("horizontalpodautoscalers.autoscaling/v1")
     expected = ["x", "Deployment/d", "cpu: <unknown>/50%", "1", 3, 0, "3h"]
     assert cells_of(V1, document, printer) == expected

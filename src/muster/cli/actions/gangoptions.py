@@ -24,8 +24,8 @@ from muster.actions.gang import (
 )
 from muster.actions.quantities import NOTHING, Amount
 from muster.actions.sweep import Sweep
-from muster.cli.actions import given
-from muster.cli.names.roles import BEHIND_A_COLON, COLON, RoleAsked, Segment
+from muster.cli.actions import runoptions
+from muster.cli.names.roles import BEHIND_A_COLON, COLON, RoleOptions, Segment
 from muster.mpi.launchers import is_launcher
 from muster.runtime.ids import Ids
 
@@ -33,8 +33,14 @@ from muster.runtime.ids import Ids
 _DIGITS_OF_A_NUMBER = 7
 
 
-def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool) -> Gang:
-    """Return the gang. Raises `click.ClickException` if the options are invalid or exclude each other."""
+def gang_from_options(
+    arguments: Sequence[str], options: dict[str, Any], namespace: str, *, on_this_machine: bool
+) -> Gang:
+    """Return the gang that the command line describes.
+
+    Raises:
+        click.ClickException: options are invalid or exclude each other.
+    """
     if not arguments[0]:
         raise click.UsageError("the command is empty: its first word names the program")
     if arguments[0] == COLON:
@@ -42,11 +48,11 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
     callers = inherited(os.environ) if on_this_machine else {}
     if not on_this_machine and not options["image"]:
         raise click.UsageError("workers of this cluster need an image: name one with --image")
-    elastic = given.elastic_bounds(options["elastic"])
+    elastic = runoptions.elastic_bounds(options["elastic"])
     workers = options["workers"] or (elastic.most if elastic else 1)
     if elastic and not elastic.least <= workers <= elastic.most:
         raise click.BadParameter(f"{workers} is not within --elastic {elastic}", param_hint="--workers")
-    sweep = sweep_asked(options)
+    sweep = sweep_from_options(options)
     script = _make_script(options, workers, on_this_machine=on_this_machine)
     cpus, memory = options["cpus"] or NOTHING, options["memory"] or NOTHING
     if sweep is not None and not options["gpus"]:
@@ -63,29 +69,29 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
         memory_limit=memory.limit,
         roles=_make_roles(arguments, options),
         until=options["until"],
-        start_timeout=given.start_timeout(options["start_timeout"]),
+        start_timeout=runoptions.start_timeout(options["start_timeout"]),
         image=options["image"],
         queue=options["queue"],
         priority=options["priority"],
         queue_priority=options["queue_priority"],
-        working_directory=given.working_directory(options["workdir"], on_this_machine=on_this_machine),
-        environment=callers | given.environment(options["env"], options["env_file"]),
+        working_directory=runoptions.working_directory(options["workdir"], on_this_machine=on_this_machine),
+        environment=callers | runoptions.environment(options["env"], options["env_file"]),
         elastic=elastic,
-        run_time=given.run_time(options["run_time"]),
+        run_time=runoptions.run_time(options["run_time"]),
         stdin=bool(options["stdin"]),
         time_limit=options["time"],
-        soft_signal=given.soft_signal(options["signal"], options["time"]),
+        soft_signal=runoptions.soft_signal(options["signal"], options["time"]),
         retries=options["retries"],
         exclusive=options["exclusive"],
-        labels=given.labels(options["labels"]),
-        annotations=given.annotations(options["annotations"]),
-        secrets=given.secrets(options["secrets"]),
+        labels=runoptions.labels(options["labels"]),
+        annotations=runoptions.annotations(options["annotations"]),
+        secrets=runoptions.secrets(options["secrets"]),
         sweep=sweep,
         schedule=options["schedule"],
-        deferral=given.deferral(options["begin"], options["after"]),
+        deferral=runoptions.deferral(options["begin"], options["after"]),
         mpi=_find_mpi_call(arguments, options, workers, script, on_this_machine=on_this_machine),
         script=script,
-        state=given.state(options["state"], on_this_machine=on_this_machine),
+        state=runoptions.state(options["state"], on_this_machine=on_this_machine),
     )
     if gang.until and gang.until not in [one.name for one in gang.roles]:
         raise click.BadParameter(f"there is no role {gang.until}", param_hint="--until")
@@ -106,7 +112,7 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
 
 
 def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool) -> SlurmScript | None:
-    """Return what a script for Slurm finds; None for another command. Raises `click.UsageError`."""
+    """Return the batch script for Slurm, None if the command is none. Raises `click.UsageError`."""
     batch = options["batch"]
     if batch is None:
         return None
@@ -116,7 +122,7 @@ def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool
     if options["schedule"]:
         raise click.UsageError("--cron: a script with #SBATCH lines is one job with a number; give --cron its command")
     batch = structs.replace(batch.on(workers), name=batch.name or options["script"].name)
-    directory = given.working_directory("", on_this_machine=on_this_machine)
+    directory = runoptions.working_directory("", on_this_machine=on_this_machine)
     number = int(Ids().hexadecimal(_DIGITS_OF_A_NUMBER), 16) + 1
     return SlurmScript(batch, number, _muster_call(on_this_machine=on_this_machine), directory)
 
@@ -155,8 +161,8 @@ def _find_mpi_call(
     return _muster_call(on_this_machine=on_this_machine)
 
 
-def sweep_asked(options: dict[str, Any]) -> Sweep | None:
-    """Return the trials of a sweep; None if the options ask for a gang. Raises `click.UsageError`."""
+def sweep_from_options(options: dict[str, Any]) -> Sweep | None:
+    """Return the trials of a sweep, None if the options describe a gang. Raises `click.UsageError`."""
     option_name = next((f"--{name}" for name in ("array", "grid") if options[name]), "")
     if not option_name:
         return None
@@ -191,8 +197,8 @@ def _make_roles(arguments: Sequence[str], options: dict[str, Any]) -> tuple[Role
     return tuple(roles)
 
 
-def _make_role(role: RoleAsked, command: Sequence[str], options: dict[str, Any]) -> Role:
-    """Return a role; what it does not say of its workers is as the options of the job say."""
+def _make_role(role: RoleOptions, command: Sequence[str], options: dict[str, Any]) -> Role:
+    """Return a role. The options of the job are the defaults of its workers' resources."""
     cpus = role.cpus or options["cpus"] or NOTHING
     memory = role.memory or options["memory"] or NOTHING
     return Role(

@@ -1,4 +1,4 @@
-"""Rules of the kinds that are only kept: good ones pass, and each rule names what breaks it."""
+"""Rules of the kinds that are only stored: good ones pass, and each rule names what breaks it."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Computes how many pods of a disruption budget are healthy, how many must be, and how many may be evicted. Pure.
+"""Computes how many pods of a PodDisruptionBudget are healthy, must be healthy, and may be evicted. Pure.
 
 The rules are those of k8s.io/kubernetes (pkg/controller/disruption).
 """
@@ -18,8 +18,13 @@ from muster.cluster.apiserver.pods.budgets import SYNC_FAILED, with_allowed, wit
 DELETION_TIMEOUT = timedelta(minutes=2)
 
 
-class Found(NamedTuple):
-    """The new status of a budget, when to compute it again, and the evicted pods that did not go after all."""
+class BudgetState(NamedTuple):
+    """The state of a budget, as computed.
+
+    status: the new status of the object.
+    again: in how long to compute the state again; None: when a pod or the budget changes.
+    stayed: the evicted pods that were not deleted within `DELETION_TIMEOUT`.
+    """
 
     status: PodDisruptionBudgetStatus
     again: timedelta | None
@@ -27,12 +32,16 @@ class Found(NamedTuple):
 
 
 def counts_owners(spec: PodDisruptionBudgetSpec) -> bool:
-    """Return whether the budget is a share of what its pods' owners want, not a number of pods."""
+    """Return whether the budget depends on the replicas that the pods' owners want, as percentages do."""
     return spec.max_unavailable is not None or isinstance(spec.min_available, str)
 
 
-def observed(budget: PodDisruptionBudget, pods: Sequence[Pod], wanted: int, now: datetime) -> Found:
-    """Return the state of a budget that selects these pods. wanted: how many pods their owners want in all."""
+def compute_state(budget: PodDisruptionBudget, pods: Sequence[Pod], wanted: int, now: datetime) -> BudgetState:
+    """Return the state of a budget.
+
+    pods: the pods that the budget selects.
+    wanted: the total replicas that the owners of these pods want.
+    """
     spec, status = budget.spec, budget.status
     disrupted, stayed = _sort_disrupted(status.disrupted_pods, pods, now)
     healthy = sum(is_ready(pod) and not is_deleting(pod) and pod.metadata.name not in disrupted for pod in pods)
@@ -50,11 +59,11 @@ def observed(budget: PodDisruptionBudget, pods: Sequence[Pod], wanted: int, now:
     )
     again = min(disrupted.values(), default=None)
     left = again + DELETION_TIMEOUT - now if again is not None else None
-    return Found(with_allowed(status, now), left, stayed)
+    return BudgetState(with_allowed(status, now), left, stayed)
 
 
-def failed(budget: PodDisruptionBudget, why: str, now: datetime) -> PodDisruptionBudgetStatus:
-    """Return the status of a budget that cannot be computed: no pod may be evicted."""
+def failed_status(budget: PodDisruptionBudget, why: str, now: datetime) -> PodDisruptionBudgetStatus:
+    """Return the status of a budget whose state cannot be computed: it allows no disruptions."""
     return with_condition(replace(budget.status, disruptions_allowed=0), SYNC_FAILED, why, now)
 
 
@@ -68,14 +77,14 @@ def _count_desired(spec: PodDisruptionBudgetSpec, pods: int, wanted: int) -> tup
 
 
 def _part_of(of: int | str, whole: int) -> int:
-    """Return a number as it is, or the part of the whole that a percentage means, rounded up."""
+    """Return an absolute number as it is, or a percentage of the whole, rounded up."""
     return of if isinstance(of, int) else -(-int(of.removesuffix("%")) * whole // 100)
 
 
 def _sort_disrupted(
     known: Mapping[str, datetime], pods: Iterable[Pod], now: datetime
 ) -> tuple[dict[str, datetime], tuple[Pod, ...]]:
-    """Return the evictions that are still expected, and the evicted pods that did not go in time."""
+    """Return the evictions whose deletions are still expected, and the evicted pods that were not deleted in time."""
     evicted = [pod for pod in pods if pod.metadata.name in known and not is_deleting(pod)]
     due = {pod.metadata.name: known[pod.metadata.name] + DELETION_TIMEOUT >= now for pod in evicted}
     expected = {name: known[name] for name, comes in due.items() if comes}

@@ -1,7 +1,7 @@
-"""Reads the kinds that are only kept, which are data: their names, how they are written, and their columns.
+"""Reads the data of stored-only kinds: their names, the rules for writes, and the columns of their tables.
 
-`kept.json` lists the kinds by resource (`deployments.apps`), with the rules of k8s.io/kubernetes (pkg/registry, one
-strategy per kind). An entry without a kind has only columns. Validation and defaults are in `muster.api`.
+`storedkinds.json` lists the kinds by resource (`deployments.apps`), with the rules of k8s.io/kubernetes (pkg/registry,
+one strategy per kind). An entry without a kind has only columns. Validation and defaults are in `muster.api`.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ import msgspec
 _DATA = Path(__file__).with_suffix(".json")
 
 
-class KeptColumn(msgspec.Struct, frozen=True, rename={"only_with": "if"}):
+class StoredColumn(msgspec.Struct, frozen=True, rename={"only_with": "if"}):
     """A column of a kind's tables.
 
     cell: how the value at `path` is rendered, or the name of a function of the whole object.
@@ -38,11 +38,11 @@ class KeptColumn(msgspec.Struct, frozen=True, rename={"only_with": "if"}):
 
 
 # A column, or the name of one that most kinds share.
-AnyColumn: TypeAlias = KeptColumn | Literal["Name", "Age"]
+AnyColumn: TypeAlias = StoredColumn | Literal["Name", "Age"]
 
 
-class KeptKind(msgspec.Struct, frozen=True, rename="camel"):
-    """A kind that is only kept: stored and listed, while no controller acts on it.
+class StoredKind(msgspec.Struct, frozen=True, rename="camel"):
+    """A stored-only kind: the server stores and lists its objects, and no controller acts on them.
 
     fields: the fields that clients may select objects by.
     counts_all: whether a change of any member raises the generation, as for kinds without a spec.
@@ -72,6 +72,6 @@ class KeptKind(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @cache
-def read_kept() -> Mapping[str, KeptKind]:
+def read_stored_kinds() -> Mapping[str, StoredKind]:
     """Return the entries by resource, in the order of the file."""
-    return msgspec.json.decode(_DATA.read_bytes(), type=dict[str, KeptKind])
+    return msgspec.json.decode(_DATA.read_bytes(), type=dict[str, StoredKind])

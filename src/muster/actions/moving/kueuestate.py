@@ -1,7 +1,7 @@
-"""Stores what a takeover needs for the way back. Pure.
+"""Captures Kueue's part of a cluster before a takeover, so that `muster handback` can restore it. Pure.
 
-The stored objects are those that only Kueue's manifest has, and those that Muster overwrites. They are in one ConfigMap
-beside the engines, which is written before the takeover removes anything.
+One ConfigMap beside the engines stores the objects that the takeover deletes or overwrites. It is written before the
+takeover removes anything.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,12 @@ _KEY: Final = "kueue.json"
 _ENFORCED: Final = "pod-security.kubernetes.io/enforce"
 
 
-class Kept(Struct, frozen=True):
+class KueueState(Struct, frozen=True):
     """Kueue's part of a cluster as it was before the takeover.
 
-    replicas: of its manager. objects: its webhook configurations and APIServices, to be created again.
-    service: the selector and the ports of the Service of its webhooks; empty if there was none.
+    replicas: the replicas of Kueue's manager.
+    objects: Kueue's webhook configurations and APIServices.
+    service: the selector and the ports of the Service for Kueue's webhooks; empty if there was none.
     enforced: the Pod Security level of the namespace; "" if it had none.
     """
 
@@ -31,46 +32,48 @@ class Kept(Struct, frozen=True):
     enforced: str = ""
 
 
-def keep(replicas: int, objects: list[Json], service: Mapping[str, Any] | None, namespace: Mapping[str, Any]) -> Kept:
-    """Return what to keep of these objects, as the server has them now."""
+def capture_state(
+    replicas: int, objects: list[Json], service: Mapping[str, Any] | None, namespace: Mapping[str, Any]
+) -> KueueState:
+    """Return the state to restore later, from these objects as the server has them now."""
     spec = (service or {}).get("spec") or {}
     service_spec = {part: spec[part] for part in ("selector", "ports") if spec.get(part)}
     labels = (namespace.get("metadata") or {}).get("labels") or {}
-    return Kept(replicas, tuple(map(_strip_server_fields, objects)), service_spec, labels.get(_ENFORCED, ""))
+    return KueueState(replicas, tuple(map(_strip_server_fields, objects)), service_spec, labels.get(_ENFORCED, ""))
 
 
-def config_map(kept: Kept, namespace: str) -> Json:
-    """Return the ConfigMap that stores the kept state."""
+def config_map(state: KueueState, namespace: str) -> Json:
+    """Return the ConfigMap that stores the state."""
     head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(NAME, namespace)}
-    return head | {"data": {_KEY: msgspec.json.format(msgspec.json.encode(kept), indent=1).decode()}}
+    return head | {"data": {_KEY: msgspec.json.format(msgspec.json.encode(state), indent=1).decode()}}
 
 
-def kept_in(document: Mapping[str, Any] | None) -> Kept | None:
+def state_in(document: Mapping[str, Any] | None) -> KueueState | None:
     """Return the state that a ConfigMap stores, or None without a ConfigMap.
 
     Raises `msgspec.ValidationError` if the content is malformed.
     """
     if document is None:
         return None
-    return msgspec.json.decode((document.get("data") or {}).get(_KEY, "null"), type=Kept)
+    return msgspec.json.decode((document.get("data") or {}).get(_KEY, "null"), type=KueueState)
 
 
-def service_patch(kept: Kept, live: Mapping[str, Any]) -> Json | None:
+def service_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
     """Return the merge patch that points the Service to Kueue's manager again; None if it points there."""
     spec = live.get("spec") or {}
-    if not kept.service or all(spec.get(part) == value for part, value in kept.service.items()):
+    if not state.service or all(spec.get(part) == value for part, value in state.service.items()):
         return None
-    selector = kept.service.get("selector") or {}
+    selector = state.service.get("selector") or {}
     gone = dict.fromkeys(set(spec.get("selector") or {}) - set(selector))
-    return {"spec": kept.service | {"selector": gone | selector}}
+    return {"spec": state.service | {"selector": gone | selector}}
 
 
-def namespace_patch(kept: Kept, live: Mapping[str, Any]) -> Json | None:
+def namespace_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
     """Return the merge patch that restores the Pod Security level of the namespace; None if it is unchanged."""
     labels = (live.get("metadata") or {}).get("labels") or {}
-    if labels.get(_ENFORCED, "") == kept.enforced:
+    if labels.get(_ENFORCED, "") == state.enforced:
         return None
-    return {"metadata": {"labels": {_ENFORCED: kept.enforced or None}}}
+    return {"metadata": {"labels": {_ENFORCED: state.enforced or None}}}
 
 
 def _strip_server_fields(document: Json) -> Json:

@@ -1,8 +1,8 @@
-"""The served resources of kept kinds: the server stores and shows their objects, and no controller acts on them.
+"""Makes the served resources of stored-only kinds: the server stores their objects, and no controller acts on them.
 
-Charts and operators bring such objects along. This module takes the kinds from `kept.json`, joins them with types and
-rules where there are any, and gives resources. The answer to a creation warns the user about effects that the kind has
-on a full cluster and not here.
+Charts and operators create such objects. This module takes the kinds from `storedkinds.json`, joins them with their
+types and rules, if any, and returns resources. When a client creates an object, the server warns about the effects that
+the object would have on a full cluster and does not have here.
 """
 
 from dataclasses import replace
@@ -23,13 +23,13 @@ from muster.api.validation.groups import scaling
 from muster.api.validation.groups import storage as storage_rules
 from muster.api.validation.server import apiservice as api_service_rules
 from muster.api.validation.standard import Standard
-from muster.cluster.apiserver.kept import KeptKind, read_kept
 from muster.cluster.apiserver.objects import preparation, views
 from muster.cluster.apiserver.registry import autoscalers
 from muster.cluster.apiserver.registry.entries import same, served, status
 from muster.cluster.apiserver.registry.resources import VIEW_VERBS, Resource, Rules, Subresource, View
 from muster.cluster.apiserver.request.selection import NO_FIELDS, FieldLabels
-from muster.cluster.apiserver.tables import kept as tables
+from muster.cluster.apiserver.storedkinds import StoredKind, read_stored_kinds
+from muster.cluster.apiserver.tables import storedkinds as tables
 
 # The kinds with rules of their own. For all others, validation checks the metadata alone.
 _RULED: dict[str, tuple[Kind[Any], Standard]] = {
@@ -61,41 +61,41 @@ _RULED: dict[str, tuple[Kind[Any], Standard]] = {
 }
 
 
-def _make_resource(name: str, kept: KeptKind) -> Resource:
-    kind, standard = _RULED.get(name) or (_make_kind(name, kept), Standard(namespaced=kept.namespaced))
-    subresources = [_make_scale(standard)] if kept.scales else []
-    if kept.has_status:
+def _make_resource(name: str, stored: StoredKind) -> Resource:
+    kind, standard = _RULED.get(name) or (_make_kind(name, stored), Standard(namespaced=stored.namespaced))
+    subresources = [_make_scale(standard)] if stored.scales else []
+    if stored.has_status:
         subresources.append(status(kind, standard.update_status))
     return served(
         kind,
         (standard.create, standard.update),
-        _make_rules(kept, kind.plural),
+        _make_rules(stored, kind.plural),
         *subresources,
-        take=views.take_main if kept.has_status else views.take_all,
-        fields=FieldLabels(same(*kept.fields)) if kept.fields else NO_FIELDS,
-        short_names=kept.short_names,
-        categories=kept.categories,
+        take=views.take_main if stored.has_status else views.take_all,
+        fields=FieldLabels(same(*stored.fields)) if stored.fields else NO_FIELDS,
+        short_names=stored.short_names,
+        categories=stored.categories,
     )
 
 
-def _make_kind(name: str, kept: KeptKind) -> Kind[Object]:
-    group, _, version = kept.api_version.rpartition("/")
-    return Kind(group, version, kept.kind, name.partition(".")[0], Object, namespaced=kept.namespaced)
+def _make_kind(name: str, stored: StoredKind) -> Kind[Object]:
+    group, _, version = stored.api_version.rpartition("/")
+    return Kind(group, version, stored.kind, name.partition(".")[0], Object, namespaced=stored.namespaced)
 
 
-def _make_rules(kept: KeptKind, plural: str) -> Rules:
+def _make_rules(stored: StoredKind, plural: str) -> Rules:
     rules = Rules(
-        has_generation=kept.has_generation,
-        create_on_update=kept.create_on_update,
-        unconditional_update=kept.unconditional_update,
-        propagation=kept.propagation,
-        returns_deleted=kept.returns_deleted,
-        warning=f"this cluster keeps {plural} but {kept.but}" if kept.but else "",
+        has_generation=stored.has_generation,
+        create_on_update=stored.create_on_update,
+        unconditional_update=stored.unconditional_update,
+        propagation=stored.propagation,
+        returns_deleted=stored.returns_deleted,
+        warning=f"this cluster keeps {plural} but {stored.but}" if stored.but else "",
     )
-    if kept.counts_all:
+    if stored.counts_all:
         return replace(rules, prepare_create=preparation.new_counted, prepare_update=preparation.changed_counted)
-    if kept.new_status is not None:
-        return replace(rules, prepare_create=preparation.new_with(**kept.new_status))
+    if stored.new_status is not None:
+        return replace(rules, prepare_create=preparation.new_with(**stored.new_status))
     return rules
 
 
@@ -129,7 +129,7 @@ def _show_as_v1(scalers: Resource) -> Resource:
     return replace(scalers, kind=kind, view=main, subresources=(Subresource("status", kind, VIEW_VERBS, observed),))
 
 
-_SERVED = {name: _make_resource(name, kept) for name, kept in read_kept().items() if kept.kind}
+_SERVED = {name: _make_resource(name, stored) for name, stored in read_stored_kinds().items() if stored.kind}
 _SERVED |= {
     "certificatesigningrequests.certificates.k8s.io": _add_approval(
         _SERVED["certificatesigningrequests.certificates.k8s.io"]
@@ -138,7 +138,7 @@ _SERVED |= {
 
 # Served only if the caller of `builtin` names their version.
 ALPHA: tuple[Resource, ...] = tuple(each for each in _SERVED.values() if each.kind.version.startswith("v1alpha"))
-KEPT: tuple[Resource, ...] = (
+STORED_KINDS: tuple[Resource, ...] = (
     *(each for each in _SERVED.values() if each not in ALPHA),
     _show_as_v1(_SERVED[autoscaling_v2.HORIZONTAL_POD_AUTOSCALER.resource]),
 )

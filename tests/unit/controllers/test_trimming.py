@@ -9,7 +9,7 @@ from muster.api.core import POD, Pod
 from muster.api.kueue import WORKLOAD, Workload
 from muster.api.kueue.names import MANAGED_LABEL, POD_GROUP_NAME_LABEL, QUEUE_NAME_LABEL
 from muster.api.pods import is_ready, pod_requests
-from muster.controllers.kept import LONG_BYTES, MOST_SHARED, Kept
+from muster.controllers.trimming import LONG_BYTES, MOST_SHARED, ObjectTrimmer
 from muster.gang.shapes import guest_of
 
 CONTAINER: dict[str, Any] = {
@@ -61,7 +61,7 @@ APART = {
 )
 def test_a_pod_that_runs_is_to_others_what_it_was(spec: dict[str, Any]) -> None:
     seen = pod({"a": "b"}, **spec)
-    kept = Kept()(seen)
+    kept = ObjectTrimmer()(seen)
     assert guest_of(kept) == guest_of(seen)
     assert pod_requests(kept.spec) == pod_requests(seen.spec)
     assert (kept.metadata.labels, kept.status.phase, is_ready(kept)) == ({"a": "b"}, "Running", True)
@@ -72,7 +72,7 @@ def test_a_pod_that_runs_is_to_others_what_it_was(spec: dict[str, Any]) -> None:
 
 def test_what_a_pod_runs_is_not_kept() -> None:
     seen = pod()
-    kept = Kept()(seen)
+    kept = ObjectTrimmer()(seen)
     assert kept.metadata.managed_fields == ()
     assert kept.spec.volumes == ()
     assert not kept.spec.containers[0].env
@@ -89,7 +89,7 @@ def test_what_a_pod_runs_is_not_kept() -> None:
     ],
 )
 def test_pods_that_wait_or_queue_are_kept_whole(waits_or_queues: Pod) -> None:
-    kept = Kept()(waits_or_queues)
+    kept = ObjectTrimmer()(waits_or_queues)
     assert (kept.spec, kept.status) == (waits_or_queues.spec, waits_or_queues.status)
 
 
@@ -100,7 +100,7 @@ def workload(number: int, command: str = "train") -> Workload:
 
 
 def test_what_many_have_alike_is_kept_once() -> None:
-    keep = Kept()
+    keep = ObjectTrimmer()
     first, second, other = keep(workload(1)), keep(workload(2)), keep(workload(3, "test"))
     assert second == workload(2)
     assert other == workload(3, "test")
@@ -113,7 +113,7 @@ def test_what_many_have_alike_is_kept_once() -> None:
 
 
 def test_what_is_remembered_has_a_limit() -> None:
-    keep = Kept()
+    keep = ObjectTrimmer()
     first = keep(workload(0))
     for number in range(MOST_SHARED):
         keep(workload(number, f"command-{number}"))
@@ -122,7 +122,7 @@ def test_what_is_remembered_has_a_limit() -> None:
 
 
 def test_what_is_long_is_not_remembered_but_its_parts_are() -> None:
-    keep, long = Kept(), "x" * LONG_BYTES
+    keep, long = ObjectTrimmer(), "x" * LONG_BYTES
     first, second = (keep(workload(number, long)).spec.pod_sets[0].template.spec for number in (1, 2))
     assert first == second
     assert first is not second

@@ -1,7 +1,4 @@
-"""Finds what is installed in a cluster.
-
-Where an engine is, by the name of its Deployment, and whether its pods run.
-"""
+"""Finds the engines that are installed in a cluster, Muster's and Kueue's, by the name of the engine's Deployment."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -24,7 +21,7 @@ ENGINES: Final = {
 
 
 class SeveralError(Exception):
-    """Engines in several namespaces; names them."""
+    """The error that engines run in several namespaces; the message names the namespaces."""
 
 
 async def configuration_text(

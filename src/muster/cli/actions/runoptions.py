@@ -8,7 +8,7 @@ import click
 
 from muster.actions import caller, dotenv, limits
 from muster.actions.errors import UserError
-from muster.actions.gang import SecretAsked, SoftSignal
+from muster.actions.gang import SecretVariables, SoftSignal
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.ours.deferral import Deferral, check_dependencies, parse_dependencies
 from muster.api.ours.elastic import Bounds
@@ -47,7 +47,7 @@ def _read_env_file(file: str) -> dict[str, str]:
         raise click.BadParameter(f"{file}: {error}", param_hint="--env-file") from None
 
 
-def secrets(texts: Sequence[str]) -> tuple[SecretAsked, ...]:
+def secrets(texts: Sequence[str]) -> tuple[SecretVariables, ...]:
     """Return the Secrets, each whole or with one key."""
     selected = []
     for text in texts:
@@ -55,7 +55,7 @@ def secrets(texts: Sequence[str]) -> tuple[SecretAsked, ...]:
         wrong = [*names.dns_subdomain(name), *(names.environment_variable(key) if equals else ())]
         if wrong:
             raise click.BadParameter(f"{text!r}: expected NAME or NAME=KEY; {wrong[0]}", param_hint="--secret")
-        selected.append(SecretAsked(name, key))
+        selected.append(SecretVariables(name, key))
     return tuple(selected)
 
 

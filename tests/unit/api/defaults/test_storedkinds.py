@@ -1,4 +1,4 @@
-"""Defaults of the kinds that are only kept."""
+"""Defaults of the kinds that are only stored."""
 
 import copy
 from typing import Any
