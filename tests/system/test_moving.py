@@ -107,7 +107,7 @@ class Cluster:
     async def move(self, direction: str, blows: int | None = None, left: tuple[str, ...] = ()) -> Fuse:
         fuse = Fuse(InProcessTransport(self.site.world.plane.server), blows)
         options = OPTIONS if direction == "over" else include_extras(OPTIONS)
-        move = Move(Client(fuse), self.site.world.plane.surroundings, options, self.said.append)
+        move = Move(Client(fuse), self.site.world.plane.inputs, options, self.said.append)
 
         def plan(seen: Observed) -> list[Step]:
             if direction == "over":
@@ -256,7 +256,7 @@ async def test_what_the_server_would_refuse_is_found_before_kueue_stops(c: Clust
     before = await c.stored()
     fuse = Fuse(InProcessTransport(c.site.world.plane.server))
     fuse.refuses = "clusterroles/muster-queueing"
-    move = Move(Client(fuse), c.site.world.plane.surroundings, OPTIONS, c.said.append)
+    move = Move(Client(fuse), c.site.world.plane.inputs, OPTIONS, c.said.append)
     with pytest.raises(
         RefusedError, match=r"^the server does not take ClusterRole muster-queueing: .*not you; nothing"
     ):

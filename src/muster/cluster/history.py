@@ -38,7 +38,7 @@ async def kept(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
     """Keep the history of a cluster in its home; its manager is still to run. Raises `DataDirectoryError`."""
     history, settings = History(home / FILE), plane.configuration.muster.history
     try:
-        if aside := await history.open(plane.surroundings.clock.now()):
+        if aside := await history.open(plane.inputs.clock.now()):
             log.warning("%s", aside)
     except HistoryError as error:
         raise DataDirectoryError(str(error)) from error

@@ -25,7 +25,7 @@ from muster.operator.precedence import beside_others, place
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Random
 from muster.runtime.leases import Election, Timing
 from muster.runtime.manager import Manager
@@ -64,7 +64,7 @@ class Replica:
     def __init__(
         self,
         transport: Transport,
-        givens: Givens,
+        inputs: ExternalInputs,
         configuration: Configuration,
         identity: str,
         parts: Iterable[Part] = PARTS,
@@ -75,7 +75,7 @@ class Replica:
         self.registry = Registry(process=True)
         self.alone, self.began, self.started = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._transport = transport
-        self._givens = givens
+        self._givens = inputs
         self._configuration = beside_others(configuration)
         self._identity = identity
         self._parts = tuple(parts)

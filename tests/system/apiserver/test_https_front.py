@@ -27,7 +27,7 @@ from muster.cluster.apiserver.identity.users import User
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 
 
@@ -143,7 +143,7 @@ async def served(directory: Path):
     clock, ids = RealClock(), Ids()
     journal = GatedJournal()
     credentials = Credentials.load(directory / "pki", clock.now(), ids)
-    async with control_plane(journal, Givens(clock, ids, Random()), trust=lambda: credentials.trust) as plane:
+    async with control_plane(journal, ExternalInputs(clock, ids, Random()), trust=lambda: credentials.trust) as plane:
         authenticator = credentials.authenticator(plane.access.tokens.user)
         front = HttpsFront(plane.server, authenticator, credentials.server_context())
         port = await front.start("127.0.0.1", 0)
@@ -241,7 +241,7 @@ def logged(world):
     """Let the server keep an audit log; the events, as they come."""
     lines: list[bytes] = []
     around, policy = (
-        world.plane.surroundings,
+        world.plane.inputs,
         parse(
             '{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": '
             '[{"level": "Metadata", "omitStages": ["RequestReceived"]}]}'

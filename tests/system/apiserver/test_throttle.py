@@ -8,7 +8,7 @@ from tests.system.apiserver.test_https_front import GatedJournal
 from muster.cluster.apiserver.throttle import FEW, LONGEST_SECONDS
 from muster.cluster.controlplane import control_plane
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 
 OTHER = f"{NAMESPACES}/kube-system/configmaps"
@@ -18,7 +18,7 @@ MANY = 100
 def test_more_than_few_writes_wait_for_one_flush():
     async def scenario():
         journal = GatedJournal()
-        async with control_plane(journal, Givens(VirtualClock(), Ids(1), Random(1))) as plane:
+        async with control_plane(journal, ExternalInputs(VirtualClock(), Ids(1), Random(1))) as plane:
             api = Api(plane)
             await api.made(OTHER, config_map())
             journal.gate.clear()
@@ -34,7 +34,7 @@ def test_more_than_few_writes_wait_for_one_flush():
 def test_a_write_of_another_namespace_goes_ahead_of_them():
     async def scenario():
         journal = GatedJournal()
-        async with control_plane(journal, Givens(VirtualClock(), Ids(1), Random(1))) as plane:
+        async with control_plane(journal, ExternalInputs(VirtualClock(), Ids(1), Random(1))) as plane:
             api = Api(plane)
             before = int((await api.made(OTHER, config_map()))["metadata"]["resourceVersion"])
             flood = [asyncio.create_task(api.post(MAPS, config_map(f"m-{number}"))) for number in range(MANY)]

@@ -28,7 +28,7 @@ from muster.operator.holders import LOOK_SECONDS, renewer
 from muster.operator.precedence import identity, is_ours, place
 from muster.operator.replica import FIELD_MANAGER
 from muster.runtime.client import Client, Propagation
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.leases import LeadershipLostError
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import APPLY_PATCH
@@ -45,12 +45,12 @@ Plan = Callable[[Observed], list[Step]]
 class Move:
     """A takeover or handback of one cluster, which does the steps of a plan."""
 
-    def __init__(self, client: Client, givens: Givens, options: Options, said: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, inputs: ExternalInputs, options: Options, said: Callable[[str], None]) -> None:
         """Prepare the move. said: called with each step as it begins, and with what the move waits for."""
         self.documents = documents(options)
         # The help of `muster manifests` applies documents with the same manager, so there are no conflicts later.
         self._client = Client(client.transport, field_manager=FIELD_MANAGER)
-        self._givens, self._options = givens, options
+        self._givens, self._options = inputs, options
         self._said = said
         self._learned = Learned()
 

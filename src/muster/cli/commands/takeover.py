@@ -65,16 +65,16 @@ async def _take_over(
     from muster.insight.takeover import restarting
     from muster.operator.takeover import seen
     from muster.runtime.clock import RealClock
-    from muster.runtime.givens import Givens
+    from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
 
-    givens = Givens(RealClock(), Ids(), Random())
+    inputs = ExternalInputs(RealClock(), Ids(), Random())
     async with connect(target) as session:
         await require_no_embedded(session.client)
         options = await _make_options(session.client, image, replicas, config, kinds, dry_run=dry_run)
-        found = await seen(session.client, options.settings, givens.clock, say)
+        found = await seen(session.client, options.settings, inputs.clock, say)
         _print_gaps(found, options.settings, say)
-        move, jobs = Move(session.client, givens, options, say), restarting(found)
+        move, jobs = Move(session.client, inputs, options, say), restarting(found)
         await carry_out(
             move,
             lambda observed: plan_takeover(observed, options, move.documents, jobs),
