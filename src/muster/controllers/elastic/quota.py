@@ -49,8 +49,8 @@ _SHORT = (WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA)
 class ElasticQuota(Reconciler):
     """The reconciler that shrinks elastic Jobs to make room for pending workloads, and raises the Jobs' caps.
 
-    Its keys are those of pending workloads and of elastic ones. The admission controller calls `cycled` after each
-    cycle, and asks `instead` before it evicts.
+    Its keys are those of pending workloads and of elastic ones. The admission controller calls `on_cycle` after each
+    cycle, and asks `shrinks_instead` before it evicts.
     """
 
     name = "elastic-quota"
@@ -63,19 +63,19 @@ class ElasticQuota(Reconciler):
         self._jobs.on_change(self._job_changed)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _is_elastic})
-        self._instead: set[str] = set()  # workloads that wait for others to shrink instead of evicting them
-        self._unhelped: set[str] = set()  # workloads that waited so in vain, and evict the next time
+        self._waiting_for_shrinks: set[str] = set()  # workloads that wait for others to shrink instead of evicting them
+        self._waited_in_vain: set[str] = set()  # workloads that waited so in vain, and evict the next time
         self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused, by UID
         self._changed: set[str] = set()  # ClusterQueues whose usage changed since the last pass over caps; "" is any
         cache.notifier.on_change(self._usage_changed)
 
-    def cycled(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
+    def on_cycle(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
         """Queue the pending workloads for which elastic workloads may make room.
 
         Those for which the cycle spared victims are queued at once; those that lack quota, after `GATHER_SECONDS`.
         """
         for decision in outcome.spared:
-            self._instead.add(decision.workload.key)
+            self._waiting_for_shrinks.add(decision.workload.key)
             self._controller.queue.add(decision.workload.key)
         if not self._workloads.by(_ELASTIC, ""):
             return
@@ -83,7 +83,7 @@ class ElasticQuota(Reconciler):
             if pending.reason in _SHORT:
                 self._controller.queue.add_after(pending.workload.key, GATHER_SECONDS)
 
-    def instead(self, decision: Preemption) -> bool:
+    def shrinks_instead(self, decision: Preemption) -> bool:
         """Return whether elastic workloads will shrink, so that `cycle.run` spares the victims of this decision.
 
         Return False if a victim is being evicted already, or if the workload has waited in vain for others to shrink.
@@ -92,8 +92,8 @@ class ElasticQuota(Reconciler):
         """
         if not self._workloads.by(_ELASTIC, ""):
             return False
-        if decision.workload.key in self._unhelped:
-            self._unhelped.discard(decision.workload.key)
+        if decision.workload.key in self._waited_in_vain:
+            self._waited_in_vain.discard(decision.workload.key)
             return False
         holders = [self._cache.tree.holder(victim.workload.key) for victim in decision.victims]
         return all(one is not None and not one.evicted for one in holders) and bool(self._sizes(decision.workload))
@@ -117,16 +117,16 @@ class ElasticQuota(Reconciler):
 
     async def _make_room(self, key: str) -> None:
         """Shrink the Jobs that keep a pending workload from starting; its own Job may be one of them."""
-        cache, instead = self._cache, key in self._instead
+        cache, instead = self._cache, key in self._waiting_for_shrinks
         waiting = self._waiting(key, instead=instead)
         sizes = self._sizes(waiting) if waiting is not None else {}
         helped = False
         for resized, size in sizes.items():
             why = f"quota for {size} is free" if resized == key else f"to make room for {key}"
             helped |= await self._resize(resized, size, why)
-        self._instead.discard(key)
+        self._waiting_for_shrinks.discard(key)
         if instead and not helped and waiting is not None:  # a workload must be evicted
-            self._unhelped.add(key)
+            self._waited_in_vain.add(key)
             cache.queues.retry(waiting.queue)
             cache.notifier.wake()
 

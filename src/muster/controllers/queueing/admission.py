@@ -91,18 +91,18 @@ class AdmissionController(Reconciler):
         cache: QueueingCache,
         recorder: Recorder,
         *,
-        cycled: Sequence[Cycled] = (),
+        on_cycle: Sequence[Cycled] = (),
         spare: cycle.Spare = cycle.spare_none,
     ) -> None:
         """Create the controller.
 
-        cycled: callbacks for each cycle.
+        on_cycle: callbacks for each cycle.
         spare: whether elastic workloads shrink for a decision instead.
         """
         super().__init__(manager)
         self._cache = cache
         self._recorder = recorder
-        self._cycled = cycled
+        self._cycled = on_cycle
         self._spare = spare
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=2)
         self._waiting: dict[str, float] = {}  # when to write why each workload waits

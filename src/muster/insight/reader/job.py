@@ -84,8 +84,8 @@ async def find(client: Client, namespace: str, name: str) -> JobAndWorkload:
     Raises:
         ApiError: the user may see neither jobs nor Workloads.
     """
-    job, hidden = await _or_refusal(record_named(client, name, namespace))
-    listed, unseen = await _or_refusal(client.list(WORKLOAD, namespace))
+    job, hidden = await _read_or_refusal(record_named(client, name, namespace))
+    listed, unseen = await _read_or_refusal(client.list(WORKLOAD, namespace))
     if hidden is not None and hidden.code == 403 and unseen is not None:
         raise hidden
     workloads = listed.items if listed is not None else []
@@ -97,7 +97,7 @@ async def find(client: Client, namespace: str, name: str) -> JobAndWorkload:
     return JobAndWorkload(unseen=unseen)
 
 
-async def _or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:
+async def _read_or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:
     """Return the result of a read, or the error that says why the user may not see it.
 
     Raises:
