@@ -68,7 +68,7 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
         prepare_for_accounts(other_state)
         state, other_state = other_state, state
     with closing(Entrance(options.home, options.port, options.exposure, options.local_socket)) as entrance:
-        beside = partial(history.kept, home=options.home)
+        beside = partial(history.recording, home=options.home)
         async with begun(
             journal,
             state,

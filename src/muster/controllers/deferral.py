@@ -112,8 +112,8 @@ class DeferralController(Reconciler):
         return _judge(job for informer in self._informers.values() if (job := informer.get(key)) is not None)
 
     async def _ask_for_standing(self, name: str, namespace: str) -> Standing:
-        found = [await self._client.find(kind, name, namespace) for kind in self._informers]
-        return _judge(job for job in found if job is not None)
+        jobs = [await self._client.find(kind, name, namespace) for kind in self._informers]
+        return _judge(job for job in jobs if job is not None)
 
     def _list_awaited(self, key: str) -> Sequence[str]:
         """Return the names of the jobs that the jobs of a key wait for."""

@@ -120,7 +120,7 @@ def group_alike(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     names: dict[str, list[str]] = {}
     for name, text in said:
         names.setdefault(text, []).append(name)
-    return [(_list_names(found), text) for text, found in names.items()]
+    return [(_list_names(names_of_text), text) for text, names_of_text in names.items()]
 
 
 def _list_names(names: Sequence[str]) -> str:

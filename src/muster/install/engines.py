@@ -34,9 +34,9 @@ async def configuration_text(
     """
     for engine in engines:
         name, key = ENGINES[engine]
-        found = await client.find(CONFIG_MAP, name, namespace or await _find_namespace(client, engine))
-        if found is not None and key in found.data:
-            text: str = found.data[key]
+        config_map = await client.find(CONFIG_MAP, name, namespace or await _find_namespace(client, engine))
+        if config_map is not None and key in config_map.data:
+            text: str = config_map.data[key]
             return text
     return None
 
@@ -52,7 +52,7 @@ async def running(client: Client, namespace: str) -> Sequence[str]:
 async def _find_namespace(client: Client, engine: str) -> str:
     """Return the namespace of the Deployment of that name, or the usual one."""
     listed = await client.list(DEPLOYMENT.seen_as(Object), fields=f"metadata.name={engine}")
-    found = sorted(one.metadata.namespace for one in listed.items)
-    if len(found) > 1:
-        raise SeveralError(f"{engine} is in several namespaces: {', '.join(found)}")
-    return found[0] if found else NAMESPACE
+    namespaces = sorted(one.metadata.namespace for one in listed.items)
+    if len(namespaces) > 1:
+        raise SeveralError(f"{engine} is in several namespaces: {', '.join(namespaces)}")
+    return namespaces[0] if namespaces else NAMESPACE

@@ -234,9 +234,9 @@ class RemoteCluster:
 
     async def _check_identity(self, config: "ConnectionConfig", copies: Copies) -> None:
         """Check that the cluster is the one that it was. Raises `BrokenError`."""
-        found = Identity(copies.uid or "", endpoint_of(config.cluster))
+        identity = Identity(copies.uid or "", endpoint_of(config.cluster))
         try:
-            problem = await self._register.admit(self.name, found, lambda workload: bool(copies.jobs_of(workload)))
+            problem = await self._register.admit(self.name, identity, lambda workload: bool(copies.jobs_of(workload)))
         except (ApiError, TransportError) as error:
             problem = f"which cluster it is cannot be stored here: {error}"
         if problem:

@@ -95,10 +95,10 @@ class _Copy:
     def of(self, workload: str, name: str = "") -> list[Any]:
         """Return the objects of a workload, and the object with this name in the workload's namespace, if any."""
         namespace, _ = split_key(workload)
-        found = {key_of(obj): obj for obj in self.informer.by(_BY_WORKLOAD, workload)}
+        objects = {key_of(obj): obj for obj in self.informer.by(_BY_WORKLOAD, workload)}
         if name and (owner := self.informer.get(f"{namespace}/{name}")) is not None:
-            found[key_of(owner)] = owner
-        return [obj for obj in found.values() if self._is_ours(obj)]
+            objects[key_of(owner)] = owner
+        return [obj for obj in objects.values() if self._is_ours(obj)]
 
     def keys(self) -> set[str]:
         return {key for obj in self.all() for key in self._keys(obj)}

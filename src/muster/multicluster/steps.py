@@ -77,27 +77,27 @@ class Steps:
 
     def barred(self, key: str) -> Collection[str]:
         """Return the clusters where a foreign object has the name that a copy of the workload's objects needs."""
-        found = self._memories.get(key)
-        return found.barred if found is not None else ()
+        memory = self._memories.get(key)
+        return memory.barred if memory is not None else ()
 
     def is_unshown(self, one: Dispatched, copy: Any) -> bool:
         """Return whether the manager's server has refused the status of the copy in its present version."""
-        found, meta = self._memories.get(one.key), meta_of(copy)
-        return found is not None and found.unshown.get(meta.name) == meta.resource_version
+        memory, meta = self._memories.get(one.key), meta_of(copy)
+        return memory is not None and memory.unshown.get(meta.name) == meta.resource_version
 
     def unsettled_seconds(self, one: Dispatched) -> float:
         """Return for how long an unanswered request may still create a job of the workload in any worker."""
         return (self._memory_of(one).settled - self._clock.now()).total_seconds()
 
     def _memory_of(self, one: Dispatched) -> _Memory:
-        found = self._memories.get(one.key)
-        if found is None:  # what was asked before this process began is not known
+        memory = self._memories.get(one.key)
+        if memory is None:  # what was asked before this process began is not known
             meta = one.workload.metadata
             is_new = (
                 not home_of(meta) and meta.creation_timestamp is not None and meta.creation_timestamp >= self._began
             )
-            found = self._memories[one.key] = _Memory(self._began if is_new else self._began + UNANSWERED)
-        return found
+            memory = self._memories[one.key] = _Memory(self._began if is_new else self._began + UNANSWERED)
+        return memory
 
     async def create(self, worker: Worker, one: Dispatched) -> Result:
         """Create a clone, which may then try to get quota."""
@@ -117,26 +117,26 @@ class Steps:
         Kueue refuses to let a clone with quota grow, and would stop the job whose clone cannot follow. So the step
         first tries the growth as a dry run.
         """
-        if (found := worker.there.workload(one.key)) is None:
+        if (clone := worker.there.workload(one.key)) is None:
             return None
-        found = await worker.promote(one.workload, found)
-        if grows(one.workload, found):
-            await self._ask_for_growth(worker, one.workload, found)
+        clone = await worker.promote(one.workload, clone)
+        if grows(one.workload, clone):
+            await self._ask_for_growth(worker, one.workload, clone)
         copies, podsets = worker.list_copies(one).own, afforded(one.workload)
         for job in one.jobs:
             copy = copies.get(meta_of(job).name)
             if one.mirror is not None and copy is not None and (edits := one.mirror.resized(job, copy, podsets)):
                 await worker.there.client.edit_object(one.mirror.kind, copy, edits)
-        await worker.resize(one.workload, found)
+        await worker.resize(one.workload, clone)
         return None
 
-    async def _ask_for_growth(self, worker: Worker, workload: Workload, found: Workload) -> None:
+    async def _ask_for_growth(self, worker: Worker, workload: Workload, clone: Workload) -> None:
         """Try the growth of the clone as a dry run, and record a refusal on the workload.
 
         The record tells other controllers not to wait for the additional pods.
         """
         try:
-            await worker.resize(workload, found, dry_run=True)
+            await worker.resize(workload, clone, dry_run=True)
         except ApiError as error:
             if is_for_good(error) or error.code == 403:  # the status with which webhooks refuse, such as Kueue's
                 noted = {"metadata": {"annotations": Refusal.of(workload, one_line(str(error))).written()}}
@@ -145,8 +145,8 @@ class Steps:
 
     async def evict(self, worker: Worker, one: Dispatched) -> Result:
         """Evict the clone."""
-        if (found := worker.there.workload(one.key)) is not None:
-            await worker.evict(found)
+        if (clone := worker.there.workload(one.key)) is not None:
+            await worker.evict(clone)
         return None
 
     async def remove(self, worker: Worker, one: Dispatched) -> Result:

@@ -58,9 +58,9 @@ async def hand_back_alone(
 
     async def another() -> str:
         """Return who holds the Lease instead: a standby may get it first."""
-        while not (found := await working(client, inputs.clock, settings, said, but=identity)):
+        while not (engine := await working(client, inputs.clock, settings, said, but=identity)):
             await inputs.clock.sleep(LOOK_SECONDS)
-        return found
+        return engine
 
     leading, watching = asyncio.create_task(election.run(work)), asyncio.create_task(another())
     try:

@@ -23,11 +23,11 @@ def certificates(manager: Manager, settings: Configuration) -> Certificates:
     managed = settings.internal_cert_management
     services = (managed.webhook_service_name, VISIBILITY_SERVICE)
     names = [name for service in services for name in service_names(service, settings.namespace)]
-    found = Certificates(
+    server_certificates = Certificates(
         manager, settings.namespace, managed.webhook_secret_name, (*names, *_LOOPBACK), ours=managed.enable
     )
-    manager.add(found)
-    return found
+    manager.add(server_certificates)
+    return server_certificates
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:

@@ -368,10 +368,10 @@ class _Splitter:
             raise TransportError(f"the server sent a line of more than {self._limit >> 20} MiB")
         if not others:
             return []
-        found = [b"".join(self._rest), *others]
-        self._rest = [found.pop()]
+        lines = [b"".join(self._rest), *others]
+        self._rest = [lines.pop()]
         self.size = len(self._rest[0])
-        return list(filter(None, found))
+        return list(filter(None, lines))
 
     def take_rest(self) -> bytes:
         """Take what has come of the unfinished line; its remainder will look like a line of its own."""

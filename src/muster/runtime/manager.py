@@ -105,14 +105,14 @@ class Manager:
         What is requested later is of a kind that may be forgotten, so it is followed for those callers alone.
         """
         where = (namespace, labels, fields)
-        found = self._informers.get((kind, *where))
-        if found is None:
-            found = self._make_follower(kind, where)
-            self._informers[kind, *where] = found
-        found.optional |= optional
+        informer = self._informers.get((kind, *where))
+        if informer is None:
+            informer = self._make_follower(kind, where)
+            self._informers[kind, *where] = informer
+        informer.optional |= optional
         for name, function in (indexes or {}).items():
-            found.add_index(name, function)
-        return found
+            informer.add_index(name, function)
+        return informer
 
     def _make_follower(self, kind: Kind[Any], where: _Where) -> Informer[Any]:
         """Return an informer for one more view of some objects.
@@ -126,15 +126,15 @@ class Manager:
             known.kind = kind if known.kind.type is Object else known.kind
             return known
         namespace, labels, fields = where
-        found = Informer(
+        follower = Informer(
             self.client, kind, self.clock, self.random, namespace=namespace, labels=labels, fields=fields,
             transform=self._transform, outage=self._outage,
         )  # fmt: skip
         if shares:
-            self._shared.setdefault(metadata, found)
+            self._shared.setdefault(metadata, follower)
         if self._running:
-            self._follow(found)
-        return found
+            self._follow(follower)
+        return follower
 
     def forget(self, kind: Kind[Any], *, namespace: str = "", fields: str = "") -> None:
         """Stop following a kind that is no longer served, or its informers with this namespace and selector.

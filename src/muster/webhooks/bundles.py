@@ -90,9 +90,9 @@ def of_definition(definition: Definition, bundle: bytes, names: Collection[str])
     return [_put("/spec/conversion/webhook/clientConfig", bundle)]
 
 
-def of_service(found: APIService, bundle: bytes, names: Collection[str]) -> Operations:
+def of_service(service_object: APIService, bundle: bytes, names: Collection[str]) -> Operations:
     """Return the changes to an APIService whose group we serve. names: our hosts."""
-    spec, service = found.spec, found.spec.service
+    spec, service = service_object.spec, service_object.spec.service
     if service is None or spec.ca_bundle == bundle or f"{service.name}.{service.namespace}.svc" not in names:
         return []
     checked = [{"op": "remove", "path": "/spec/insecureSkipTLSVerify"}] if spec.insecure_skip_tls_verify else []
@@ -168,13 +168,13 @@ class Bundles:
 
     async def _put_all(self) -> None:
         bundle = self._certificates.bundle
-        for kind, found, edits in self._edits(bundle) if bundle else ():
+        for kind, obj, edits in self._edits(bundle) if bundle else ():
             with ignoring("Conflict", "NotFound"):  # the object has changed, and the informer will tell
-                await self._client.edit_object(kind, found, edits)
-                log.debug("%s %s has the authority", kind.kind, found.metadata.name)
+                await self._client.edit_object(kind, obj, edits)
+                log.debug("%s %s has the authority", kind.kind, obj.metadata.name)
 
     def _edits(self, bundle: bytes) -> Iterator[tuple[Kind[Any], Any, Operations]]:
         for each, informer in self._told:
-            for found in informer.all():
-                if edits := each.edits(found, bundle, self._certificates.names):
-                    yield each.kind, found, edits
+            for obj in informer.all():
+                if edits := each.edits(obj, bundle, self._certificates.names):
+                    yield each.kind, obj, edits

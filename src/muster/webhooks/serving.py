@@ -77,9 +77,9 @@ class Known:
             raise UnknownError(key)
         return cast("T | None", self._objects[key])
 
-    def learn(self, key: _Key, found: Any) -> None:
+    def learn(self, key: _Key, obj: Any) -> None:
         """Store an object that was read; None if there is none."""
-        self._objects[key] = found
+        self._objects[key] = obj
 
 
 class Reader:

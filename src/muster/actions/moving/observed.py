@@ -171,4 +171,4 @@ async def _read_live(client: Client, documents: Sequence[Json]) -> dict[Key, Jso
 
     async with asyncio.TaskGroup() as group:
         tasks = {key(each): group.create_task(find(each)) for each in documents}
-    return {name: found for name, task in tasks.items() if (found := task.result()) is not None}
+    return {name: live_object for name, task in tasks.items() if (live_object := task.result()) is not None}

@@ -197,18 +197,18 @@ def hold(document: dict[str, Any], *, places: bool) -> None:
 
 
 def _mapping(part: dict[str, Any], field: str) -> dict[str, Any]:
-    part[field] = found = part.get(field) or {}
-    return found
+    part[field] = mapping = part.get(field) or {}
+    return mapping
 
 
 def _list(part: dict[str, Any], field: str) -> list[Any]:
-    part[field] = found = part.get(field) or []
-    return found
+    part[field] = members = part.get(field) or []
+    return members
 
 
-def _add(found: list[Any], item: Any) -> None:
-    if item not in found:
-        found.append(item)
+def _add(members: list[Any], item: Any) -> None:
+    if item not in members:
+        members.append(item)
 
 
 # Rules.

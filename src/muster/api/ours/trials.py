@@ -112,13 +112,13 @@ class Array:
 
 
 def _run(part: str) -> range:
-    found = _PART.fullmatch(part)
-    if found is None:
+    match = _PART.fullmatch(part)
+    if match is None:
         raise ValueError(f"{_quoted(part)} is neither an index nor a range, as 0-7, 1,3,5 or 0-99:10")
-    if any(len(number or "") > _MOST_DIGITS for number in found.groups()):
+    if any(len(number or "") > _MOST_DIGITS for number in match.groups()):
         raise ValueError(f"{_quoted(part)}: an index has at most {_MOST_DIGITS} digits")
-    first = int(found[1])
-    last, step = int(found[2] or first), int(found[3] or 1)
+    first = int(match[1])
+    last, step = int(match[2] or first), int(match[3] or 1)
     if first > last:
         raise ValueError(f"{part}: the range ends before it begins; say {last}-{first}")
     if step == 0:

@@ -72,9 +72,9 @@ async def _take_over(
     async with connect(target) as session:
         await require_no_embedded(session.client)
         options = await _make_options(session.client, image, replicas, config, kinds, dry_run=dry_run)
-        found = await seen(session.client, options.settings, inputs.clock, say)
-        _print_gaps(found, options.settings, say)
-        move, jobs = Move(session.client, inputs, options, say), restarting(found)
+        cluster = await seen(session.client, options.settings, inputs.clock, say)
+        _print_gaps(cluster, options.settings, say)
+        move, jobs = Move(session.client, inputs, options, say), restarting(cluster)
         await carry_out(
             move,
             lambda observed: plan_takeover(observed, options, move.documents, jobs),
@@ -83,14 +83,14 @@ async def _take_over(
         )
 
 
-def _print_gaps(found: Any, settings: "Configuration", say: Any) -> None:
+def _print_gaps(cluster: Any, settings: "Configuration", say: Any) -> None:
     """Print what Muster would not act on, except what the takeover itself settles."""
     from msgspec.structs import replace
 
     from muster.insight.takeover import report, sentence
     from muster.operator.takeover import kinds
 
-    rest = replace(found, manager="", webhooks=(), old=())
+    rest = replace(cluster, manager="", webhooks=(), old=())
     for finding in report(rest, *kinds(settings)).findings:
         say(sentence(finding))
 

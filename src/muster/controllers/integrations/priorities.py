@@ -24,8 +24,8 @@ class Priorities:
             kind = WORKLOAD_PRIORITY_CLASS.kind
             return PriorityClassRef(group=WORKLOAD_PRIORITY_GROUP, kind=kind, name=label), own.value if own else None
         if pod_class:
-            found = self.of_pods.get(pod_class)
-            return _of_pods(pod_class), found.value if found else None
+            priority_class = self.of_pods.get(pod_class)
+            return _of_pods(pod_class), priority_class.value if priority_class else None
         default = next((one for one in self.of_pods.all() if one.global_default), None)
         return (None, 0) if default is None else (_of_pods(default.metadata.name), default.value)
 

@@ -121,8 +121,8 @@ class JobReconciler(Reconciler, Generic[T]):
     def _tied(self, tie: str) -> list[str]:
         return [key_of(job) for job in self._jobs.by(_BY_TIE, tie)]
 
-    def _jobs_of_class(self, found: WorkloadPriorityClass | PriorityClass) -> list[str]:
-        return self._tied(f"class/{found.metadata.name}")
+    def _jobs_of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> list[str]:
+        return self._tied(f"class/{priority_class.metadata.name}")
 
     def _jobs_of(self, workload: Workload) -> Iterable[str]:
         """Return the job that a Workload belongs to, the parts of that job, and a job that will adopt the Workload."""
@@ -272,11 +272,11 @@ class JobReconciler(Reconciler, Generic[T]):
         podsets = workload.spec.pod_sets if injected(facts, workload) else facts.podsets
         labels = self._configuration.features.enabled("AssignQueueLabelsForPods")
         try:
-            found = infos(workload, podsets, self._flavors.get, queue_labels=labels)
+            podset_infos = infos(workload, podsets, self._flavors.get, queue_labels=labels)
         except InjectionError as error:
             await self._writer.fail_to_start(workload, error, now)
             return
-        await self._steps(job, self._integration.start(job, found))
+        await self._steps(job, self._integration.start(job, podset_infos))
         self._writer.tell(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
     async def _is_current(self, job: T) -> bool:

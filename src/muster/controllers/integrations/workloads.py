@@ -208,12 +208,12 @@ class Workloads:
 
 def copied_labels(metas: Sequence[ObjectMeta], keys: Sequence[str]) -> dict[str, str] | None:
     """Return the labels with these keys, whichever object has them; None if two objects have different values."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for meta in metas:
         for key in keys:
-            if key in meta.labels and found.setdefault(key, meta.labels[key]) != meta.labels[key]:
+            if key in meta.labels and labels.setdefault(key, meta.labels[key]) != meta.labels[key]:
                 return None
-    return found
+    return labels
 
 
 @contextmanager

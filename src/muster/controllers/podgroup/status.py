@@ -67,11 +67,11 @@ class PodGroupStatusController(Reconciler):
         queue.add_after(key, GATHER_SECONDS + queue.delayed * GATHER_SECONDS_PER_GROUP)
 
     async def _reconcile(self, key: str) -> Result:
-        found = self._find(key)
-        if found is None:
+        kind_and_group = self._find(key)
+        if kind_and_group is None:
             self._told.pop(key, None)
             return None
-        kind, group = found
+        kind, group = kind_and_group
         pods = self._pods.by(_BY_GROUP, key)
         if pods and all(pod.spec.scheduler_name not in self._names for pod in pods):
             return None

@@ -99,8 +99,8 @@ class Record(Struct, frozen=True):
         """Return the record with the state of the group's start, whose condition is added as False from the first."""
         status, new = self.status, plan.condition
         if new is not None:
-            found = tuple(new if each.type == new.type else each for each in status.conditions)
-            status = replace(status, conditions=found if new in found else (*found, new))
+            conditions = tuple(new if each.type == new.type else each for each in status.conditions)
+            status = replace(status, conditions=conditions if new in conditions else (*conditions, new))
         return self.with_status(replace(status, group_scheduling=plan.status)).with_notes(*plan.notes)
 
     def ended(self, state: str) -> Self:

@@ -114,5 +114,5 @@ def _was_told(pod: Pod) -> bool:
 
 
 def _kept(local: Pod) -> tuple[PodCondition, ...]:
-    found = find_condition(local, _SCHEDULED)
-    return (found,) if found is not None else ()
+    condition = find_condition(local, _SCHEDULED)
+    return (condition,) if condition is not None else ()

@@ -104,8 +104,8 @@ class PodReconciler(Reconciler):
     def _concerned(self, workload: Workload) -> Iterable[str]:
         return [*_keys_of_workload(workload), *self._tied(f"workload/{key_of(workload)}")]
 
-    def _of_class(self, found: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:
-        return self._tied(f"class/{found.metadata.name}")
+    def _of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:
+        return self._tied(f"class/{priority_class.metadata.name}")
 
     def _tied(self, tie: str) -> list[str]:
         return [_key(pod) for pod in self._pods.by(_BY_TIE, tie)]
@@ -274,15 +274,15 @@ class PodReconciler(Reconciler):
         if not waiting or admission is None:
             return
         try:
-            found = infos(workload, workload.spec.pod_sets, self._flavors.get, queue_labels=self._queue_labels)
+            podset_infos = infos(workload, workload.spec.pod_sets, self._flavors.get, queue_labels=self._queue_labels)
         except InjectionError as error:
             await self._writer.fail_to_start(workload, error, now)
             return
-        roles = {info.name: info for info in found}
+        roles = {info.name: info for info in podset_infos}
         places = self._selectors(group, workload)
         gets = {}
         for pod in waiting:
-            info = roles[role_of(pod)] if group.name else found[0]
+            info = roles[role_of(pod)] if group.name else podset_infos[0]
             place = places.get(pod.metadata.uid) if is_held(pod) else None
             gets[pod.metadata.uid] = _info_of_placed(info, place) if place else info
         starting = [pod for pod in waiting if gates_left(pod, gets[pod.metadata.uid]) != pod.spec.scheduling_gates]

@@ -15,8 +15,8 @@ _WHILE_HELD = "while workload quota reserved"
 def _is_true(condition: str, of: str) -> str:
     """Return the expression that a condition of a Workload is true."""
     conditions = f"{of}.status.conditions"
-    found = f"{conditions}.exists(c, c.type == '{condition}' && c.status == 'True')"
-    return f"has({of}.status) && has({conditions}) && {found}"
+    is_true = f"{conditions}.exists(c, c.type == '{condition}' && c.status == 'True')"
+    return f"has({of}.status) && has({conditions}) && {is_true}"
 
 
 _HELD, _HOLDS = _is_true(QUOTA_RESERVED, "oldSelf"), _is_true(QUOTA_RESERVED, "self")
