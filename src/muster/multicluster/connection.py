@@ -96,12 +96,16 @@ class RemoteCluster:
         return kind in self.served
 
     async def is_itself(self) -> bool:
-        """Return whether the cluster that answers now is the one that has been followed. Raises as a request does."""
+        """Return whether the cluster that answers now is the one that the cache follows.
+
+        Raises:
+            ApiError, TransportError: the request fails.
+        """
         return self._seen is not None and await self._seen.is_itself()
 
     @property
     def served(self) -> frozenset[Kind[Any]]:
-        """The kinds of jobs that the worker takes."""
+        """The kinds of jobs that the worker serves to this manager."""
         return self._seen.served if self._seen is not None else frozenset()
 
     def jobs_of(self, workload: str) -> list[tuple[Kind[Any], Any]]:

@@ -1,4 +1,4 @@
-"""Tells the server which authorities sign the certificate of what we serve: writes `caBundle` where it is missing.
+"""Writes `caBundle`, the authorities that sign Muster's serving certificate, to the objects that configure the server.
 
 It stands in the webhook configurations, in the definitions of Kueue's kinds, and in the APIServices. Applying a
 manifest may remove it, so the leader writes it again whenever it is missing.
@@ -125,7 +125,7 @@ VISIBILITY: Final[Sequence[Told]] = tuple(
 
 
 class Bundles:
-    """A part that runs under a `Manager`, and writes once this replica leads."""
+    """The component that writes the bundles once this replica leads. A `Manager` runs it."""
 
     name = "certificate-bundles"
 

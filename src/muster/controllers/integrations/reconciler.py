@@ -59,7 +59,7 @@ _BY_OWNER = "queueing-owner"
 
 
 class JobReconciler(Reconciler, Generic[T]):
-    """A part that runs under a `Manager`."""
+    """The reconciler of the jobs of one kind that queue."""
 
     def __init__(
         self,

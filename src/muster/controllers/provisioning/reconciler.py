@@ -43,7 +43,7 @@ _BY_CHECK, _BY_WORKLOAD = "provisioning-check", "provisioning-workload"
 
 
 class ProvisioningController(Reconciler):
-    """A part that runs under a `Manager`; keys are those of workloads."""
+    """The reconciler of the ProvisioningRequests of Workloads. Its keys are those of Workloads."""
 
     name = "provisioning_workload"
 

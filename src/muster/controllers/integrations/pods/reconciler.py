@@ -66,7 +66,7 @@ _BY_POD = "pod-queueing-pod"
 
 
 class PodReconciler(Reconciler):
-    """A part that runs under a `Manager`. Its keys are `pod/namespace/name` and `group/namespace/name`."""
+    """The reconciler of plain pods that queue. A key is `pod/namespace/name` or `group/namespace/name`."""
 
     name = "pod-queueing"
 

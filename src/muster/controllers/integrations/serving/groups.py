@@ -171,7 +171,7 @@ def _size(podsets: Iterable[PodSet]) -> int:
 
 
 class GroupsReconciler(Reconciler):
-    """A part that runs under a `Manager`, for one kind."""
+    """The reconciler of the Workloads of one serving kind: StatefulSet or LeaderWorkerSet."""
 
     def __init__(self, manager: Manager, groups: Groups, recorder: Recorder, configuration: Configuration) -> None:
         kind = groups.serving.kind
