@@ -211,7 +211,7 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         return f"{key_of(carrier)}/{meta_of(carrier).uid}"
 
     def needs(self, carrier: T, pods: Collection[Pod]) -> tuple[Quorum, ...]:
-        """Return no quorum if all pods start together, so that all are needed; else a quorum that needs none of them."""
+        """Return no quorum if the pods start together, so that all are needed; else a quorum that needs none."""
         return () if starts_together(meta_of(carrier)) else (Quorum(frozenset(pod.metadata.uid for pod in pods), 0),)
 
     def due(self, carrier: T | None, members: Members) -> Due:

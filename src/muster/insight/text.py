@@ -116,7 +116,10 @@ def format_ranges(numbers: Iterable[int]) -> str:
 
 
 def group_alike(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return what is said of several names, each text once, with the names that share it: `a, b and 3 more`."""
+    """Return each text once, with the list of names that share it, such as `a, b and 3 more`.
+
+    said: pairs of a name and a text.
+    """
     names: dict[str, list[str]] = {}
     for name, text in said:
         names.setdefault(text, []).append(name)

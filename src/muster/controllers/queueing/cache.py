@@ -231,9 +231,9 @@ class QueueingCache:
                 self._queue(key, obj, until)
 
     def _is_parent(self, obj: Workload) -> bool:
-        """Return whether the workload has variants, or will have some, which hold quota in its place.
+        """Return whether the workload has or will have variants, which hold quota in its place.
 
-        A workload that got quota before its ClusterQueue had variants keeps it, and runs to its end without them.
+        A workload that got quota before its ClusterQueue used variants keeps that quota, and gets no variants.
         """
         if is_parent(obj) or is_variant(obj) or isinstance(place_of(obj), Holds):
             return is_parent(obj)

@@ -104,7 +104,7 @@ class Writer:
         return errors
 
     async def create_pods(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
-        """Create the pods in batches that double in size: where all would be refused, few are tried."""
+        """Create the pods in batches that double in size, so that few requests are made if the server refuses all."""
 
         async def create(pod: Pod) -> None:
             expected.wrote(await self._make((POD, pod)))
@@ -121,7 +121,7 @@ class Writer:
         return errors
 
     async def delete_job(self, job: Job) -> None:
-        """Delete the Job itself, in the version that was decided on."""
+        """Delete the Job itself, unless it changed since the decision."""
         meta = job.metadata
         with ignoring("NotFound", "Conflict"):
             await self._client.delete(

@@ -109,7 +109,7 @@ class PairingPlan(Struct, frozen=True):
 
     @property
     def gives_back(self) -> bool:
-        """Whether the plan frees quota because of the observed state of the job, which must then still be so."""
+        """Whether the plan frees quota. The writer must then check that the job is still in the observed state."""
         if self.delete:
             return True
         if self.workload is None or is_true(self.workload.status.conditions, FINISHED):
