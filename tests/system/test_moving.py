@@ -14,8 +14,8 @@ from tests.system.queued_jobs import noded
 
 from muster.actions.moving import kueuestate
 from muster.actions.moving.carrying import Move
+from muster.actions.moving.clusterstate import ClusterState
 from muster.actions.moving.handback import include_extras, plan_handback
-from muster.actions.moving.observed import Observed
 from muster.actions.moving.steps import RefusedError, Step
 from muster.actions.moving.takeover import plan_takeover
 from muster.api.batch import JOB
@@ -109,7 +109,7 @@ class Cluster:
         options = OPTIONS if direction == "over" else include_extras(OPTIONS)
         move = Move(Client(fuse), self.site.world.plane.inputs, options, self.said.append)
 
-        def plan(seen: Observed) -> list[Step]:
+        def plan(seen: ClusterState) -> list[Step]:
             if direction == "over":
                 return plan_takeover(seen, OPTIONS, move.documents, left)
             return plan_handback(seen, OPTIONS, move.documents, left)

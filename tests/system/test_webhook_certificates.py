@@ -27,8 +27,8 @@ from muster.webhooks import certificates
 from muster.webhooks.bundles import WEAKER, WEBHOOKS, Bundles
 from muster.webhooks.certificates import CERTIFICATE, LIFE, Due
 from muster.webhooks.configurations import webhook_configurations
+from muster.webhooks.endpoints import MUTATING_CONFIGURATION
 from muster.webhooks.keeping import Certificates
-from muster.webhooks.places import MUTATING_CONFIGURATION
 
 KUEUE, NAME, HOSTS = "kueue-system", "cert", ("w.kueue-system.svc",)
 ENCRYPTED = ec.generate_private_key(ec.SECP256R1()).private_bytes(

@@ -60,7 +60,7 @@ from muster.multicluster.mirrors.table import mirrors
 from muster.operator import frontproxy
 from muster.operator.addresses import OFF
 from muster.operator.replica import PARTS
-from muster.webhooks.places import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+from muster.webhooks.endpoints import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 
 # A part whose writes are undone reads the written object (`runtime.yielding`).
 STATUS: Final = ("get", "patch")

@@ -9,8 +9,8 @@ from muster.api.config import Configuration
 from muster.operator.addresses import BadAddressError
 from muster.runtime.manager import Manager
 from muster.runtime.tasks import cancel
+from muster.webhooks.endpoints import VISIBILITY_SERVICE
 from muster.webhooks.keeping import Certificates
-from muster.webhooks.places import VISIBILITY_SERVICE
 
 # Hosts beside the Services' names: a server on the same machine connects to loopback.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")

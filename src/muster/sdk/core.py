@@ -44,8 +44,8 @@ from muster.sdk.calls import Outcome, outcome_of, outcomes, packed_call, ranks_d
 from muster.sdk.connections import Connections
 from muster.sdk.directories import call_directory, new_directory
 from muster.sdk.errors import Error
-from muster.sdk.lines import Lines
 from muster.sdk.options import Options, gang_of
+from muster.sdk.outputlines import Lines
 
 log = logging.getLogger("muster")
 

@@ -29,8 +29,8 @@ from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import first
 from muster.runtime.transport import TransportError
+from muster.webhooks.endpoints import CONVERTING, MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 from muster.webhooks.keeping import Certificates
-from muster.webhooks.places import CONVERTING, MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 
 RETRY_SECONDS: Final = 10.0
 

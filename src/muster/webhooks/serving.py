@@ -24,7 +24,7 @@ from muster.runtime.transport import Response, TransportError
 from muster.webhooks import reviews
 from muster.webhooks.conversions import convert
 from muster.webhooks.decisions import Decisions
-from muster.webhooks.places import CONVERTING, MUTATING, VALIDATING
+from muster.webhooks.endpoints import CONVERTING, MUTATING, VALIDATING
 from muster.webhooks.reviews import MalformedError, Request
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from muster.actions.moving.observed import Engine, Learned, Observed, key, observe
+from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts, key, observe
 from muster.actions.moving.steps import (
     Await,
     Create,
@@ -39,7 +39,7 @@ LEAD_SECONDS: Final = 600.0
 # When a step is due for the third time, another program undoes it.
 _MOST_TIMES: Final = 2
 
-Plan = Callable[[Observed], list[Step]]
+Plan = Callable[[ClusterState], list[Step]]
 
 
 class Move:
@@ -52,9 +52,9 @@ class Move:
         self._client = Client(client.transport, field_manager=FIELD_MANAGER)
         self._inputs, self._options = inputs, options
         self._said = said
-        self._learned = Learned()
+        self._learned = RunFacts()
 
-    async def look(self) -> Observed:
+    async def look(self) -> ClusterState:
         """Return the current state of the cluster. Raises `ApiError`."""
         return await observe(self._client, self._options, self.documents, self._learned)
 

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from muster.actions.moving import kueuestate
-from muster.actions.moving.observed import Engine, Observed, is_musters, key
+from muster.actions.moving.clusterstate import ClusterState, Engine, is_musters, key
 from muster.actions.moving.steps import (
     Create,
     Event,
@@ -48,7 +48,7 @@ def include_extras(options: Options) -> Options:
     return replace(options, cert_manager=True, monitoring=True)
 
 
-def plan_handback(seen: Observed, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[Step]:
+def plan_handback(seen: ClusterState, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[Step]:
     """Return the remaining steps in order; none once Kueue's manager leads, or cannot be started from here.
 
     documents: all that Muster installs, with its extras. left: objects that nothing would run once Muster is stopped.
@@ -91,16 +91,16 @@ def plan_handback(seen: Observed, options: Options, documents: Sequence[Json], l
     return steps
 
 
-def _find_manager(seen: Observed, options: Options) -> Engine | None:
+def _find_manager(seen: ClusterState, options: Options) -> Engine | None:
     return next((each for each in seen.kueue if each.namespace == options.namespace), None)
 
 
-def _is_gone(seen: Observed, documents: Sequence[Json]) -> bool:
+def _is_gone(seen: ClusterState, documents: Sequence[Json]) -> bool:
     own = any(key(each) in seen.live for each in documents if _is_own(each))
     return seen.muster is None and seen.kueue_state is None and not own
 
 
-def _plan_removals(seen: Observed, documents: Sequence[Json]) -> Iterator[Step]:
+def _plan_removals(seen: ClusterState, documents: Sequence[Json]) -> Iterator[Step]:
     """Yield the steps that delete objects of Muster alone, each before the objects that it depends on."""
     for document in reversed(documents):
         _, namespace, name = key(document)
@@ -108,7 +108,9 @@ def _plan_removals(seen: Observed, documents: Sequence[Json]) -> Iterator[Step]:
             yield delete(kind_of(document), namespace, name)
 
 
-def _plan_returns(seen: Observed, options: Options, manager: Engine, state: kueuestate.KueueState) -> Iterator[Step]:
+def _plan_returns(
+    seen: ClusterState, options: Options, manager: Engine, state: kueuestate.KueueState
+) -> Iterator[Step]:
     """Yield the steps that restore the objects of Kueue that the takeover removed or changed."""
     if seen.namespace is not None and (patch := kueuestate.namespace_patch(state, seen.namespace)) is not None:
         words = "give the namespace its Pod Security level again"
@@ -123,7 +125,7 @@ def _plan_returns(seen: Observed, options: Options, manager: Engine, state: kueu
             yield Create(f"create {document['kind']} {document['metadata']['name']} again", document)
 
 
-def _plan_releases(seen: Observed, documents: Sequence[Json]) -> Iterator[Step]:
+def _plan_releases(seen: ClusterState, documents: Sequence[Json]) -> Iterator[Step]:
     """Yield the step that removes Muster from the field managers of Kueue's objects.
 
     Kueue's manifest can then be applied without conflicts.

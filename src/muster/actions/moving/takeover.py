@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from muster.actions.moving.clusterstate import ClusterState, Engine, is_musters, key
 from muster.actions.moving.kueuestate import KueueState, capture_state, config_map
-from muster.actions.moving.observed import Engine, Observed, is_musters, key
 from muster.actions.moving.steps import Event, Install, Patch, RefusedError, Step, Try, await_event, delete, named
 from muster.api.core import CONFIG_MAP
 from muster.api.groups.apps import DEPLOYMENT
@@ -23,7 +23,9 @@ from muster.install.options import Json, Options
 _NAMED: Final = 5
 
 
-def plan_takeover(seen: Observed, options: Options, documents: Sequence[Json], restarting: Sequence[str]) -> list[Step]:
+def plan_takeover(
+    seen: ClusterState, options: Options, documents: Sequence[Json], restarting: Sequence[str]
+) -> list[Step]:
     """Return the remaining steps in order; none once Muster leads.
 
     restarting: the running jobs that Muster would stop and restart. Raises `RefusedError`.
@@ -73,7 +75,7 @@ def covers(live: Any, wanted: Any) -> bool:
     return bool(live == wanted) or (live is None and not wanted)
 
 
-def _is_there(document: Json, seen: Observed, gone: set[tuple[str, str, str]]) -> bool:
+def _is_there(document: Json, seen: ClusterState, gone: set[tuple[str, str, str]]) -> bool:
     name = key(document)
     return name not in gone and covers(seen.live.get(name), document)
 
@@ -84,7 +86,7 @@ def _list_documents(documents: Sequence[Json]) -> str:
     return ", ".join(f"{kind} {name}" for kind, _, name in map(key, documents))
 
 
-def _find_manager(seen: Observed, options: Options) -> Engine | None:
+def _find_manager(seen: ClusterState, options: Options) -> Engine | None:
     """Return the Deployment of Kueue's manager; None if it was removed. Raises `RefusedError`."""
     if len(seen.kueue) > 1:
         places = ", ".join(f"{each.namespace}/{each.name}" for each in seen.kueue)
@@ -102,7 +104,7 @@ def _find_manager(seen: Observed, options: Options) -> Engine | None:
     return None
 
 
-def _has_begun(seen: Observed, manager: Engine | None) -> bool:
+def _has_begun(seen: ClusterState, manager: Engine | None) -> bool:
     """Return whether a takeover has stopped Kueue's manager: going on then disturbs less than stopping half way."""
     return seen.kueue_state is not None and (manager is None or not manager.replicas)
 
@@ -122,7 +124,7 @@ def _refuse_to_disturb(options: Options, restarting: Sequence[str]) -> None:
         )
 
 
-def _merge_state(seen: Observed, manager: Engine | None) -> KueueState:
+def _merge_state(seen: ClusterState, manager: Engine | None) -> KueueState:
     """Return the state to keep; once Kueue's manager is stopped, the state that is kept already.
 
     A manager may run again after a takeover has deleted Kueue's objects. The kept copies of these objects stay.

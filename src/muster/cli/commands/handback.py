@@ -31,9 +31,9 @@ def command(*, dry_run: bool, namespace: str | None, kubeconfig: str | None) -> 
 
 async def _hand_back(target: Target, *, dry_run: bool) -> None:
     from muster.actions.moving.carrying import Move
+    from muster.actions.moving.clusterstate import find_kueue
     from muster.actions.moving.dependents import find_dependents
     from muster.actions.moving.handback import WITHOUT_KUEUE, plan_handback
-    from muster.actions.moving.observed import find_kueue
     from muster.cli.moving import carry_out, require_no_embedded
     from muster.cli.terminal.output import say
     from muster.runtime.clock import RealClock
@@ -55,8 +55,8 @@ async def _hand_back(target: Target, *, dry_run: bool) -> None:
 
 
 async def _make_options(client: Any, namespace: str) -> Any:
+    from muster.actions.moving.clusterstate import find_kueue
     from muster.actions.moving.handback import include_extras
-    from muster.actions.moving.observed import find_kueue
     from muster.cli.moving import options_in
     from muster.install.engines import SeveralError, configuration_text
     from muster.install.options import IMAGE, plain

@@ -100,7 +100,7 @@ async def _make_options(
 ) -> Any:
     from msgspec.structs import replace
 
-    from muster.actions.moving.observed import find_kueue
+    from muster.actions.moving.clusterstate import find_kueue
     from muster.api.groups.apps import DEPLOYMENT
     from muster.cli.moving import options_in
     from muster.cli.settings import written_configuration

@@ -30,7 +30,7 @@ from muster.api.kueue.names import (
     WORKLOAD_SLICE_NAME,
 )
 from muster.api.status import not_found
-from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.observedjob import PodSetInfo
 from muster.queueing.jobframework.slices import slice_name
 
 _LONGEST_LABEL = 63

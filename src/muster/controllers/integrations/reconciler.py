@@ -30,14 +30,14 @@ from muster.api.values.selectors import label_matcher
 from muster.controllers.customlabels import labels_of_queues
 from muster.controllers.integrations.framework import Integration, Step, UnreadableJobError
 from muster.controllers.integrations.injection import InjectionError, infos
-from muster.controllers.integrations.observed import Observer
+from muster.controllers.integrations.observation import Observer
 from muster.controllers.integrations.owners import Owners, UnseenOwnerError
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads
 from muster.controllers.waits import CreationWaits
 from muster.queueing.jobframework.matching import injected, list_granted_podsets
-from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, decide
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder

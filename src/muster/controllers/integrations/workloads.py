@@ -27,7 +27,7 @@ from muster.queueing.conditions import put, stamped
 from muster.queueing.convert import CREATED_ANNOTATION
 from muster.queueing.elastic.growth import resizing
 from muster.queueing.jobframework.names import workload_name
-from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock

@@ -42,7 +42,7 @@ from muster.queueing.conditions import put, since
 from muster.queueing.elastic.growth import count_granted_pods, lowered
 from muster.queueing.jobframework.equivalence import equivalent
 from muster.queueing.jobframework.matching import asks_back, fits, injected, match, placed_alike, shrunk
-from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.slices import REPLACED_MESSAGE, is_growing, sort_slices, waits_to_replace
 from muster.queueing.workload.eviction import released_after_eviction
 from muster.queueing.workload.readiness import with_readiness

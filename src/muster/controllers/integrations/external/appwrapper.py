@@ -39,7 +39,7 @@ from muster.controllers.integrations.external.kinds import PYTORCH_JOB, RAY_CLUS
 from muster.controllers.integrations.external.podsets import REPLICA_INDEX, Place
 from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.framework import Step, UnreadableJobError
-from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.observedjob import PodSetInfo
 
 # A step of an AppWrapper's path: `.spec`, `[0]`.
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,6})\]")

@@ -28,7 +28,7 @@ from muster.controllers.integrations.external.podsets import Place
 from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.framework import Integration, Step, UnreadableJobError
 from muster.controllers.integrations.templates import injecting, is_as, operations, restoring
-from muster.queueing.jobframework.observed import End, PodSetInfo
+from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 
 class ExternalIntegration(Integration[ExternalJob]):

@@ -10,7 +10,7 @@ from muster.controllers.integrations.external.documents import (
     text_at,
     true_condition,
 )
-from muster.queueing.jobframework.observed import End
+from muster.queueing.jobframework.observedjob import End
 
 IsSo = Callable[[ExternalJob], bool]
 EndOf = Callable[[ExternalJob], End | None]

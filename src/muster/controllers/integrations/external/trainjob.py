@@ -19,7 +19,7 @@ from muster.controllers.integrations.external.podsets import Place
 from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
-from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.observedjob import PodSetInfo
 
 # The manager of our runtime patch, as with Kueue.
 MANAGER: Final = "kueue.x-k8s.io/manager"

@@ -32,8 +32,7 @@ from muster.api.pods import is_active, is_deleting, is_finished
 from muster.api.values.quantity import QuantityError
 from muster.controllers.customlabels import labels_of_queues
 from muster.controllers.integrations.injection import InjectionError, infos
-from muster.controllers.integrations.observed import Observer
-from muster.controllers.integrations.places import selectors_of
+from muster.controllers.integrations.observation import Observer
 from muster.controllers.integrations.pods.abandonment import given_back, gives_back_at
 from muster.controllers.integrations.pods.groups import (
     GroupMembership,
@@ -47,10 +46,11 @@ from muster.controllers.integrations.pods.writer import PodWriter, gates_left
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.serving.groups import is_of_set
+from muster.controllers.integrations.topologyplacement import selectors_of
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads, copied_labels
 from muster.controllers.waits import CreationWaits, GateWaits
 from muster.queueing.jobframework.names import workload_name
-from muster.queueing.jobframework.observed import ObservedJob, PodSetInfo
+from muster.queueing.jobframework.observedjob import ObservedJob, PodSetInfo
 from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, PairingPlan, decide
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder

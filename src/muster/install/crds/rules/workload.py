@@ -7,7 +7,7 @@ from muster.api import kueue
 from muster.api.kueue import POD_PRIORITY_GROUP, WORKLOAD_PRIORITY_GROUP
 from muster.api.kueue.fields import OLD_VERSION, VERSION
 from muster.api.kueue.names import ADMITTED, QUOTA_RESERVED
-from muster.install.crds.rules.words import TOLERATIONS, Rule, Rules, exactly_one
+from muster.install.crds.rules.rule import TOLERATIONS, Rule, Rules, exactly_one
 
 _WHILE_HELD = "while workload quota reserved"
 

@@ -15,7 +15,7 @@ import httptools
 
 from muster.cluster.apiserver.front.asgi import App
 from muster.cluster.apiserver.front.connectionlimit import ConnectionSlot
-from muster.cluster.apiserver.front.corked import GONE, Corked
+from muster.cluster.apiserver.front.corkedtransport import GONE, CorkedTransport
 from muster.cluster.apiserver.front.http1.exchange import UNREAD_BYTES, Exchange, Field
 from muster.cluster.apiserver.front.http1.requests import check_framing, split_target
 from muster.cluster.apiserver.front.shared import (
@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
         """Begin to serve a client, after the TLS handshake."""
         transport.set_write_buffer_limits(BEHIND_BYTES)
         self.transport = transport
-        self._corked = Corked(transport, self._count_written)
+        self._corked = CorkedTransport(transport, self._count_written)
         self.slot.close = transport.abort
         self.user = known_by(transport)
         self._shared.connections.add(self)

@@ -40,7 +40,7 @@ class Carrier(Protocol):
         ...
 
     def holds(self, size: int) -> None:
-        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
+        """Set the number of bytes of the answer that the application still holds."""
         ...
 
     def pace(self) -> None:
@@ -207,7 +207,7 @@ class Exchange:
         await self._carrier.drained()
 
     def holds(self, size: int) -> None:
-        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
+        """Set the number of bytes of the answer that the application still holds."""
         self._carrier.holds(size)
 
     def break_off(self) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from muster.cluster.apiserver.front.asgi import App
 from muster.cluster.apiserver.front.connectionlimit import ConnectionSlot
-from muster.cluster.apiserver.front.corked import GONE
+from muster.cluster.apiserver.front.corkedtransport import GONE
 from muster.cluster.apiserver.front.http2.frames import Code
 from muster.cluster.apiserver.front.http2.session import DataReceived, Event, RequestReceived, Session
 from muster.cluster.apiserver.front.http2.stream import Stream

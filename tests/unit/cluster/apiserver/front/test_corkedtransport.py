@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from muster.cluster.apiserver.front.corked import CORKED_BYTES, Corked
+from muster.cluster.apiserver.front.corkedtransport import CORKED_BYTES, CorkedTransport
 
 
 class Transport(asyncio.Transport):
@@ -32,7 +32,7 @@ def test_writes(written, sizes):
     async def body():
         told: list[int] = []
         transport = Transport()
-        corked = Corked(transport, told.append)
+        corked = CorkedTransport(transport, told.append)
         pieces = [bytes([number]) * size for number, size in enumerate(written)]
         for piece in pieces:
             corked.write(piece)

@@ -27,8 +27,11 @@ Tell: TypeAlias = Callable[[EventType, str, str, str], None]
 Spawn: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]], str], object]
 
 
-class Shown:
-    """The volumes of one pod. `pod` returns its present object; the volumes in its spec never change."""
+class RefreshedVolumes:
+    """The volumes of one pod, whose content follows the objects that they show.
+
+    pod: returns the current object of the pod. The volumes in its spec never change.
+    """
 
     def __init__(self, kit: Kit, pod: Callable[[], Pod], tell: Tell, spawn: Spawn) -> None:
         self._kit = kit
@@ -42,7 +45,7 @@ class Shown:
         self._turn = asyncio.Lock()
 
     async def put(self) -> None:
-        """Put in place what the volumes show now. Raises `VolumeError`, `ApiError`, `TransportError`, OSError."""
+        """Write the current content of the volumes. Raises `VolumeError`, `ApiError`, `TransportError`, OSError."""
         pod = self._pod()
         tokens = await self._tokens.current(pod)
         async with self._kit.object_slots.hold(pod, None):

@@ -1,7 +1,8 @@
-"""Objects as a list of many jobs reads them: without what most of their bytes are and no line tells of.
+"""Defines smaller views of jobs and pods, with which lists of many jobs are read fast.
 
-That is who manages which field of them and, of all but Pods, what containers run. What takes the whole ones takes
-these, but for what asks for the templates of a job: `JobRecord.templates`, `command_of` and `call_directory`.
+The views lack the managed fields and, except for Pods, the pod templates: most of an object's bytes, which no line of a
+list shows. Code for whole objects accepts the views, except the functions that read the templates of a job:
+`JobRecord.templates`, `command_of` and `call_directory`.
 """
 
 from typing import Any

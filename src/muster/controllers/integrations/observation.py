@@ -17,7 +17,7 @@ from muster.api.ours.elastic import ELASTIC_ANNOTATION, is_elastic
 from muster.controllers.integrations.framework import Observable
 from muster.controllers.integrations.priorities import Priorities
 from muster.queueing.jobframework.equivalence import sanitized
-from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.runtime.objects import meta_of
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""A transport that sends together what is written to a connection in one turn of the loop."""
+"""Joins the writes to a connection in one iteration of the event loop, so that they are sent together."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,8 +33,8 @@ class _Gone(asyncio.Transport):
 GONE = _Gone()
 
 
-class Corked:
-    """A transport that joins the writes of one turn of the loop.
+class CorkedTransport:
+    """A transport that joins the writes of one iteration of the loop.
 
     The headers and the body of an answer are separate writes. With TLS each write is a record and a system call, which
     together cost more than all the rest of a small answer.

@@ -1,4 +1,4 @@
-"""Names the addresses and paths of the webhooks and the visibility API. Pure."""
+"""Names the endpoints and paths of the webhooks and the visibility API. Pure."""
 
 from typing import Any, Final
 
@@ -15,8 +15,8 @@ VALIDATING_CONFIGURATION: Final = "muster-validating-webhook-configuration"
 VISIBILITY_SERVICE: Final = "muster-visibility-server"
 
 
-class ServiceAt(Struct, frozen=True):
-    """A place behind a Service, as in a cluster."""
+class ServiceEndpoint(Struct, frozen=True):
+    """The endpoint behind a Service, as in a cluster."""
 
     namespace: str
     name: str
@@ -27,8 +27,8 @@ class ServiceAt(Struct, frozen=True):
         return {"service": {"namespace": self.namespace, "name": self.name, "path": path, "port": self.port}}
 
 
-class UrlAt(Struct, frozen=True):
-    """A place at a URL (`https://127.0.0.1:9443`), for a server that reaches no Services: one without nodes."""
+class UrlEndpoint(Struct, frozen=True):
+    """The endpoint at a URL (`https://127.0.0.1:9443`), for a server without nodes, which reaches no Services."""
 
     url: str
 
@@ -37,12 +37,12 @@ class UrlAt(Struct, frozen=True):
         return {"url": f"{self.url}{path}"}
 
 
-Place = ServiceAt | UrlAt
+Endpoint = ServiceEndpoint | UrlEndpoint
 
 
-def conversion(place: Place) -> dict[str, Any]:
+def conversion(endpoint: Endpoint) -> dict[str, Any]:
     """Return `spec.conversion` for the definitions of Kueue's kinds."""
     return {
         "strategy": "Webhook",
-        "webhook": {"clientConfig": place.client(CONVERTING), "conversionReviewVersions": ["v1"]},
+        "webhook": {"clientConfig": endpoint.client(CONVERTING), "conversionReviewVersions": ["v1"]},
     }

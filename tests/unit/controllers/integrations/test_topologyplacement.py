@@ -5,7 +5,7 @@ import pytest
 
 from muster.api.core import Pod
 from muster.api.kueue import Workload
-from muster.controllers.integrations.places import selectors_of
+from muster.controllers.integrations.topologyplacement import selectors_of
 
 HOST = "kubernetes.io/hostname"
 INDEX = "leaderworkerset.sigs.k8s.io/worker-index"

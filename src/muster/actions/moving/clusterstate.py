@@ -18,7 +18,7 @@ from muster.install.engines import KUEUE
 from muster.install.options import NAME, Json, Options
 from muster.operator.takeover import is_kueues
 from muster.runtime.client import Client
-from muster.webhooks.places import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION, VISIBILITY_SERVICE
+from muster.webhooks.endpoints import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION, VISIBILITY_SERVICE
 
 # Kueue's chart gives its manager these labels under any release name.
 _KUEUE_LABELS: Final = "app.kubernetes.io/name=kueue,control-plane=controller-manager"
@@ -45,12 +45,13 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """The facts of a run that reading the cluster once does not show.
+class RunFacts:
+    """The facts that a run has established, and that a single read of the cluster does not show.
 
-    lease_free: no engine but a replica of Muster renews the Lease. muster_leads, kueue_leads: a replica of that engine
-    renews the Lease. tried: the server accepted Muster's documents in a dry run. given_back: all Workloads were given
-    back.
+    tried: the server accepted Muster's documents in a dry run.
+    lease_free: no engine but a replica of Muster renews the Lease.
+    muster_leads, kueue_leads: a replica of that engine renews the Lease.
+    given_back: all Workloads were handed back to Kueue.
     applied: the documents that the server accepted; it may store them in another form.
     """
 
@@ -63,12 +64,18 @@ class Learned:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ClusterState:
     """The state of a cluster at the start of a step.
 
-    kueue: the Deployments of Kueue's manager. muster: the Deployment of Muster. webhooks: the webhook configurations of
-    Kueue's manager. own_webhooks: those of Muster. api_services: those of the visibility API. service: the Service of
-    the webhooks. namespace: that of the engines. live: the documents of Muster that the cluster has, by `key`.
+    kueue: the Deployments of Kueue's manager.
+    muster: the Deployment of Muster.
+    webhooks: the webhook configurations of Kueue's manager.
+    own_webhooks: the webhook configurations of Muster.
+    api_services: the APIServices of the visibility API.
+    service: the Service of the webhooks.
+    namespace: the namespace of the engines.
+    kueue_state: Kueue's part of the cluster, as captured by a takeover.
+    live: the documents of Muster that the cluster has, by `key`.
     """
 
     kueue: Sequence[Engine] = ()
@@ -80,7 +87,7 @@ class Observed:
     namespace: Json | None = None
     kueue_state: KueueState | None = None
     live: Mapping[Key, Json] = field(default_factory=dict)
-    learned: Learned = Learned()
+    learned: RunFacts = RunFacts()
 
 
 def key(document: Mapping[str, Any]) -> Key:
@@ -103,7 +110,7 @@ async def find_kueue(client: Client) -> list[Engine]:
     return [await _read_engine(client, deployments[place]) for place in sorted(deployments)]
 
 
-async def observe(client: Client, options: Options, documents: Sequence[Json], learned: Learned) -> Observed:
+async def observe(client: Client, options: Options, documents: Sequence[Json], learned: RunFacts) -> ClusterState:
     """Return the state of the cluster that a move depends on. Raises `ApiError`."""
     where = options.namespace
     muster = await client.find(DEPLOYMENT, NAME, where)
@@ -118,7 +125,7 @@ async def observe(client: Client, options: Options, documents: Sequence[Json], l
                 kueues.append(document)
     services = (await client.list(API_SERVICE.seen_as(dict))).items
     webhook_service = options.settings.internal_cert_management.webhook_service_name
-    return Observed(
+    return ClusterState(
         kueue=await find_kueue(client),
         muster=None if muster is None else await _read_engine(client, muster),
         webhooks=kueues,

@@ -3,7 +3,7 @@
 import asyncio
 
 from muster.runtime.containerlogs import STDERR, STDOUT
-from muster.sdk.lines import Lines
+from muster.sdk.outputlines import Lines
 
 
 def told(*pieces, ranks, stream=b""):
