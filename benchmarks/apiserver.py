@@ -36,7 +36,7 @@ from muster.cluster.apiserver.pipeline import ApiServer
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import SqliteJournal
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.process.descriptors import allow_descriptors
 from muster.runtime.transport import Request
@@ -125,7 +125,7 @@ class Target(ABC):
 @asynccontextmanager
 async def server(directory: Path) -> AsyncIterator[ApiServer]:
     """A server on disk."""
-    async with control_plane(SqliteJournal(directory), Givens(RealClock(), Ids(), Random())) as plane:
+    async with control_plane(SqliteJournal(directory), ExternalInputs(RealClock(), Ids(), Random())) as plane:
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)

@@ -29,7 +29,7 @@ from muster.controllers.integrations.table import gang_sources
 from muster.controllers.job import JobController
 from muster.controllers.scheduler.scheduler import Scheduler
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 
 SPACE = "default"
@@ -65,7 +65,7 @@ class Bound:
 
 @asynccontextmanager
 async def cluster(journal: Journal, nodes: int) -> AsyncIterator[tuple[ControlPlane, Bound]]:
-    async with control_plane(journal, Givens(RealClock(), Ids(), Random())) as plane:
+    async with control_plane(journal, ExternalInputs(RealClock(), Ids(), Random())) as plane:
         manager = plane.manager
         manager.add(JobController(manager, Silent()))
         manager.add(Scheduler(manager, Silent(), gang_sources()))

@@ -43,7 +43,7 @@ from muster.jobs.jobset.decide import decide
 from muster.jobs.jobset.start.decide import GroupStanding
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.process.descriptors import DESCRIPTORS, allow_descriptors
@@ -169,7 +169,7 @@ async def until(found: Callable[[], Awaitable[T | None]]) -> T:
 
 
 async def simulate(pods: int) -> dict[str, float]:
-    async with control_plane(MemoryJournal(), Givens(RealClock(), Ids(), Random())) as plane:
+    async with control_plane(MemoryJournal(), ExternalInputs(RealClock(), Ids(), Random())) as plane:
         wire = Counted(plane.server)
         manager = Manager(Client(wire), RealClock(), Random())
         manager.add(JobController(manager, Silent()))

@@ -29,7 +29,7 @@ import uvloop
 from muster.api.config import DEFAULT
 from muster.operator.replica import Replica
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import Request, Response
 
@@ -166,7 +166,7 @@ async def hold(workloads: int, pods: int, nodes: int) -> None:
     })  # fmt: skip
     election = msgspec.structs.replace(DEFAULT.leader_election, leader_elect=False)
     settings = msgspec.structs.replace(DEFAULT, leader_election=election)
-    replica = Replica(server, Givens(RealClock(), Ids(), Random()), settings, "muster_benchmark")
+    replica = Replica(server, ExternalInputs(RealClock(), Ids(), Random()), settings, "muster_benchmark")
     running = asyncio.create_task(replica.run())
     begun = time.process_time()
     while not replica.began.is_set() or replica.unready():

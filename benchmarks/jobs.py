@@ -37,7 +37,7 @@ from muster.jobs.job.decide import decide
 from muster.jobs.job.plan import JobPlan
 from muster.runtime.clock import RealClock
 from muster.runtime.events.recorder import EventType
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -143,7 +143,7 @@ async def run(by: str, jobs: int, size: int, journal: Journal) -> str:
     """Create the Jobs and wait until all are Complete; a line of the table."""
     looks = Looks()
     setattr(shell, "decide", looks.decide)  # noqa: B010  (to mypy the shell does not export it)
-    async with control_plane(journal, Givens(RealClock(), Ids(), Random())) as plane:
+    async with control_plane(journal, ExternalInputs(RealClock(), Ids(), Random())) as plane:
         client, manager, store = plane.client(), plane.manager, plane.store
         manager.add(JobController(manager, Silent()))
         end = Finish(manager, jobs)

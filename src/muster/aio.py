@@ -76,12 +76,12 @@ async def why(job: Job) -> Why:
 
 
 async def cancel(job: Job) -> None:
-    """End the job gracefully."""
+    """Cancel the job, as `Job.cancel` does."""
     await _run_there(core.cancel(job.reference))
 
 
 async def scale(job: Job, workers: int) -> None:
-    """Change the number of workers of the job."""
+    """Change the number of workers of an elastic job, as `Job.scale` does."""
     await _run_there(core.scale(job.reference, workers))
 
 

@@ -19,7 +19,7 @@ from tests.documents import PEERS, needs_the_peers
 from tests.kubeplane import free_port, kube_plane, needs_kubernetes
 
 from muster.api.kueue.visibility import VISIBILITY_GROUP, VISIBILITY_VERSIONS
-from muster.webhooks.places import VISIBILITY_SERVICE
+from muster.webhooks.endpoints import VISIBILITY_SERVICE
 
 pytestmark = [needs_kubernetes, pytest.mark.kubectl, pytest.mark.timeout(600)]
 

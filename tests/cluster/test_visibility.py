@@ -29,7 +29,7 @@ from muster.install.deployment import api_services
 from muster.install.options import Options
 from muster.install.people import peoples_rights
 from muster.operator.leaderlabel import LABEL, VALUE
-from muster.webhooks.places import VISIBILITY_SERVICE
+from muster.webhooks.endpoints import VISIBILITY_SERVICE
 
 pytestmark = [needs_kubernetes, needs_the_peers, pytest.mark.kubectl, pytest.mark.timeout(600)]
 

@@ -26,12 +26,12 @@ from muster.install.options import NAME, Options, plain
 from muster.webhooks import certificates
 from muster.webhooks.certificates import Held, renewed, written
 from muster.webhooks.configurations import webhook_configurations
-from muster.webhooks.places import ServiceAt, UrlAt, conversion
+from muster.webhooks.endpoints import ServiceEndpoint, UrlEndpoint, conversion
 
 pytestmark = [needs_kubernetes, needs_the_peers, pytest.mark.kubectl, pytest.mark.timeout(600)]
 
 SECRET = ("secret", "-n", "kueue-system", "kueue-webhook-server-cert")
-SERVICE = ServiceAt("kueue-system", "kueue-webhook-service")
+SERVICE = ServiceEndpoint("kueue-system", "kueue-webhook-service")
 QUEUED = {"kueue.x-k8s.io/queue-name": "lq"}
 OLD_QUEUE = """
 apiVersion: kueue.x-k8s.io/v1beta1
@@ -100,14 +100,14 @@ class Served:
             "kind": "Service",
             "metadata": {"name": SERVICE.name, "namespace": SERVICE.namespace},
         }
-        at = UrlAt(f"https://localhost:{port}")
+        at = UrlEndpoint(f"https://localhost:{port}")
         self.apply(
             [
                 service | {"spec": place},
-                *webhook_configurations(self.replica.configuration, service_account=NAME, place=at),
+                *webhook_configurations(self.replica.configuration, service_account=NAME, endpoint=at),
             ]
         )
-        patch = {"spec": {"conversion": conversion(ServiceAt(SERVICE.namespace, SERVICE.name, port))}}
+        patch = {"spec": {"conversion": conversion(ServiceEndpoint(SERVICE.namespace, SERVICE.name, port))}}
         for definition in self.definitions():
             self.cluster.kubectl(
                 "patch", "crd", definition["metadata"]["name"], "--type=merge", "-p", json.dumps(patch)

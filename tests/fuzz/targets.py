@@ -28,7 +28,7 @@ with atheris.instrument_imports(include=["muster"]):
     from muster.cluster.apiserver.decode import Document, decode
     from muster.cluster.apiserver.front.http2.frames import PREFACE
     from muster.cluster.apiserver.front.http2.headers import encode
-    from muster.cluster.apiserver.front.http2.session import Asked, Session
+    from muster.cluster.apiserver.front.http2.session import RequestReceived, Session
     from muster.cluster.apiserver.patch import strategic
     from muster.cluster.apiserver.protobuf.messages import MEDIA_TYPE
     from muster.cluster.apiserver.request.requestinfo import parse_path
@@ -149,7 +149,7 @@ def http2(data: bytes) -> None:
     """What comes behind the preface, and an answer to each request that is found in it."""
     session = Session(0.0)
     for event in session.receive(PREFACE + bytes(3) + b"\4" + bytes(5) + data, 0.0):
-        if isinstance(event, Asked):
+        if isinstance(event, RequestReceived):
             session.read(event.stream)
             session.answer(event.stream, 200, [])
             session.send(event.stream, b"x" * 20_000, ends=True)

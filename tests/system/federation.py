@@ -71,9 +71,9 @@ class Dispatch:
             line = lines[config.cluster.server.removeprefix("https://")]
             return Metered(line.transport(config), self.budget)
 
-        given = plane.surroundings
+        inputs = plane.inputs
         client = Client(Metered(InProcessTransport(plane.server), self.budget))
-        self._manager = Manager(client, given.clock, given.random)
+        self._manager = Manager(client, inputs.clock, inputs.random)
         self.registry = self._manager.registry
         engine = assemble(self._manager, plane.events, configuration, (Part.MULTICLUSTER,), reach=reach)
         assert engine.fleet is not None

@@ -29,7 +29,7 @@ from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.metrics import Registry
@@ -105,8 +105,8 @@ class JobCluster:
         self._controllers: list[tuple[Manager, asyncio.Task[None]]] = []
 
     async def __aenter__(self) -> Self:
-        surroundings = Givens(self.clock, Ids(1), Random(1))
-        plane = await self._context.enter_async_context(control_plane(MemoryJournal(), surroundings))
+        inputs = ExternalInputs(self.clock, Ids(1), Random(1))
+        plane = await self._context.enter_async_context(control_plane(MemoryJournal(), inputs))
         self._server, self.client = plane.server, plane.client()
         if self._with_collector:
             manager = Manager(self.client, self.clock, Random(2))

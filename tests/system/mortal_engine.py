@@ -33,12 +33,12 @@ class Engine:
 
     async def start(self, disturb: Disturb = leave_alone) -> None:
         """Start a process, with the troubles that `disturb` sets."""
-        given = self._plane.surroundings
+        inputs = self._plane.inputs
         self.wire = Wire(InProcessTransport(self._plane.server))
         disturb(self.wire)
         client = Client(self.wire)
-        manager = Manager(client, given.clock, given.random)
-        events = EventSink(client, given.clock, given.ids, given.random)
+        manager = Manager(client, inputs.clock, inputs.random)
+        events = EventSink(client, inputs.clock, inputs.ids, inputs.random)
         manager.add(events)
         visibility = replace(self._plane, manager=manager, events=events).add_controllers().visibility
         assert visibility is not None
@@ -60,7 +60,7 @@ class Engine:
 
     async def live(self, seconds: float) -> None:
         """Let the process work; if it is dead afterwards, another one starts, with troubles of its own."""
-        await self._plane.surroundings.clock.sleep(seconds)
+        await self._plane.inputs.clock.sleep(seconds)
         if self.wire.writes_left == 0:
             self.deaths += 1
             await self.restart(self._disturb)

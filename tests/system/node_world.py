@@ -15,7 +15,7 @@ from muster.cluster.nodes.network.addresses import Addresses
 from muster.cluster.nodes.network.network import Network
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.transport import Request
@@ -38,8 +38,8 @@ class World:
 
     async def start_node(self, client=None, **options):
         """The nodes, as a server that has just started makes them."""
-        surroundings = self.plane.surroundings
-        self.manager = Manager(client or self.plane.manager.client, surroundings.clock, surroundings.random)
+        inputs = self.plane.inputs
+        self.manager = Manager(client or self.plane.manager.client, inputs.clock, inputs.random)
         only = "node-0" if options.get("guest") else ""
         network = Network(self.manager, Addresses(), only_node=only, machine_hosts=self.state / "no-hosts")
         self.manager.add(network)
@@ -154,7 +154,7 @@ def shell(script):
 
 @asynccontextmanager
 async def world(state, *, node=True, count=1, **options):
-    async with control_plane(MemoryJournal(), Givens(RealClock(), Ids(), Random())) as plane:
+    async with control_plane(MemoryJournal(), ExternalInputs(RealClock(), Ids(), Random())) as plane:
         serving = asyncio.create_task(plane.manager.run())
         await plane.manager.ready.wait()
         found = World(plane, state, count)

@@ -130,7 +130,7 @@ class Site:
     async def start(self, name: str, way: type[Cable] = Cable) -> Replica:
         plane = self.world.plane
         cable = self.cables[name] = way(InProcessTransport(plane.server))
-        replica = Replica(cable, plane.surroundings, self._configuration, identity(name, "uid"), pod=name)
+        replica = Replica(cable, plane.inputs, self._configuration, identity(name, "uid"), pod=name)
         self.replicas[name] = replica
         self._runs[name] = asyncio.create_task(replica.run())
         await self.world.settle()

@@ -20,7 +20,7 @@ from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock, VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
@@ -41,9 +41,9 @@ async def running(
 
     engine: of the controllers, the parts of the engine that run too. definitions: those of kinds that are built in.
     """
-    surroundings = Givens(VirtualClock(), Ids(seed), Random(seed))
+    inputs = ExternalInputs(VirtualClock(), Ids(seed), Random(seed))
     given = (configuration, trust, integrations, definitions)
-    async with control_plane(MemoryJournal(), surroundings, *given) as plane:
+    async with control_plane(MemoryJournal(), inputs, *given) as plane:
         if parts:
             manager, events = plane.manager, plane.events
             assemble(manager, events, configuration, parts, integrations, matches=device_matches)
@@ -64,8 +64,8 @@ class World:
     def __init__(self, plane: ControlPlane) -> None:
         self.plane = plane
         self.client: Client = plane.client()
-        self.clock: Clock = plane.surroundings.clock
-        self.random = plane.surroundings.random
+        self.clock: Clock = plane.inputs.clock
+        self.random = plane.inputs.random
 
     async def node(self, name: str, *, cpu: str = "4", **spec: Any) -> Node:
         """A ready node, just heard of: kube-controller-manager would take it for one of its name before."""

@@ -18,7 +18,7 @@ from muster.controllers.queueing.cache import QueueingCache
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.transport import Request, Response
@@ -38,11 +38,11 @@ class Troubled(Wire):
 @asynccontextmanager
 async def admission() -> AsyncIterator[tuple[World, Troubled]]:
     """Nothing but admission runs, behind a wire with troubles; events go another way."""
-    given = Givens(VirtualClock(), Ids(1), Random(1))
-    async with control_plane(MemoryJournal(), given) as plane:
+    inputs = ExternalInputs(VirtualClock(), Ids(1), Random(1))
+    async with control_plane(MemoryJournal(), inputs) as plane:
         wire = Troubled(InProcessTransport(plane.server))
-        manager = Manager(Client(wire), given.clock, given.random)
-        events = EventSink(plane.client(), given.clock, given.ids, given.random)
+        manager = Manager(Client(wire), inputs.clock, inputs.random)
+        events = EventSink(plane.client(), inputs.clock, inputs.ids, inputs.random)
         manager.add(events)
         cache = QueueingCache(manager, plane.configuration)
         manager.add(AdmissionController(manager, cache, events.recorder("test")))

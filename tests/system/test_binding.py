@@ -56,7 +56,7 @@ class Bindings:
 def start(world, fate, clock=None, connection=Bindings):
     """A scheduler whose bindings meet their fate. clock: the server's unless another one is given."""
     plane, bindings = world.plane, connection(world.client.transport, fate)
-    manager = Manager(Client(bindings), clock or plane.surroundings.clock, plane.surroundings.random)
+    manager = Manager(Client(bindings), clock or plane.inputs.clock, plane.inputs.random)
     manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
     return bindings, manager, asyncio.create_task(manager.run())
 

@@ -268,7 +268,7 @@ async def test_what_a_predecessor_asked_for_is_kept_as_long_as_it_is_needed(worl
     plane = world.plane
 
     async def scheduler() -> asyncio.Task[None]:
-        manager = Manager(plane.client(), plane.surroundings.clock, plane.surroundings.random)
+        manager = Manager(plane.client(), plane.inputs.clock, plane.inputs.random)
         settings, recorder = ASKING.muster.scheduling, plane.events.recorder("test")
         manager.add(Scheduler(manager, recorder, gang_sources(), names=frozenset({"test"}), settings=settings))
         return asyncio.create_task(manager.run())

@@ -108,7 +108,7 @@ def test_a_dependent_that_was_given_another_owner_stays_if_the_collector_hears_o
         async with running(controllers=False) as plane:
             world, wire = World(plane), Wire(InProcessTransport(plane.server))
             wire.lags = {"pods": 5.0}
-            manager = Manager(Client(wire), world.clock, plane.surroundings.random)
+            manager = Manager(Client(wire), world.clock, plane.inputs.random)
             manager.add(GarbageCollector(manager, [CONFIG_MAP, POD]))
             run = asyncio.create_task(manager.run())
             owners = [CONFIG_MAP.refer_to_owner((await make(world, name)).metadata) for name in ("one", "two")]

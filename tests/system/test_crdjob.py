@@ -43,8 +43,8 @@ CODE = documented()
 @asynccontextmanager
 async def controller(world: World) -> AsyncIterator[None]:
     """Its controller runs, in a process of its own as it were."""
-    surroundings = world.plane.surroundings
-    manager = Manager(world.plane.client(), surroundings.clock, surroundings.random)
+    inputs = world.plane.inputs
+    manager = Manager(world.plane.client(), inputs.clock, inputs.random)
     manager.add(CODE.CRDJobController(manager))
     run = asyncio.create_task(manager.run())
     await manager.ready.wait()

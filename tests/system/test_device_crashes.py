@@ -69,7 +69,7 @@ class Scheduling:
     def start(self) -> None:
         plane = self._world.plane
         client = Client(Failing(self._world.client.transport, self._fate))
-        self.manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
+        self.manager = Manager(client, plane.inputs.clock, plane.inputs.random)
         recorder = plane.events.recorder("test")
         names = frozenset({"test"})
         self.scheduler = Scheduler(self.manager, recorder, gang_sources(), names=names, matches=device_matches)

@@ -31,8 +31,8 @@ class Nodes:
         self.managers = {}
 
     async def add(self, *names, cpu=1):
-        given = self.world.plane.surroundings
-        manager = Manager(self.world.client, given.clock, given.random)
+        inputs = self.world.plane.inputs
+        manager = Manager(self.world.client, inputs.clock, inputs.random)
         nodes = SimulatedNodes(manager, names, resources={"cpu": str(cpu)})
         manager.add(nodes)
         self.managers[names] = manager, asyncio.create_task(manager.run())
@@ -432,7 +432,7 @@ class ResizeTransport:
 async def scheduler(world, client=None):
     """A scheduler of the name `test`. Only what it wrote survives its end."""
     plane = world.plane
-    manager = Manager(client or world.client, plane.surroundings.clock, plane.surroundings.random)
+    manager = Manager(client or world.client, plane.inputs.clock, plane.inputs.random)
     manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
     run = asyncio.create_task(manager.run())
     try:

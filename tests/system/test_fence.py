@@ -108,7 +108,7 @@ def test_a_pod_that_comes_to_an_agent_that_wakes_up_has_its_whole_time(tmp_path:
     async def body() -> None:
         async with running(configuration=settings("muster: {nodes: {monitorGracePeriod: 12s}}")) as plane:
             world, network = World(plane), BadNetwork(plane.client().transport, Random(1))
-            clock, found = plane.surroundings.clock, machine.discover(tmp_path)
+            clock, found = plane.inputs.clock, machine.discover(tmp_path)
             ours = (Gpus(()), "identity", "holder", lease)
             heartbeat = Heartbeat(Client(network), clock, NAME, found, {"cpu": "3"}, tmp_path, "10.1.2.3", 0, *ours)
             await heartbeat.register()

@@ -149,7 +149,7 @@ class Failing:
 
 def start(world, transport):
     plane = world.plane
-    manager = Manager(Client(transport), plane.surroundings.clock, plane.surroundings.random)
+    manager = Manager(Client(transport), plane.inputs.clock, plane.inputs.random)
     manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
     return manager, manager.run()
 

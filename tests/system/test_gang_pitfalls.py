@@ -101,7 +101,7 @@ async def test_pitfall_6_nothing_is_bound_before_all_lists_are_there(world):
     await world.client.create(POD, msgspec.convert({"metadata": {"name": "late-0"}, "spec": spec}, Pod), "default")
     plane = world.plane
     transport = SlowLists(world.client.transport, world.clock)
-    manager = Manager(Client(transport), plane.surroundings.clock, plane.surroundings.random)
+    manager = Manager(Client(transport), plane.inputs.clock, plane.inputs.random)
     manager.add(Scheduler(manager, plane.events.recorder("late"), gang_sources(), names=frozenset({"late"})))
     run = asyncio.create_task(manager.run())
     await world.settle(30)

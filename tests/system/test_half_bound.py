@@ -368,7 +368,7 @@ def test_whenever_its_scheduler_dies_it_is_whole_or_nothing(sort, writes, loses_
         await world.settle(5)
         plane = world.plane
         client = Client(Mortal(world.client.transport, writes))
-        manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
+        manager = Manager(client, plane.inputs.clock, plane.inputs.random)
         manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
         run = asyncio.create_task(manager.run())
         await world.settle(5)

@@ -45,7 +45,7 @@ class Site:
 def beating(state: Path, story: Callable[[Site], Awaitable[None]], identity: str = "a-machine") -> None:
     async def body() -> None:
         async with running(controllers=False) as plane:
-            client, clock = plane.client(), plane.surroundings.clock
+            client, clock = plane.client(), plane.inputs.clock
             found = machine.discover(state)
             heartbeat = Heartbeat(client, clock, NAME, found, {"cpu": "3"}, state, "10.1.2.3", 0, Gpus(()), identity)
             await heartbeat.register()

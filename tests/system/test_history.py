@@ -19,7 +19,7 @@ from muster.api.status import ApiError
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, User
 from muster.cluster.controllers import recorder
 from muster.cluster.embedded import begun
-from muster.cluster.history import kept
+from muster.cluster.history import recording
 from muster.cluster.nodespec import NodeSpec
 from muster.cluster.store import SqliteJournal
 from muster.cluster.store.history import FILE, HistoryError
@@ -77,7 +77,7 @@ async def host(home, configuration=EMBEDDED):
     home.mkdir(exist_ok=True)
     journal = SqliteJournal(home)
     async with begun(
-        journal, home / "nodes", (NodeSpec(),), configuration, adopt=True, beside=partial(kept, home=home)
+        journal, home / "nodes", (NodeSpec(),), configuration, adopt=True, beside=partial(recording, home=home)
     ) as running:
         await running.started(default_queue=True)
         yield Host(running)

@@ -72,15 +72,15 @@ class Cluster:
 
     def __init__(self, world: World, count: int, *, far: Far | bool = False) -> None:
         plane = world.plane
-        surroundings = plane.surroundings
+        inputs = plane.inputs
         way = Far(world.client.transport) if far is True else far
         client = Client(way) if way else plane.client()
-        self.managers = [Manager(plane.client(), surroundings.clock, surroundings.random)]
+        self.managers = [Manager(plane.client(), inputs.clock, inputs.random)]
         node_names = [f"n-{number:03}" for number in range(count)]
         self.nodes = SimulatedNodes(self.managers[0], node_names, resources={"cpu": "4", "pods": "110"})
         self.managers[0].add(self.nodes)
         if far:
-            manager = Manager(client, surroundings.clock, surroundings.random)
+            manager = Manager(client, inputs.clock, inputs.random)
             recorder = plane.events.recorder(FAR)
             manager.add(Scheduler(manager, recorder, gang_sources(), names=frozenset({FAR})))
             self.managers.append(manager)

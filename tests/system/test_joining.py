@@ -40,7 +40,7 @@ from muster.operator.joining import Joining, NameTakenError
 from muster.operator.nodes import play
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.kube.kubeconfig_files import load
@@ -93,8 +93,8 @@ class Site:
 @asynccontextmanager
 async def site(state: Path) -> AsyncIterator[Site]:
     credentials = Credentials.load(state / "pki", RealClock().now(), Ids())
-    givens = Givens(RealClock(), Ids(), Random())
-    async with control_plane(MemoryJournal(), givens, trust=lambda: credentials.trust) as plane:
+    inputs = ExternalInputs(RealClock(), Ids(), Random())
+    async with control_plane(MemoryJournal(), inputs, trust=lambda: credentials.trust) as plane:
         serving = asyncio.create_task(plane.manager.run())
         await plane.manager.ready.wait()
         authenticator = credentials.authenticator(plane.access.tokens.user)

@@ -12,10 +12,10 @@ from tests.system.left_by_kueue import Kueue, podset
 from tests.system.operator_site import KUEUE, Cable, Site, configured, renewed
 from tests.system.queued_jobs import noded
 
-from muster.actions.moving import kept
+from muster.actions.moving import kueuestate
 from muster.actions.moving.carrying import Move
+from muster.actions.moving.clusterstate import ClusterState
 from muster.actions.moving.handback import include_extras, plan_handback
-from muster.actions.moving.observed import Observed
 from muster.actions.moving.steps import RefusedError, Step
 from muster.actions.moving.takeover import plan_takeover
 from muster.api.batch import JOB
@@ -107,9 +107,9 @@ class Cluster:
     async def move(self, direction: str, blows: int | None = None, left: tuple[str, ...] = ()) -> Fuse:
         fuse = Fuse(InProcessTransport(self.site.world.plane.server), blows)
         options = OPTIONS if direction == "over" else include_extras(OPTIONS)
-        move = Move(Client(fuse), self.site.world.plane.surroundings, options, self.said.append)
+        move = Move(Client(fuse), self.site.world.plane.inputs, options, self.said.append)
 
-        def plan(seen: Observed) -> list[Step]:
+        def plan(seen: ClusterState) -> list[Step]:
             if direction == "over":
                 return plan_takeover(seen, OPTIONS, move.documents, left)
             return plan_handback(seen, OPTIONS, move.documents, left)
@@ -256,7 +256,7 @@ async def test_what_the_server_would_refuse_is_found_before_kueue_stops(c: Clust
     before = await c.stored()
     fuse = Fuse(InProcessTransport(c.site.world.plane.server))
     fuse.refuses = "clusterroles/muster-queueing"
-    move = Move(Client(fuse), c.site.world.plane.surroundings, OPTIONS, c.said.append)
+    move = Move(Client(fuse), c.site.world.plane.inputs, OPTIONS, c.said.append)
     with pytest.raises(
         RefusedError, match=r"^the server does not take ClusterRole muster-queueing: .*not you; nothing"
     ):
@@ -291,7 +291,7 @@ async def test_a_manager_that_runs_elsewhere_is_seen_by_its_lease(c: Cluster) ->
 @moving
 async def test_without_what_was_kept_kueues_manifest_has_to_be_applied(c: Cluster) -> None:
     await c.move("over")
-    await c.client.delete(CONFIG_MAP, kept.NAME, KUEUE)
+    await c.client.delete(CONFIG_MAP, kueuestate.NAME, KUEUE)
     await c.move("back")
     stored = await c.stored()
     assert stored[f"Deployment/{MANAGER}"]["replicas"] == 0

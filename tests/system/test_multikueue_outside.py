@@ -52,7 +52,7 @@ async def integrated(q: Queued, required: tuple[str, ...] = (), **status: Any) -
     definition = DEFINITION | {"spec": DEFINITION["spec"] | {"versions": [version]}}
     await q.client.create(CUSTOM_RESOURCE_DEFINITION.seen_as(dict), definition)
     await q.world.settle()
-    manager = Manager(plane.client(), plane.surroundings.clock, plane.surroundings.random)
+    manager = Manager(plane.client(), plane.inputs.clock, plane.inputs.random)
     CODE.add_sweeps(manager, plane.events.recorder("sweeps"), EMBEDDED)
     run = asyncio.create_task(manager.run())
     try:

@@ -13,7 +13,7 @@ from muster.cluster.controlplane import control_plane
 from muster.cluster.nodes.simulated.nodes import SimulatedNodes
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.transport import Request
@@ -31,8 +31,8 @@ class World:
         self.nodes = None
 
     async def start(self, names=NAMES, **options):
-        given = self.plane.surroundings
-        self.manager = Manager(self.plane.manager.client, given.clock, given.random)
+        inputs = self.plane.inputs
+        self.manager = Manager(self.plane.manager.client, inputs.clock, inputs.random)
         self.nodes = SimulatedNodes(self.manager, names, **options)
         self.plane.nodes.update(dict.fromkeys(names, self.nodes.connection))
         self.manager.add(self.nodes)
@@ -59,8 +59,8 @@ class World:
 
 def play(story, **options):
     async def go():
-        given = Givens(VirtualClock(), Ids(1), Random(1))
-        async with control_plane(MemoryJournal(), given) as plane:
+        inputs = ExternalInputs(VirtualClock(), Ids(1), Random(1))
+        async with control_plane(MemoryJournal(), inputs) as plane:
             serving = asyncio.create_task(plane.manager.run())
             await plane.manager.ready.wait()
             world = World(plane)

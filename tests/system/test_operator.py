@@ -167,13 +167,13 @@ def test_a_server_that_is_away_is_one_trouble_and_not_one_for_each_kind(caplog: 
 @site
 async def test_who_lost_the_lease_writes_nothing_more_in_worker_clusters(s: Site) -> None:
     plane, cable = s.world.plane, Cable(InProcessTransport(s.world.plane.server))
-    given = plane.surroundings
+    inputs = plane.inputs
     election = Election(
-        Client(cable), given.clock, given.random, namespace=KUEUE, name=LEASE_NAME, identity=identity("first", "uid")
+        Client(cable), inputs.clock, inputs.random, namespace=KUEUE, name=LEASE_NAME, identity=identity("first", "uid")
     )
     worker = Cable(InProcessTransport(plane.server))
     way = fenced(lambda *_: worker, election.fence)(
-        ConnectionConfig(ClusterConfig("https://w")), given.clock, given.random
+        ConnectionConfig(ClusterConfig("https://w")), inputs.clock, inputs.random
     )
 
     async def work() -> None:
@@ -193,7 +193,7 @@ async def test_who_lost_the_lease_writes_nothing_more_in_worker_clusters(s: Site
 @site
 async def test_the_lease_is_renewed_however_many_writes_wait_for_their_turn(s: Site) -> None:
     slow = replace(DEFAULT, client_connection=ClientConnection(qps=0.2, burst=10))
-    replica = Replica(InProcessTransport(s.world.plane.server), s.world.plane.surroundings, slow, identity("a", "uid"))
+    replica = Replica(InProcessTransport(s.world.plane.server), s.world.plane.inputs, slow, identity("a", "uid"))
     run = asyncio.create_task(replica.run())
     await s.world.settle(600)
     assert replica.unready() == ""
@@ -213,7 +213,7 @@ async def test_one_that_needs_no_lease_does_not_work_beside_kueue_either(s: Site
     transport = InProcessTransport(s.world.plane.server)
     async with renewed(s.client, s.world.clock, "kueue-controller-manager-7d9_uid"):
         with pytest.raises(OtherManagerError):
-            await Replica(transport, s.world.plane.surroundings, alone, identity("alone", "uid")).run()
+            await Replica(transport, s.world.plane.inputs, alone, identity("alone", "uid")).run()
 
 
 @pytest.mark.parametrize("ago", [-3600, 0, 3600], ids=["ahead", "equal", "behind"])
@@ -274,7 +274,7 @@ async def test_what_is_not_installed_is_said(s: Site) -> None:
         async def close(self) -> None:
             await cable.close()
 
-    replica = Replica(Bare(), s.world.plane.surroundings, DEFAULT, identity("bare", "uid"))
+    replica = Replica(Bare(), s.world.plane.inputs, DEFAULT, identity("bare", "uid"))
     run = asyncio.create_task(replica.run())
     await s.world.settle(30)
     assert replica.unready().startswith("waiting for admissionchecks.kueue.x-k8s.io, clusterqueues.kueue.x-k8s.io")

@@ -29,7 +29,7 @@ from muster.operator.serving import certificates
 from muster.runtime.certificates import made_authority
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.tasks import cancel, together
@@ -63,8 +63,8 @@ class Site:
 
 @asynccontextmanager
 async def site(authority: str, port: int = 0) -> AsyncIterator[Site]:
-    givens = Givens(RealClock(), Ids(1), Random(1))
-    async with asyncio.timeout(60), control_plane(MemoryJournal(), givens, DEFAULT, Trust, INTEGRATIONS) as plane:
+    inputs = ExternalInputs(RealClock(), Ids(1), Random(1))
+    async with asyncio.timeout(60), control_plane(MemoryJournal(), inputs, DEFAULT, Trust, INTEGRATIONS) as plane:
         s = Site(plane.client())
         for name in (KUEUE, "kube-system"):
             if await s.client.find(NAMESPACE, name) is None:
@@ -75,8 +75,8 @@ async def site(authority: str, port: int = 0) -> AsyncIterator[Site]:
         server = replace(DEFAULT.visibility_server, bind_address="127.0.0.1", bind_port=port)
         settings = replace(DEFAULT, visibility_server=server)
         transport = InProcessTransport(plane.server)
-        replica = Replica(transport, givens, settings, identity("a", "uid"), pod="a")
-        keeping, shown = (Manager(Client(transport), givens.clock, givens.random) for _ in range(2))
+        replica = Replica(transport, inputs, settings, identity("a", "uid"), pod="a")
+        keeping, shown = (Manager(Client(transport), inputs.clock, inputs.random) for _ in range(2))
         kept = certificates(keeping, settings)
         serving = visibility.visibility(shown, kept, settings, replica, s.said.put_nowait)
         run = asyncio.create_task(together(replica.run(), asked(replica, keeping, None, serving)))

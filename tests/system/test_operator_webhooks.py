@@ -28,7 +28,7 @@ from muster.operator.replica import OtherManagerError, Replica
 from muster.operator.serving import certificates
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.tasks import together
@@ -60,12 +60,12 @@ class Site:
     """A replica, its webhooks, and the way of both to a server; said: where they are served."""
 
     def __init__(self, plane: ControlPlane, port: int) -> None:
-        givens = plane.surroundings
+        inputs = plane.inputs
         self.client, self.cable = plane.client(), Unconverted(InProcessTransport(plane.server))
         self.said: asyncio.Queue[str] = asyncio.Queue()
         settings = replace(DEFAULT, webhook=replace(DEFAULT.webhook, host="127.0.0.1", port=port))
-        self.replica = Replica(self.cable, givens, settings, identity("a", "uid"))
-        keeping, following = (Manager(Client(self.cable), givens.clock, givens.random) for _ in range(2))
+        self.replica = Replica(self.cable, inputs, settings, identity("a", "uid"))
+        keeping, following = (Manager(Client(self.cable), inputs.clock, inputs.random) for _ in range(2))
         kept = certificates(keeping, settings)
         self.webhooks = Webhooks(keeping, following, kept, settings, self.replica, self.said.put_nowait)
         self._keeping = keeping
@@ -87,8 +87,8 @@ class Site:
 
 @asynccontextmanager
 async def site(port: int = 0) -> AsyncIterator[Site]:
-    givens = Givens(RealClock(), Ids(1), Random(1))
-    async with asyncio.timeout(60), control_plane(MemoryJournal(), givens, DEFAULT, Trust, INTEGRATIONS) as plane:
+    inputs = ExternalInputs(RealClock(), Ids(1), Random(1))
+    async with asyncio.timeout(60), control_plane(MemoryJournal(), inputs, DEFAULT, Trust, INTEGRATIONS) as plane:
         client = plane.client()
         for name in (KUEUE, "default"):
             if await client.find(NAMESPACE, name) is None:

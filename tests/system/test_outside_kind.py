@@ -30,7 +30,7 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.gangs import held_members
 from muster.controllers.integrations.table import chosen
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
@@ -69,7 +69,7 @@ def in_a_world(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[World], A
 
     async def body(scenario: Callable[[World], Awaitable[None]]) -> None:
         async with running() as plane:
-            manager = Manager(plane.client(), plane.surroundings.clock, plane.surroundings.random)
+            manager = Manager(plane.client(), plane.inputs.clock, plane.inputs.random)
             CODE.add_sweeps(manager, plane.events.recorder("sweeps"), plane.configuration)
             run = asyncio.create_task(manager.run())
             world = World(plane)
@@ -327,8 +327,8 @@ def test_in_the_table_a_kind_that_is_not_on_need_not_be_served() -> None:
 
 def test_in_the_table_it_is_followed_again_when_its_definition_comes_back() -> None:
     async def scenario() -> None:
-        givens = Givens(VirtualClock(), Ids(1), Random(1))
-        async with control_plane(MemoryJournal(), givens, ON, integrations=CODE.WITH_SWEEPS) as plane:
+        inputs = ExternalInputs(VirtualClock(), Ids(1), Random(1))
+        async with control_plane(MemoryJournal(), inputs, ON, integrations=CODE.WITH_SWEEPS) as plane:
             world, definition = World(plane), msgspec.convert(DEFINITION, CUSTOM_RESOURCE_DEFINITION.type)
             await world.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
             plane.add_controllers()

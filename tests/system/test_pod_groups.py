@@ -121,7 +121,7 @@ def test_a_half_bound_group_is_finished_before_anything_else(bindings: int) -> N
         plane = world.plane
 
         def start(client: Client) -> tuple[Manager, asyncio.Task[None]]:
-            manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
+            manager = Manager(client, plane.inputs.clock, plane.inputs.random)
             manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
             return manager, asyncio.create_task(manager.run())
 

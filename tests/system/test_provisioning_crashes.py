@@ -33,8 +33,8 @@ class Controller:
     def __init__(self, plane: ControlPlane, writes: int | None = None) -> None:
         self.wire = Wire(InProcessTransport(plane.server))
         self.wire.writes_left = writes
-        given = plane.surroundings
-        self._manager = Manager(Client(self.wire), given.clock, given.random)
+        inputs = plane.inputs
+        self._manager = Manager(Client(self.wire), inputs.clock, inputs.random)
         self._manager.add(ProvisioningController(self._manager, plane.events.recorder("p"), DEFAULT))
         self._run = asyncio.create_task(self._manager.run())
 

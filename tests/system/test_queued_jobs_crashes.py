@@ -23,7 +23,7 @@ from muster.controllers.integrations.setup import reconcilers
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
@@ -40,8 +40,8 @@ class Reconcilers:
     def __init__(self, plane: ControlPlane, writes: int | None = None, configuration: Configuration = DEFAULT) -> None:
         self.wire = Wire(InProcessTransport(plane.server))
         self.wire.writes_left = writes
-        given = plane.surroundings
-        self._manager = Manager(Client(self.wire), given.clock, given.random)
+        inputs = plane.inputs
+        self._manager = Manager(Client(self.wire), inputs.clock, inputs.random)
         for part in reconcilers(self._manager, plane.events.recorder("kueue-job-controller"), configuration):
             self._manager.add(part)
         self._run = asyncio.create_task(self._manager.run())
@@ -92,7 +92,9 @@ async def check(q: Queued, writes: int) -> None:
 @asynccontextmanager
 async def cluster(configuration: Configuration = DEFAULT) -> AsyncIterator[Queued]:
     """Everything but the job reconcilers."""
-    async with control_plane(MemoryJournal(), Givens(VirtualClock(), Ids(1), Random(1)), configuration) as plane:
+    async with control_plane(
+        MemoryJournal(), ExternalInputs(VirtualClock(), Ids(1), Random(1)), configuration
+    ) as plane:
         replace(plane, configuration=NOBODY).add_controllers()
         nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"})
         plane.manager.add(nodes)

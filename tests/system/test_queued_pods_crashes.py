@@ -25,7 +25,7 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.pods.reconciler import PodReconciler
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
@@ -43,8 +43,8 @@ class Reconciler:
     def __init__(self, plane: ControlPlane, writes: int | None = None, configuration: Configuration = EMBEDDED) -> None:
         self.wire = Wire(InProcessTransport(plane.server))
         self.wire.writes_left = writes
-        given = plane.surroundings
-        self._manager = Manager(Client(self.wire), given.clock, given.random)
+        inputs = plane.inputs
+        self._manager = Manager(Client(self.wire), inputs.clock, inputs.random)
         self._manager.add(PodReconciler(self._manager, plane.events.recorder("kueue-job-controller"), configuration))
         self._run = asyncio.create_task(self._manager.run())
 
@@ -90,7 +90,7 @@ STORIES = pytest.mark.parametrize("story", [alone, gathered, replaced, evicted])
 @asynccontextmanager
 async def cluster() -> AsyncIterator[World]:
     """Everything but the pod reconciler."""
-    async with control_plane(MemoryJournal(), Givens(VirtualClock(), Ids(1), Random(1)), EMBEDDED) as plane:
+    async with control_plane(MemoryJournal(), ExternalInputs(VirtualClock(), Ids(1), Random(1)), EMBEDDED) as plane:
         replace(plane, configuration=NOBODY).add_controllers()
         nodes = SimulatedNodes(plane.manager, ["n"], resources={"cpu": "100"})
         plane.manager.add(nodes)

@@ -191,7 +191,7 @@ class Story:
 async def history(seed: int, steps: int) -> None:
     async with running(controllers=False, seed=seed) as plane:
         world = World(plane)
-        clock, configuration = plane.surroundings.clock, plane.configuration
+        clock, configuration = plane.inputs.clock, plane.configuration
         manager = Manager(world.client, clock, Random(seed))
         cache = QueueingCache(manager, configuration)
         manager.add(AdmissionController(manager, cache, plane.events.recorder("test")))

@@ -43,7 +43,7 @@ from muster.controllers.queueing.status.visibility import Visibility
 from muster.jobs.job.conditions import finish
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 
@@ -72,12 +72,12 @@ class Auditor:
     """Looks at every single change: nobody holds more than the tree allows, and no pods run whose Job holds nothing."""
 
     def __init__(self, plane: ControlPlane) -> None:
-        given = plane.surroundings
+        inputs = plane.inputs
         self.looks = 0
         self.findings: list[str] = []
         self.forgiven: set[str] = set()  # Jobs that were deleted: their quota is free before their pods are gone
-        self._clock = given.clock
-        self._manager = Manager(plane.client(), given.clock, Random(7))
+        self._clock = inputs.clock
+        self._manager = Manager(plane.client(), inputs.clock, Random(7))
         self._queues = self._manager.informer(CLUSTER_QUEUE)
         self._cohorts = self._manager.informer(COHORT)
         self._workloads = self._manager.informer(WORKLOAD)
@@ -314,9 +314,9 @@ class Rest:
 @asynccontextmanager
 async def cluster(seed: int) -> AsyncIterator[Story]:
     chance = Chance(seed)
-    given = Givens(VirtualClock(), Ids(seed), Random(seed))
-    async with control_plane(MemoryJournal(), given, CONFIGURATION) as plane:
-        nodes = Manager(plane.client(), given.clock, given.random)
+    inputs = ExternalInputs(VirtualClock(), Ids(seed), Random(seed))
+    async with control_plane(MemoryJournal(), inputs, CONFIGURATION) as plane:
+        nodes = Manager(plane.client(), inputs.clock, inputs.random)
         simulated = SimulatedNodes(nodes, ["n"], resources={"cpu": "100"})
         nodes.add(simulated)
         run = asyncio.create_task(nodes.run())

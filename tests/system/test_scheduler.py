@@ -235,7 +235,7 @@ class LateTransport:
 async def test_a_node_is_never_given_more_than_it_has_though_the_cache_is_late(world):
     plane = world.plane
     client = Client(LateTransport(world.client.transport, world.clock))
-    manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
+    manager = Manager(client, plane.inputs.clock, plane.inputs.random)
     manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
     run = asyncio.create_task(manager.run())
     await world.node("a", cpu="4")
@@ -278,7 +278,7 @@ async def schedulers_after_a_crash(world, bindings, between):
     plane = world.plane
 
     def start(client):
-        manager = Manager(client, plane.surroundings.clock, plane.surroundings.random)
+        manager = Manager(client, plane.inputs.clock, plane.inputs.random)
         manager.add(Scheduler(manager, plane.events.recorder("test"), gang_sources(), names=frozenset({"test"})))
         return manager, asyncio.create_task(manager.run())
 

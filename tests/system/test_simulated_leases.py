@@ -18,7 +18,7 @@ from muster.runtime.manager import Manager
 def test_leases_are_renewed_in_time_and_end_with_those_who_play() -> None:
     async def body() -> None:
         async with running(controllers=False) as plane:
-            given, client = plane.surroundings, plane.client()
+            given, client = plane.inputs, plane.client()
             manager = Manager(client, given.clock, given.random)
             played = add(manager, [parse("simulated:15,cpu=2"), parse("simulated:15")])
             run = asyncio.create_task(manager.run())

@@ -76,7 +76,9 @@ def play(tmp_path, text, **options):
 
 def fcfs(jobs, processors):
     """First come, first served: nobody passes the first that waits. When each starts."""
-    starts, ends, line, free = {}, [], deque(), processors
+    starts, free = {}, processors
+    ends: list[tuple[float, int]] = []
+    line: deque[tuple[int, float, float, int]] = deque()
     for number, (submit, run, _, size) in enumerate(jobs):
         line.append((number, submit, run, size))
     now = 0.0

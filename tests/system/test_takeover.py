@@ -45,8 +45,8 @@ from muster.insight.reader.job import investigate
 from muster.insight.takeover import report
 from muster.insight.why import describe_levels
 from muster.install.deployment import deployment
-from muster.install.found import SeveralError, configuration_text
-from muster.install.found import running as engine_pods
+from muster.install.engines import SeveralError, configuration_text
+from muster.install.engines import running as engine_pods
 from muster.install.options import SELECTED, Options, plain
 from muster.operator.handback import StillWorksError, hand_back, hand_back_alone
 from muster.operator.takeover import kinds, seen
@@ -510,7 +510,7 @@ async def given_back(
     client: Client,
 ) -> int:
     said = list[str]()
-    return await hand_back_alone(client, s.world.plane.surroundings, DEFAULT, "muster_adopt_1", said.append)
+    return await hand_back_alone(client, s.world.plane.inputs, DEFAULT, "muster_adopt_1", said.append)
 
 
 @pytest.mark.parametrize(
@@ -525,7 +525,7 @@ def test_the_secret_that_kueues_manager_would_hang_on_is_emptied(key: bytes, emp
         secret = Secret(metadata=ObjectMeta(name=name), data=left_by_kueue() | {"ca.key": key})
         await s.client.create(SECRET, secret, KUEUE)
         said = list[str]()
-        await hand_back_alone(s.client, s.world.plane.surroundings, DEFAULT, "muster_adopt_1", said.append)
+        await hand_back_alone(s.client, s.world.plane.inputs, DEFAULT, "muster_adopt_1", said.append)
         assert bool((await s.client.get(SECRET, name, KUEUE)).data) != emptied
         told = f"Secret {KUEUE}/{name} is emptied: Kueue's manager cannot read what it held and makes it anew"
         assert (told in said) == emptied

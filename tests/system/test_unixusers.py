@@ -16,7 +16,7 @@ from muster.cluster.store import MemoryJournal
 from muster.cluster.unixusers import UnixUsers
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.process.accounts import Account, AccountError
 
@@ -33,7 +33,7 @@ def find(uid: int) -> Account:
 
 def play(scene: Callable[[Client, UnixUsers], Awaitable[None]]) -> None:
     async def body() -> None:
-        async with control_plane(MemoryJournal(), Givens(RealClock(), Ids(1), Random(1))) as plane:
+        async with control_plane(MemoryJournal(), ExternalInputs(RealClock(), Ids(1), Random(1))) as plane:
             client = plane.client()
             await create_default_queue(client, ())
             await scene(client, UnixUsers(client, find))

@@ -271,7 +271,7 @@ async def _lives(world: Nodes, policies: list[Json], writes: int | None) -> Json
     plane = world.plane
 
     def start(wire: Wire) -> tuple[Manager, asyncio.Task[None]]:
-        manager = Manager(Client(wire), plane.surroundings.clock, plane.surroundings.random)
+        manager = Manager(Client(wire), plane.inputs.clock, plane.inputs.random)
         manager.add(VolcanoJobController(manager, plane.events.recorder("test")))
         return manager, asyncio.create_task(manager.run())
 

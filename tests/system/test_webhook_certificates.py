@@ -27,8 +27,8 @@ from muster.webhooks import certificates
 from muster.webhooks.bundles import WEAKER, WEBHOOKS, Bundles
 from muster.webhooks.certificates import CERTIFICATE, LIFE, Due
 from muster.webhooks.configurations import webhook_configurations
+from muster.webhooks.endpoints import MUTATING_CONFIGURATION
 from muster.webhooks.keeping import Certificates
-from muster.webhooks.places import MUTATING_CONFIGURATION
 
 KUEUE, NAME, HOSTS = "kueue-system", "cert", ("w.kueue-system.svc",)
 ENCRYPTED = ec.generate_private_key(ec.SECP256R1()).private_bytes(
@@ -38,8 +38,8 @@ ENCRYPTED = ec.generate_private_key(ec.SECP256R1()).private_bytes(
 
 @asynccontextmanager
 async def replica(plane: ControlPlane, *, leads: bool = False, ours: bool = True) -> AsyncIterator[Certificates]:
-    givens = plane.surroundings
-    manager = Manager(plane.client(), givens.clock, givens.random)
+    inputs = plane.inputs
+    manager = Manager(plane.client(), inputs.clock, inputs.random)
     kept = Certificates(manager, KUEUE, NAME, HOSTS, ours=ours)
     began = asyncio.Event()
     if leads:
@@ -79,11 +79,11 @@ def test_replicas_serve_with_the_same_and_the_leader_tells_the_server() -> None:
     async def body() -> None:
         async with installed() as plane, replica(plane) as standby:
             await standby.ready.wait()
-            await plane.surroundings.clock.sleep(60)
+            await plane.inputs.clock.sleep(60)
             assert await bundles(plane) == {b""}, "it does not lead"
             async with replica(plane, leads=True) as leader:
                 await leader.ready.wait()
-                await plane.surroundings.clock.sleep(60)
+                await plane.inputs.clock.sleep(60)
                 assert leader.bundle == standby.bundle == (await stored(plane)).data["ca.crt"]
                 assert await bundles(plane) == {leader.bundle}
 
@@ -96,7 +96,7 @@ def test_what_is_weaker_without_webhooks_is_said_by_who_leads(
 ) -> None:
     async def body() -> None:
         async with running(controllers=False) as plane, replica(plane, leads=leads):
-            await plane.surroundings.clock.sleep(1)
+            await plane.inputs.clock.sleep(1)
 
     run_virtual(body())
     assert [record.message for record in caplog.records if record.message == WEAKER] == said
@@ -104,7 +104,7 @@ def test_what_is_weaker_without_webhooks_is_said_by_who_leads(
 
 async def make(plane: ControlPlane, age: timedelta) -> Secret:
     """The Secret as it was made so long ago."""
-    made = certificates.renewed(certificates.Held(), HOSTS, plane.surroundings.clock.now() - age)
+    made = certificates.renewed(certificates.Held(), HOSTS, plane.inputs.clock.now() - age)
     secret = Secret(metadata=ObjectMeta(name=NAME, namespace=KUEUE), data=certificates.written(made))
     return await plane.client().create(SECRET, secret)
 
@@ -112,7 +112,7 @@ async def make(plane: ControlPlane, age: timedelta) -> Secret:
 def test_a_certificate_is_renewed_by_one_of_them_long_before_its_end() -> None:
     async def body() -> None:
         async with installed() as plane:
-            first, clock = await make(plane, LIFE * 2 / 3 - timedelta(minutes=30)), plane.surroundings.clock
+            first, clock = await make(plane, LIFE * 2 / 3 - timedelta(minutes=30)), plane.inputs.clock
             async with replica(plane, leads=True) as leader, replica(plane) as standby:
                 await asyncio.gather(leader.ready.wait(), standby.ready.wait())
                 assert (await stored(plane)).data == first.data
@@ -133,7 +133,7 @@ async def take(plane: ControlPlane, data: dict[str, bytes]) -> dict[str, bytes]:
     await plane.client().create(SECRET, Secret(metadata=ObjectMeta(name=NAME, namespace=KUEUE), data=data))
     async with replica(plane, leads=True) as kept:
         await kept.ready.wait()
-        await plane.surroundings.clock.sleep(60)
+        await plane.inputs.clock.sleep(60)
         now = (await stored(plane)).data
         assert kept.bundle == now["ca.crt"]
         assert await bundles(plane) == {kept.bundle}
@@ -156,7 +156,7 @@ def test_an_authority_with_the_serial_number_0_is_replaced_and_said_in_one_line(
     async def body() -> None:
         async with installed() as plane:
             now = await take(plane, left_by_kueue(numbered_0(AUTHORITY)))
-            assert certificates.due(certificates.read(now), HOSTS, plane.surroundings.clock.now()) == Due()
+            assert certificates.due(certificates.read(now), HOSTS, plane.inputs.clock.now()) == Due()
 
     run_virtual(body())
     (said,) = [record.message for record in caplog.records if "does not count" in record.message]
@@ -168,11 +168,11 @@ def test_what_another_program_makes_is_served_with_and_left_alone() -> None:
 
     async def body() -> None:
         async with installed() as plane, replica(plane, leads=True, ours=False) as kept:
-            await plane.surroundings.clock.sleep(60)
+            await plane.inputs.clock.sleep(60)
             assert not kept.ready.is_set()
             secret = await make(plane, LIFE * 2)
             await kept.ready.wait()
-            await plane.surroundings.clock.sleep(60)
+            await plane.inputs.clock.sleep(60)
             assert (await stored(plane)).data == secret.data
             assert await bundles(plane) == {b""}
 
@@ -193,14 +193,14 @@ def test_what_is_due_is_served_with_while_it_cannot_be_renewed() -> None:
 
     async def body() -> None:
         async with installed() as plane:
-            made, givens = await make(plane, LIFE * 0.7), plane.surroundings
-            manager = Manager(Client(ReadOnly(InProcessTransport(plane.server))), givens.clock, givens.random)
+            made, inputs = await make(plane, LIFE * 0.7), plane.inputs
+            manager = Manager(Client(ReadOnly(InProcessTransport(plane.server))), inputs.clock, inputs.random)
             kept = Certificates(manager, KUEUE, NAME, HOSTS, ours=True)
             manager.add(kept)
             run = asyncio.create_task(manager.run())
             await kept.ready.wait()
             assert kept.bundle == made.data["ca.crt"]
-            await givens.clock.sleep(60)
+            await inputs.clock.sleep(60)
             assert (await stored(plane)).data == made.data
             assert not run.done()
             await manager.stop()
@@ -216,9 +216,9 @@ def test_a_secret_of_rubbish_is_no_end_of_serving(key: bytes) -> None:
             await kept.ready.wait()
             patch = {"data": {"tls.key": b64encode(key).decode()}, "metadata": {"labels": {"of": "another"}}}
             await plane.client().patch(SECRET, NAME, patch, KUEUE)
-            await plane.surroundings.clock.sleep(60)
+            await plane.inputs.clock.sleep(60)
             found = await stored(plane)
-            assert certificates.due(certificates.read(found.data), HOSTS, plane.surroundings.clock.now()) == Due()
+            assert certificates.due(certificates.read(found.data), HOSTS, plane.inputs.clock.now()) == Due()
             assert found.metadata.labels == {"of": "another"}
 
     run_virtual(body())

@@ -606,7 +606,7 @@ def with_lost_timeout(seconds: float):
 async def test_a_frozen_worker_is_lost_well_within_the_time_after_which_its_jobs_are_given_up(world: Workers) -> None:
     """A stopped process keeps its connections: its streams are silent, and nothing is answered."""
     await join(world)
-    clock = world.manager.plane.surroundings.clock
+    clock = world.manager.plane.inputs.clock
     await clock.sleep(100)
     assert remote(world).lost_since is None
     frozen = clock.now()
@@ -623,7 +623,7 @@ async def test_a_frozen_worker_is_lost_well_within_the_time_after_which_its_jobs
 async def test_a_worker_that_refuses_to_say_its_version_answers(world: Workers) -> None:
     world.lines["one"].spoil = lambda request: status(403, "Forbidden") if request.path == "/version" else None
     await join(world)
-    await world.manager.plane.surroundings.clock.sleep(60)
+    await world.manager.plane.inputs.clock.sleep(60)
     assert remote(world).lost_since is None
 
 

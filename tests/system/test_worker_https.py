@@ -39,7 +39,7 @@ from muster.multicluster.clusters import Fleet
 from muster.multicluster.connection import RemoteCluster
 from muster.multicluster.removal import remove
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.kube import https
 from muster.runtime.transport import Request
@@ -82,8 +82,8 @@ class Worker:
 
     async def start(self) -> None:
         journal, trust = SqliteJournal(self._directory), self._credentials.trust
-        givens = Givens(self.clock, Ids(), Random())
-        plane = await self._up.enter_async_context(control_plane(journal, givens, trust=lambda: trust))
+        inputs = ExternalInputs(self.clock, Ids(), Random())
+        plane = await self._up.enter_async_context(control_plane(journal, inputs, trust=lambda: trust))
         authenticator = self._credentials.authenticator(plane.access.tokens.user)
         front = HttpsFront(plane.server, authenticator, self._credentials.server_context())
         self.port = await front.start("127.0.0.1", self.port)
@@ -185,7 +185,7 @@ async def manager(directory: Path, profiles: ClusterProfile | None = None, **gat
     settings = replace(EMBEDDED.multi_kueue, gc_interval=0, cluster_profile=profiles)
     gates = {"MultiKueueKubeConfigPathValidation": False} | gates
     configuration = replace(EMBEDDED, multi_kueue=settings, feature_gates=gates)
-    async with control_plane(MemoryJournal(), Givens(HastyClock(), Ids(), Random()), configuration) as plane:
+    async with control_plane(MemoryJournal(), ExternalInputs(HastyClock(), Ids(), Random()), configuration) as plane:
         engine = assemble(plane.manager, plane.events, configuration, (Part.MULTICLUSTER,))
         assert engine.fleet is not None
         run = asyncio.create_task(plane.manager.run())

@@ -31,7 +31,7 @@ from muster.multicluster.clusters import Fleet
 from muster.multicluster.reach import Reach
 from muster.runtime.client import error_of
 from muster.runtime.clock import Clock, VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.kube.kubeconfig import ConnectionConfig
 from muster.runtime.tasks import cancel
@@ -255,8 +255,8 @@ async def managed(
 async def _manager(
     configuration: Configuration, parts: tuple[Part, ...], reach: Reach
 ) -> AsyncIterator[tuple[ControlPlane, Fleet]]:
-    surroundings = Givens(VirtualClock(), Ids(1), Random(1))
-    async with control_plane(MemoryJournal(), surroundings, configuration) as plane:
+    inputs = ExternalInputs(VirtualClock(), Ids(1), Random(1))
+    async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         engine = assemble(plane.manager, plane.events, configuration, parts, reach=reach)
         assert engine.fleet is not None
         run = asyncio.create_task(plane.manager.run())

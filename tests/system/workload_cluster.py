@@ -26,7 +26,7 @@ from muster.queueing.conditions import put
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.metrics import Registry
@@ -117,7 +117,7 @@ class LifeWorld(World):
 
 @asynccontextmanager
 async def life(configuration: Configuration, *, writes: int | None = None) -> AsyncIterator[LifeWorld]:
-    async with control_plane(MemoryJournal(), Givens(VirtualClock(START), Ids(1), Random(1))) as plane:
+    async with control_plane(MemoryJournal(), ExternalInputs(VirtualClock(START), Ids(1), Random(1))) as plane:
         world = LifeWorld(plane, configuration)
         await world.start(writes)
         try:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from muster.actions.errors import UserError
-from muster.actions.gang import SecretAsked
+from muster.actions.gang import SecretVariables
 from muster.api.batch import JOB
 from muster.api.core import NODE, SECRET
 from muster.api.groups.scheduling import PRIORITY_CLASS
@@ -62,7 +62,7 @@ async def no_job(client: Client, name: str, namespace: str) -> str:
     return f"there is no job {name}{where}" + (f"; did you mean {similar}?" if similar else "")
 
 
-async def check_secrets(client: Client, namespace: str, asked: Iterable[SecretAsked]) -> None:
+async def check_secrets(client: Client, namespace: str, asked: Iterable[SecretVariables]) -> None:
     """Raise `UserError` if a Secret or its key is missing; a Secret that the user may not read passes."""
     for one in asked:
         try:

@@ -44,7 +44,7 @@ class SoftSignal(Struct, frozen=True):
     seconds: int
 
 
-class SecretAsked(Struct, frozen=True):
+class SecretVariables(Struct, frozen=True):
     """A Secret whose keys become variables of the workers. key: take only this key; "" takes all keys."""
 
     name: str
@@ -125,7 +125,7 @@ class Gang:
     exclusive: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    secrets: Sequence[SecretAsked] = ()
+    secrets: Sequence[SecretVariables] = ()
     state: str = ""
     plain: bool = False
     upstream: bool = False

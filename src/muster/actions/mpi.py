@@ -43,9 +43,9 @@ def secret_name(gang: Gang) -> str:
     return f"{gang.name}-mpi"
 
 
-def has_identity(found: Secret) -> bool:
+def has_identity(secret: Secret) -> bool:
     """Return whether this Secret was made for a job of MPI."""
-    return set(found.data) == {_KEY}
+    return set(secret.data) == {_KEY}
 
 
 def secret(gang: Gang, identity: bytes) -> dict[str, Any]:

@@ -47,7 +47,7 @@ async def _find_remains(client: Client, gang: Gang, job: JobRecord) -> Kind[Any]
     if await client.find(job.kind.seen_as(Object), gang.name, gang.namespace) is not None:
         return job.kind
     for kind, name in ((SERVICE, gang.name), (SECRET, secret_name(gang))):
-        found = await client.find(kind.seen_as(Object), name, gang.namespace)
-        if found is not None and any(owner.uid == job.metadata.uid for owner in found.metadata.owner_references):
+        leftover = await client.find(kind.seen_as(Object), name, gang.namespace)
+        if leftover is not None and any(owner.uid == job.metadata.uid for owner in leftover.metadata.owner_references):
             return kind
     return None

@@ -31,7 +31,10 @@ class OneOf(Struct, frozen=True):
 
 
 class ListRules(Struct, frozen=True):
-    """The marker of a list's merge rules: `type`, `keys` of server-side apply, the rest of strategic merge patch."""
+    """The marker of the merge rules of a list.
+
+    `type` and `keys` are the rules of server-side apply, the other fields those of strategic merge patch.
+    """
 
     type: Literal["atomic", "set", "map"]
     keys: tuple[str, ...] = ()

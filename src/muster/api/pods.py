@@ -178,8 +178,8 @@ def _qos_of(requirements: Iterable[ResourceRequirements]) -> str:
 
 
 def _qos_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
-    found = {name: amount(name, resources[name]) for name in _QOS_RESOURCES if name in resources}
-    return {name: number for name, number in found.items() if number > 0}
+    amounts = {name: amount(name, resources[name]) for name in _QOS_RESOURCES if name in resources}
+    return {name: number for name, number in amounts.items() if number > 0}
 
 
 def why_unplaced(pods: Iterable[Pod]) -> str:
@@ -188,10 +188,10 @@ def why_unplaced(pods: Iterable[Pod]) -> str:
     A scheduler sets the message of each pod when the pod begins to wait, and of one pod of a gang when the reason
     changes (`lastProbeTime`). The messages of gated pods count only if all pods are gated.
     """
-    found = list(pods)
+    listed_pods = list(pods)
     said = [
         (condition.last_probe_time or condition.last_transition_time, condition.last_probe_time, condition.message)
-        for pod in [pod for pod in found if not is_gated(pod)] or found
+        for pod in [pod for pod in listed_pods if not is_gated(pod)] or listed_pods
         for condition in pod.status.conditions
         if condition.type == "PodScheduled" and condition.status == "False" and condition.message
     ]

@@ -140,26 +140,26 @@ def schema_of(component: Component) -> Schema:
 
 def components(roots: Iterable[Component]) -> dict[str, Schema]:
     """Return the schemas of components, and of all components to which they refer, by name."""
-    found: dict[str, Schema] = {}
+    schemas: dict[str, Schema] = {}
     waiting = list(roots)
     while waiting:
         component = waiting.pop()
         name, _ = _identify(component)
-        if name not in found:
-            found[name] = schema_of(component)
+        if name not in schemas:
+            schemas[name] = schema_of(component)
             waiting += _components_in(component)
-    return dict(sorted(found.items()))
+    return dict(sorted(schemas.items()))
 
 
 def kind_components(kinds: Iterable[Kind[Any]]) -> dict[str, Schema]:
     """Return the components of kinds, which have apiVersion, kind and `x-kubernetes-group-version-kind`."""
     kinds = list(kinds)
-    found = components(_root(kind) for kind in kinds)
+    schemas = components(_root(kind) for kind in kinds)
     for kind in kinds:
-        schema = found[component_of_kind(kind)]
+        schema = schemas[component_of_kind(kind)]
         schema["properties"] = dict(sorted((TYPE_META | schema["properties"]).items()))
         schema["x-kubernetes-group-version-kind"] = [kind.names]
-    return found
+    return schemas
 
 
 def inline_with_names(kind: Kind[Any]) -> Schema:
@@ -380,15 +380,15 @@ def _components_in(component: Component) -> list[Component]:
     name, type_ = _identify(component)
     if (schema := published.schema_of(name)) is not None:
         return list(_names_in(schema))
-    found: list[Component] = []
+    members: list[Component] = []
     waiting = list(_hints(type_).values())
     while waiting:
         hint, _ = _bare(waiting.pop())
         if isinstance(hint, type) and issubclass(hint, Struct):
-            found.append(hint)
+            members.append(hint)
         else:
             waiting += [argument for argument in get_args(hint) if argument is not ...]
-    return found
+    return members
 
 
 def _names_in(schema: Any) -> Iterator[str]:

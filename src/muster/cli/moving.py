@@ -7,7 +7,7 @@ import click
 
 if TYPE_CHECKING:
     from muster.actions.moving.carrying import Move
-    from muster.actions.moving.observed import Observed
+    from muster.actions.moving.clusterstate import ClusterState
     from muster.actions.moving.steps import Step
     from muster.api.config import Configuration
     from muster.install.options import Options
@@ -35,7 +35,7 @@ async def require_no_embedded(client: Any) -> None:
         )
 
 
-async def carry_out(move: "Move", plan: "Callable[[Observed], list[Step]]", *, dry_run: bool, end: str) -> None:
+async def carry_out(move: "Move", plan: "Callable[[ClusterState], list[Step]]", *, dry_run: bool, end: str) -> None:
     """Do the remaining steps, or list them. end: the sentence for the end of the move."""
     from muster.actions.moving.steps import RefusedError
 

@@ -53,8 +53,8 @@ async def connect(target: Target) -> AsyncIterator[Session]:
 
     with no_bundle():
         import_module("aiohttp")
-    async with session.connect(target, say) as found:
-        yield found
+    async with session.connect(target, say) as connected:
+        yield connected
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

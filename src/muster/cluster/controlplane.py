@@ -77,7 +77,7 @@ from muster.controllers.integrations.table import INTEGRATIONS, pod_groups
 from muster.controllers.volcano import VolcanoJobController
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.manager import Manager
 from muster.runtime.yielding import YieldingTransport
 
@@ -91,7 +91,7 @@ class ControlPlane:
     failed: set if the disk fails for good.
     """
 
-    surroundings: Givens
+    inputs: ExternalInputs
     configuration: Configuration
     integrations: Sequence[Integration[Any]]
     store: Store
@@ -139,7 +139,7 @@ class ControlPlane:
         if Part.JOBS in parts:  # beside a real API server the cluster's own controllers run, if they are there
             self.manager.add(VolcanoJobController(self.manager, self.events.recorder("vc-controller-manager")))
             recorder = self.events.recorder("cronjob-controller")
-            self.manager.add(CronJobController(self.manager, recorder, self.surroundings.zone))
+            self.manager.add(CronJobController(self.manager, recorder, self.inputs.zone))
         settings = self.configuration
         engine = assemble(self.manager, self.events, settings, parts, self.integrations, matches=device_matches)
         self.server.actions |= pending_actions(engine.visibility)
@@ -149,7 +149,7 @@ class ControlPlane:
 @asynccontextmanager
 async def control_plane(
     journal: Journal,
-    surroundings: Givens,
+    inputs: ExternalInputs,
     configuration: Configuration = EMBEDDED,
     trust: Callable[[], Trust] = Trust,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
@@ -163,7 +163,7 @@ async def control_plane(
     definitions: CustomResourceDefinitions that list kinds which are served anyway.
     Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
     """
-    clock, ids, random = surroundings.clock, surroundings.ids, surroundings.random
+    clock, ids, random = inputs.clock, inputs.ids, inputs.random
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     async with Store(journal, header_of, on_failure=failed.set_exception) as store:
         access = AccessControl(store, clock, ids, trust())
@@ -233,7 +233,7 @@ async def control_plane(
         manager.add(events)
         try:
             yield ControlPlane(
-                surroundings, configuration, integrations, store, server, access, ledger, manager, events, nodes, failed
+                inputs, configuration, integrations, store, server, access, ledger, manager, events, nodes, failed
             )
         finally:
             server.stop()

@@ -45,7 +45,7 @@ from muster.cluster.store import Journal, MemoryJournal, keep_compacted
 from muster.cluster.store.directory import DataDirectory
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.process import filelock
 from muster.runtime.process.accounts import Account
@@ -194,9 +194,9 @@ async def begun(
     beside: what else the host runs with the control plane.
     definitions: those of kinds that are served anyway.
     """
-    surroundings, trust = Givens(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust
+    inputs, trust = ExternalInputs(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust
     configuration = _with_release_address(configuration)
-    serving = control_plane(journal, surroundings, configuration, trust, definitions=definitions)
+    serving = control_plane(journal, inputs, configuration, trust, definitions=definitions)
     async with serving as plane, beside(plane):
         plane.add_controllers()
         variables = entrance.variables() if entrance else {}
@@ -207,7 +207,7 @@ async def begun(
             plane, state, nodes, adopt=adopt, variables=variables, find_account=find_account
         )
         manager = asyncio.create_task(plane.manager.run(), name="manager")
-        clock = plane.surroundings.clock
+        clock = plane.inputs.clock
         compacting = keep_compacted(plane.store, clock, partial(asyncio.to_thread, give_back))
         upkeep = [
             asyncio.create_task(compacting, name="store-upkeep"),

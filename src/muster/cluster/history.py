@@ -34,11 +34,15 @@ log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def kept(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
-    """Keep the history of a cluster in its home; its manager is still to run. Raises `DataDirectoryError`."""
+async def recording(plane: ControlPlane, home: Path) -> AsyncIterator[None]:
+    """Record the history of a cluster in its home within the context. Enter it before the manager runs.
+
+    Raises:
+        DataDirectoryError: the history of the home cannot be opened.
+    """
     history, settings = History(home / FILE), plane.configuration.muster.history
     try:
-        if aside := await history.open(plane.surroundings.clock.now()):
+        if aside := await history.open(plane.inputs.clock.now()):
             log.warning("%s", aside)
     except HistoryError as error:
         raise DataDirectoryError(str(error)) from error

@@ -114,23 +114,23 @@ class Reading(Struct, frozen=True):
 
 
 class LogSource(Protocol):
-    """A node as the server sees it for logs."""
+    """The connection of the server to a node, for logs."""
 
     def logs(self, pod: Pod, options: LogOptions) -> AsyncIterator[bytes]:
         """Yield the log, in pieces of any size. Raises `ApiError` (400) before the first piece if there is none."""
         ...
 
-    def kept(self, job: str) -> Sequence[KeptPod]:
-        """Return the pods of a Job, by its UID, that are gone and have left their logs."""
+    def list_kept_pods(self, job: str) -> Sequence[KeptPod]:
+        """Return the deleted pods of a Job whose logs the node keeps. job: the UID of the Job."""
         ...
 
     def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the log of a pod that is gone."""
+        """Yield the kept log of a deleted pod."""
         ...
 
 
 class NodeConnection(LogSource, Protocol):
-    """A node as the server sees it."""
+    """The connection of the server to a node."""
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:
         """Run a command in a container. Raises `ApiError` (400) if the container does not run."""

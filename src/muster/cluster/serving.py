@@ -68,7 +68,7 @@ async def serve(options: Options, ready: Callable[[str, str, str], None]) -> Non
         prepare_for_accounts(other_state)
         state, other_state = other_state, state
     with closing(Entrance(options.home, options.port, options.exposure, options.local_socket)) as entrance:
-        beside = partial(history.kept, home=options.home)
+        beside = partial(history.recording, home=options.home)
         async with begun(
             journal,
             state,
@@ -121,5 +121,5 @@ def _give_backups(plane: ControlPlane) -> None:
 def _keep_audit(plane: ControlPlane, policy: Policy, path: Path) -> None:
     """Log requests from now on. Raises `NotOursError`, `OSError`."""
     require_file(path)
-    around = plane.surroundings
+    around = plane.inputs
     plane.server.audit = Audit(policy, AuditLog(path).write, plane.access.rbac.decide, around.clock, around.ids)

@@ -65,17 +65,17 @@ def labels_of_queues(manager: Manager, configuration: Configuration) -> CustomLa
     informers = {name: manager.informer(kind) for name, kind in kinds.items() if name in named}
 
     def find(kind: Kind, name: str) -> ObjectMeta | None:
-        found = informers[kind].get(name)
-        return found.metadata if found is not None else None
+        queue = informers[kind].get(name)
+        return queue.metadata if queue is not None else None
 
     return CustomLabels(configuration.custom_labels, find)
 
 
 def _value(label: CustomLabel, meta: ObjectMeta | None) -> str:
-    found: Mapping[str, str] = {}
+    entries: Mapping[str, str] = {}
     if meta is not None:
-        found = meta.annotations if label.source_annotation_key else meta.labels
-    value = found.get(label.source_annotation_key or label.source_label_key or label.name, "")
+        entries = meta.annotations if label.source_annotation_key else meta.labels
+    value = entries.get(label.source_annotation_key or label.source_label_key or label.name, "")
     return value if not label.tracked_values or value in label.tracked_values else UNTRACKED
 
 

@@ -1,7 +1,8 @@
-"""Starts jobs that wait for a moment or for other jobs: caches in, `muster.jobs.deferral.decide`, writes out.
+"""Starts jobs that are deferred until a time or until other jobs end: `muster.jobs.deferral.decide` decides.
 
-A waiting job is reconciled when it changes, when a job that it waits for comes, ends or goes, and when its moment has
-come. All memory is a cache: the annotations of the job say what it waits for and what it has seen.
+The controller reconciles a deferred job when the job changes, when one of its dependencies is created, ends or is
+deleted, and when the time has come. The annotations of the job hold its dependencies and those already met, so a
+restarted controller loses nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,10 +38,10 @@ DEFERRABLE: tuple[Kind[Any], ...] = (JOB, JOB_SET)
 
 
 class DeferralController(Reconciler):
-    """A part that runs under a `Manager`; a key is the jobs of a name, of whatever kind.
+    """The reconciler of deferred jobs. A key `namespace/name` stands for the jobs of that name, of each kind.
 
-    kinds: of `DEFERRABLE`, those that the engine may change.
-    without_queue: whether a job that names no queue queues, too, so that its queue resumes it.
+    kinds: the kinds of `DEFERRABLE` that the engine may change.
+    without_queue: whether jobs without a queue name queue as well. The queue then resumes them, not this controller.
     """
 
     name = "deferral-controller"
@@ -112,8 +113,8 @@ class DeferralController(Reconciler):
         return _judge(job for informer in self._informers.values() if (job := informer.get(key)) is not None)
 
     async def _ask_for_standing(self, name: str, namespace: str) -> Standing:
-        found = [await self._client.find(kind, name, namespace) for kind in self._informers]
-        return _judge(job for job in found if job is not None)
+        jobs = [await self._client.find(kind, name, namespace) for kind in self._informers]
+        return _judge(job for job in jobs if job is not None)
 
     def _list_awaited(self, key: str) -> Sequence[str]:
         """Return the names of the jobs that the jobs of a key wait for."""

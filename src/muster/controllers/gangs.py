@@ -149,7 +149,7 @@ class GangSource(Protocol[T_contra]):
         return end_of(meta_of(carrier), None, started)
 
     def needs(self, carrier: T_contra, pods: Collection[Pod]) -> tuple[Quorum, ...]:  # noqa: ARG002
-        """Return the quorums of these running pods that the gang needs to go on; none: all of them."""
+        """Return the quorums of these running pods that the gang needs to continue; (): it needs all of them."""
         return ()
 
     def patience(self, carrier: T_contra) -> float:  # noqa: ARG002
@@ -211,11 +211,11 @@ class OwnedGangs(GangSource[T], Protocol[T]):
         return f"{key_of(carrier)}/{meta_of(carrier).uid}"
 
     def needs(self, carrier: T, pods: Collection[Pod]) -> tuple[Quorum, ...]:
-        """Return one quorum of all pods, if they start together; else each may go for itself."""
+        """Return no quorum if the pods start together, so that all are needed; else a quorum that needs none."""
         return () if starts_together(meta_of(carrier)) else (Quorum(frozenset(pod.metadata.uid for pod in pods), 0),)
 
     def due(self, carrier: T | None, members: Members) -> Due:
-        """Return all pods together once all wanted ones exist; one by one if the carrier says so."""
+        """Return the pods to place: all at once when all wanted pods exist, or one by one if the carrier is no gang."""
         if carrier is None:
             return Due()
         if not starts_together(meta_of(carrier)):
@@ -354,7 +354,7 @@ def shrunk_to(source: GangSource[T], carrier: T) -> int | None:
 
 
 def is_counted(carrier: ObjectMeta) -> bool:
-    """Return whether the number of a gang's members matters even if it is one: its size may change, or has changed."""
+    """Return whether the size of the gang may change or has changed, so that even a gang of one member is counted."""
     return is_elastic(carrier.annotations) or held_members(carrier) is not None
 
 

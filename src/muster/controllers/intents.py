@@ -1,8 +1,9 @@
-"""Which pods of a gang a scheduler was binding together, as those pods say. Pure.
+"""Records on pods which pods of a gang the scheduler binds together, and reads such records after a crash. Pure.
 
-Each binding of a start puts the intent on its pod, where it outlives the carrier of the gang. Pods cannot say that
-others of their age were not meant, as the surplus of a PodGroup: such an intent holds as long as the carrier says it
-too, and the scheduler takes it off the carrier once the start is over.
+Each binding of a gang's start writes the intent as an annotation of its pod, where it survives the deletion of the
+gang's carrier (the Job or PodGroup). An intent may exclude pods of the same age, such as the surplus of a PodGroup
+(`leaves`). Such an intent counts only while the carrier has the same annotation. The scheduler removes it from the
+carrier when all bindings are made.
 """
 
 from collections.abc import Iterable
@@ -20,10 +21,10 @@ _LEAVES = "/leaves"
 
 
 class Intent(Struct, frozen=True):
-    """The start of a gang: all its members that have no node and are no younger are bound together.
+    """The intent to bind together all unbound members of a gang that were created by a certain time.
 
-    since: when the newest of them was made.
-    leaves: members that are no younger stay behind.
+    since: the creation time of the newest of these members.
+    leaves: whether some members of that age are left out of the start.
     """
 
     since: datetime
@@ -31,19 +32,19 @@ class Intent(Struct, frozen=True):
 
 
 def note_intent(meta: ObjectMeta, intent: Intent) -> dict[str, str]:
-    """Return the annotation that `read_intent` reads. meta: of the pod, or of the carrier, that says it of itself."""
+    """Return the annotation that `read_intent` reads. meta: the metadata of the pod or carrier to annotate."""
     since = intent.since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {BINDING_ANNOTATION: f"{since}/{meta.uid}{_LEAVES if intent.leaves else ''}"}
 
 
 def read_intent(meta: ObjectMeta) -> Intent | None:
-    """Return what a pod or a carrier says; None if it says nothing, or has it from a template or a manifest."""
+    """Return the intent on a pod or a carrier; None without one, or if it was copied from a template or a manifest."""
     text, _, said_by = meta.annotations.get(BINDING_ANNOTATION, "").partition("/")
     if said_by.removesuffix(_LEAVES) != meta.uid:
         return None
     try:
         since = datetime.fromisoformat(text)
-    except ValueError:  # another program wrote there
+    except ValueError:  # another program wrote the annotation
         return None
     return Intent(since, said_by.endswith(_LEAVES)) if since.tzinfo else None
 
@@ -51,8 +52,8 @@ def read_intent(meta: ObjectMeta) -> Intent | None:
 def find_unfinished_start(carrier: ObjectMeta | None, bound: Iterable[Pod], unbound: Iterable[Pod]) -> list[Pod]:
     """Return the bound members of a gang that were meant to be bound together with some of the unbound members.
 
-    An unbound member was meant to be bound with the first start after it was made. It is younger than the start if it
-    replaces a member, or is of a later stage.
+    An unbound member belongs to the first start whose `since` is not before its creation. A member that is younger than
+    every start replaces a lost member, or is of a later stage.
     """
     oldest = min((created(pod.metadata) for pod in unbound), default=None)
     if oldest is None:

@@ -124,12 +124,12 @@ def _pack(
     packed = pack(bins, requests, tuple(gang.values()), effort)
     if isinstance(packed, Unpacked):
         return NoPacking(*astuple(refusal)) if packed is Unpacked.IMPOSSIBLE else refusal
-    found: dict[Shape, tuple[tuple[str, int], ...]] = {}
+    nodes_by_shape: dict[Shape, tuple[tuple[str, int], ...]] = {}
     for number, shape in enumerate(gang):
         counts = np.zeros(len(capacity.names), np.int64)
         counts[nodes] = [way[number] for way in packed]
-        found[shape] = tuple(_list_nodes(capacity, Filled(counts)))
-    return Placement(found)
+        nodes_by_shape[shape] = tuple(_list_nodes(capacity, Filled(counts)))
+    return Placement(nodes_by_shape)
 
 
 def room_of(capacity: Capacity, shape: Shape, *, within: Mask | None = None, taken: Ints | None = None) -> Ints:

@@ -65,13 +65,13 @@ def clusters_of_queues(
         for check in checks
         if check.spec.controller_name == MULTI_KUEUE_CONTROLLER
     }
-    found = {}
+    clusters = {}
     for queue in queues:
         strategy = queue.spec.admission_checks_strategy
         rules = strategy.admission_checks if strategy is not None else ()
         if any(rule.name in sending for rule in rules):
-            found[queue.metadata.name] = tuple(name for rule in rules for name in sending.get(rule.name, ()))
-    return found
+            clusters[queue.metadata.name] = tuple(name for rule in rules for name in sending.get(rule.name, ()))
+    return clusters
 
 
 def format_state(state: ClusterState) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[GpuRow]:
 
 
 def _find_users(pods: Iterable[Pod]) -> dict[tuple[str, str], str]:
-    """Return the job that has each GPU, by node and GPU."""
+    """Return the job (`namespace/name`) to which each used GPU is allocated, by the node's name and the GPU's id."""
     return {
         (pod.spec.node_name, device.resource_id): f"{pod.metadata.namespace}/{job_of(pod)[1]}"
         for pod in pods

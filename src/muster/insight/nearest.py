@@ -25,5 +25,5 @@ def find_nearest(word: str, known: Iterable[str], elsewhere: Mapping[str, str] =
     cutoff = _LIKENESS_OF_OPTIONS if word.startswith("-") else _LIKENESS
     named = dict(elsewhere) | {one: one for one in known}
     bare = {one.lstrip("-"): name for one, name in named.items()}  # that both are options makes them no more alike
-    found = get_close_matches(word.lstrip("-"), bare, n=1, cutoff=cutoff)
-    return bare[found[0]] if found else ""
+    matches = get_close_matches(word.lstrip("-"), bare, n=1, cutoff=cutoff)
+    return bare[matches[0]] if matches else ""

@@ -127,8 +127,8 @@ def _restarting(seen: Survey) -> list[Job]:
 
 def document(report: Report) -> dict[str, Any]:
     """Return the report as the document of `-o json`."""
-    found: dict[str, Any] = to_builtins(report)
-    return {"workloads": found["rows"], "gates": found["gates"], "findings": found["findings"]}
+    document: dict[str, Any] = to_builtins(report)
+    return {"workloads": document["rows"], "gates": document["gates"], "findings": document["findings"]}
 
 
 def sentence(finding: Finding) -> str:
@@ -160,8 +160,8 @@ def _rows(workloads: Iterable[Workload], handled: Collection[GroupKind]) -> tupl
     for workload in workloads:
         counts.setdefault(kind_of(workload), Counter())[state_of(workload)] += 1
     return tuple(
-        Row(_word(kind), kind in handled, {state: found[state] for state in STATES})
-        for kind, found in sorted(counts.items())
+        Row(_word(kind), kind in handled, {state: counts_by_state[state] for state in STATES})
+        for kind, counts_by_state in sorted(counts.items())
     )
 
 

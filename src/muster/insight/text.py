@@ -116,11 +116,14 @@ def format_ranges(numbers: Iterable[int]) -> str:
 
 
 def group_alike(said: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return what is said of several names, each text once, with the names that share it: `a, b and 3 more`."""
+    """Return each text once, with the list of names that share it, such as `a, b and 3 more`.
+
+    said: pairs of a name and a text.
+    """
     names: dict[str, list[str]] = {}
     for name, text in said:
         names.setdefault(text, []).append(name)
-    return [(_list_names(found), text) for text, found in names.items()]
+    return [(_list_names(names_of_text), text) for text, names_of_text in names.items()]
 
 
 def _list_names(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from muster.api.kinds import Kind
 from muster.install.options import Json, Options, metadata
-from muster.webhooks.places import VISIBILITY_SERVICE
+from muster.webhooks.endpoints import VISIBILITY_SERVICE
 
 ISSUER: Final = Kind("cert-manager.io", "v1", "Issuer", "issuers", dict)
 CERTIFICATE: Final = Kind("cert-manager.io", "v1", "Certificate", "certificates", dict)

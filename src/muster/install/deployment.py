@@ -14,7 +14,7 @@ from muster.install.options import NAME, PART_OF, SELECTED, Json, Options, metad
 from muster.operator.addresses import OFF, address
 from muster.operator.leaderlabel import LABEL, VALUE
 from muster.runtime.manager import STOP_LIMIT_SECONDS
-from muster.webhooks.places import VISIBILITY_SERVICE
+from muster.webhooks.endpoints import VISIBILITY_SERVICE
 
 CONFIG_MAP: Final = "muster-manager-config"
 SETTINGS_FOLDER: Final = "/etc/muster"

@@ -25,7 +25,7 @@ from muster.install.options import NAME, PART_OF, Json, Options
 from muster.install.people import peoples_rights
 from muster.install.rights import engine_rights
 from muster.webhooks.configurations import webhook_configurations
-from muster.webhooks.places import CONVERTING, ServiceAt
+from muster.webhooks.endpoints import CONVERTING, ServiceEndpoint
 
 _KINDS: Final[tuple[Kind[Any], ...]] = (
     NAMESPACE, CUSTOM_RESOURCE_DEFINITION, SERVICE_ACCOUNT, CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING,
@@ -69,7 +69,7 @@ def _conversion(options: Options) -> WebhookClientConfig | None:
     """Return the webhook that converts Kueue's kinds."""
     if not options.webhooks:
         return None
-    service = ServiceAt(options.namespace, options.settings.internal_cert_management.webhook_service_name)
+    service = ServiceEndpoint(options.namespace, options.settings.internal_cert_management.webhook_service_name)
     return msgspec.convert(service.client(CONVERTING), WebhookClientConfig)
 
 

@@ -33,7 +33,7 @@ def monitoring_documents(options: Options) -> list[Json]:
         "bearerTokenFile": _TOKEN,
         "tlsConfig": {"insecureSkipVerify": True},  # replicas serve metrics with self-made certificates
     }
-    found = {
+    documents = {
         "apiVersion": SERVICE_MONITOR.api_version,
         "kind": SERVICE_MONITOR.kind,
         "metadata": metadata("muster-controller-manager", options.namespace),
@@ -44,7 +44,7 @@ def monitoring_documents(options: Options) -> list[Json]:
         _make_object("ClusterRole", _SCRAPING, ""),
         role(_FINDING, options.namespace, rules(READ, SERVICE, ENDPOINTS, POD, ENDPOINT_SLICE)),
         _make_object("Role", _FINDING, options.namespace),
-        found,
+        documents,
     ]
 
 

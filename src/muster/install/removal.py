@@ -84,8 +84,8 @@ def removal(options: Options) -> str:
         "SCHEDULERS": " ".join(beside_others(options.settings).muster.scheduling.scheduler_names),
         "SERVER_MARK": SERVER_MARK,
     }
-    text = _OPTIONAL.sub(lambda found: found[2] if wanted[found[1]] else "", _TEMPLATE.read_text())
-    return _PLACE.sub(lambda found: values[found[1]], text)
+    text = _OPTIONAL.sub(lambda match: match[2] if wanted[match[1]] else "", _TEMPLATE.read_text())
+    return _PLACE.sub(lambda match: values[match[1]], text)
 
 
 def _takeover_seconds(election: LeaderElection) -> int:
@@ -103,10 +103,10 @@ def _removals(installed: Iterable[Json], wanted: Callable[[str], bool], how: str
     Objects of one kind are deleted in the order of the documents. An aggregating ClusterRole is the first: the cluster
     writes it whenever one of its parts changes, and would create it again.
     """
-    found = groupby((each for each in installed if wanted(each["kind"])), key=_kind_and_place)
+    groups = groupby((each for each in installed if wanted(each["kind"])), key=_kind_and_place)
     lines = [
         f"remove {kind}{place}{how}" + "".join(f" \\\n  {each['metadata']['name']}" for each in several)
-        for (kind, place), several in found
+        for (kind, place), several in groups
     ]
     return "\n".join(reversed(lines))
 

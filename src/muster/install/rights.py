@@ -60,7 +60,7 @@ from muster.multicluster.mirrors.table import mirrors
 from muster.operator import frontproxy
 from muster.operator.addresses import OFF
 from muster.operator.replica import PARTS
-from muster.webhooks.places import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+from muster.webhooks.endpoints import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 
 # A part whose writes are undone reads the written object (`runtime.yielding`).
 STATUS: Final = ("get", "patch")
@@ -112,10 +112,10 @@ def local_rules(options: Options) -> list[tuple[str, str, list[Json]]]:
 
 
 def _common(settings: Configuration) -> list[Json]:
-    found = [rule(("create", "patch"), EVENT)]
+    granted = [rule(("create", "patch"), EVENT)]
     if settings.metrics.bind_address != OFF:
-        found += rules(("create",), TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW)
-    return found
+        granted += rules(("create",), TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW)
+    return granted
 
 
 def _webhooks(settings: Configuration) -> list[Json]:
@@ -181,7 +181,7 @@ def _jobsets(settings: Configuration) -> list[Json]:  # noqa: ARG001  (all parts
 
 def _scheduling(settings: Configuration) -> list[Json]:
     groups, volumes = pod_groups(settings).kinds, (PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM)
-    found = [
+    granted = [
         *rules(READ, POD, NODE, NAMESPACE, *volumes, POD_DISRUPTION_BUDGET, JOB, JOB_SET, *groups),
         *rules(READ, DEVICE_CLASS, RESOURCE_SLICE, RESOURCE_CLAIM),
         *rules(("patch",), RESOURCE_CLAIM),  # the finalizer of claims with devices
@@ -196,9 +196,9 @@ def _scheduling(settings: Configuration) -> list[Json]:
         *_own_rules(*groups),
     ]
     if settings.muster.scheduling.provisioning_class_name:
-        found += rules((*READ, "create", "delete"), PROVISIONING_REQUEST)
-        found += [*rules(("create",), POD_TEMPLATE), *_own_rules(PROVISIONING_REQUEST, JOB, JOB_SET)]
-    return found
+        granted += rules((*READ, "create", "delete"), PROVISIONING_REQUEST)
+        granted += [*rules(("create",), POD_TEMPLATE), *_own_rules(PROVISIONING_REQUEST, JOB, JOB_SET)]
+    return granted
 
 
 def _multicluster(settings: Configuration) -> list[Json]:

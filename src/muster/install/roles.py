@@ -16,8 +16,8 @@ def rules(verbs: Sequence[str], *kinds: Kind[Any], of: str = "") -> list[Json]:
     for kind in kinds:
         groups.setdefault(kind.group, []).append(f"{kind.plural}/{of}" if of else kind.plural)
     return [
-        {"apiGroups": [group], "resources": sorted(set(found)), "verbs": list(verbs)}
-        for group, found in sorted(groups.items())
+        {"apiGroups": [group], "resources": sorted(set(resources)), "verbs": list(verbs)}
+        for group, resources in sorted(groups.items())
     ]
 
 

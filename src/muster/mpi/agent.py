@@ -44,9 +44,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Agent:
-    """The agent of one worker. `run` is its whole life.
+    """The agent of one worker; `run` runs it to its end.
 
-    environment: that of the commands. rank_0: the host name of rank 0, for messages.
+    environment: the environment of the commands.
+    rank_0: the host name of rank 0, for messages.
     """
 
     def __init__(self, environment: Mapping[str, str], rank_0: str, clock: Clock) -> None:
@@ -59,7 +60,7 @@ class Agent:
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     async def run(self, address: str, port: int, context: ssl.SSLContext) -> int:
-        """Serve until rank 0 says farewell, or is gone; return the exit code."""
+        """Serve until rank 0 sends its farewell or disconnects; return the exit code."""
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # daemons leave their parents
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, self._on_signal, number)
@@ -74,7 +75,7 @@ class Agent:
         return code
 
     def _on_signal(self, number: int) -> None:
-        """Let rank 0 end everything; without rank 0, or on a second signal, end at once."""
+        """Ask rank 0 to end the whole job. Without a connection to rank 0, or on a second signal, end at once."""
         if self._held is None or self._signalled:
             self._end(128 + number)
         else:
@@ -109,7 +110,7 @@ class Agent:
                 await writer.wait_closed()
 
     async def _hold(self, reader: asyncio.StreamReader) -> None:
-        """Wait for the farewell of rank 0. A worker without rank 0 has failed."""
+        """Wait for the farewell of rank 0. If rank 0 disconnects without one, the worker fails."""
         try:
             farewell = await reader.read(len(FAREWELL))
         except OSError:
@@ -169,7 +170,7 @@ class Agent:
                 return
 
     async def _wait_for_children(self) -> None:
-        """Wait until no child is left, for a bounded time."""
+        """Wait until no child is left, for at most `_GRACE_SECONDS`."""
         until = self._clock.monotonic() + _GRACE_SECONDS
         while _children() and self._clock.monotonic() < until:
             await self._clock.sleep(_LOOK_SECONDS)
@@ -190,7 +191,7 @@ async def _pump(reader: asyncio.StreamReader, channel: int, writer: asyncio.Stre
 
 
 def _children() -> list[int]:
-    """Return the living children of this process, those included that their parents left."""
+    """Return the living children of this process, including adopted orphans."""
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return [int(pid) for pid in listed if not _is_zombie(pid)]
 

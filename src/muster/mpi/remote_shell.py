@@ -57,10 +57,10 @@ def export(environment: Mapping[str, str], before: Mapping[str, str]) -> str:
 def read_environment(directory: Path) -> Mapping[str, str]:
     """Return the environment of the worker before its script began; that of this process if no script has kept it."""
     try:
-        found: dict[str, str] = json.loads((directory / ENVIRONMENT).read_text())
+        environment: dict[str, str] = json.loads((directory / ENVIRONMENT).read_text())
     except FileNotFoundError:
         return os.environ
-    return found
+    return environment
 
 
 def connect(directory: Path, address: tuple[str, int]) -> ssl.SSLSocket:

@@ -103,10 +103,10 @@ class Fleet:
 
     def get_or_add(self, name: str) -> RemoteCluster:
         """Return the cluster of that name; create it if it does not exist."""
-        found = self._clusters.get(name)
-        if found is None:
+        cluster = self._clusters.get(name)
+        if cluster is None:
             stands = partial(self._notify_standing, name)
-            found = self._clusters[name] = RemoteCluster(
+            cluster = self._clusters[name] = RemoteCluster(
                 name,
                 self._around,
                 self._register,
@@ -114,7 +114,7 @@ class Fleet:
                 stands=stands,
                 queued=self._notify_queues,
             )
-        return found
+        return cluster
 
     async def remove(self, name: str) -> None:
         """Disconnect and forget a cluster."""
@@ -208,11 +208,11 @@ class ClusterController(Reconciler):
             await self.fleet.remove(key)
             return None
         remote = self.fleet.get_or_add(key)
-        found = await self._find_connection(cluster)
-        if isinstance(found, Activity):
-            remote.give_up(found)
+        connection = await self._find_connection(cluster)
+        if isinstance(connection, Activity):
+            remote.give_up(connection)
         else:
-            remote.use(found)
+            remote.use(connection)
         if remote.activity is not None:
             await self._write_status(cluster, remote.activity)
         source = cluster.spec.cluster_source.kube_config

@@ -50,8 +50,8 @@ class StrangerError(Exception):
 
 def list_pod_groups(pods: Iterable[Pod]) -> list[Reference]:
     """Return the PodGroups that pods name, each once."""
-    found = (reference_of(pod) for pod in pods)
-    return list(dict.fromkeys(one for one in found if one is not None and one.name and not one.problem))
+    references = (reference_of(pod) for pod in pods)
+    return list(dict.fromkeys(one for one in references if one is not None and one.name and not one.problem))
 
 
 def copy(kind: Kind[Any], document: Json, origin: str, owner: OwnerReference) -> Json:
@@ -81,9 +81,9 @@ async def bring(
     """
     served = False
     for kind in _KINDS[group.by]:
-        found, is_served = await _read_group(here, kind, group.name, namespace)
-        if found is not None:
-            await _create_group(there, kind.seen_as(dict), copy(kind, found, origin, owner))
+        group_object, is_served = await _read_group(here, kind, group.name, namespace)
+        if group_object is not None:
+            await _create_group(there, kind.seen_as(dict), copy(kind, group_object, origin, owner))
             return
         served |= is_served
     if served:
@@ -94,7 +94,7 @@ async def bring(
 async def is_barred(there: Client, group: Reference, namespace: str, origin: str) -> bool:
     """Return whether the worker has a PodGroup of that name that this manager did not create."""
     looks = await asyncio.gather(*(_read_group(there, kind, group.name, namespace) for kind in _KINDS[group.by]))
-    return any(found is not None and not is_ours(meta_of(found), origin) for found, _ in looks)
+    return any(existing is not None and not is_ours(meta_of(existing), origin) for existing, _ in looks)
 
 
 async def _read_group(client: Client, kind: Kind[Any], name: str, namespace: str) -> tuple[Json | None, bool]:
@@ -116,12 +116,12 @@ async def _create_group(there: Client, kind: Kind[Json], wanted: Json) -> None:
             return
         if not is_refusal(error, "AlreadyExists"):
             raise
-        found = await there.get(kind, meta["name"], meta["namespace"])
-        if not is_ours(meta_of(found), meta["labels"][MULTI_KUEUE_ORIGIN_LABEL]):
+        existing = await there.get(kind, meta["name"], meta["namespace"])
+        if not is_ours(meta_of(existing), meta["labels"][MULTI_KUEUE_ORIGIN_LABEL]):
             raise StrangerError from None
-        owners, (owner,) = found["metadata"].get("ownerReferences") or [], meta["ownerReferences"]
+        owners, (owner,) = existing["metadata"].get("ownerReferences") or [], meta["ownerReferences"]
         if owner["uid"] not in [one.get("uid") for one in owners]:
-            await there.patch_object(kind, found, {"metadata": {"ownerReferences": [*owners, owner]}})
+            await there.patch_object(kind, existing, {"metadata": {"ownerReferences": [*owners, owner]}})
 
 
 def _is_not_served(error: ApiError) -> bool:

@@ -96,12 +96,16 @@ class RemoteCluster:
         return kind in self.served
 
     async def is_itself(self) -> bool:
-        """Return whether the cluster that answers now is the one that has been followed. Raises as a request does."""
+        """Return whether the cluster that answers now is the one that the cache follows.
+
+        Raises:
+            ApiError, TransportError: the request fails.
+        """
         return self._seen is not None and await self._seen.is_itself()
 
     @property
     def served(self) -> frozenset[Kind[Any]]:
-        """The kinds of jobs that the worker takes."""
+        """The kinds of jobs that the worker serves to this manager."""
         return self._seen.served if self._seen is not None else frozenset()
 
     def jobs_of(self, workload: str) -> list[tuple[Kind[Any], Any]]:
@@ -234,9 +238,9 @@ class RemoteCluster:
 
     async def _check_identity(self, config: "ConnectionConfig", copies: Copies) -> None:
         """Check that the cluster is the one that it was. Raises `BrokenError`."""
-        found = Identity(copies.uid or "", endpoint_of(config.cluster))
+        identity = Identity(copies.uid or "", endpoint_of(config.cluster))
         try:
-            problem = await self._register.admit(self.name, found, lambda workload: bool(copies.jobs_of(workload)))
+            problem = await self._register.admit(self.name, identity, lambda workload: bool(copies.jobs_of(workload)))
         except (ApiError, TransportError) as error:
             problem = f"which cluster it is cannot be stored here: {error}"
         if problem:

@@ -1,6 +1,6 @@
-"""Copies of a manager's objects in one worker cluster: its clones of workloads, and its jobs.
+"""Watches the objects that this manager created in one worker cluster: clones of workloads, and copies of jobs.
 
-A worker may lie: only objects with this manager's origin label are shown, and the amount that is kept is bounded.
+The worker is not trusted: objects without this manager's origin label are ignored, and the cached amount is bounded.
 """
 
 import asyncio
@@ -25,16 +25,19 @@ from muster.runtime.objects import key_of, meta_of, split_key
 from muster.runtime.tasks import cancel
 from muster.runtime.transport import TransportError
 
-# A watch that breaks sooner after another has is none.
+# A watch that breaks sooner than this after its start does not count as a recovery.
 LASTING_SECONDS = 5.0
-# A broken watch of a worker must be followed again within this time, however long its list takes.
+# The cluster counts as broken if a watch is not resumed within this time, list included.
 RESUMED_SECONDS = 60.0
 
 _BY_WORKLOAD = "workload"
 
 
 class BrokenError(Exception):
-    """A worker cannot be followed any more: since when, and why, in one line."""
+    """The error that a worker can no longer be watched.
+
+    since: the time of the first failure. The message is one line.
+    """
 
     def __init__(self, problem: str, since: datetime) -> None:
         super().__init__(one_line(problem))
@@ -42,7 +45,7 @@ class BrokenError(Exception):
 
 
 class _Copy:
-    """The manager's objects of one kind."""
+    """The cached objects of one kind that this manager created in the worker."""
 
     def __init__(
         self,
@@ -54,18 +57,18 @@ class _Copy:
         *,
         optional: bool,
     ) -> None:
-        """Make a copy of one kind.
+        """Create the cache of one kind.
 
-        keys: returns the keys of the workloads that an object is about. optional: whether the worker may refuse to
-        show the kind.
+        keys: returns the keys of the workloads to which an object belongs.
+        optional: whether the worker may refuse to serve the kind.
         """
         self._around = around
         self._optional = optional
         self._keys = keys
         self._owner = owner
-        self.followed = False  # or it is known that there is nothing to follow
-        self.served = False  # there is something to follow
-        self.refusal = ""  # why there is not, in the worker's words
+        self.followed = False  # whether the kind is synced, or known not to be served
+        self.served = False  # whether the worker serves the kind to this manager
+        self.refusal = ""  # the worker's message, if it does not
         self._begun: float | None = None
         self._interrupted: datetime | None = None
         self._late: asyncio.TimerHandle | None = None
@@ -90,12 +93,12 @@ class _Copy:
         return [obj for obj in self.informer.all() if self._is_ours(obj)]
 
     def of(self, workload: str, name: str = "") -> list[Any]:
-        """Return the objects about a workload, and the object of this name in its namespace. name: "" for none."""
+        """Return the objects of a workload, and the object with this name in the workload's namespace, if any."""
         namespace, _ = split_key(workload)
-        found = {key_of(obj): obj for obj in self.informer.by(_BY_WORKLOAD, workload)}
+        objects = {key_of(obj): obj for obj in self.informer.by(_BY_WORKLOAD, workload)}
         if name and (owner := self.informer.get(f"{namespace}/{name}")) is not None:
-            found[key_of(owner)] = owner
-        return [obj for obj in found.values() if self._is_ours(obj)]
+            objects[key_of(owner)] = owner
+        return [obj for obj in objects.values() if self._is_ours(obj)]
 
     def keys(self) -> set[str]:
         return {key for obj in self.all() for key in self._keys(obj)}
@@ -116,9 +119,9 @@ class _Copy:
             self._break(f"what it has of ours takes more than {LIMITS.size >> 20} MiB")
 
     def _on_watch_error(self, error: ApiError | TransportError | None) -> None:
-        """Note the error of a watch.
+        """Record the end of a watch with its error, or the start of a new one (None).
 
-        A watch may break, and only when the next one does not last is something wrong.
+        A watch may break. The cluster counts as broken only if the next watch does not last.
         """
         now = self._around.clock.monotonic()
         begun, self._begun = self._begun, None
@@ -146,19 +149,22 @@ class _Copy:
 
 
 class Copies:
-    """The manager's objects in a worker, followed within the context; after it they stay as they were."""
+    """The cache of the objects that this manager created in one worker cluster.
+
+    The cache follows the worker while its context is entered. After that the last state stays readable.
+    """
 
     def __init__(
         self,
         around: Surroundings,
         client: Client,
-        told: Callable[["Copies", str], None],
-        served: Callable[["Copies"], None],
+        on_change: Callable[["Copies", str], None],
+        on_served: Callable[["Copies"], None],
     ) -> None:
-        """Make the copies.
+        """Create the cache.
 
-        told: called with a workload's key whenever something of the workload changed. served: called when `served` or
-        `refusals` changed.
+        on_change: called with a workload's key when one of the workload's cached objects changed.
+        on_served: called when `served` or `refusals` changed.
         """
 
         def copy(kind: Kind[Any], keys: Callable[[Any], Iterable[str]], *, optional: bool = False) -> _Copy:
@@ -167,16 +173,16 @@ class Copies:
         self.workloads = copy(WORKLOAD, lambda workload: (key_of(workload),))
         self.jobs = {kind: copy(kind, workload_keys, optional=True) for kind in around.kinds}
         self._around = around
-        self._told, self._on_served = told, served
-        self.served: frozenset[Kind[Any]] = frozenset()  # kinds of jobs of which the worker shows what is ours
-        self.refusals: tuple[str, ...] = ()  # why it does not, for other kinds
-        self.uid: str | None = None  # of the cluster; "" where it does not show it, None before it is known
+        self._notify_change, self._notify_served = on_change, on_served
+        self.served: frozenset[Kind[Any]] = frozenset()  # the kinds of jobs that the worker serves to this manager
+        self.refusals: tuple[str, ...] = ()  # the worker's messages about the other kinds
+        self.uid: str | None = None  # the cluster's; None before the answer, "" if the worker refuses to show it
         self._client = client
         self._all = [self.workloads, *self.jobs.values()]
         self._tasks: list[asyncio.Task[None]] = []
         self._doubts = 0
-        self._answers = asyncio.Event()  # a watch has begun since that was asked
-        self.is_certain = False  # all of it is of one cluster, which is still the one that answers
+        self._answers = asyncio.Event()  # whether a watch has begun since the last question for the identity
+        self.is_certain = False  # whether all cached objects are from one cluster, and that cluster still answers
         self._complete = asyncio.Event()
         self._end: asyncio.Future[NoReturn] = asyncio.get_running_loop().create_future()
 
@@ -194,17 +200,17 @@ class Copies:
             self._end.exception()  # it may have come while what ended the context was under way
 
     def keys(self) -> set[str]:
-        """Return the keys of all workloads that have a clone or a job there."""
+        """Return the keys of all workloads that have a clone or a job in the worker."""
         return set().union(*(copy.keys() for copy in self._all))
 
     @property
     def size(self) -> int:
-        """The bytes of all that is kept, as JSON."""
+        """The size of all cached objects as JSON, in bytes."""
         return sum(copy.weights.size for copy in self._all)
 
     def changed(self, key: str) -> None:
         """Report a change of a workload's objects."""
-        self._told(self, key)
+        self._notify_change(self, key)
 
     def jobs_of(self, workload: str) -> list[tuple[Kind[Any], Any]]:
         """Return the jobs that name a workload or own its clone. workload: its key."""
@@ -217,20 +223,17 @@ class Copies:
         ]
 
     def doubt(self) -> None:
-        """Doubt which cluster answers: a watch has begun or failed."""
+        """Mark the cluster's identity as uncertain, because a watch has begun or failed."""
         self.is_certain = False
         self._doubts += 1
 
     def answers(self) -> None:
-        """Note that the worker answers.
-
-        Everything may be followed now, and the cluster's identity can be asked for.
-        """
+        """Record that a watch has begun: the cluster's identity can be read, and the cache may be complete."""
         self._answers.set()
         self.look()
 
     async def _identify(self) -> NoReturn:
-        """Ask for the cluster's identity, whenever that is in doubt."""
+        """Read the cluster's identity each time it is in doubt, and end the cache if it changed."""
         while True:
             await self._answers.wait()
             self._answers.clear()
@@ -246,9 +249,12 @@ class Copies:
             self.look()
 
     async def is_itself(self) -> bool:
-        """Return whether the cluster that answers now is the one that is followed. Raises `ApiError`, `TransportError`.
+        """Return whether the cluster that answers now is the one that the cache follows.
 
-        The cluster is asked each time: a watch may have ended, and none begun since.
+        Each call sends a request, because the last watch may have ended without a new one.
+
+        Raises:
+            ApiError, TransportError: the request fails.
         """
         if self._is_another(uid := await uid_of(self._client)):
             self.fail(self._swap_error(uid))
@@ -262,7 +268,7 @@ class Copies:
         return BrokenError(f"another cluster answers: its {NAMED_BY} is {uid}", self._around.clock.now())
 
     def look(self) -> None:
-        """Check whether everything is known now."""
+        """Update `served` and `refusals`, once the identity is known and each kind is followed."""
         if self.uid is None or not all(copy.followed for copy in self._all):
             return
         before = self.served, self.refusals
@@ -270,15 +276,15 @@ class Copies:
         self.refusals = tuple(copy.refusal for copy in self._all if copy.refusal)
         self._complete.set()
         if (self.served, self.refusals) != before:
-            self._on_served(self)
+            self._notify_served(self)
 
     def fail(self, error: BaseException) -> None:
-        """End the copies with an error, unless they have ended."""
+        """End the cache with an error, unless it has ended."""
         if not self._end.done():
             self._end.set_exception(error)
 
     async def complete(self, limit_seconds: float) -> None:
-        """Wait until everything is known and followed. Raises `BrokenError`, or the error of an informer."""
+        """Wait until each kind is followed and the identity is known. Raises `BrokenError` or an informer's error."""
         complete = asyncio.create_task(self._complete.wait())
         try:
             ends: list[asyncio.Future[Any]] = [complete, self._end]
@@ -292,7 +298,7 @@ class Copies:
             raise BrokenError(problem, self._around.clock.now())
 
     async def broken(self) -> NoReturn:
-        """Wait until the worker cannot be followed any more. Raises as `complete` does."""
+        """Wait until the cache ends, and raise the error that ended it, as `complete` does."""
         await self._end
 
     def _on_task_end(self, task: asyncio.Task[None]) -> None:

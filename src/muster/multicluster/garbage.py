@@ -64,5 +64,5 @@ class GarbageCollector(Reconciler):
         if seen is not None and seen.metadata.deletion_timestamp is None:
             return False
         namespace, name = split_key(key)
-        found = await self._client.find(WORKLOAD, name, namespace)
-        return found is None or found.metadata.deletion_timestamp is not None
+        workload = await self._client.find(WORKLOAD, name, namespace)
+        return workload is None or workload.metadata.deletion_timestamp is not None

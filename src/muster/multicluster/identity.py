@@ -64,12 +64,12 @@ def endpoint_of(cluster: "ClusterConfig") -> str:
 async def uid_of(client: Client) -> str:
     """Return the UID of the cluster; "" if the cluster does not show it. Raises `ApiError`, `TransportError`."""
     try:
-        found = await client.get(NAMESPACE.seen_as(Object), NAMED_BY)
+        namespace = await client.get(NAMESPACE.seen_as(Object), NAMED_BY)
     except ApiError as error:
         if error.code in (403, 404):
             return ""
         raise
-    return "".join(c for c in found.metadata.uid[:_MOST_CHARACTERS] if c.isascii() and (c.isalnum() or c == "-"))
+    return "".join(c for c in namespace.metadata.uid[:_MOST_CHARACTERS] if c.isascii() and (c.isalnum() or c == "-"))
 
 
 class Register:
@@ -78,7 +78,7 @@ class Register:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def admit(self, name: str, found: Identity, has_job_of: Callable[[str], bool]) -> str:
+    async def admit(self, name: str, identity: Identity, has_job_of: Callable[[str], bool]) -> str:
         """Store the identity of a worker and return "", or return why the worker cannot be used now.
 
         has_job_of: whether the worker has a job of a workload, by key; only the workload's home creates its job.
@@ -87,15 +87,15 @@ class Register:
         cluster = await self._client.get(MULTI_KUEUE_CLUSTER.seen_as(Object), name)
         text = cluster.metadata.annotations.get(IDENTITY_ANNOTATION, "")
         before = identity_in(text)
-        same = before.is_same(found) if before is not None else None
+        same = before.is_same(identity) if before is not None else None
         if not same and (homes := await self._homes(name)):
             if same is False or not any(map(has_job_of, homes)):
-                return _describe_replacement(before, found, len(homes))
+                return _describe_replacement(before, identity, len(homes))
             same = True
         if same and before is not None:
-            found = replace(found, uid=found.uid or before.uid)
-        if found.text != text:
-            patch = {"metadata": {"annotations": {IDENTITY_ANNOTATION: found.text}}}
+            identity = replace(identity, uid=identity.uid or before.uid)
+        if identity.text != text:
+            patch = {"metadata": {"annotations": {IDENTITY_ANNOTATION: identity.text}}}
             await self._client.patch_object(MULTI_KUEUE_CLUSTER.seen_as(Object), cluster, patch, lock=False)
         return ""
 
@@ -108,11 +108,11 @@ class Register:
         return [key_of(workload) for workload in workloads if home_of(workload.metadata) == name]
 
 
-def _describe_replacement(before: Identity | None, found: Identity, homes: int) -> str:
+def _describe_replacement(before: Identity | None, identity: Identity, homes: int) -> str:
     if before is None:
         what = "perhaps another cluster had this name before"
-    elif before.uid and found.uid:
-        what = f"another cluster answers, or its store was wiped ({NAMED_BY} is {found.uid}, and was {before.uid})"
+    elif before.uid and identity.uid:
+        what = f"another cluster answers, or its store was wiped ({NAMED_BY} is {identity.uid}, and was {before.uid})"
     else:
         what = f"perhaps another cluster answers (nothing is known by its namespace {NAMED_BY})"
     count = f"{homes} workload{'s' if homes != 1 else ''}"

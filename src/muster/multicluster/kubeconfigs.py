@@ -88,10 +88,10 @@ def read(path: str, directory: Path | None = DIRECTORY) -> bytes:
     if "\0" in path:
         raise UnreachableKubeconfigError("the path has a NUL")
     try:
-        found = Path(os.path.realpath(path, strict=True))
-        if directory is not None and not found.is_relative_to(os.path.realpath(directory)):
+        real_path = Path(os.path.realpath(path, strict=True))
+        if directory is not None and not real_path.is_relative_to(os.path.realpath(directory)):
             raise _outside_error(path, directory)
-        return _read_plain_file(found)
+        return _read_plain_file(real_path)
     except OSError as error:
         raise UnreachableKubeconfigError(f"{path}: cannot be read: {error.strerror}") from None
 

@@ -75,8 +75,8 @@ class Queues:
         """Return the ClusterQueues behind the LocalQueues with these keys, each once, by name."""
         local = (self._local.get(key) for key in keys)
         names = sorted({queue.spec.cluster_queue for queue in local if queue is not None})
-        found = (self._behind.get(name) for name in names)
-        return tuple(queue for queue in found if queue is not None)
+        queues = (self._behind.get(name) for name in names)
+        return tuple(queue for queue in queues if queue is not None)
 
     def _on_change(self, old: Any | None, new: Any | None) -> None:
         if sum(map(len, self._weights)) > MOST_QUEUES:

@@ -67,13 +67,15 @@ def automated(
         return QuotaPlan(groups, FLAVORS)
     if queue.metadata.annotations.get(FOLLOWS_NODES) == "true":
         return QuotaPlan(groups, unsupported(f"its quota is that of the nodes here: {FOLLOWS_NODES}"))
-    found = [worker for worker in workers if not worker.lost]
-    if any(worker.queues is None and not worker.refusal for worker in found):
+    present_workers = [worker for worker in workers if not worker.lost]
+    if any(worker.queues is None and not worker.refusal for worker in present_workers):
         return None
-    if problem := next((f'worker cluster "{one.cluster}": {one.refusal}' for one in found if one.refusal), ""):
+    if problem := next(
+        (f'worker cluster "{one.cluster}": {one.refusal}' for one in present_workers if one.refusal), ""
+    ):
         return QuotaPlan(groups, unsupported(problem))
     try:
-        total = _sum_quota(found)
+        total = _sum_quota(present_workers)
         if missing := sorted(total.keys() - set(groups[0].covered_resources)):
             names = " ".join(missing)
             problem = f"manager-side coveredResources is missing resources configured on workers: [{names}]"

@@ -51,8 +51,8 @@ def _add_zones(said: Any) -> Any:
     if isinstance(said, datetime):
         return said if said.tzinfo is not None else said.replace(tzinfo=UTC)
     if isinstance(said, tuple):
-        found = tuple(map(_add_zones, said))
-        return said if all(new is old for new, old in zip(found, said, strict=True)) else found
+        converted = tuple(map(_add_zones, said))
+        return said if all(new is old for new, old in zip(converted, said, strict=True)) else converted
     if not isinstance(said, Struct):
         return said
     fields = {name: getattr(said, name) for name in said.__struct_fields__}
@@ -62,7 +62,7 @@ def _add_zones(said: Any) -> Any:
 
 def conditions(said: Iterable[Condition]) -> tuple[Condition, ...]:
     """Return the valid conditions, the first of each type."""
-    found = {one.type: one for one in reversed(tuple(said)) if _is_valid(one)}
+    condition_by_type = {one.type: one for one in reversed(tuple(said)) if _is_valid(one)}
     return tuple(
         replace(
             one,
@@ -70,7 +70,7 @@ def conditions(said: Iterable[Condition]) -> tuple[Condition, ...]:
             reason=reason(one.reason),
             message=one_line(one.message, MAX_MESSAGE),
         )
-        for one in reversed(found.values())
+        for one in reversed(condition_by_type.values())
     )
 
 

@@ -1,7 +1,7 @@
-"""The steps that a plan takes in one worker cluster for one workload, and what is remembered between them.
+"""The steps that a plan takes in one worker cluster for one workload, and the facts remembered between the steps.
 
-A step may be repeated and may be cut off. Memory saves requests or time, with one exception that safety rests on: until
-when a job whose creation was not answered may still appear.
+A step may be repeated, and may be cancelled at any await. Most remembered facts only save requests or time. Safety
+rests on one of them: until when a job may still appear whose creation the worker did not answer.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -31,25 +31,26 @@ from muster.runtime.controller import Result
 from muster.runtime.objects import meta_of
 from muster.runtime.transport import TransportError
 
-# While what was removed is still going; while a job's status is put off (upstream's).
-GOING_SECONDS, DEFERRED_SECONDS = 5.0, 2.0
-# A job of another maker that is in the way is looked for again.
+GOING_SECONDS = 5.0  # until the step checks again whether a removed object is gone
+DEFERRED_SECONDS = 2.0  # until a status is written that upstream would not write yet
+# After this time the step checks again whether a foreign job still has the name that a copy needs.
 BARRED_FOR = timedelta(seconds=60)
 # An object that was created in a worker is observed there within this time, or it is created again.
 SEEN_SECONDS = 5.0
 # A server may still carry out an unanswered request within this time (Kubernetes' `--request-timeout`).
 UNANSWERED = timedelta(seconds=60)
-# Refusals that pass: of who asks, of what is not there yet or has changed, of how much is asked at once.
+# Statuses of refusals that a retry may overcome: missing rights, a missing or changed object, too many requests.
 PASSING = frozenset((401, 403, 404, 408, 409, 429))
 
 
 @dataclass(slots=True)
 class _Memory:
-    """The memory of one workload.
+    """The facts remembered about one workload.
 
-    settled: from when on no job of it can appear unseen. made: when each job was created, by cluster, kind and name.
-    barred: when to look again, by cluster. unshown: by name, the version of the copy whose status the server here
-    refuses.
+    settled: after this time no unanswered request can create a job of the workload any more.
+    made: when each object was created, by cluster, kind and name.
+    barred: when to check again whether a foreign object has a copy's name, by cluster.
+    unshown: by the name of a job, the resource version of the copy whose status the manager's server refuses.
     """
 
     settled: datetime
@@ -75,28 +76,28 @@ class Steps:
         self._memories.pop(key, None)
 
     def barred(self, key: str) -> Collection[str]:
-        """Return the clusters where an object of another maker is in the workload's way."""
-        found = self._memories.get(key)
-        return found.barred if found is not None else ()
+        """Return the clusters where a foreign object has the name that a copy of the workload's objects needs."""
+        memory = self._memories.get(key)
+        return memory.barred if memory is not None else ()
 
     def is_unshown(self, one: Dispatched, copy: Any) -> bool:
-        """Return whether the server here has refused to show the status of the copy in its present version."""
-        found, meta = self._memories.get(one.key), meta_of(copy)
-        return found is not None and found.unshown.get(meta.name) == meta.resource_version
+        """Return whether the manager's server has refused the status of the copy in its present version."""
+        memory, meta = self._memories.get(one.key), meta_of(copy)
+        return memory is not None and memory.unshown.get(meta.name) == meta.resource_version
 
     def unsettled_seconds(self, one: Dispatched) -> float:
-        """Return for how long a job of the workload may still appear unseen, at its home or at an earlier one."""
+        """Return for how long an unanswered request may still create a job of the workload in any worker."""
         return (self._memory_of(one).settled - self._clock.now()).total_seconds()
 
     def _memory_of(self, one: Dispatched) -> _Memory:
-        found = self._memories.get(one.key)
-        if found is None:  # what was asked before this process began is not known
+        memory = self._memories.get(one.key)
+        if memory is None:  # what was asked before this process began is not known
             meta = one.workload.metadata
             is_new = (
                 not home_of(meta) and meta.creation_timestamp is not None and meta.creation_timestamp >= self._began
             )
-            found = self._memories[one.key] = _Memory(self._began if is_new else self._began + UNANSWERED)
-        return found
+            memory = self._memories[one.key] = _Memory(self._began if is_new else self._began + UNANSWERED)
+        return memory
 
     async def create(self, worker: Worker, one: Dispatched) -> Result:
         """Create a clone, which may then try to get quota."""
@@ -111,48 +112,51 @@ class Steps:
         return await self._make_once(worker, one, what, make)
 
     async def align(self, worker: Worker, one: Dispatched) -> Result:
-        """Give the copy the priority and the size from here: the job first, and its clone follows it there.
+        """Give the copies in the worker the priority and the size of the local objects: the jobs first, then the clone.
 
-        A server that lets no clone grow that has quota (Kueue's) would stop the job for it, so that the step asks
-        first.
+        Kueue refuses to let a clone with quota grow, and would stop the job whose clone cannot follow. So the step
+        first tries the growth as a dry run.
         """
-        if (found := worker.there.workload(one.key)) is None:
+        if (clone := worker.there.workload(one.key)) is None:
             return None
-        found = await worker.promote(one.workload, found)
-        if grows(one.workload, found):
-            await self._ask_for_growth(worker, one.workload, found)
+        clone = await worker.promote(one.workload, clone)
+        if grows(one.workload, clone):
+            await self._ask_for_growth(worker, one.workload, clone)
         copies, podsets = worker.list_copies(one).own, afforded(one.workload)
         for job in one.jobs:
             copy = copies.get(meta_of(job).name)
             if one.mirror is not None and copy is not None and (edits := one.mirror.resized(job, copy, podsets)):
                 await worker.there.client.edit_object(one.mirror.kind, copy, edits)
-        await worker.resize(one.workload, found)
+        await worker.resize(one.workload, clone)
         return None
 
-    async def _ask_for_growth(self, worker: Worker, workload: Workload, found: Workload) -> None:
-        """Ask whether the clone may grow, and note a refusal: no controller waits for pods that will not come."""
+    async def _ask_for_growth(self, worker: Worker, workload: Workload, clone: Workload) -> None:
+        """Try the growth of the clone as a dry run, and record a refusal on the workload.
+
+        The record tells other controllers not to wait for the additional pods.
+        """
         try:
-            await worker.resize(workload, found, dry_run=True)
+            await worker.resize(workload, clone, dry_run=True)
         except ApiError as error:
-            if is_for_good(error) or error.code == 403:  # so says a webhook, such as Kueue's
+            if is_for_good(error) or error.code == 403:  # the status with which webhooks refuse, such as Kueue's
                 noted = {"metadata": {"annotations": Refusal.of(workload, one_line(str(error))).written()}}
                 await self._client.patch_object(WORKLOAD, workload, noted, lock=False)
             raise
 
     async def evict(self, worker: Worker, one: Dispatched) -> Result:
         """Evict the clone."""
-        if (found := worker.there.workload(one.key)) is not None:
-            await worker.evict(found)
+        if (clone := worker.there.workload(one.key)) is not None:
+            await worker.evict(clone)
         return None
 
     async def remove(self, worker: Worker, one: Dispatched) -> Result:
-        """Remove all of the workload there."""
+        """Remove all objects of the workload from the worker."""
         memory = self._memory_of(one)
         memory.made = {what: when for what, when in memory.made.items() if what[0] != worker.there.name}
         return None if await worker.remove(one) else GOING_SECONDS
 
     async def mirror(self, worker: Worker, one: Dispatched) -> Result:
-        """Create the workload's jobs there, show their status here, and remove what was made for other jobs."""
+        """Create the workload's jobs in the worker, copy their status back, and remove the copies of other jobs."""
         copies, mirror = worker.list_copies(one), one.mirror
         if mirror is None:
             return None
@@ -184,7 +188,13 @@ class Steps:
         return await together(self._start_job(worker, one, job) for job in jobs)
 
     async def _show_status(self, one: Dispatched, job: Any, copy: Any, patch: dict[str, Any] | None) -> Result:
-        """Write a copy's status here; a status that the server here never takes delays no end."""
+        """Write a copy's status on the local job; defer if the patch is None.
+
+        Remember a status that the local server refuses for good (`is_unshown`): without that, retries would keep the
+        workload from ever finishing.
+
+        patch: the merge patch of the local job's status; None if it must not be written yet.
+        """
         if patch is None:
             return DEFERRED_SECONDS
         try:
@@ -210,7 +220,7 @@ class Steps:
         return 0.0
 
     async def is_barred(self, worker: Worker, one: Dispatched) -> Result:
-        """Look from time to time whether the object in the way is still there."""
+        """Check, once in `BARRED_FOR`, whether a foreign object still has the name; return the seconds to the next."""
         bars, cluster = self._memory_of(one).barred, worker.there.name
         if bars[cluster] <= self._clock.now():
             if not await worker.is_barred(one):
@@ -222,7 +232,7 @@ class Steps:
     async def _make_once(
         self, worker: Worker, one: Dispatched, what: tuple[str, str, str], make: Callable[[], Awaitable[bool]]
     ) -> Result:
-        """Create something in a worker, unless it was created a moment ago and is not seen there yet."""
+        """Create an object in a worker, unless the object was created a moment ago and is not observed yet."""
         now = self._clock.now()
         try:
             if not self._was_made(one, what) and await make():
@@ -236,7 +246,7 @@ class Steps:
         return before is not None and (self._clock.now() - before).total_seconds() < SEEN_SECONDS
 
     async def _remove_stale(self, worker: Worker, one: Dispatched, kind: Kind[Any], copy: Any) -> Result:
-        """Remove what was made for a job that is gone here, as the server says: the manager's own copy may be old."""
+        """Remove the copy of a job that is gone here. Ask the server for the job, because the cache may be stale."""
         meta = meta_of(copy)
         here = await self._client.find(kind, meta.name, meta.namespace)
         uid = meta_of(here).uid if here is not None else None
@@ -246,7 +256,7 @@ class Steps:
         return None
 
     async def write_status(self, one: Dispatched, job: Any, patch: dict[str, Any]) -> None:
-        """Write the status of a job here."""
+        """Patch the status of a local job."""
         if patch and one.mirror is not None:
             await self._client.patch_object(one.mirror.kind, job, {"status": patch}, subresource="status")
 

@@ -68,31 +68,31 @@ class Worker:
             return False
         return True
 
-    async def promote(self, workload: Workload, found: Workload) -> Workload:
+    async def promote(self, workload: Workload, clone: Workload) -> Workload:
         """Give the clone the priority from here."""
-        edits = promoted(workload.spec, found.spec)
-        return await self.there.client.edit_object(WORKLOAD, found, edits) if edits else found
+        edits = promoted(workload.spec, clone.spec)
+        return await self.there.client.edit_object(WORKLOAD, clone, edits) if edits else clone
 
-    async def resize(self, workload: Workload, found: Workload, *, dry_run: bool = False) -> None:
+    async def resize(self, workload: Workload, clone: Workload, *, dry_run: bool = False) -> None:
         """Give the clone the size from here."""
-        if edits := resized(workload, found):
-            await self.there.client.edit_object(WORKLOAD, found, edits, dry_run=dry_run)
+        if edits := resized(workload, clone):
+            await self.there.client.edit_object(WORKLOAD, clone, edits, dry_run=dry_run)
 
-    async def evict(self, found: Workload) -> None:
+    async def evict(self, clone: Workload) -> None:
         """Evict the clone in Kueue's words."""
         reason, message = EVICTED_ON_MANAGER_CLUSTER, "Evicted on manager cluster"
-        conditions = put(found.status.conditions, DEACTIVATION_TARGET, True, reason, message, self.clock.now())
+        conditions = put(clone.status.conditions, DEACTIVATION_TARGET, True, reason, message, self.clock.now())
         patch = {"status": {"conditions": conditions}}
-        await self.there.client.patch_object(WORKLOAD, found, patch, subresource="status")
+        await self.there.client.patch_object(WORKLOAD, clone, patch, subresource="status")
 
     def list_copies(self, one: Dispatched) -> Copies:
         """Return the workload's jobs there, as last seen."""
-        found = {(kind, meta_of(job).name): job for kind, job in self.there.jobs_of(one.key)}
+        job_by_kind_and_name = {(kind, meta_of(job).name): job for kind, job in self.there.jobs_of(one.key)}
         if one.mirror is not None:
             kind = one.mirror.kind
             named = ((name, self.there.job(kind, f"{one.namespace}/{name}")) for name in one.job_names)
-            found |= {(kind, name): job for name, job in named if job is not None}
-        return one.split((kind, job) for (kind, _), job in found.items())
+            job_by_kind_and_name |= {(kind, name): job for name, job in named if job is not None}
+        return one.split((kind, job) for (kind, _), job in job_by_kind_and_name.items())
 
     async def remove(self, one: Dispatched) -> bool:
         """Remove what is known there, and return whether all is gone.
@@ -154,20 +154,20 @@ class Worker:
         finds: list[Awaitable[Any]] = [self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)]
         if one.mirror is not None:
             finds += (self.there.client.find(one.mirror.kind, name, one.namespace) for name in one.job_names)
-        if any(found is not None and not self._is_ours(found) for found in await asyncio.gather(*finds)):
+        if any(existing is not None and not self._is_ours(existing) for existing in await asyncio.gather(*finds)):
             return True
         groups = one.groups(one.jobs)
         looks = (companions.is_barred(self.there.client, group, one.namespace, self.origin) for group in groups)
         return any(await asyncio.gather(*looks))
 
     async def _read_clone(self, one: Dispatched) -> Workload | None:
-        found = await self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)
-        return found if found is not None and self._is_ours(found) else None
+        clone = await self.there.client.find(WORKLOAD, one.workload.metadata.name, one.namespace)
+        return clone if clone is not None and self._is_ours(clone) else None
 
     async def _read_jobs(self, one: Dispatched) -> Copies:
         """Return its jobs by name, and by the workload's name where the workload's jobs may change."""
-        found = await asyncio.gather(*(self._read_job(one, name) for name in one.job_names))
-        jobs = [(one.mirror.kind, job) for job in found if job is not None] if one.mirror is not None else []
+        existing_jobs = await asyncio.gather(*(self._read_job(one, name) for name in one.job_names))
+        jobs = [(one.mirror.kind, job) for job in existing_jobs if job is not None] if one.mirror is not None else []
         if one.mirror is None or is_group(one.workload.metadata):
             kinds = (
                 [one.mirror.kind] if one.mirror is not None else sorted(self.there.served, key=lambda kind: kind.kind)
@@ -181,14 +181,14 @@ class Worker:
         name, labels = one.workload.metadata.name, f"{MULTI_KUEUE_ORIGIN_LABEL}={self.origin}"
         if not names.label_value(name):  # so it is a label of each of its jobs, too
             labels += f",{PREBUILT_WORKLOAD_NAME_LABEL}={name}"
-        found = (await self.there.client.list(kind, one.namespace, labels=labels)).items
-        return [(kind, job) for job in found if self._is_ours(job) and prebuilt_name(meta_of(job)) == name]
+        jobs = (await self.there.client.list(kind, one.namespace, labels=labels)).items
+        return [(kind, job) for job in jobs if self._is_ours(job) and prebuilt_name(meta_of(job)) == name]
 
     async def _read_job(self, one: Dispatched, name: str) -> Any:
         if one.mirror is None:
             return None
-        found = await self.there.client.find(one.mirror.kind, name, one.namespace)
-        return found if found is not None and self._is_ours(found) else None
+        job = await self.there.client.find(one.mirror.kind, name, one.namespace)
+        return job if job is not None and self._is_ours(job) else None
 
     def _is_ours(self, obj: Any) -> bool:
         return is_ours(meta_of(obj), self.origin)

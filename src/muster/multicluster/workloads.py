@@ -143,10 +143,10 @@ class DispatchController(Reconciler):
 
     def _clear_deleted(self, key: str) -> None:
         """Remove what a deleted workload left in reachable clusters; the rest is collected as garbage."""
-        found = (
+        deleted = (
             there for name in self._fleet.list_names() if (there := self._fleet.get(name)) and there.lost_since is None
         )
-        left = [there for there in found if there.workload(key) is not None or there.jobs_of(key)]
+        left = [there for there in deleted if there.workload(key) is not None or there.jobs_of(key)]
         if key not in self._gone or not left:
             self._gone.discard(key)
             self._errands.forget(key)
@@ -166,8 +166,8 @@ class DispatchController(Reconciler):
         mirror, jobs = self._mirrors.get(kind), self._jobs.get(kind)
         if jobs is None:
             return Dispatched(workload, owners, mirror, ())
-        found = ((owner, jobs.get(f"{workload.metadata.namespace}/{owner.name}")) for owner in owners)
-        here = tuple(job for owner, job in found if job is not None and meta_of(job).uid == owner.uid)
+        owner_jobs = ((owner, jobs.get(f"{workload.metadata.namespace}/{owner.name}")) for owner in owners)
+        here = tuple(job for owner, job in owner_jobs if job is not None and meta_of(job).uid == owner.uid)
         return Dispatched(workload, owners, mirror, here)
 
     def _make_view(self, one: Dispatched) -> DispatchView:
@@ -266,7 +266,8 @@ class DispatchController(Reconciler):
             if there is not None and there.lost_since is None:
                 steps[cluster] = (*steps.get(cluster, ()), step)
         return {
-            cluster: Errand(found, partial(self._run_steps, cluster, one, found)) for cluster, found in steps.items()
+            cluster: Errand(cluster_steps, partial(self._run_steps, cluster, one, cluster_steps))
+            for cluster, cluster_steps in steps.items()
         }
 
     async def _run_steps(self, cluster: str, one: Dispatched, steps: Iterable[Step]) -> Result:

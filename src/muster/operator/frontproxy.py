@@ -84,5 +84,5 @@ def user(proxy: FrontProxy, caller: User | None, headers: Sequence[tuple[str, st
         name,
         groups,
         next(iter(values(proxy.uid_headers)), ""),
-        {key: tuple(found) for key, found in extra.items()},
+        {key: tuple(texts) for key, texts in extra.items()},
     )

@@ -18,7 +18,7 @@ from muster.operator.precedence import place
 from muster.operator.replica import FIELD_MANAGER
 from muster.queueing.elastic.growth import afforded
 from muster.runtime.client import Client
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.leases import Election
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import cancel
@@ -39,7 +39,7 @@ class StillWorksError(Exception):
 
 
 async def hand_back_alone(
-    client: Client, givens: Givens, settings: Configuration, identity: str, said: Callable[[str], None]
+    client: Client, inputs: ExternalInputs, settings: Configuration, identity: str, said: Callable[[str], None]
 ) -> int:
     """Hand back while holding the Lease of engines, so that no engine starts; return the number of Workloads.
 
@@ -47,7 +47,7 @@ async def hand_back_alone(
     said: called with what is waited for. Raises `StillWorksError`, `LeadershipLostError`, and as `hand_back`.
     """
     where, name = place(settings)
-    election = Election(client, givens.clock, givens.random, namespace=where, name=name, identity=identity)
+    election = Election(client, inputs.clock, inputs.random, namespace=where, name=name, identity=identity)
     count = 0
 
     async def work() -> None:
@@ -58,9 +58,9 @@ async def hand_back_alone(
 
     async def another() -> str:
         """Return who holds the Lease instead: a standby may get it first."""
-        while not (found := await working(client, givens.clock, settings, said, but=identity)):
-            await givens.clock.sleep(LOOK_SECONDS)
-        return found
+        while not (engine := await working(client, inputs.clock, settings, said, but=identity)):
+            await inputs.clock.sleep(LOOK_SECONDS)
+        return engine
 
     leading, watching = asyncio.create_task(election.run(work)), asyncio.create_task(another())
     try:

@@ -26,8 +26,8 @@ async def other_manager(client: Client, clock: Clock, configuration: Configurati
     lease: Lease | None = await client.find(LEASE, name, namespace)
     if lease is None or is_ours(lease.spec.holder_identity or ""):
         return ""
-    found = await working(client, clock, configuration, said)
-    return "" if is_ours(found) else found
+    engine = await working(client, clock, configuration, said)
+    return "" if is_ours(engine) else engine
 
 
 async def working(client: Client, clock: Clock, configuration: Configuration, said: Said, but: str = "") -> str:

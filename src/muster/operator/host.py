@@ -24,7 +24,7 @@ from muster.operator.visibility import visibility
 from muster.runtime.certificates import issued, made_authority, subject_of
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.kube.https import HttpsTransport
 from muster.runtime.kube.kubeconfig import ConnectionConfig
@@ -62,7 +62,7 @@ async def operate(options: Options, signals: Iterable[signal.Signals], said: Cal
     transport = HttpsTransport(options.connection, clock, random)
     name = identity(options.host, ids.uid())
     pod = options.host if settings.features.enabled("VisibilityOnDemand") else ""
-    replica = Replica(transport, Givens(clock, ids, random), settings, name, options.parts, pod=pod)
+    replica = Replica(transport, ExternalInputs(clock, ids, random), settings, name, options.parts, pod=pod)
 
     def manager() -> Manager:
         # Requests for webhooks are not rate-limited: a server waits for the answers.

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class LeaderLabel:
-    """A part that runs under the manager of a replica that leads."""
+    """The component that labels the pod of the leading replica, run by that replica's manager while it leads."""
 
     name = "leader-label"
 

@@ -16,8 +16,8 @@ from muster.api.config.frameworks import BUILT_IN
 from muster.api.values.durations import SECOND
 from muster.cluster.apiserver.cel import device_matches
 from muster.controllers.engine import Part, assemble
-from muster.controllers.kept import Kept
 from muster.controllers.queueing.status.visibility import Visibility
+from muster.controllers.trimming import ObjectTrimmer
 from muster.multicluster.reach import Reach, over_https
 from muster.operator.holders import other_manager
 from muster.operator.leaderlabel import LeaderLabel
@@ -25,7 +25,7 @@ from muster.operator.precedence import beside_others, place
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.events.recorder import EventSink
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Random
 from muster.runtime.leases import Election, Timing
 from muster.runtime.manager import Manager
@@ -51,31 +51,38 @@ log = logging.getLogger(__name__)
 
 
 class OtherManagerError(Exception):
-    """Another program's manager that leads; says which, and what to do."""
+    """The error that another program's manager leads; the message names it and what to do."""
 
 
 class Replica:
-    """One of the replicas that may lead.
+    """One of the engine's replicas, which runs its components while it leads.
 
-    alone: set once it is known that no other program's manager works here. began: set once it works, or is about to.
-    started: set once its parts work. visibility: the pending workloads, once it leads; None if it keeps no queues.
+    alone: set once no other program's manager leads in the cluster.
+    began: set when the replica starts to lead, before its components run.
+    started: set once all components run.
+    visibility: the pending workloads, once the replica leads; None if it keeps no queues.
     """
 
     def __init__(
         self,
         transport: Transport,
-        givens: Givens,
+        inputs: ExternalInputs,
         configuration: Configuration,
         identity: str,
         parts: Iterable[Part] = PARTS,
         reach: Reach = over_https,
         pod: str = "",
     ) -> None:
-        """Prepare the parts. reach: opens transports to worker clusters. pod: the name of our pod, to label."""
+        """Create a replica that does not run yet.
+
+        parts: the components to run while it leads.
+        reach: opens transports to worker clusters.
+        pod: the name of the replica's own pod, which is labelled while the replica leads.
+        """
         self.registry = Registry(process=True)
         self.alone, self.began, self.started = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._transport = transport
-        self._givens = givens
+        self._inputs = inputs
         self._configuration = beside_others(configuration)
         self._identity = identity
         self._parts = tuple(parts)
@@ -130,8 +137,8 @@ class Replica:
         seconds = (settings.lease_duration, settings.renew_deadline, settings.retry_period)
         election = Election(
             client,
-            self._givens.clock,
-            self._givens.random,
+            self._inputs.clock,
+            self._inputs.random,
             namespace=namespace,
             name=name,
             identity=self._identity,
@@ -140,7 +147,7 @@ class Replica:
         await election.run(lambda: self._work(election.fence), self._hang_up)
 
     async def _require_no_other(self, client: Client, namespace: str, name: str) -> None:
-        holder = await other_manager(client, self._givens.clock, self._configuration, log.info)
+        holder = await other_manager(client, self._inputs.clock, self._configuration, log.info)
         if holder:
             raise OtherManagerError(
                 f"{holder} holds the Lease {namespace}/{name}: Kueue's manager runs, and two engines would undo each"
@@ -149,13 +156,13 @@ class Replica:
             )
 
     async def _work(self, fence: Fence) -> None:
-        clock, ids, random = self._givens.clock, self._givens.ids, self._givens.random
+        clock, ids, random = self._inputs.clock, self._inputs.ids, self._inputs.random
         # The rate limit is outside the fence, which thus stops delayed writes too; the Lease itself has no rate limit.
         transport = paced_as(fence(self._transport), clock, self._configuration.client_connection)
         events = EventSink(Client(transport), clock, ids, random)
         yielding = YieldingTransport(transport, clock, events.recorder("muster"))
         client = Client(yielding, field_manager=FIELD_MANAGER)
-        manager = Manager(client, clock, random, registry=self.registry, kept=Kept())
+        manager = Manager(client, clock, random, registry=self.registry, transform=ObjectTrimmer())
         manager.add(events)
         off = [name for name in BUILT_IN if name not in self._configuration.integrations.frameworks]
         if off and Part.QUEUEING in self._parts:
@@ -194,7 +201,7 @@ class Replica:
     async def _tell(self, manager: Manager) -> None:
         """Log what the start waits for: most often kinds that are not installed, or rights."""
         while not manager.ready.is_set():
-            await self._givens.clock.sleep(PATIENCE_SECONDS)
+            await self._inputs.clock.sleep(PATIENCE_SECONDS)
             if problem := self.unready():
                 log.warning("not started yet: %s", problem)
 

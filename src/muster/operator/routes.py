@@ -57,7 +57,7 @@ class Routes:
         """Answer one request."""
         caller: Caller = scope["extensions"][EXTENSION]
         # Where all clients had one owner, a greedy client would cost others their connections.
-        caller.guest.owner = caller.user.name if caller.user is not None else caller.guest.address
+        caller.slot.owner = caller.user.name if caller.user is not None else caller.slot.address
         headers = dict(reversed(scope["headers"]))  # the first header of a name wins
         headers.pop(AUDIT_ID, None)
         body = Body(scope["method"], headers, receive)

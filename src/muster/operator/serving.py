@@ -9,8 +9,8 @@ from muster.api.config import Configuration
 from muster.operator.addresses import BadAddressError
 from muster.runtime.manager import Manager
 from muster.runtime.tasks import cancel
+from muster.webhooks.endpoints import VISIBILITY_SERVICE
 from muster.webhooks.keeping import Certificates
-from muster.webhooks.places import VISIBILITY_SERVICE
 
 # Hosts beside the Services' names: a server on the same machine connects to loopback.
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -23,11 +23,11 @@ def certificates(manager: Manager, settings: Configuration) -> Certificates:
     managed = settings.internal_cert_management
     services = (managed.webhook_service_name, VISIBILITY_SERVICE)
     names = [name for service in services for name in service_names(service, settings.namespace)]
-    found = Certificates(
+    server_certificates = Certificates(
         manager, settings.namespace, managed.webhook_secret_name, (*names, *_LOOPBACK), ours=managed.enable
     )
-    manager.add(found)
-    return found
+    manager.add(server_certificates)
+    return server_certificates
 
 
 def service_names(service: str, namespace: str) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from muster.cluster.apiserver.identity import users
 from muster.cluster.apiserver.identity.users import Access, User
 from muster.cluster.apiserver.registry.kueue import VISIBILITY
 from muster.cluster.apiserver.registry.resources import Registry
-from muster.cluster.apiserver.request.asked import access_of, found, verb_of
+from muster.cluster.apiserver.request.attributes import access_of, find_resource, verb_of
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.requestinfo import parse_path
 from muster.cluster.apiserver.visibility import PendingWorkloads, pending_actions
@@ -107,7 +107,7 @@ class VisibilityServer:
             answer = self._endpoints.respond(request)
             assert isinstance(answer, Response), "nothing here goes on"
             return answer
-        resource = found(self._registry, target, verb)
+        resource = find_resource(self._registry, target, verb)
         subresource = resource.subresource(target.subresource)
         if subresource is None:
             raise path_not_found()

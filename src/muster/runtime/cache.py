@@ -23,7 +23,7 @@ T = TypeVar("T")
 Change: TypeAlias = tuple[T | None, T | None]
 """An object before and after; None where there was or is none."""
 
-Keep: TypeAlias = Callable[[Any], Any]
+Transform: TypeAlias = Callable[[Any], Any]
 """Returns the part of an object to keep, of the same type. The parts of equal objects are equal."""
 
 IndexFunction: TypeAlias = Callable[[T], Iterable[str]]
@@ -107,10 +107,10 @@ class Cache(Generic[T]):
 class Reflector(Generic[T]):
     """The state of one list-and-watch: what the answers say about the server, and where to resume."""
 
-    def __init__(self, cache: Cache[T], kept: Keep) -> None:
-        """Start with nothing seen; `kept` reduces each object that is seen to what the cache stores."""
+    def __init__(self, cache: Cache[T], transform: Transform) -> None:
+        """Start with nothing seen; `transform` gives the form of each object that the cache stores."""
         self.cache = cache
-        self._kept = kept
+        self._transform = transform
         self.version = ""  # everything up to here has been seen; "" requests a list
 
     def listed(self, items: Iterable[T], version: str) -> list[Change[T]]:
@@ -137,7 +137,7 @@ class Reflector(Generic[T]):
             return []
         key = key_of(event.object)
         if event.type != "DELETED":
-            return self._put(key, self._kept(event.object))
+            return self._put(key, self._transform(event.object))
         return [(self.cache.remove(key), None)] if self.cache.get(key) is not None else []
 
     def failed(self, error: ApiError | TransportError) -> None:

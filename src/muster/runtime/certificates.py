@@ -129,10 +129,10 @@ def renewal_of(certificate: x509.Certificate) -> datetime:
 def names_of(certificate: x509.Certificate) -> set[str]:
     """Return the hosts and addresses that the certificate is valid for."""
     try:
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative_names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return set()
-    return {str(name.value) for name in found}
+    return {str(name.value) for name in alternative_names}
 
 
 def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:

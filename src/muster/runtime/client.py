@@ -113,11 +113,11 @@ class Client:
         *,
         labels: str = "",
         fields: str = "",
-        kept: Callable[[T], T] | None = None,
+        transform: Callable[[T], T] | None = None,
     ) -> Page[T]:
         """Return the whole list at one revision, read page by page.
 
-        `kept` reduces each object before its page is dropped.
+        `transform` is applied to each object before its page is dropped.
 
         When the server forgets the revision in the middle (410), the client lists once more: in a single request if
         there are no limits.
@@ -133,8 +133,10 @@ class Client:
                 if error.code != 410 or not continue_ or limits is not None:
                     raise
                 whole = await self.page(kind, namespace, labels=labels, fields=fields, limit=0)
-                return whole if kept is None else Page(metadata=whole.metadata, items=[*map(kept, whole.items)])
-            items.extend(page.items if kept is None else map(kept, page.items))
+                return (
+                    whole if transform is None else Page(metadata=whole.metadata, items=[*map(transform, whole.items)])
+                )
+            items.extend(page.items if transform is None else map(transform, page.items))
             size, empty = size + more, 0 if page.items else empty + 1
             if limits is not None:
                 limits.admit_list(kind.plural, len(items), size)
@@ -366,10 +368,10 @@ class _Splitter:
             raise TransportError(f"the server sent a line of more than {self._limit >> 20} MiB")
         if not others:
             return []
-        found = [b"".join(self._rest), *others]
-        self._rest = [found.pop()]
+        lines = [b"".join(self._rest), *others]
+        self._rest = [lines.pop()]
         self.size = len(self._rest[0])
-        return list(filter(None, found))
+        return list(filter(None, lines))
 
     def take_rest(self) -> bytes:
         """Take what has come of the unfinished line; its remainder will look like a line of its own."""

@@ -96,10 +96,10 @@ class Controller:
         def on_change(old: T | None, new: T | None) -> None:
             if when is not None and not when(old, new):
                 return
-            found = dict.fromkeys(keys_of(new)) if new is not None else {}
+            keys = dict.fromkeys(keys_of(new)) if new is not None else {}
             if old is not None:
-                found |= dict.fromkeys(keys_of(old))
-            for key in found:
+                keys |= dict.fromkeys(keys_of(old))
+            for key in keys:
                 self.queue.add_after(key, gather, priority)
 
         informer.on_change(on_change)

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from muster.api.kinds import Kind
 from muster.api.status import ApiError
 from muster.runtime.backoff import RECONNECT
-from muster.runtime.cache import Cache, Change, IndexFunction, Keep, Reflector, lean
+from muster.runtime.cache import Cache, Change, IndexFunction, Reflector, Transform, lean
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.ids import Random
@@ -47,7 +47,7 @@ class Informer(Generic[T]):
 
     optional: while the server does not serve the kind there are no objects; without it, the informer waits for the
     kind.
-    kept: reduces each object to what is stored.
+    transform: gives the form of each object that the cache stores.
     heard: called with None whenever a watch has begun, and with each error; without it, errors are logged.
     outage: shared with the informers that follow the same server.
     """
@@ -64,7 +64,7 @@ class Informer(Generic[T]):
         fields: str = "",
         indexes: Mapping[str, Callable[[T], Iterable[str]]] | None = None,
         optional: bool = False,
-        kept: Keep = lean,
+        transform: Transform = lean,
         heard: Callable[[ApiError | TransportError | None], None] | None = None,
         outage: Outage | None = None,
     ) -> None:
@@ -78,8 +78,8 @@ class Informer(Generic[T]):
         self._random = random
         self._where: dict[str, str] = {"namespace": namespace, "labels": labels, "fields": fields}
         self._cache: Cache[T] = Cache(indexes or {})
-        self._kept = kept
-        self._reflector: Reflector[T] = Reflector(self._cache, kept)
+        self._transform = transform
+        self._reflector: Reflector[T] = Reflector(self._cache, transform)
         self._handlers: list[Callable[[T | None, T | None], None]] = []
         self._heard = heard
         self._reported = ""  # the last logged trouble; a watch that begins clears it
@@ -141,7 +141,7 @@ class Informer(Generic[T]):
             await self._pause(watching_since)
 
     async def _list(self) -> None:
-        page = await self._client.list(self.kind, **self._where, kept=self._kept)
+        page = await self._client.list(self.kind, **self._where, transform=self._transform)
         changes = self._reflector.listed(page.items, page.metadata.resource_version)
         await self._tell(changes)
         self.synced.set()

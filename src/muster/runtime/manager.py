@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from muster.api.kinds import Kind
 from muster.api.meta import Object
-from muster.runtime.cache import Keep, lean
+from muster.runtime.cache import Transform, lean
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
 from muster.runtime.controller import Controller, Reconcile
@@ -60,19 +60,19 @@ class Manager:
         random: Random,
         *,
         registry: Registry | None = None,
-        kept: Keep = lean,
+        transform: Transform = lean,
         stop_limit_seconds: float = STOP_LIMIT_SECONDS,
     ) -> None:
         """Start empty. `registry` holds the parts' metrics.
 
-        `kept` reduces each object that informers see to what is stored.
+        `transform` gives the form of each object that informers store.
         """
         self.client = client
         self.clock = clock
         self.random = random
         self.registry = registry or Registry()
         self.ready = asyncio.Event()
-        self._kept = kept
+        self._transform = transform
         self._outage = Outage()
         self._stop_limit = stop_limit_seconds
         self._informers: dict[tuple[Kind[Any], *_Where], Informer[Any]] = {}
@@ -105,14 +105,14 @@ class Manager:
         What is requested later is of a kind that may be forgotten, so it is followed for those callers alone.
         """
         where = (namespace, labels, fields)
-        found = self._informers.get((kind, *where))
-        if found is None:
-            found = self._make_follower(kind, where)
-            self._informers[kind, *where] = found
-        found.optional |= optional
+        informer = self._informers.get((kind, *where))
+        if informer is None:
+            informer = self._make_follower(kind, where)
+            self._informers[kind, *where] = informer
+        informer.optional |= optional
         for name, function in (indexes or {}).items():
-            found.add_index(name, function)
-        return found
+            informer.add_index(name, function)
+        return informer
 
     def _make_follower(self, kind: Kind[Any], where: _Where) -> Informer[Any]:
         """Return an informer for one more view of some objects.
@@ -126,15 +126,15 @@ class Manager:
             known.kind = kind if known.kind.type is Object else known.kind
             return known
         namespace, labels, fields = where
-        found = Informer(
+        follower = Informer(
             self.client, kind, self.clock, self.random, namespace=namespace, labels=labels, fields=fields,
-            kept=self._kept, outage=self._outage,
+            transform=self._transform, outage=self._outage,
         )  # fmt: skip
         if shares:
-            self._shared.setdefault(metadata, found)
+            self._shared.setdefault(metadata, follower)
         if self._running:
-            self._follow(found)
-        return found
+            self._follow(follower)
+        return follower
 
     def forget(self, kind: Kind[Any], *, namespace: str = "", fields: str = "") -> None:
         """Stop following a kind that is no longer served, or its informers with this namespace and selector.

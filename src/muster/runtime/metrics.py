@@ -86,10 +86,10 @@ class Registry:
         return generate_latest(self._registry)
 
     def _metric(self, make: Callable[..., M], name: str, text: str, labels: Sequence[str]) -> M:
-        found: Any = self._metrics.get(name)
-        if found is None:
-            found = self._metrics[name] = make(name, text, labels, registry=self._registry)
-        return found  # type: ignore[no-any-return]
+        metric: Any = self._metrics.get(name)
+        if metric is None:
+            metric = self._metrics[name] = make(name, text, labels, registry=self._registry)
+        return metric  # type: ignore[no-any-return]
 
 
 class _Scraped(Collector):

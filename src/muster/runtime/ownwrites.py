@@ -17,11 +17,14 @@ T = TypeVar("T")
 
 
 class Expectations(Struct):
-    """The writes to one object and its dependents that the caches must show (as in Kubernetes since 1.36).
+    """The controller's own writes to one object and its dependents, which the caches must show before it decides again.
 
-    A deletion has no version: it must be seen.
-    owner: the last state that was written. dependents: the newest.
-    going: UIDs of dependents whose deletion was requested. gone: of those that the server no longer knows.
+    Kubernetes has the same since 1.36. A deletion has no revision, so the cache must observe the deletion itself.
+
+    owner: the revision of the last write to the object.
+    dependents: the newest revision of the writes to dependents.
+    going: the UIDs of dependents whose deletion was requested.
+    gone: the UIDs of dependents that the server no longer has, and the cache still shows.
     """
 
     owner: Revision = NO_REVISION
@@ -30,15 +33,15 @@ class Expectations(Struct):
     gone: set[str] = field(default_factory=set)
 
     def wrote_owner(self, obj: Any) -> None:
-        """Expect the cache to show the owner at least as the server stored it here."""
+        """Expect the cache to show the owner at this revision or a newer one."""
         self.owner = max(self.owner, revision_of(obj))
 
     def wrote(self, dependent: Any) -> None:
-        """Expect this state of the dependent, which the server stored."""
+        """Expect the cache to show the dependent at this revision or a newer one."""
         self.dependents = max(self.dependents, revision_of(dependent))
 
     def saw(self, uid: str, dependent: Any | None) -> None:
-        """Note that the cache has the dependent in this state now, or no longer has it."""
+        """Record that the cache shows this state of the dependent, or no longer has it (None)."""
         if dependent is None:
             self.gone.discard(uid)
         if dependent is None or meta_of(dependent).deletion_timestamp is not None:

@@ -1,4 +1,4 @@
-"""Bases a part on a controller: a name, a constructor that says what wakes it, and `_reconcile`."""
+"""Defines the base of reconcilers: a name, a constructor that follows objects, and `_reconcile` for one key."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,9 +10,11 @@ from muster.runtime.queue import namespace_of
 
 
 class Reconciler(ABC):
-    """A part that runs under a `Manager`: its controller calls `_reconcile` for each key in `self._controller.queue`.
+    """The base of the components that a `Manager` runs.
 
-    lane: which keys wait together for their turn; those of a namespace, as a rule.
+    Its controller takes keys from `self._controller.queue` and calls `_reconcile` for each key.
+
+    lane: returns the lane of a key. Lanes take turns; by default each namespace has one.
     """
 
     name: str

@@ -108,9 +108,9 @@ class Dealings(Struct, frozen=True):
         """Return whether some field may not be set again yet."""
         return any(now < quarrel.free_at for quarrel in self.quarrels.values())
 
-    def held_by(self, found: Sequence[Change], now: float) -> Quarrel | None:
+    def held_by(self, changes: Sequence[Change], now: float) -> Quarrel | None:
         """Return the quarrel that a write with these changes would continue too early."""
-        for change in found:
+        for change in changes:
             old = self.quarrels.get(change.path)
             if old is not None and now < old.free_at and change.repeats(old.about):
                 return old
@@ -135,18 +135,18 @@ def met(dealings: Dealings, uid: str) -> Dealings:
     return msgspec.structs.replace(dealings, uid=uid, quarrels=quarrels)
 
 
-def judged(dealings: Dealings, found: Sequence[Change], now: float) -> Dealings:
+def judged(dealings: Dealings, changes: Sequence[Change], now: float) -> Dealings:
     """Return the record after a write that went through and made these changes.
 
     A field whose old value was ours, and everything below it, is no quarrel any more.
     """
-    ours = [change.path for change in found if not change.rival]
+    ours = [change.path for change in changes if not change.rival]
     quarrels = {
         path: old
         for path, old in dealings.quarrels.items()
         if not old.is_over(now) and not any(path[: len(own)] == own for own in ours)
     }
-    for change in found:
+    for change in changes:
         if change.rival:
             old = quarrels.get(change.path)
             times = old.times + 1 if old is not None and change.repeats(old.about) else 1

@@ -44,8 +44,8 @@ from muster.sdk.calls import Outcome, outcome_of, outcomes, packed_call, ranks_d
 from muster.sdk.connections import Connections
 from muster.sdk.directories import call_directory, new_directory
 from muster.sdk.errors import Error
-from muster.sdk.lines import Lines
 from muster.sdk.options import Options, gang_of
+from muster.sdk.outputlines import Lines
 
 log = logging.getLogger("muster")
 
@@ -91,9 +91,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The work of a job: a call, or a command. name: the words from which a job name is made.
+    """The work of a job: a call or a command that all workers run, or independent trials.
 
-    trials: independent calls, in place of one call that all workers make. at_once: how many trials run at a time.
+    name: the words from which a job name is made.
+    trials: independent calls, one for each worker, instead of `call`.
+    at_once: how many trials run at a time.
     """
 
     name: Sequence[str]
@@ -108,7 +110,7 @@ class Work:
         return Sweep(Array.of(range(len(self.trials))), at_once=self.at_once) if self.trials else None
 
     def files(self) -> dict[str, bytes]:
-        """Return the contents of the files in the workers' directory, by name: one call, or one for each trial."""
+        """Return the files with pickled calls for the workers' directory, by name: one file, or one for each trial."""
         trials = {worker.CALL_OF.format(rank=rank): call for rank, call in enumerate(self.trials)}
         return trials or {worker.CALL: self.call}
 
@@ -398,7 +400,7 @@ async def why(reference: Reference) -> Why:
 
 
 async def cancel(reference: Reference) -> str:
-    """End a job; return the outcome in a few words."""
+    """Cancel a job; return the outcome in a few words."""
     await record(reference)
     return await cancel_job(reference.session.client, reference.name, reference.namespace)
 

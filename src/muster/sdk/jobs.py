@@ -75,7 +75,10 @@ class Job:
         return background().call(core.why(self._reference))
 
     def cancel(self) -> None:
-        """End the job gracefully."""
+        """Cancel the job, and return without waiting for its workers to end.
+
+        The workers get SIGTERM and their grace period. On a cluster that `muster up` did not start, the job is deleted.
+        """
         background().call(core.cancel(self._reference))
 
     def scale(self, workers: int) -> None:

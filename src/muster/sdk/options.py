@@ -26,7 +26,8 @@ class Options(TypedDict, total=False):
     workers: how many; the function or command runs on each of them.
     cpus, memory, gpus: of each worker. A limit other than the request follows a colon: "8Gi:16Gi".
     queue: the LocalQueue to wait in (default: the namespace's). priority: a WorkloadPriorityClass or PriorityClass.
-    time: how long each attempt may run: "2h", seconds, or a timedelta. signal: "USR1@60" comes before the time limit.
+    time: how long each attempt may run: "2h", seconds, or a timedelta.
+    signal: "USR1@60" sends SIGUSR1 to the workers 60 seconds before the time limit.
     retries: how often the whole job restarts after a failure.
     exclusive: whether no other job's workers may be on its nodes.
     name: of the job (default: from the function or command).
@@ -77,7 +78,9 @@ _VARIABLES = ("env", "labels", "annotations")
 def checked(options: Mapping[str, Any]) -> Options:
     """Return the options normalized: NumPy's numbers as numbers, paths as text, and no option that is None.
 
-    Raises `TypeError` for an unknown option or a value of another type, `Error` for an impossible value.
+    Raises:
+        TypeError: an option is unknown, or its value has another type.
+        Error: a value is out of range or cannot be parsed.
     """
     for name in options:
         if name not in Options.__annotations__:
@@ -115,7 +118,12 @@ def _check_range(name: str, value: int, least: int, most: int) -> int:
 
 
 def _check_meaning(name: str, value: Any) -> Any:
-    """Return a quantity or a time. Raises `TypeError`, `Error`."""
+    """Return the value of an option that is a quantity or a time, if it can be parsed; a path becomes text.
+
+    Raises:
+        TypeError: the value has another type.
+        Error: the value cannot be parsed.
+    """
     if name == "memory":
         value = _format_text(name, value)
     elif isinstance(value, bool) or not isinstance(value, str | Real | timedelta):

@@ -28,7 +28,7 @@ from muster.controllers.integrations.priorities import find_class
 from muster.controllers.integrations.table import INTEGRATIONS
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import Request
 from muster.simulation.reading import Reading, ScenarioError
@@ -79,8 +79,8 @@ def build_site(reading: Reading, configuration: Configuration) -> Site:
 
 async def _build(reading: Reading, configuration: Configuration) -> Site:
     spec = reading.scenario.spec
-    givens = Givens(VirtualClock(spec.start), Ids(spec.seed), Random(spec.seed))
-    async with control_plane(MemoryJournal(), givens, configuration) as plane:
+    inputs = ExternalInputs(VirtualClock(spec.start), Ids(spec.seed), Random(spec.seed))
+    async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         client = plane.client()
         await _store_all(plane, client, reading.manifests)
         nodes = await _make_nodes(plane, client, reading)

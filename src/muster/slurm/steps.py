@@ -204,14 +204,17 @@ def _list_letters(step: Step, task: Task) -> dict[str, str]:
 
 
 def _name_file(pattern: str, letters: Mapping[str, str]) -> str:
-    """Return the name of a task's file; "" for the stream of srun. Slurm gives the words all and none a meaning."""
+    """Return the file name for a task's stream; "" for srun's own stream.
+
+    As in Slurm, the pattern `none` means /dev/null, and `all` means srun's own stream.
+    """
     if pattern == "none":
         return os.devnull
     return "" if pattern == "all" else file_name(pattern, letters)
 
 
 def _is_for_shell(name: str) -> bool:
-    """Return whether a shell can export a variable of this name: functions of bash have others, and some are fixed."""
+    """Return whether a shell can export a variable of this name: it is an identifier, and not read-only in bash."""
     return name.isascii() and name.isidentifier() and name not in _FIXED
 
 

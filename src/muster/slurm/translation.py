@@ -154,10 +154,10 @@ def _count_gpus(asked: _Asked, nodes: int, tasks: int, per_node: int) -> tuple[i
     """Return how many GPUs a node has, and how many each task has for itself. Raises `LineError`."""
 
     def number(name: str, parse: Callable[[str], tuple[int, str]] = values.gpus) -> int:
-        found, kind = asked.parsed(name, parse) or (0, "")
+        count, kind = asked.parsed(name, parse) or (0, "")
         if kind:
             asked.ignored[f"the type {kind} of --{name}"] = _ANY_TYPE
-        return found
+        return count
 
     per_task, whole = number("gpus-per-task"), number("gpus")
     of_node = number("gpus-per-node") or number("gres", values.generic_resources) or per_task * per_node

@@ -85,7 +85,7 @@ def dependencies(text: str) -> tuple[str, ...]:
     """Return the jobs of `afterok:a:b,afterany:c` as `muster run --after` takes them. Jobs have names here."""
     if "?" in text:
         raise OptionError(f"{text!r}: a job waits for all of its dependencies; separate them with commas")
-    found = []
+    parsed = []
     for part in text.split(","):
         kind, *names = part.split(":")
         if kind not in _ENDS:
@@ -94,8 +94,8 @@ def dependencies(text: str) -> tuple[str, ...]:
             raise OptionError(f"{part!r} names no job: expected {kind}:JOB")
         if number := next((name for name in names if name.isdecimal()), ""):
             raise OptionError(f"{number} is a number, and jobs have names here: {kind}:NAME")
-        found += [f"{name}:{_ENDS[kind]}" for name in names]
-    return tuple(found)
+        parsed += [f"{name}:{_ENDS[kind]}" for name in names]
+    return tuple(parsed)
 
 
 def begin(text: str) -> str:

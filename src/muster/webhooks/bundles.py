@@ -1,4 +1,4 @@
-"""Tells the server which authorities sign the certificate of what we serve: writes `caBundle` where it is missing.
+"""Writes `caBundle`, the authorities that sign Muster's serving certificate, to the objects that configure the server.
 
 It stands in the webhook configurations, in the definitions of Kueue's kinds, and in the APIServices. Applying a
 manifest may remove it, so the leader writes it again whenever it is missing.
@@ -29,8 +29,8 @@ from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
 from muster.runtime.tasks import first
 from muster.runtime.transport import TransportError
+from muster.webhooks.endpoints import CONVERTING, MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 from muster.webhooks.keeping import Certificates
-from muster.webhooks.places import CONVERTING, MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 
 RETRY_SECONDS: Final = 10.0
 
@@ -90,9 +90,9 @@ def of_definition(definition: Definition, bundle: bytes, names: Collection[str])
     return [_put("/spec/conversion/webhook/clientConfig", bundle)]
 
 
-def of_service(found: APIService, bundle: bytes, names: Collection[str]) -> Operations:
+def of_service(service_object: APIService, bundle: bytes, names: Collection[str]) -> Operations:
     """Return the changes to an APIService whose group we serve. names: our hosts."""
-    spec, service = found.spec, found.spec.service
+    spec, service = service_object.spec, service_object.spec.service
     if service is None or spec.ca_bundle == bundle or f"{service.name}.{service.namespace}.svc" not in names:
         return []
     checked = [{"op": "remove", "path": "/spec/insecureSkipTLSVerify"}] if spec.insecure_skip_tls_verify else []
@@ -125,7 +125,7 @@ VISIBILITY: Final[Sequence[Told]] = tuple(
 
 
 class Bundles:
-    """A part that runs under a `Manager`, and writes once this replica leads."""
+    """The component that writes the bundles once this replica leads. A `Manager` runs it."""
 
     name = "certificate-bundles"
 
@@ -168,13 +168,13 @@ class Bundles:
 
     async def _put_all(self) -> None:
         bundle = self._certificates.bundle
-        for kind, found, edits in self._edits(bundle) if bundle else ():
+        for kind, obj, edits in self._edits(bundle) if bundle else ():
             with ignoring("Conflict", "NotFound"):  # the object has changed, and the informer will tell
-                await self._client.edit_object(kind, found, edits)
-                log.debug("%s %s has the authority", kind.kind, found.metadata.name)
+                await self._client.edit_object(kind, obj, edits)
+                log.debug("%s %s has the authority", kind.kind, obj.metadata.name)
 
     def _edits(self, bundle: bytes) -> Iterator[tuple[Kind[Any], Any, Operations]]:
         for each, informer in self._told:
-            for found in informer.all():
-                if edits := each.edits(found, bundle, self._certificates.names):
-                    yield each.kind, found, edits
+            for obj in informer.all():
+                if edits := each.edits(obj, bundle, self._certificates.names):
+                    yield each.kind, obj, edits

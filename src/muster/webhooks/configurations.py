@@ -30,13 +30,13 @@ from muster.api.validation.kueue import VALIDATIONS, Validation
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.serving.kinds import kinds_of, select_serving
 from muster.controllers.integrations.table import INTEGRATIONS, chosen, kinds_without_effect
-from muster.webhooks.places import (
+from muster.webhooks.endpoints import (
     MUTATING,
     MUTATING_CONFIGURATION,
     VALIDATING,
     VALIDATING_CONFIGURATION,
-    Place,
-    ServiceAt,
+    Endpoint,
+    ServiceEndpoint,
 )
 
 SYSTEM_NAMESPACE: Final = "kube-system"
@@ -54,16 +54,16 @@ def webhook_configurations(
     configuration: Configuration,
     *,
     service_account: str = "",
-    place: Place | None = None,
+    endpoint: Endpoint | None = None,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
 ) -> list[Json]:
     """Return the two configurations to install, without the authorities' bundles, which the engine's leader writes.
 
-    service_account: the engine's account in its namespace; "" if unknown. place: where the server reaches the webhooks;
-    by default behind the Service that the Configuration names.
+    service_account: the engine's account in its namespace; "" if unknown.
+    endpoint: where the server reaches the webhooks; by default behind the Service that the Configuration names.
     """
     settings = configuration.internal_cert_management
-    where = place or ServiceAt(configuration.namespace, settings.webhook_service_name)
+    where = endpoint or ServiceEndpoint(configuration.namespace, settings.webhook_service_name)
     hooks = _Hooks(configuration, where, service_account)
     ours = [one.kind for one in chosen(integrations, configuration)]
     serve = kinds_of(select_serving(configuration))
@@ -117,10 +117,10 @@ _NO_RULES = Validation()  # except those of the schema
 class _Hooks:
     """A maker of webhooks that differ in their rules."""
 
-    def __init__(self, configuration: Configuration, place: Place, service_account: str) -> None:
+    def __init__(self, configuration: Configuration, endpoint: Endpoint, service_account: str) -> None:
         self._configuration = configuration
         self._without_queue = configuration.manage_jobs_without_queue_name
-        self._place = place
+        self._endpoint = endpoint
         self._has_pods = "pod" in configuration.integrations.frameworks
         outside = [{"key": NAME_LABEL, "operator": "NotIn", "values": [SYSTEM_NAMESPACE, configuration.namespace]}]
         self._elsewhere: Json = {"matchExpressions": outside}
@@ -224,7 +224,7 @@ class _Hooks:
         conditions = [*self._others, *([_condition("concerned", condition)] if condition else [])]
         return {
             "name": name,
-            "clientConfig": self._place.client(path),
+            "clientConfig": self._endpoint.client(path),
             "rules": [_rule(kind, operations, status=status)],
             "failurePolicy": policy,
             "matchPolicy": "Equivalent",

@@ -29,16 +29,17 @@ log = logging.getLogger(__name__)
 
 
 class Certificates:
-    """A part that runs under a `Manager`.
+    """The component that holds the current serving certificate. A `Manager` runs it.
 
-    names: the hosts that the certificate is for. ready: set once there is a certificate. bundle: the authorities that
-    clients must know; empty if another program tells them.
+    names: the hosts in the certificate.
+    ready: set once there is a certificate.
+    bundle: the authorities that clients must trust; empty if another program distributes them.
     """
 
     name = "serving-certificates"
 
     def __init__(self, manager: Manager, namespace: str, secret: str, names: tuple[str, ...], *, ours: bool) -> None:
-        """Follow the Secret. ours: whether this program makes the certificate, and no other."""
+        """Follow the Secret. ours: whether this program issues the certificate; else another program does."""
         self.ready = asyncio.Event()
         self.bundle = b""
         self._contexts: list[ssl.SSLContext] = []

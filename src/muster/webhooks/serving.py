@@ -24,7 +24,7 @@ from muster.runtime.transport import Response, TransportError
 from muster.webhooks import reviews
 from muster.webhooks.conversions import convert
 from muster.webhooks.decisions import Decisions
-from muster.webhooks.places import CONVERTING, MUTATING, VALIDATING
+from muster.webhooks.endpoints import CONVERTING, MUTATING, VALIDATING
 from muster.webhooks.reviews import MalformedError, Request
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 
 
 class UnknownError(Exception):
-    """A request of a decision for an object that was not read yet."""
+    """The error that a decision needs an object that was not read yet."""
 
     def __init__(self, key: _Key) -> None:
         super().__init__()
@@ -77,9 +77,9 @@ class Known:
             raise UnknownError(key)
         return cast("T | None", self._objects[key])
 
-    def learn(self, key: _Key, found: Any) -> None:
+    def learn(self, key: _Key, obj: Any) -> None:
         """Store an object that was read; None if there is none."""
-        self._objects[key] = found
+        self._objects[key] = obj
 
 
 class Reader:
@@ -113,7 +113,7 @@ async def decided(decide: Callable[[Request, Find], bytes], request: Request, re
 
 
 def handlers(decisions: Decisions, read: Read) -> dict[str, Handler]:
-    """Return the handlers by path; each answers a POST."""
+    """Return the handler of POST requests for each path: reviews for admission, and conversions between versions."""
 
     def asking(decide: Callable[[Request, Find], bytes]) -> Handler:
         async def answer(asked: Inbound) -> Response:

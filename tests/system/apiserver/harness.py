@@ -62,7 +62,7 @@ class Api:
         self.plane = plane
         self.server = plane.server
         self.store = plane.store
-        self.clock = plane.surroundings.clock
+        self.clock = plane.inputs.clock
 
     async def call(
         self,

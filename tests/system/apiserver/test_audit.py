@@ -18,7 +18,7 @@ def audited(api, *rules, **more):
     """Let the server log; the events, as they come."""
     head = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules or [{"level": "Metadata"}]}
     lines: list[bytes] = []
-    around = api.plane.surroundings
+    around = api.plane.inputs
     policy = parse(json.dumps(head | more))
     api.server.audit = Audit(policy, lines.append, api.plane.access.rbac.decide, around.clock, around.ids)
     return lambda: [json.loads(line) for line in lines]

@@ -1,4 +1,4 @@
-"""Kinds that are only kept, and devices: all are created, read, changed, applied and deleted as upstream has them."""
+"""Kinds that are only stored, and devices: all are created, read, changed, applied and deleted as upstream has them."""
 
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ from muster.api.config import EMBEDDED, Muster
 from muster.cluster.apiserver.identity.users import ADMIN
 from muster.cluster.apiserver.registry.builtin import BUILTIN
 from muster.cluster.apiserver.registry.devices import DEVICES
-from muster.cluster.apiserver.registry.kept import ALPHA, KEPT
+from muster.cluster.apiserver.registry.storedkinds import ALPHA, STORED_KINDS
 
-MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((Path(__file__).parent / "kept.yaml").read_text()))
+MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((Path(__file__).parent / "storedkinds.yaml").read_text()))
 BY_KIND = {(manifest["apiVersion"], manifest["kind"]): manifest for manifest in MANIFESTS}
 RESOURCES = {(resource.kind.api_version, resource.kind.kind): resource for resource in BUILTIN}
 APPLY = "application/apply-patch+yaml"
@@ -31,12 +31,12 @@ def collection(manifest: dict[str, Any]) -> str:
 
 
 def test_every_kind_has_an_example() -> None:
-    kept = {
+    stored = {
         (resource.kind.api_version, resource.kind.kind)
-        for resource in (*KEPT, *DEVICES, *ALPHA)
+        for resource in (*STORED_KINDS, *DEVICES, *ALPHA)
         if resource.kind.kind not in BARE
     }
-    assert kept == BY_KIND.keys()
+    assert stored == BY_KIND.keys()
 
 
 def ids(manifest: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from muster.api.config import load
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 
 TANDEM = "can only be modified in tandem with spec.parallelism, and only if the two are equal before the change"
@@ -25,8 +25,8 @@ FINISHED = "field is immutable once the job is finished"
 async def plane_under(text: str) -> AsyncIterator[ControlPlane]:
     """A control plane whose controllers run, under a file of settings."""
     head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
-    surroundings = Givens(VirtualClock(), Ids(1), Random(1))
-    async with control_plane(MemoryJournal(), surroundings, load(head + text)) as plane:
+    inputs = ExternalInputs(VirtualClock(), Ids(1), Random(1))
+    async with control_plane(MemoryJournal(), inputs, load(head + text)) as plane:
         plane.add_controllers()
         run = asyncio.create_task(plane.manager.run())
         await plane.manager.ready.wait()

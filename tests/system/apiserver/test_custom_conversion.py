@@ -14,7 +14,7 @@ from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.cluster.store.journal import History, Record
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 
 V2 = WIDGETS.replace("/v1/", "/v2/")
@@ -129,7 +129,7 @@ def test_kinds_are_served_again_after_a_restart() -> None:
     journal = KeptJournal()
 
     async def first() -> None:
-        async with control_plane(journal, Givens(VirtualClock(), Ids(1), Random(1))) as plane:
+        async with control_plane(journal, ExternalInputs(VirtualClock(), Ids(1), Random(1))) as plane:
             api = Api(plane)
             await api.made(CRDS, crd(version("v1", OLD)))
             await api.made(WIDGETS, widget(spec={"host": "h", "port": 1}))
@@ -137,7 +137,7 @@ def test_kinds_are_served_again_after_a_restart() -> None:
             assert (await api.merge(f"{CRDS}/{NAME}", {"spec": changed["spec"]})).status == 200
 
     async def second() -> None:
-        async with control_plane(journal, Givens(VirtualClock(), Ids(2), Random(2))) as plane:
+        async with control_plane(journal, ExternalInputs(VirtualClock(), Ids(2), Random(2))) as plane:
             api = Api(plane)
             assert json.loads((await api.get(f"{WIDGETS}/w")).body)["spec"] == {"host": "h"}
             assert (await api.get("/apis/example.com/v1")).status == 200

@@ -17,7 +17,7 @@ from tests.system.apiserver.harness import DEFAULT, MAPS, config_map, with_param
 from muster.cluster.apiserver import decode
 from muster.cluster.apiserver.access.audit import Audit
 from muster.cluster.apiserver.access.audit_policy import parse
-from muster.cluster.apiserver.front import application, crowd, door, incoming, listener
+from muster.cluster.apiserver.front import acceptor, application, connectionlimit, incoming, listener
 from muster.cluster.apiserver.front.http1 import connection as http1
 from muster.cluster.apiserver.front.https import HttpsFront
 from muster.cluster.apiserver.front.listener import AddressTaken
@@ -27,7 +27,7 @@ from muster.cluster.apiserver.identity.users import User
 from muster.cluster.controlplane import ControlPlane, control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 
 
@@ -143,7 +143,7 @@ async def served(directory: Path):
     clock, ids = RealClock(), Ids()
     journal = GatedJournal()
     credentials = Credentials.load(directory / "pki", clock.now(), ids)
-    async with control_plane(journal, Givens(clock, ids, Random()), trust=lambda: credentials.trust) as plane:
+    async with control_plane(journal, ExternalInputs(clock, ids, Random()), trust=lambda: credentials.trust) as plane:
         authenticator = credentials.authenticator(plane.access.tokens.user)
         front = HttpsFront(plane.server, authenticator, credentials.server_context())
         port = await front.start("127.0.0.1", 0)
@@ -241,7 +241,7 @@ def logged(world):
     """Let the server keep an audit log; the events, as they come."""
     lines: list[bytes] = []
     around, policy = (
-        world.plane.surroundings,
+        world.plane.inputs,
         parse(
             '{"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": '
             '[{"level": "Metadata", "omitStages": ["RequestReceived"]}]}'
@@ -528,14 +528,14 @@ async def test_what_is_too_much(world, sent, status):
 )
 def test_slow_headers_are_not_waited_for(tmp_path, monkeypatch, sent):
     monkeypatch.setattr(http1, "HEADER_SECONDS", 0.2)
-    monkeypatch.setattr(door, "ENTER_SECONDS", 1.0)
+    monkeypatch.setattr(acceptor, "ENTER_SECONDS", 1.0)
 
     @over_https
     async def body(world):
         wire = await world.connect()
         wire.send(sent)
         assert await wire.is_closed()
-        assert len(world.front._crowd) == 0
+        assert len(world.front._connection_limit) == 0
 
     body(tmp_path)
 
@@ -560,13 +560,13 @@ class Trickle:
 # A TLS record that says that more is to come, and does not; a client that speaks no TLS; one that says nothing.
 @pytest.mark.parametrize("said", [b"", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n\r\n"])
 def test_slow_handshakes_are_not_waited_for(tmp_path, monkeypatch, said):
-    monkeypatch.setattr(door, "ENTER_SECONDS", 0.5)
+    monkeypatch.setattr(acceptor, "ENTER_SECONDS", 0.5)
 
     @over_https
     async def body(world):
         async with asyncio.timeout(20):
             await Trickle(world.port).until_closed(said)
-            while len(world.front._crowd):
+            while len(world.front._connection_limit):
                 await asyncio.sleep(0.01)
         assert (await (await world.connect()).ask("GET", "/healthz")).status == 200
 
@@ -575,7 +575,7 @@ def test_slow_handshakes_are_not_waited_for(tmp_path, monkeypatch, said):
 
 def test_trickled_headers_gain_no_time(tmp_path, monkeypatch):
     """From the connection to the end of the headers there is one time, however often something comes."""
-    monkeypatch.setattr(door, "ENTER_SECONDS", 1.0)
+    monkeypatch.setattr(acceptor, "ENTER_SECONDS", 1.0)
 
     @over_https
     async def body(world):
@@ -594,7 +594,7 @@ def test_trickled_headers_gain_no_time(tmp_path, monkeypatch):
 
 def test_the_idle_give_way(tmp_path, monkeypatch):
     monkeypatch.setattr(listener, "MAX_CONNECTIONS", 6)
-    monkeypatch.setattr(crowd, "LEAVING_AT_ONCE", 1)
+    monkeypatch.setattr(connectionlimit, "LEAVING_AT_ONCE", 1)
 
     @over_https
     async def body(world):
@@ -613,14 +613,14 @@ def test_the_idle_give_way(tmp_path, monkeypatch):
         assert await theirs[0].is_closed()  # idle for longest, of who has most
         assert (await theirs[1].ask("GET", "/version")).status == 200
         assert (await mine.ask("GET", "/healthz")).status == 200
-        assert len(world.front._crowd) == 6
+        assert len(world.front._connection_limit) == 6
 
     body(tmp_path)
 
 
 def test_many_who_come_at_once_wait_their_turn(tmp_path, monkeypatch):
     monkeypatch.setattr(listener, "MAX_CONNECTIONS", 8)
-    monkeypatch.setattr(crowd, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(connectionlimit, "PATIENCE_SECONDS", 60.0)
 
     @over_https
     async def body(world):
@@ -781,7 +781,7 @@ async def test_a_large_answer_goes_out_whole_at_the_end(world):
 async def test_who_is_not_there_does_not_hold_up_the_end(world, monkeypatch, path):
     """And has no answer under way that has an end."""
     monkeypatch.setattr(listener, "SETTLED_SECONDS", 0.0)
-    monkeypatch.setattr(door, "CLOSE_SECONDS", 600.0)
+    monkeypatch.setattr(acceptor, "CLOSE_SECONDS", 600.0)
     absent = await world.connect()
     absent.request("GET", path)
     assert (await absent.head())[0] == 200

@@ -13,7 +13,7 @@ from h2.errors import ErrorCodes
 from tests.system.apiserver.harness import DEFAULT, MAPS, config_map
 from tests.system.apiserver.test_https_front import Answer, Wire, logged, over_https
 
-from muster.cluster.apiserver.front import application, door, incoming, listener
+from muster.cluster.apiserver.front import acceptor, application, incoming, listener
 from muster.cluster.apiserver.front.http2 import bounds, connection
 from muster.cluster.apiserver.identity.certificates import Authority
 from muster.cluster.apiserver.identity.users import User
@@ -305,7 +305,7 @@ async def test_a_watch_ends_with_its_connection(world):
     await watch.head
     client.transport.abort()
     await until(lambda: not world.plane.server._watcher._open)
-    await until(lambda: not len(world.front._crowd))
+    await until(lambda: not len(world.front._connection_limit))
 
 
 # -- bodies and answers that are large
@@ -505,7 +505,7 @@ async def test_what_is_no_http_2(world):
 
 @pytest.mark.parametrize("begun", [b"", b"PRI * HTTP/2.0", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"])
 def test_who_asks_for_nothing_is_not_waited_for(tmp_path, monkeypatch, begun):
-    monkeypatch.setattr("muster.cluster.apiserver.front.door.ENTER_SECONDS", 0.5)
+    monkeypatch.setattr("muster.cluster.apiserver.front.acceptor.ENTER_SECONDS", 0.5)
 
     @over_https
     async def run(world):
@@ -516,7 +516,7 @@ def test_who_asks_for_nothing_is_not_waited_for(tmp_path, monkeypatch, begun):
         world.wires.append(wire)
         wire.send(begun)
         assert await wire.is_closed()
-        await until(lambda: not len(world.front._crowd))
+        await until(lambda: not len(world.front._connection_limit))
 
     run(tmp_path)
 
@@ -596,7 +596,7 @@ async def test_an_answer_that_waits_for_windows_goes_out_whole_at_the_end(world)
 async def test_who_is_not_there_does_not_hold_up_the_end(world, monkeypatch, path):
     """And has no answer under way that has an end."""
     monkeypatch.setattr(listener, "SETTLED_SECONDS", 0.0)
-    monkeypatch.setattr(door, "CLOSE_SECONDS", 600.0)
+    monkeypatch.setattr(acceptor, "CLOSE_SECONDS", 600.0)
     absent = await http2(world)
     assert (await absent.begin("GET", path).head)[":status"] == "200"
     absent.transport.pause_reading()

@@ -15,7 +15,7 @@ from muster.cluster.controlplane import control_plane
 from muster.cluster.store import SqliteJournal
 from muster.install.crds import served_definitions
 from muster.runtime.clock import RealClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.transport import APPLY_PATCH
 
@@ -165,10 +165,10 @@ def test_a_definition_that_a_user_installed_before_is_taken_over(tmp_path: Path)
     """It may even name versions that this server never stored anything in."""
 
     async def body() -> None:
-        given = Givens(RealClock(), Ids(), Random())
-        async with control_plane(SqliteJournal(tmp_path), given) as plane:
+        inputs = ExternalInputs(RealClock(), Ids(), Random())
+        async with control_plane(SqliteJournal(tmp_path), inputs) as plane:
             await Api(plane).made(DEFINITIONS, theirs(labels={"app": "jobset"}))
-        async with control_plane(SqliteJournal(tmp_path), given, definitions=served_definitions()) as plane:
+        async with control_plane(SqliteJournal(tmp_path), inputs, definitions=served_definitions()) as plane:
             stored = (await Api(plane).get(JOB_SETS)).json
         assert stored["spec"] == OURS["jobsets.jobset.x-k8s.io"]["spec"]
         assert stored["status"]["storedVersions"] == ["v1alpha2"]

@@ -10,7 +10,7 @@ from tests.system.apiserver.test_https_front import GatedJournal
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store.errors import StorageFull
 from muster.runtime.clock import VirtualClock, run_virtual
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 
 
@@ -66,7 +66,7 @@ RESTING = {
 async def asked(meta, first, second):
     """The API, its journal that commits nothing yet, and both requests."""
     journal = FullJournal()
-    async with control_plane(journal, Givens(VirtualClock(), Ids(1), Random(1))) as plane:
+    async with control_plane(journal, ExternalInputs(VirtualClock(), Ids(1), Random(1))) as plane:
         api = Api(plane)
         if meta is not None:
             await api.made(MAPS, config_map(**meta))

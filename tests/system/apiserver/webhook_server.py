@@ -17,7 +17,7 @@ from tests.system.apiserver.harness import Api
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import RealClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1"
@@ -109,8 +109,8 @@ def webhooks(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Run a test that takes an `Api` and `Hooks` first, in real time."""
 
     async def body(**parameters: Any) -> None:
-        surroundings = Givens(RealClock(), Ids(1), Random(1))
-        async with hooks_server() as hooks, control_plane(MemoryJournal(), surroundings) as plane:
+        inputs = ExternalInputs(RealClock(), Ids(1), Random(1))
+        async with hooks_server() as hooks, control_plane(MemoryJournal(), inputs) as plane:
             await test(Api(plane), hooks, **parameters)
 
     def run(**parameters: Any) -> None:

@@ -26,7 +26,7 @@ from muster.api.pods import is_active, is_deleting, is_finished
 from muster.cluster.controlplane import control_plane
 from muster.cluster.store import MemoryJournal
 from muster.runtime.clock import VirtualClock
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
 from muster.runtime.manager import Manager
 from muster.runtime.refusals import ignoring
@@ -211,9 +211,9 @@ async def scene(
     seed: int, delays: Delays, spread: float, configuration: Configuration = EMBEDDED
 ) -> AsyncIterator[Scene]:
     """Run a cluster with a queue, its nodes and all controllers, all on the virtual loop."""
-    given = Givens(VirtualClock(), Ids(seed), Random(seed))
-    async with control_plane(MemoryJournal(), given, configuration) as plane:
-        beside = Manager(plane.client(), given.clock, given.random)
+    inputs = ExternalInputs(VirtualClock(), Ids(seed), Random(seed))
+    async with control_plane(MemoryJournal(), inputs, configuration) as plane:
+        beside = Manager(plane.client(), inputs.clock, inputs.random)
         machines = Machines(beside, NODES, spread_seconds=spread)
         beside.add(machines)
         leases = MachineLeases(beside, machines)

@@ -8,7 +8,7 @@ import subprocess
 import msgspec
 import pytest
 
-from muster.actions.gang import Gang, Role, SecretAsked, SoftSignal
+from muster.actions.gang import Gang, Role, SecretVariables, SoftSignal
 from muster.actions.manifests import cron_job, job, jobset, service
 from muster.api.batch import COMPLETION_INDEX, CRON_JOB, JOB
 from muster.api.defaults import DEFAULTS
@@ -293,7 +293,7 @@ def test_secrets_are_referred_to_and_what_is_said_wins():
     gang = Gang(
         "t",
         ["x"],
-        secrets=[SecretAsked("all"), SecretAsked("one", "KEY"), SecretAsked("one", "B")],
+        secrets=[SecretVariables("all"), SecretVariables("one", "KEY"), SecretVariables("one", "B")],
         environment={"B": "1"},
     )
     assert container_of(gang)["envFrom"] == [{"secretRef": {"name": "all"}}]

@@ -48,13 +48,13 @@ from muster.api.schema import (
     schema_of,
     structural,
 )
-from muster.cluster.apiserver.registry import autoscalers, kept
+from muster.cluster.apiserver.registry import autoscalers, storedkinds
 
-KEPT: list[Kind[Any]] = [served.kind for served in (*kept.KEPT, *kept.ALPHA)]
+STORED_KINDS: list[Kind[Any]] = [served.kind for served in (*storedkinds.STORED_KINDS, *storedkinds.ALPHA)]
 KINDS: list[Kind[Any]] = [
     POD, NODE, NAMESPACE, EVENT, CONFIG_MAP, SECRET, SERVICE, SERVICE_ACCOUNT, JOB, coordination.LEASE,
-    scheduling.PRIORITY_CLASS, events.EVENTS_V1_EVENT, *KEPT, resource.RESOURCE_CLAIM, resource.RESOURCE_CLAIM_TEMPLATE,
-    resource.RESOURCE_SLICE, resource.DEVICE_CLASS,
+    scheduling.PRIORITY_CLASS, events.EVENTS_V1_EVENT, *STORED_KINDS, resource.RESOURCE_CLAIM,
+    resource.RESOURCE_CLAIM_TEMPLATE, resource.RESOURCE_SLICE, resource.DEVICE_CLASS,
 ]  # fmt: skip
 OTHERS: list[Any] = [autoscaling.Scale, policy.Eviction]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cluster.apiserver.front.door import peer_of
+from muster.cluster.apiserver.front.acceptor import peer_of
 from muster.cluster.apiserver.front.listener import AddressTaken, AddressUnusable
 from muster.cluster.localsocket import bind_local
 

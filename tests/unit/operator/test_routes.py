@@ -13,8 +13,8 @@ def test_a_connection_belongs_to_its_certificate_or_its_host(user: User | None, 
     async def body() -> None:
         client = Client(Routes({}))
         client.connection.user = user
-        client.connection.guest.address = "10.0.0.1"
+        client.connection.slot.address = "10.0.0.1"
         assert (await client.say(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")).startswith(b"HTTP/1.1 404")
-        assert client.connection.guest.owner == owner
+        assert client.connection.slot.owner == owner
 
     run_virtual(body())

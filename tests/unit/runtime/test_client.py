@@ -245,7 +245,9 @@ def test_list_whose_pages_expire_is_asked_for_whole() -> None:
 @pytest.mark.parametrize("answers", [(page("ab", "t1"), page("c")),
                                      (page("a", "t1"), refusal(expired("too old")), page("abc"))])  # fmt: skip
 def test_of_what_is_listed_as_much_is_kept_as_is_said(answers: tuple[Response, ...]) -> None:
-    found = run_virtual(Client(ScriptedTransport(*answers)).list(THING, kept=lambda thing: replace(thing, value=7)))
+    found = run_virtual(
+        Client(ScriptedTransport(*answers)).list(THING, transform=lambda thing: replace(thing, value=7))
+    )
     assert [(each.metadata.name, each.value) for each in found.items] == [("a", 7), ("b", 7), ("c", 7)]
 
 

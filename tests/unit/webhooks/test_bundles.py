@@ -12,7 +12,7 @@ from muster.api.server.admissionregistration import MUTATING_WEBHOOK_CONFIGURATI
 from muster.api.server.apiregistration import API_SERVICE
 from muster.webhooks.bundles import Definition, of_configuration, of_definition, of_service
 from muster.webhooks.configurations import webhook_configurations
-from muster.webhooks.places import Place, ServiceAt, UrlAt, conversion
+from muster.webhooks.endpoints import Endpoint, ServiceEndpoint, UrlEndpoint, conversion
 
 BUNDLE = b"pem"
 NAMES = ("s.ns.svc", "localhost", "127.0.0.1")
@@ -27,9 +27,9 @@ def test_every_webhook_is_told_once() -> None:
     assert of_configuration(MUTATING_WEBHOOK_CONFIGURATION.typed(told), BUNDLE, NAMES) == []
 
 
-@pytest.mark.parametrize("place", [ServiceAt("ns", "s"), UrlAt("https://127.0.0.1:9443")])
-def test_so_is_a_definition_whose_objects_we_convert(place: Place) -> None:
-    document: dict[str, Any] = {"spec": {"conversion": conversion(place)}}
+@pytest.mark.parametrize("endpoint", [ServiceEndpoint("ns", "s"), UrlEndpoint("https://127.0.0.1:9443")])
+def test_so_is_a_definition_whose_objects_we_convert(endpoint: Endpoint) -> None:
+    document: dict[str, Any] = {"spec": {"conversion": conversion(endpoint)}}
     told = json_patch.apply(document, of_definition(msgspec.convert(document, Definition), BUNDLE, NAMES))
     assert told["spec"]["conversion"]["webhook"]["clientConfig"]["caBundle"] == TEXT
     assert of_definition(msgspec.convert(told, Definition), BUNDLE, NAMES) == []
@@ -40,11 +40,11 @@ def test_so_is_a_definition_whose_objects_we_convert(place: Place) -> None:
     [
         None,
         {"strategy": "None"},
-        conversion(ServiceAt("other", "s")),
-        conversion(ServiceAt("ns", "other")),
-        conversion(UrlAt("https://elsewhere")),
-        conversion(UrlAt("https://127.0.0.1:9443/other")),
-        conversion(UrlAt("https://[")),
+        conversion(ServiceEndpoint("other", "s")),
+        conversion(ServiceEndpoint("ns", "other")),
+        conversion(UrlEndpoint("https://elsewhere")),
+        conversion(UrlEndpoint("https://127.0.0.1:9443/other")),
+        conversion(UrlEndpoint("https://[")),
     ],
 )
 def test_others_are_let_alone(conversion: Any) -> None:

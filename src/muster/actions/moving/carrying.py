@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from muster.actions.moving.observed import Engine, Learned, Observed, key, observe
+from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts, key, observe
 from muster.actions.moving.steps import (
     Await,
     Create,
@@ -28,7 +28,7 @@ from muster.operator.holders import LOOK_SECONDS, renewer
 from muster.operator.precedence import identity, is_ours, place
 from muster.operator.replica import FIELD_MANAGER
 from muster.runtime.client import Client, Propagation
-from muster.runtime.givens import Givens
+from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.leases import LeadershipLostError
 from muster.runtime.refusals import ignoring
 from muster.runtime.transport import APPLY_PATCH
@@ -39,22 +39,22 @@ LEAD_SECONDS: Final = 600.0
 # When a step is due for the third time, another program undoes it.
 _MOST_TIMES: Final = 2
 
-Plan = Callable[[Observed], list[Step]]
+Plan = Callable[[ClusterState], list[Step]]
 
 
 class Move:
     """A takeover or handback of one cluster, which does the steps of a plan."""
 
-    def __init__(self, client: Client, givens: Givens, options: Options, said: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, inputs: ExternalInputs, options: Options, said: Callable[[str], None]) -> None:
         """Prepare the move. said: called with each step as it begins, and with what the move waits for."""
         self.documents = documents(options)
         # The help of `muster manifests` applies documents with the same manager, so there are no conflicts later.
         self._client = Client(client.transport, field_manager=FIELD_MANAGER)
-        self._givens, self._options = givens, options
+        self._inputs, self._options = inputs, options
         self._said = said
-        self._learned = Learned()
+        self._learned = RunFacts()
 
-    async def look(self) -> Observed:
+    async def look(self) -> ClusterState:
         """Return the current state of the cluster. Raises `ApiError`."""
         return await observe(self._client, self._options, self.documents, self._learned)
 
@@ -69,10 +69,10 @@ class Move:
             if isinstance(step, Await) and step.event in (Event.KUEUE_STOPPED, Event.MUSTER_STOPPED):
                 if step.text not in since:
                     self._said(step.text)
-                began = since.setdefault(step.text, self._givens.clock.monotonic())
-                if self._givens.clock.monotonic() - began > STOP_SECONDS:
+                began = since.setdefault(step.text, self._inputs.clock.monotonic())
+                if self._inputs.clock.monotonic() - began > STOP_SECONDS:
                     raise RefusedError(f"{step.text}: gave up after {STOP_SECONDS:.0f} s; run this again")
-                await self._givens.clock.sleep(LOOK_SECONDS)
+                await self._inputs.clock.sleep(LOOK_SECONDS)
                 continue
             times[step.text] += 1
             if times[step.text] > _MOST_TIMES:
@@ -138,9 +138,9 @@ class Move:
             raise RefusedError(f"the server does not take {name}: {error}{begun}") from error
 
     async def _give_back(self) -> None:
-        own = identity("handback", self._givens.ids.uid())
+        own = identity("handback", self._inputs.ids.uid())
         try:
-            count = await hand_back_alone(self._client, self._givens, self._options.settings, own, self._said)
+            count = await hand_back_alone(self._client, self._inputs, self._options.settings, own, self._said)
         except (StillWorksError, LeadershipLostError) as error:
             raise RefusedError(str(error)) from error
         self._said(f"  {count} workload{'s' if count != 1 else ''} given back")
@@ -148,7 +148,7 @@ class Move:
 
     async def _check_no_leader(self) -> None:
         namespace, name = place(self._options.settings)
-        holder = await renewer(self._client, self._givens.clock, namespace, name, self._said)
+        holder = await renewer(self._client, self._inputs.clock, namespace, name, self._said)
         if holder and not is_ours(holder):
             raise RefusedError(
                 f"{holder} renews the Lease {namespace}/{name} and is no pod of Kueue's Deployment: stop it, and run"
@@ -157,7 +157,7 @@ class Move:
         self._learned = replace(self._learned, lease_free=True, muster_leads=bool(holder))
 
     async def _wait_for_leader(self, *, musters: bool) -> None:
-        clock, (namespace, name) = self._givens.clock, place(self._options.settings)
+        clock, (namespace, name) = self._inputs.clock, place(self._options.settings)
         until = clock.monotonic() + LEAD_SECONDS
         while clock.monotonic() < until:
             holder = await renewer(self._client, clock, namespace, name, lambda _: None)

@@ -10,8 +10,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from muster.actions.moving import kept as keeping
-from muster.actions.moving.observed import Engine, Observed, is_musters, key
+from muster.actions.moving import kueuestate
+from muster.actions.moving.clusterstate import ClusterState, Engine, is_musters, key
 from muster.actions.moving.steps import (
     Create,
     Event,
@@ -48,7 +48,7 @@ def include_extras(options: Options) -> Options:
     return replace(options, cert_manager=True, monitoring=True)
 
 
-def plan_handback(seen: Observed, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[Step]:
+def plan_handback(seen: ClusterState, options: Options, documents: Sequence[Json], left: Sequence[str]) -> list[Step]:
     """Return the remaining steps in order; none once Kueue's manager leads, or cannot be started from here.
 
     documents: all that Muster installs, with its extras. left: objects that nothing would run once Muster is stopped.
@@ -78,29 +78,29 @@ def plan_handback(seen: Observed, options: Options, documents: Sequence[Json], l
     if not runs and not seen.learned.given_back:
         steps.append(GiveBack("give back to Kueue what Muster has admitted"))
     steps += _plan_removals(seen, documents)
-    if manager is not None and seen.kept is not None:
-        steps += _plan_returns(seen, options, manager, seen.kept)
+    if manager is not None and seen.kueue_state is not None:
+        steps += _plan_returns(seen, options, manager, seen.kueue_state)
     steps += _plan_releases(seen, documents)
-    if seen.kept is not None:
+    if seen.kueue_state is not None:
         if manager is not None and not runs:
-            steps.append(scale(manager, seen.kept.replicas, "start Kueue's manager"))
+            steps.append(scale(manager, seen.kueue_state.replicas, "start Kueue's manager"))
         if manager is not None and not seen.learned.kueue_leads:
             steps.append(await_event(Event.KUEUE_LEADS))
         # Without Kueue's manager the kept objects are useless: Kueue's own manifest brings all of them.
-        steps.append(delete(CONFIG_MAP, options.namespace, keeping.NAME))
+        steps.append(delete(CONFIG_MAP, options.namespace, kueuestate.NAME))
     return steps
 
 
-def _find_manager(seen: Observed, options: Options) -> Engine | None:
+def _find_manager(seen: ClusterState, options: Options) -> Engine | None:
     return next((each for each in seen.kueue if each.namespace == options.namespace), None)
 
 
-def _is_gone(seen: Observed, documents: Sequence[Json]) -> bool:
+def _is_gone(seen: ClusterState, documents: Sequence[Json]) -> bool:
     own = any(key(each) in seen.live for each in documents if _is_own(each))
-    return seen.muster is None and seen.kept is None and not own
+    return seen.muster is None and seen.kueue_state is None and not own
 
 
-def _plan_removals(seen: Observed, documents: Sequence[Json]) -> Iterator[Step]:
+def _plan_removals(seen: ClusterState, documents: Sequence[Json]) -> Iterator[Step]:
     """Yield the steps that delete objects of Muster alone, each before the objects that it depends on."""
     for document in reversed(documents):
         _, namespace, name = key(document)
@@ -108,22 +108,24 @@ def _plan_removals(seen: Observed, documents: Sequence[Json]) -> Iterator[Step]:
             yield delete(kind_of(document), namespace, name)
 
 
-def _plan_returns(seen: Observed, options: Options, manager: Engine, kept: keeping.Kept) -> Iterator[Step]:
+def _plan_returns(
+    seen: ClusterState, options: Options, manager: Engine, state: kueuestate.KueueState
+) -> Iterator[Step]:
     """Yield the steps that restore the objects of Kueue that the takeover removed or changed."""
-    if seen.namespace is not None and (patch := keeping.namespace_patch(kept, seen.namespace)) is not None:
+    if seen.namespace is not None and (patch := kueuestate.namespace_patch(state, seen.namespace)) is not None:
         words = "give the namespace its Pod Security level again"
         yield Patch(words, NAMESPACE, "", options.namespace, patch)
-    if seen.service is not None and (patch := keeping.service_patch(kept, seen.service)) is not None:
+    if seen.service is not None and (patch := kueuestate.service_patch(state, seen.service)) is not None:
         name = seen.service["metadata"]["name"]
         words = f"lead {named(SERVICE, options.namespace, name)} to {manager.name} again"
         yield Patch(words, SERVICE, options.namespace, name, patch)
     there = {key(each) for each in (*seen.webhooks, *(one for one in seen.api_services if not is_musters(one)))}
-    for document in kept.objects:
+    for document in state.objects:
         if key(document) not in there:
             yield Create(f"create {document['kind']} {document['metadata']['name']} again", document)
 
 
-def _plan_releases(seen: Observed, documents: Sequence[Json]) -> Iterator[Step]:
+def _plan_releases(seen: ClusterState, documents: Sequence[Json]) -> Iterator[Step]:
     """Yield the step that removes Muster from the field managers of Kueue's objects.
 
     Kueue's manifest can then be applied without conflicts.
@@ -132,7 +134,9 @@ def _plan_releases(seen: Observed, documents: Sequence[Json]) -> Iterator[Step]:
         seen.live[key(each)] | _read_type(each) for each in documents if key(each) in seen.live and _is_shared(each)
     ]
     theirs = [*seen.webhooks, *(each for each in seen.api_services if not is_musters(each))]
-    before = {key(each): _read_entries(each) for each in (seen.kept.objects if seen.kept is not None else ())}
+    before = {
+        key(each): _read_entries(each) for each in (seen.kueue_state.objects if seen.kueue_state is not None else ())
+    }
     managed = [(each, managers(_read_entries(each), before.get(key(each), ()))) for each in (*live, *theirs)]
     held = [(document, entries) for document, entries in managed if entries is not None]
     if held:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from muster.actions.moving.kept import Kept, config_map, keep
-from muster.actions.moving.observed import Engine, Observed, is_musters, key
+from muster.actions.moving.clusterstate import ClusterState, Engine, is_musters, key
+from muster.actions.moving.kueuestate import KueueState, capture_state, config_map
 from muster.actions.moving.steps import Event, Install, Patch, RefusedError, Step, Try, await_event, delete, named
 from muster.api.core import CONFIG_MAP
 from muster.api.groups.apps import DEPLOYMENT
@@ -23,7 +23,9 @@ from muster.install.options import Json, Options
 _NAMED: Final = 5
 
 
-def plan_takeover(seen: Observed, options: Options, documents: Sequence[Json], restarting: Sequence[str]) -> list[Step]:
+def plan_takeover(
+    seen: ClusterState, options: Options, documents: Sequence[Json], restarting: Sequence[str]
+) -> list[Step]:
     """Return the remaining steps in order; none once Muster leads.
 
     restarting: the running jobs that Muster would stop and restart. Raises `RefusedError`.
@@ -32,12 +34,12 @@ def plan_takeover(seen: Observed, options: Options, documents: Sequence[Json], r
     if not _has_begun(seen, manager):
         _refuse_to_disturb(options, restarting)
     steps: list[Step] = []
-    if (kept := _merge_kept(seen, manager)) != seen.kept:
+    if (state := _merge_state(seen, manager)) != seen.kueue_state:
         if not seen.learned.tried:
             steps.append(Try(f"ask the server whether it would take {len(documents)} documents of Muster's", documents))
-        kept_in = config_map(kept, options.namespace)
-        words = named(CONFIG_MAP, options.namespace, kept_in["metadata"]["name"])
-        steps.append(Install(f"keep in {words} what the way back needs", [kept_in]))
+        stored_state = config_map(state, options.namespace)
+        words = named(CONFIG_MAP, options.namespace, stored_state["metadata"]["name"])
+        steps.append(Install(f"keep in {words} what the way back needs", [stored_state]))
     if manager is not None and manager.replicas:
         steps.append(scale(manager, 0, "stop Kueue's manager"))
     if manager is not None and (manager.replicas or manager.pods):
@@ -73,7 +75,7 @@ def covers(live: Any, wanted: Any) -> bool:
     return bool(live == wanted) or (live is None and not wanted)
 
 
-def _is_there(document: Json, seen: Observed, gone: set[tuple[str, str, str]]) -> bool:
+def _is_there(document: Json, seen: ClusterState, gone: set[tuple[str, str, str]]) -> bool:
     name = key(document)
     return name not in gone and covers(seen.live.get(name), document)
 
@@ -84,7 +86,7 @@ def _list_documents(documents: Sequence[Json]) -> str:
     return ", ".join(f"{kind} {name}" for kind, _, name in map(key, documents))
 
 
-def _find_manager(seen: Observed, options: Options) -> Engine | None:
+def _find_manager(seen: ClusterState, options: Options) -> Engine | None:
     """Return the Deployment of Kueue's manager; None if it was removed. Raises `RefusedError`."""
     if len(seen.kueue) > 1:
         places = ", ".join(f"{each.namespace}/{each.name}" for each in seen.kueue)
@@ -96,15 +98,15 @@ def _find_manager(seen: Observed, options: Options) -> Engine | None:
                 f" the two engines would not exclude each other; write `namespace: {each.namespace}` there"
             )
         return each
-    if seen.kept is None and not seen.webhooks:
+    if seen.kueue_state is None and not seen.webhooks:
         here = "Muster is installed already" if seen.muster is not None else "`muster manifests` prints what to install"
         raise RefusedError(f"no Kueue is here to take over from: {here}")
     return None
 
 
-def _has_begun(seen: Observed, manager: Engine | None) -> bool:
+def _has_begun(seen: ClusterState, manager: Engine | None) -> bool:
     """Return whether a takeover has stopped Kueue's manager: going on then disturbs less than stopping half way."""
-    return seen.kept is not None and (manager is None or not manager.replicas)
+    return seen.kueue_state is not None and (manager is None or not manager.replicas)
 
 
 def _refuse_to_disturb(options: Options, restarting: Sequence[str]) -> None:
@@ -122,17 +124,19 @@ def _refuse_to_disturb(options: Options, restarting: Sequence[str]) -> None:
         )
 
 
-def _merge_kept(seen: Observed, manager: Engine | None) -> Kept:
+def _merge_state(seen: ClusterState, manager: Engine | None) -> KueueState:
     """Return the state to keep; once Kueue's manager is stopped, the state that is kept already.
 
     A manager may run again after a takeover has deleted Kueue's objects. The kept copies of these objects stay.
     """
     running = manager is not None and manager.replicas > 0
-    if seen.kept is not None and not running:
-        return seen.kept
+    if seen.kueue_state is not None and not running:
+        return seen.kueue_state
     theirs = [*seen.webhooks, *(each for each in seen.api_services if not is_musters(each))]
-    now = keep(manager.replicas if manager is not None and running else 1, theirs, seen.service, seen.namespace or {})
-    if seen.kept is None:
+    now = capture_state(
+        manager.replicas if manager is not None and running else 1, theirs, seen.service, seen.namespace or {}
+    )
+    if seen.kueue_state is None:
         return now
-    objects = {key(each): each for each in seen.kept.objects} | {key(each): each for each in now.objects}
-    return replace(seen.kept, replicas=now.replicas, objects=tuple(objects.values()))
+    objects = {key(each): each for each in seen.kueue_state.objects} | {key(each): each for each in now.objects}
+    return replace(seen.kueue_state, replicas=now.replicas, objects=tuple(objects.values()))

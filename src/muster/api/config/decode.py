@@ -87,23 +87,23 @@ class _Reader:
 
     def _items(self, items: list[Any], type_: inspect.VarTupleType, path: str) -> list[Any]:
         inner, extra = _plain(type_.item_type)
-        found = []
+        decoded = []
         for i, item in enumerate(items):
             try:
-                found.append(self._value(item, inner, extra, f"{path}[{i}]"))
+                decoded.append(self._value(item, inner, extra, f"{path}[{i}]"))
             except _Unusable:
                 continue
-        return found
+        return decoded
 
     def _map(self, members: Mapping[str, Any], type_: inspect.DictType, path: str) -> dict[str, Any]:
         inner, extra = _plain(type_.value_type)
-        found = {}
+        decoded = {}
         for name, member in members.items():
             try:
-                found[name] = self._value(member, inner, extra, f"{path}[{printable(name)}]")
+                decoded[name] = self._value(member, inner, extra, f"{path}[{printable(name)}]")
             except _Unusable:
                 continue
-        return found
+        return decoded
 
     def _duration(self, value: Any, path: str) -> int:
         if not isinstance(value, str):

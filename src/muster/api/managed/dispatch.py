@@ -42,10 +42,12 @@ class Refusal(msgspec.Struct, frozen=True):
 def refusal_of(workload: Workload) -> Refusal | None:
     """Return the refusal of the size that the workload requests, or None if there is none or it is unreadable."""
     try:
-        found = msgspec.json.decode(workload.metadata.annotations.get(REFUSED_ANNOTATION, "null"), type=Refusal | None)
+        refusal = msgspec.json.decode(
+            workload.metadata.annotations.get(REFUSED_ANNOTATION, "null"), type=Refusal | None
+        )
     except msgspec.DecodeError:
         return None
-    return found if found is not None and found == Refusal.of(workload, found.said) else None
+    return refusal if refusal is not None and refusal == Refusal.of(workload, refusal.said) else None
 
 
 def barred(clusters: Iterable[str]) -> str:

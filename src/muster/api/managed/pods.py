@@ -43,7 +43,7 @@ from muster.api.values.quantity import QuantityError, ResourceList, canonical
 _ROLE_LENGTH = 8
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
-# The labels and annotations of pods about queueing.
+# The labels and annotations that control how a pod queues.
 WORDS = (QUEUE_NAME_LABEL, MANAGED_LABEL, POD_GROUP_NAME_LABEL, POD_GROUP_TOTAL_COUNT, PREBUILT_WORKLOAD_NAME_LABEL,
           POD_SUSPENDING_PARENT)  # fmt: skip
 
@@ -52,7 +52,7 @@ _HTML: Final = ((b"&", rb"\u0026"), (b"<", rb"\u003c"), (b">", rb"\u003e"))
 
 
 def says_something(metadata: Mapping[str, Any]) -> bool:
-    """Return whether metadata in JSON form have labels or annotations about queueing. Most pods have none."""
+    """Return whether metadata in JSON form have labels or annotations that control queueing. Most pods have none."""
     said = [part for field in ("labels", "annotations") if isinstance(part := metadata.get(field), dict)]
     return any(word in part for part in said for word in WORDS)
 
@@ -197,30 +197,30 @@ def hold(document: dict[str, Any], *, places: bool) -> None:
 
 
 def _mapping(part: dict[str, Any], field: str) -> dict[str, Any]:
-    part[field] = found = part.get(field) or {}
-    return found
+    part[field] = mapping = part.get(field) or {}
+    return mapping
 
 
 def _list(part: dict[str, Any], field: str) -> list[Any]:
-    part[field] = found = part.get(field) or []
-    return found
+    part[field] = members = part.get(field) or []
+    return members
 
 
-def _add(found: list[Any], item: Any) -> None:
-    if item not in found:
-        found.append(item)
+def _add(members: list[Any], item: Any) -> None:
+    if item not in members:
+        members.append(item)
 
 
 # Rules.
 
 
 def validate_create(pod: Pod) -> list[FieldError]:
-    """Return the errors in the labels and annotations of a new pod about queueing."""
+    """Return the errors in those labels and annotations of a new pod that control queueing."""
     return list(_rules(pod.metadata, None))
 
 
 def validate_update(new: Pod, old: Pod, around: Surroundings) -> list[FieldError]:
-    """Return the errors in a change of the labels and annotations of a pod about queueing."""
+    """Return the errors in an update of those labels and annotations of a pod that control queueing."""
     stopped, was_stopped = (is_held(pod) or is_finished(pod) for pod in (new, old))
     common = changes(new.metadata, old.metadata, around, suspended=stopped, was_suspended=was_stopped)
     return list(chain(_rules(new.metadata, old.metadata), common, _group_change(new.metadata, old.metadata)))

@@ -41,10 +41,13 @@ _TAKEN = {"IFS", "PATH", "ENV", "JOB_COMPLETION_INDEX"}
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """The indexes of trials in the order of their completion indexes, as non-empty runs without overlap."""
+    """The indexes of a sweep's trials, in the order of their completion indexes.
+
+    runs: non-empty ranges that do not overlap.
+    """
 
     runs: tuple[range, ...]
-    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)  # the completion index behind each run
+    _ends: tuple[int, ...] = field(init=False, repr=False, compare=False)  # the first completion index after each run
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_ends", tuple(accumulate(map(len, self.runs))))
@@ -109,13 +112,13 @@ class Array:
 
 
 def _run(part: str) -> range:
-    found = _PART.fullmatch(part)
-    if found is None:
+    match = _PART.fullmatch(part)
+    if match is None:
         raise ValueError(f"{_quoted(part)} is neither an index nor a range, as 0-7, 1,3,5 or 0-99:10")
-    if any(len(number or "") > _MOST_DIGITS for number in found.groups()):
+    if any(len(number or "") > _MOST_DIGITS for number in match.groups()):
         raise ValueError(f"{_quoted(part)}: an index has at most {_MOST_DIGITS} digits")
-    first = int(found[1])
-    last, step = int(found[2] or first), int(found[3] or 1)
+    first = int(match[1])
+    last, step = int(match[2] or first), int(match[3] or 1)
     if first > last:
         raise ValueError(f"{part}: the range ends before it begins; say {last}-{first}")
     if step == 0:
@@ -136,7 +139,10 @@ def _quoted(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The variables of a sweep with their values. Index 0 has the first value of each, and the last changes fastest."""
+    """The variables of a sweep, each with its values.
+
+    Index 0 stands for the first value of each variable. From index to index the last variable changes fastest.
+    """
 
     axes: Mapping[str, tuple[str, ...]]
 
@@ -174,15 +180,15 @@ class Grid:
         return prod(map(len, self.axes.values()))
 
     def values(self, index: int) -> dict[str, str]:
-        """Return the values of an index. An index beyond the grid starts from the beginning."""
-        found = {}
+        """Return the value of each variable in the trial with this index. Indexes beyond the grid wrap around."""
+        trial_values = {}
         for name, stride in self.strides().items():
             values = self.axes[name]
-            found[name] = values[index // stride % len(values)]
-        return found
+            trial_values[name] = values[index // stride % len(values)]
+        return trial_values
 
     def strides(self) -> dict[str, int]:
-        """Return by variable the number of indexes until its value changes."""
+        """Return, by variable, for how many consecutive indexes the value stays the same."""
         sizes = [*map(len, self.axes.values())]
         return {name: prod(islice(sizes, at + 1, None)) for at, name in enumerate(self.axes)}
 

@@ -30,5 +30,5 @@ class Usage(Struct, frozen=True):
 
 def usage_of(text: str) -> Usage | None:
     """Return the usage in an annotation, or None if the annotation has none."""
-    found = _SHAPE.fullmatch(text)
-    return Usage(float(found[1]), int(found[2])) if found else None
+    match = _SHAPE.fullmatch(text)
+    return Usage(float(match[1]), int(match[2])) if match else None

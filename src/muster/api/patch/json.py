@@ -110,8 +110,8 @@ class _Patching:
 
     def _test(self, operation: dict[str, Any], path: str) -> None:
         expected = _value(operation)
-        found = self._find(path, f"test operation does not apply: doc is missing path: {shorten_text(path)}")
-        if not equal(expected, found):
+        current = self._find(path, f"test operation does not apply: doc is missing path: {shorten_text(path)}")
+        if not equal(expected, current):
             raise unprocessable(f"testing value {shorten_text(path)} failed: test failed")
 
     def _put(self, path: str, value: Any, verb: str) -> None:

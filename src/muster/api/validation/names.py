@@ -206,7 +206,7 @@ def port_name(value: str) -> Messages:
 
 
 def in_range(value: int, low: int, high: int) -> Messages:
-    """Return whether a number is in an inclusive range."""
+    """Check that a number is in an inclusive range."""
     return () if low <= value <= high else (f"must be between {low} and {high}, inclusive",)
 
 
@@ -221,5 +221,5 @@ def user_or_group_id(value: int) -> Messages:
 
 
 def prefix(rule: NameRule, value: str) -> Messages:
-    """Check a text that is only the beginning of a name, so that it may end with a dash."""
+    """Check the prefix of a generated name, which may end with a dash."""
     return rule(value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value)

@@ -151,8 +151,8 @@ def parse(text: str, zone: tzinfo | None = UTC) -> Schedule:
         return _parse_descriptor(text, zone)
     words = text.split()
     if len(words) != len(_FIELDS):
-        found = " ".join(words)
-        raise ScheduleError(f"expected exactly {len(_FIELDS)} fields, found {len(words)}: [{found}]")
+        expression = " ".join(words)
+        raise ScheduleError(f"expected exactly {len(_FIELDS)} fields, found {len(words)}: [{expression}]")
     minute, hour, day, month, weekday = (_parse_field(word, field) for word, field in zip(words, _FIELDS, strict=True))
     return Calendar(
         minute.values, hour.values, day.values, month.values, weekday.values,

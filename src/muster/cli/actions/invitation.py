@@ -122,10 +122,10 @@ def places(queues: Iterable[LocalQueue], home: str) -> tuple[str, ...]:
 
 
 def _group_resources(resources: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    found: dict[str, list[str]] = {}
+    resources_by_group: dict[str, list[str]] = {}
     for group, plural in dict.fromkeys(resources):
-        found.setdefault(group, []).append(plural)
-    return list(found.items())
+        resources_by_group.setdefault(group, []).append(plural)
+    return list(resources_by_group.items())
 
 
 def make_rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> dict[str, Any]:

@@ -84,7 +84,11 @@ async def _put_secret(client: Client, document: dict[str, Any], namespace: str) 
 
 
 async def _add_to_config(client: Client, config_name: str, name: str) -> None:
-    """Add the cluster to the configuration."""
+    """Add the cluster to the MultiKueueConfig, which is created if it is missing.
+
+    Raises:
+        click.ClickException: other writers changed the MultiKueueConfig at each attempt.
+    """
     for _ in range(_ATTEMPTS):
         config = await client.find(MULTI_KUEUE_CONFIG, config_name)
         clusters = membership.with_cluster(config, name)

@@ -69,11 +69,11 @@ def check() -> dict[str, Any]:
     }
 
 
-def require_free(name: str, found: MultiKueueCluster | None) -> None:
+def require_free(name: str, existing: MultiKueueCluster | None) -> None:
     """Raise `MembershipError` if a cluster of that name exists and is not ours to change."""
-    if found is None:
+    if existing is None:
         return
-    source = found.spec.cluster_source.kube_config
+    source = existing.spec.cluster_source.kube_config
     if source is None or (source.location_type, source.location) != (SECRET_LOCATION, secret_name(name)):
         where = f"{source.location_type} {source.location}" if source is not None else "a ClusterProfile"
         raise MembershipError(

@@ -96,18 +96,18 @@ async def _give_back(target: Target, config: str | None) -> None:
     from muster.operator.handback import StillWorksError, hand_back_alone
     from muster.operator.precedence import identity
     from muster.runtime.clock import RealClock
-    from muster.runtime.givens import Givens
+    from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
     from muster.runtime.leases import LeadershipLostError
 
-    givens = Givens(RealClock(), Ids(), Random())
+    inputs = ExternalInputs(RealClock(), Ids(), Random())
     async with connect(target) as session:
         await _require_no_embedded(session.client)
         settings = await _read_settings(session.client, config, target.namespace, say)
         await _require_stopped(session.client, settings, say)
-        own = identity("adopt", givens.ids.uid())
+        own = identity("adopt", inputs.ids.uid())
         try:
-            count = await hand_back_alone(session.client, givens, settings, own, say)
+            count = await hand_back_alone(session.client, inputs, settings, own, say)
         except (StillWorksError, LeadershipLostError) as error:
             raise click.ClickException(str(error)) from None
     click.echo(f"{count} workload{'s' if count != 1 else ''} given back: Kueue's manager can start")
@@ -124,7 +124,7 @@ async def _require_no_embedded(client: Any) -> None:
 
 async def _require_stopped(client: Any, settings: "Configuration", say: Callable[[str], None]) -> None:
     """Raise `click.ClickException` if pods of the engine run; warn of engines that cannot be seen."""
-    from muster.install.found import running
+    from muster.install.engines import running
     from muster.install.options import NAME
 
     where = settings.namespace
@@ -145,7 +145,7 @@ async def _read_settings(
 ) -> "Configuration":
     from muster.api.config import DEFAULT, ConfigurationError, load
     from muster.cli.settings import configuration_of
-    from muster.install.found import SeveralError, configuration_text
+    from muster.install.engines import SeveralError, configuration_text
 
     if config is not None:
         given: Configuration = configuration_of(config)

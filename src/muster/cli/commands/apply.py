@@ -47,7 +47,7 @@ def command(filename: tuple[str, ...], wait: bool, dry_run: bool, **options: Any
     sys.exit(max(code, int(bool(wrong))))
 
 
-async def _apply(target: Target, found: list[Manifest], *, wait: bool, dry_run: bool) -> int:
+async def _apply(target: Target, manifests: list[Manifest], *, wait: bool, dry_run: bool) -> int:
     """Apply as many manifests as possible; return 1 if one failed, else the highest exit code of the awaited jobs."""
     from muster.cli.actions.each import attempt
     from muster.cli.commands.wait import follow_all
@@ -67,7 +67,7 @@ async def _apply(target: Target, found: list[Manifest], *, wait: bool, dry_run: 
             elif kind.resource in _JOBS:
                 jobs[stored["metadata"]["namespace"], name] = None
 
-        successes = [await attempt(one.title, apply(one.document)) for one in found]
+        successes = [await attempt(one.title, apply(one.document)) for one in manifests]
         waited = await follow_all(session, list(jobs)) if wait and not dry_run else 0
         return max(waited, int(not all(successes)))
 

@@ -83,7 +83,7 @@ async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:
     from muster.api.pods import is_finished
     from muster.api.values.shells import HANGS_UP
     from muster.insight.history.build import owner_of
-    from muster.insight.reader.lines import JOB_LINES, JOB_SET_LINES, POD_LINES
+    from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES
     from muster.insight.reader.records import all_records
     from muster.insight.record import job_of
     from muster.insight.text import format_owner

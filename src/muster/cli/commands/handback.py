@@ -31,34 +31,34 @@ def command(*, dry_run: bool, namespace: str | None, kubeconfig: str | None) -> 
 
 async def _hand_back(target: Target, *, dry_run: bool) -> None:
     from muster.actions.moving.carrying import Move
+    from muster.actions.moving.clusterstate import find_kueue
     from muster.actions.moving.dependents import find_dependents
     from muster.actions.moving.handback import WITHOUT_KUEUE, plan_handback
-    from muster.actions.moving.observed import find_kueue
     from muster.cli.moving import carry_out, require_no_embedded
     from muster.cli.terminal.output import say
     from muster.runtime.clock import RealClock
-    from muster.runtime.givens import Givens
+    from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
 
-    givens = Givens(RealClock(), Ids(), Random())
+    inputs = ExternalInputs(RealClock(), Ids(), Random())
     async with connect(target) as session:
         await require_no_embedded(session.client)
         options = await _make_options(session.client, target.namespace)
-        move = Move(session.client, givens, options, say)
+        move = Move(session.client, inputs, options, say)
         seen = await move.look()
-        can_start = seen.kept is not None and bool(await find_kueue(session.client))
+        can_start = seen.kueue_state is not None and bool(await find_kueue(session.client))
         runs = seen.muster is not None and not seen.muster.deleting
-        left = await find_dependents(session.client, givens.clock, options, say) if runs else []
+        left = await find_dependents(session.client, inputs.clock, options, say) if runs else []
         end = "Kueue's manager leads" if can_start else f"Muster is gone; {WITHOUT_KUEUE}"
         plan = lambda observed: plan_handback(observed, options, move.documents, left)  # noqa: E731
         await carry_out(move, plan, dry_run=dry_run, end=end)
 
 
 async def _make_options(client: Any, namespace: str) -> Any:
+    from muster.actions.moving.clusterstate import find_kueue
     from muster.actions.moving.handback import include_extras
-    from muster.actions.moving.observed import find_kueue
     from muster.cli.moving import options_in
-    from muster.install.found import SeveralError, configuration_text
+    from muster.install.engines import SeveralError, configuration_text
     from muster.install.options import IMAGE, plain
 
     try:

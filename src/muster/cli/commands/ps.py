@@ -102,17 +102,17 @@ async def _ps(target: Target, only: Mapping[str, Any], output: str, *, everywher
     async with connect(target) as session:
         where, now = "" if everywhere else session.namespace, RealClock().now()
         with collector_paused():
-            found = await job_rows(session.client, where, now, say)
+            listed_rows = await job_rows(session.client, where, now, say)
         if only["past"]:
-            found = await _add_past(session, found, where, now)
-        missing = [one for one in dict.fromkeys(only["jobs"]) if one not in {row["name"] for row in found}]
+            listed_rows = await _add_past(session, listed_rows, where, now)
+        missing = [one for one in dict.fromkeys(only["jobs"]) if one not in {row["name"] for row in listed_rows}]
         if missing:
             from muster.actions.choices import no_job  # importing it takes long
 
             for one in missing:
                 say(f"Error: {await no_job(session.client, one, where)}")
-        rows = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
-        await _require_queue(session, only["queue"], found, where)
+        rows = selected(listed_rows, only["jobs"], only["states"], only["queue"], only["user"])
+        await _require_queue(session, only["queue"], listed_rows, where)
         await say_if_not_led(session.client, [row["state"] for row in rows], now, say)
         if output == "wide":
             rows = await _add_usage(session, rows, where, say)
@@ -152,7 +152,7 @@ async def _add_usage(
     ]
 
 
-async def _add_past(session: Session, found: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
+async def _add_past(session: Session, rows: list[dict[str, Any]], where: str, now: datetime) -> list[dict[str, Any]]:
     """Return the rows with those of the jobs whose objects are deleted."""
     from muster.cli.terminal.output import say
     from muster.insight.history.runs import RunQuery
@@ -162,9 +162,9 @@ async def _add_past(session: Session, found: list[dict[str, Any]], where: str, n
     runs, is_cut = await history(session.client, RunQuery(namespace=where), _PAST, say)
     if is_cut:
         say(f"only some of the newest {_PAST} deleted jobs are shown: muster history lists all")
-    known = {row["uid"] for row in found}
+    known = {row["uid"] for row in rows}
     past = [past_row(run, now) for run in runs if run.uid not in known]
-    return [*found, *past]
+    return [*rows, *past]
 
 
 async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, wide: bool) -> None:
@@ -188,15 +188,15 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
 
     async def rows(session: Session, tell: Callable[[str], None]) -> list[dict[str, Any]]:
         now, where = RealClock().now(), "" if everywhere else session.namespace
-        found = await job_rows(session.client, where, now, tell)
-        wanted = selected(found, only["jobs"], only["states"], only["queue"], only["user"])
+        all_rows = await job_rows(session.client, where, now, tell)
+        wanted = selected(all_rows, only["jobs"], only["states"], only["queue"], only["user"])
         await say_if_not_led(session.client, [row["state"] for row in wanted], now, tell)
         return await _add_usage(session, wanted, where, tell) if wide else wanted
 
     async def picture(session: Session, tell: Callable[[str], None]) -> str:
         now = RealClock().now()
-        found = unfinished_first(arrange(await rows(session, tell), find_earliest_end(only, "", now)))
-        return _render_table(found, everywhere=everywhere, wide=wide) if found else "no jobs"
+        shown_rows = unfinished_first(arrange(await rows(session, tell), find_earliest_end(only, "", now)))
+        return _render_table(shown_rows, everywhere=everywhere, wide=wide) if shown_rows else "no jobs"
 
     if can_show():
         await show(target, "muster ps", kinds, picture, everywhere=everywhere)
@@ -215,8 +215,8 @@ async def _watch(target: Target, only: Mapping[str, Any], *, everywhere: bool, w
         async def look() -> None:
             nonlocal has_header
             since = find_earliest_end(only, "", RealClock().now())
-            if found := arrange(changed(await rows(session, tell), known), since):
-                header, _, lines = _render_table(found, everywhere=everywhere, wide=wide).partition("\n")
+            if changed_rows := arrange(changed(await rows(session, tell), known), since):
+                header, _, lines = _render_table(changed_rows, everywhere=everywhere, wide=wide).partition("\n")
                 click.echo(lines if has_header else f"{header}\n{lines}")
                 has_header = True
 
@@ -247,10 +247,10 @@ def arrange(rows: Iterable[dict[str, Any]], since: datetime | None) -> list[dict
 
 def _split_by_end(rows: Iterable[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the rows of the jobs that go on, and of those that have ended."""
-    found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    parts: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
     for row in rows:
-        found[row["state"] in (*OVER, "Deleted")].append(row)
-    return found
+        parts[row["state"] in (*OVER, "Deleted")].append(row)
+    return parts
 
 
 def unfinished_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

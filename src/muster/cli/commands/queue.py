@@ -379,12 +379,12 @@ def delete(name: str, yes: bool, **options: Any) -> None:
             for line in await queues.delete(session.client, what):
                 click.echo(line)
 
-    found = run(look())
-    local = [f"localqueue/{one.metadata.name} of namespace {one.metadata.namespace} goes" for one in found.local]
-    kind = "localqueue" if found.cluster is None else "clusterqueue"
-    if not agreed(f"delete {kind}/{name}", [*local, *found.using], yes=yes):
+    deletion = run(look())
+    local = [f"localqueue/{one.metadata.name} of namespace {one.metadata.namespace} goes" for one in deletion.local]
+    kind = "localqueue" if deletion.cluster is None else "clusterqueue"
+    if not agreed(f"delete {kind}/{name}", [*local, *deletion.using], yes=yes):
         raise click.ClickException("nothing was done")
-    run(act(found))
+    run(act(deletion))
 
 
 def _parse_quotas(options: dict[str, Any]) -> dict[str, str]:
@@ -395,13 +395,13 @@ def _parse_quotas(options: dict[str, Any]) -> dict[str, str]:
 
 def _parse_pairs(texts: Sequence[str], option: str, word: str = "") -> dict[str, str]:
     """Return the quantity, or that word, of each resource."""
-    found = {}
+    values = {}
     for text in texts:
         resource, given, amount = text.partition("=")
         if not resource or not given or not amount:
             raise click.BadParameter(f"{text!r}: expected RESOURCE=QUANTITY, as cpu=8", param_hint=option)
         try:
-            found[resource] = amount if amount == word else quantity(amount)
+            values[resource] = amount if amount == word else quantity(amount)
         except click.BadParameter as error:
             raise click.BadParameter(error.message, param_hint=option) from None
-    return found
+    return values

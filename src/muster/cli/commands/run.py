@@ -281,10 +281,10 @@ def _make_gang(arguments: Sequence[str], options: dict[str, Any], namespace: str
     Warn about options that the user may not mean. Raises `click.ClickException` if they are invalid.
     """
     from muster.actions.workers import overridden
-    from muster.cli.actions.asked import gang_asked
+    from muster.cli.actions.gangoptions import gang_from_options
     from muster.cli.terminal.output import say
 
-    gang = gang_asked(arguments, options, namespace, on_this_machine=on_this_machine)
+    gang = gang_from_options(arguments, options, namespace, on_this_machine=on_this_machine)
     if options["tty"]:
         from muster.cli.actions.shells import on_terminal
 

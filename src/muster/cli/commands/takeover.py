@@ -65,16 +65,16 @@ async def _take_over(
     from muster.insight.takeover import restarting
     from muster.operator.takeover import seen
     from muster.runtime.clock import RealClock
-    from muster.runtime.givens import Givens
+    from muster.runtime.externalinputs import ExternalInputs
     from muster.runtime.ids import Ids, Random
 
-    givens = Givens(RealClock(), Ids(), Random())
+    inputs = ExternalInputs(RealClock(), Ids(), Random())
     async with connect(target) as session:
         await require_no_embedded(session.client)
         options = await _make_options(session.client, image, replicas, config, kinds, dry_run=dry_run)
-        found = await seen(session.client, options.settings, givens.clock, say)
-        _print_gaps(found, options.settings, say)
-        move, jobs = Move(session.client, givens, options, say), restarting(found)
+        cluster = await seen(session.client, options.settings, inputs.clock, say)
+        _print_gaps(cluster, options.settings, say)
+        move, jobs = Move(session.client, inputs, options, say), restarting(cluster)
         await carry_out(
             move,
             lambda observed: plan_takeover(observed, options, move.documents, jobs),
@@ -83,14 +83,14 @@ async def _take_over(
         )
 
 
-def _print_gaps(found: Any, settings: "Configuration", say: Any) -> None:
+def _print_gaps(cluster: Any, settings: "Configuration", say: Any) -> None:
     """Print what Muster would not act on, except what the takeover itself settles."""
     from msgspec.structs import replace
 
     from muster.insight.takeover import report, sentence
     from muster.operator.takeover import kinds
 
-    rest = replace(found, manager="", webhooks=(), old=())
+    rest = replace(cluster, manager="", webhooks=(), old=())
     for finding in report(rest, *kinds(settings)).findings:
         say(sentence(finding))
 
@@ -100,11 +100,11 @@ async def _make_options(
 ) -> Any:
     from msgspec.structs import replace
 
-    from muster.actions.moving.observed import find_kueue
+    from muster.actions.moving.clusterstate import find_kueue
     from muster.api.groups.apps import DEPLOYMENT
     from muster.cli.moving import options_in
     from muster.cli.settings import written_configuration
-    from muster.install.found import KUEUE, SeveralError, configuration_text
+    from muster.install.engines import KUEUE, SeveralError, configuration_text
     from muster.install.options import IMAGE, NAME
 
     places = [one.namespace for one in await find_kueue(client)]

@@ -82,8 +82,8 @@ def directories(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     return [CompletionItem(incomplete, type="dir")]
 
 
-def _filter_by_prefix(incomplete: str, found: list[str]) -> list[str]:
-    return [name for name in found if name.startswith(incomplete)]
+def _filter_by_prefix(incomplete: str, names: list[str]) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def _list_names(

@@ -22,8 +22,8 @@ _MOST_DIGITS = 6
 BEHIND_A_COLON = "behind a colon comes --role NAME -- COMMAND; for a word of the command, write it within sh -c '...'"
 
 
-class RoleAsked(Struct, frozen=True):
-    """A role from the command line; None where the line does not say."""
+class RoleOptions(Struct, frozen=True):
+    """A role from the command line. None: the options of the job apply."""
 
     name: str
     workers: int = 1
@@ -35,11 +35,11 @@ class RoleAsked(Struct, frozen=True):
 class Segment(Struct, frozen=True):
     """Roles that run the same command."""
 
-    roles: tuple[RoleAsked, ...]
+    roles: tuple[RoleOptions, ...]
     command: tuple[str, ...]
 
 
-def role(text: str) -> RoleAsked:
+def role(text: str) -> RoleOptions:
     """Parse one `--role`. Raises `click.BadParameter`."""
     head, *more = text.split(",")
     name, colon, number = head.partition(":")
@@ -47,18 +47,18 @@ def role(text: str) -> RoleAsked:
         raise click.BadParameter(
             f"{name!r} is no name of a role: at most 20 of a-z, 0-9 and '-', a letter first, in {_FORM}"
         )
-    asked: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for part in more:
         what, _, value = part.partition("=")
-        if what not in ("cpus", "memory", "gpus") or what in asked or not value:
+        if what not in ("cpus", "memory", "gpus") or what in settings or not value:
             raise click.BadParameter(f"{part!r} in {text!r}: expected {_FORM}")
-        asked[what] = value
-    return RoleAsked(
+        settings[what] = value
+    return RoleOptions(
         name,
         _parse_number(number, text, least=1) if colon else 1,
-        worker_cpus(asked["cpus"]) if "cpus" in asked else None,
-        worker_memory(asked["memory"]) if "memory" in asked else None,
-        gpus(asked["gpus"]) if "gpus" in asked else None,
+        worker_cpus(settings["cpus"]) if "cpus" in settings else None,
+        worker_memory(settings["memory"]) if "memory" in settings else None,
+        gpus(settings["gpus"]) if "gpus" in settings else None,
     )
 
 
@@ -83,12 +83,12 @@ def split(words: Sequence[str]) -> tuple[list[str], list[list[str]]]:
 
 def segment(words: Sequence[str]) -> Segment:
     """Parse the words after a colon: roles and their command. Raises `click.UsageError`."""
-    asked, left = [], list(words)
+    roles, left = [], list(words)
     while left and left[0].partition("=")[0] == _OPTION:
         word = left.pop(0)
         if "=" not in word and not left:
             raise click.UsageError(f"{_OPTION} wants {_FORM}")
-        asked.append(role(word.partition("=")[2] if "=" in word else left.pop(0)))
+        roles.append(role(word.partition("=")[2] if "=" in word else left.pop(0)))
     if left and left[0] == _END:
         left.pop(0)
     elif left and left[0].startswith("-"):
@@ -96,5 +96,5 @@ def segment(words: Sequence[str]) -> Segment:
             f"{left[0]}: only {_OPTION} may follow a colon; move other options before the first colon"
         )
     if not left:
-        raise click.UsageError(f"role {asked[-1].name} has no command")
-    return Segment(tuple(asked), tuple(left))
+        raise click.UsageError(f"role {roles[-1].name} has no command")
+    return Segment(tuple(roles), tuple(left))

@@ -34,7 +34,7 @@ def dump(document: Any, form: str) -> str:
     """Return a JSON value as `json` or `yaml` text."""
     if form == "json":
         text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
-        return _NO_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+        return _NO_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     import yaml
 
     class Dumper(yaml.SafeDumper):

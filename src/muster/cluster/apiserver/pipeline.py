@@ -29,6 +29,7 @@ from muster.cluster.apiserver.consumption import metrics_actions
 from muster.cluster.apiserver.decode import Document, decode, media_type
 from muster.cluster.apiserver.endpoints import Endpoints
 from muster.cluster.apiserver.exchange import Exchange
+from muster.cluster.apiserver.fairqueue import FairQueue, Flow
 from muster.cluster.apiserver.identity.users import NOBODY, Authorizer, User, authorize
 from muster.cluster.apiserver.objects.documents import Documents
 from muster.cluster.apiserver.objects.loading import loaded_entry
@@ -37,14 +38,13 @@ from muster.cluster.apiserver.pods.actions import PodActions
 from muster.cluster.apiserver.pods.logs import read_kept_log, read_log
 from muster.cluster.apiserver.registry.builtin import BINDING, PODS
 from muster.cluster.apiserver.registry.resources import Registry, Subresource
-from muster.cluster.apiserver.request.asked import access_of, found, verb_of
+from muster.cluster.apiserver.request.attributes import access_of, find_resource, verb_of
 from muster.cluster.apiserver.request.call import Call
 from muster.cluster.apiserver.request.representation import Listed, Presentation, form_of
 from muster.cluster.apiserver.request.requestinfo import list_options, parse_path
-from muster.cluster.apiserver.restraint import Restraint
 from muster.cluster.apiserver.tables import require_include
+from muster.cluster.apiserver.throttle import NamespaceThrottle
 from muster.cluster.apiserver.traffic import Traffic
-from muster.cluster.apiserver.turns import Line, Turns
 from muster.cluster.apiserver.verbs.read import Reader
 from muster.cluster.apiserver.verbs.remove import Remover
 from muster.cluster.apiserver.verbs.watch import Watcher
@@ -98,9 +98,9 @@ class ApiServer:
         self._nodes = nodes
         documents = Documents(store)
         self._reader = Reader(store, clock)
-        self._turns = Turns(clock.monotonic)
-        self._restraint = Restraint(clock.monotonic)
-        self._watcher = Watcher(store, clock, random, self._turns)
+        self._fair_queue = FairQueue(clock.monotonic)
+        self._throttle = NamespaceThrottle(clock.monotonic)
+        self._watcher = Watcher(store, clock, random, self._fair_queue)
         registry.on_replaced(self._watcher.end)
         self._writer = Writer(documents, clock, ids, admission, authorizer)
         self._remover = Remover(documents, self._reader, clock, admission)
@@ -165,8 +165,8 @@ class ApiServer:
             if exchange.refused is not None:
                 return exchange.refused
             part = _namespace_of_own(exchange)
-            async with self._restraint.of(part) if part and exchange.request.method != "GET" else nullcontext():
-                await self._turns.take(Line(exchange.user, part=part))
+            async with self._throttle.of(part) if part and exchange.request.method != "GET" else nullcontext():
+                await self._fair_queue.take(Flow(exchange.user, part=part))
                 return exchange.answered(await self._answer(exchange))
         except asyncio.CancelledError:
             exchange.given_up()
@@ -183,7 +183,7 @@ class ApiServer:
             if request.method != "GET":
                 raise method_not_allowed()
             return await self.endpoints.answer(request)
-        resource = found(self.registry, target, access.verb)
+        resource = find_resource(self.registry, target, access.verb)
         if resource.deprecation:
             exchange.warnings.append(resource.deprecation)
         subresource = resource.subresource(target.subresource) if target.subresource else None
@@ -273,7 +273,7 @@ class ApiServer:
         form, include = form_of(call.request.accept), query.get("includeObject", "")
         reading = (call.resource, call.view, call.namespace, options, form, include)
         if options.watch:
-            line = Line(call.user.name, watches=True, part=call.resource.name if call.is_own else "")
+            line = Flow(call.user.name, watches=True, part=call.resource.name if call.is_own else "")
             chunks = self._watcher.watch(line, *reading)
             return Stream(chunks, headers=warning_headers(call.warnings), rests=True, is_endless=True)
         return _listed(call, await self._reader.list(*reading))

@@ -17,7 +17,7 @@ from muster.api.pods import is_ready
 from muster.api.values.selectors import label_matcher
 from muster.cluster.apiserver.pods.budgets import document_of
 from muster.cluster.apiserver.registry.resources import Registry
-from muster.cluster.controllers.health import counts_owners, failed, observed
+from muster.cluster.controllers.budgetstate import compute_state, counts_owners, failed_status
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import EventType, Recorder
 from muster.runtime.manager import Manager
@@ -79,16 +79,16 @@ class DisruptionController(Reconciler):
         except _NoScaleError as error:
             why = f"Failed to calculate the number of expected pods: {error}"
             self._record_event(budget, "Warning", "CalculateExpectedPodCountFailed", why)
-            await self._write(budget, failed(budget, str(error), now))
+            await self._write(budget, failed_status(budget, str(error), now))
             return None
-        observation = observed(budget, pods, wanted, now)
-        for pod in observation.stayed:
+        state = compute_state(budget, pods, wanted, now)
+        for pod in state.stayed:
             why = f"Pod was expected by PDB {key} to be deleted but it wasn't"
             self._recorder.event(reference(POD, pod), "Warning", "NotDeleted", why)
-        if not pods and observation.status != budget.status:
+        if not pods and state.status != budget.status:
             self._record_event(budget, "Normal", "NoPods", "No matching pods found")
-        await self._write(budget, observation.status)
-        return observation.again.total_seconds() if observation.again is not None else None
+        await self._write(budget, state.status)
+        return state.again.total_seconds() if state.again is not None else None
 
     async def _count_wanted(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> int:
         """Return how many pods the controllers of these pods want in all. Raises `_NoScaleError`."""

@@ -85,9 +85,9 @@ def _describe_taint(taint: Taint) -> str:
 
 
 def stay_least(end: Departure, pod: Pod, now: datetime, clock: float) -> Departure:
-    """Return the departure, delayed for a pod that has to stay for a moment first.
+    """Return the departure, delayed so that the pod exists for at least `LEAST_STAY_SECONDS`.
 
-    clock: the time now, as in departures.
+    clock: the current time on the clock of departures.
     """
     created = pod.metadata.creation_timestamp
     left = LEAST_STAY_SECONDS - (now - created).total_seconds() if created is not None else 0.0
@@ -95,10 +95,10 @@ def stay_least(end: Departure, pod: Pod, now: datetime, clock: float) -> Departu
 
 
 def next_round(departures: Iterable[Departure]) -> float | None:
-    """Return when the next pods leave; None if no pod leaves.
+    """Return when the next pods are removed; None if no pod is.
 
-    Pods that are due soon after the first leave with it. So the members of a gang on several lost nodes leave together.
-    An evicted pod waits for no others.
+    Pods that are due soon after the first are removed with it, so that a gang on several lost nodes is removed at once.
+    The eviction of a pod waits for no other pod.
     """
     ordered = sorted(departures, key=lambda one: one.due)
     if not ordered:

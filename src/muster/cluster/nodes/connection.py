@@ -40,13 +40,13 @@ class Connection:
         """Yield the log of a container, in pieces. Raises `ApiError` before the first piece if there is none."""
         return self._logs.logs(pod, options)
 
-    def kept(self, job: str) -> Sequence[KeptPod]:
-        """Return the pods of a Job that are gone and have left their logs."""
+    def list_kept_pods(self, job: str) -> Sequence[KeptPod]:
+        """Return the deleted pods of a Job whose logs the node keeps. job: the UID of the Job."""
         return self._past_pods.of(job)
 
     def kept_log(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the log of a pod that is gone. Raises `ApiError` before the first piece if there is none."""
-        return self._logs.kept(pod, options)
+        """Yield the kept log of a deleted pod. Raises `ApiError` before the first piece if there is none."""
+        return self._logs.read_kept(pod, options)
 
     def exec(self, pod: Pod, options: CommandOptions) -> Opening:
         """Run a command in a container. Raises `ApiError` (400) if the container does not run."""

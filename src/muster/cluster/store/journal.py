@@ -45,7 +45,7 @@ class Journal(Protocol):
         ...
 
     async def reserve(self) -> None:
-        """Reserve room that a full disk cannot take, as far as there is any now."""
+        """Preallocate disk space, as far as there is any, so that writes still succeed when the disk is full."""
         ...
 
     async def close(self) -> None:

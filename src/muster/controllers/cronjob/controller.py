@@ -36,7 +36,7 @@ _BY_CRON_JOB = "cronjob-uid"
 
 
 class CronJobController(Reconciler):
-    """A part that runs under a `Manager`; keys are CronJobs.
+    """The reconciler of CronJobs.
 
     zone: the time zone of schedules that name none; None for that of the machine.
     """

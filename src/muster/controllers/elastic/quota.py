@@ -1,11 +1,12 @@
-"""Resizes elastic Jobs when quota is short: `queueing.elastic.sizing` decides, this writes on the Jobs.
+"""Resizes elastic Jobs when quota is short.
 
-The Workloads follow their Jobs, and quota follows the Workloads; so a shrink that is under way is seen again, and
-no second one is requested. Where nodes, not quota, are short, the scheduler does the same.
+`queueing.elastic.sizing` decides the sizes; this controller writes them on the Jobs. A Job's Workload follows the size
+of the Job, and the used quota follows the Workload. So the controller observes its own shrink while the shrink is under
+way, and requests no second one. The scheduler resizes Jobs where nodes are short.
 
-The scheduler lets Jobs grow, and it knows nothing of quota. So each size that quota imposes is also written on the Job
-as a cap (`elastic-cap`): a Job that was grown too far goes back to the size that has quota. When there is more quota,
-the cap is raised.
+The scheduler also lets Jobs grow, without regard to quota. So the controller writes each size that it decides on the
+Job as a cap (`elastic-cap`), shrinks a Job that the scheduler has grown beyond its quota, and raises the cap when there
+is more quota.
 """
 
 from collections.abc import Iterable, Mapping
@@ -46,7 +47,11 @@ _SHORT = (WAITING_FOR_QUOTA, EXCEEDS_MAX_QUOTA)
 
 
 class ElasticQuota(Reconciler):
-    """A part that runs under a `Manager`; `cycled` reports each admission cycle to it."""
+    """The reconciler that shrinks elastic Jobs to make room for pending workloads, and raises the Jobs' caps.
+
+    Its keys are those of pending workloads and of elastic ones. The admission controller calls `on_cycle` after each
+    cycle, and asks `shrinks_instead` before it evicts.
+    """
 
     name = "elastic-quota"
 
@@ -58,16 +63,19 @@ class ElasticQuota(Reconciler):
         self._jobs.on_change(self._job_changed)
         self._pods = manager.informer(POD, indexes={BY_CONTROLLER: by_controller})
         self._workloads = manager.informer(WORKLOAD, indexes={_ELASTIC: _is_elastic})
-        self._instead: set[str] = set()  # workloads that wait for others to shrink instead of evicting them
-        self._unhelped: set[str] = set()  # workloads that waited so in vain, and evict the next time
+        self._waiting_for_shrinks: set[str] = set()  # workloads that wait for others to shrink instead of evicting them
+        self._waited_in_vain: set[str] = set()  # workloads that waited so in vain, and evict the next time
         self._refused: dict[str, int] = {}  # generations of Jobs whose resize the server refused, by UID
         self._changed: set[str] = set()  # ClusterQueues whose usage changed since the last pass over caps; "" is any
         cache.notifier.on_change(self._usage_changed)
 
-    def cycled(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
-        """Queue the pending workloads that elastic ones may help, now or as the cycle counted on."""
+    def on_cycle(self, outcome: Outcome, seconds: float) -> None:  # noqa: ARG002  (metrics want to know)
+        """Queue the pending workloads for which elastic workloads may make room.
+
+        Those for which the cycle spared victims are queued at once; those that lack quota, after `GATHER_SECONDS`.
+        """
         for decision in outcome.spared:
-            self._instead.add(decision.workload.key)
+            self._waiting_for_shrinks.add(decision.workload.key)
             self._controller.queue.add(decision.workload.key)
         if not self._workloads.by(_ELASTIC, ""):
             return
@@ -75,8 +83,8 @@ class ElasticQuota(Reconciler):
             if pending.reason in _SHORT:
                 self._controller.queue.add_after(pending.workload.key, GATHER_SECONDS)
 
-    def instead(self, decision: Preemption) -> bool:
-        """Return whether elastic workloads shrink instead of the evictions that this decision plans; for `cycle.run`.
+    def shrinks_instead(self, decision: Preemption) -> bool:
+        """Return whether elastic workloads will shrink, so that `cycle.run` spares the victims of this decision.
 
         Return False if a victim is being evicted already, or if the workload has waited in vain for others to shrink.
         It can wait in vain because the cycle counts workloads that are leaving as gone: a shrink that suffices in the
@@ -84,14 +92,14 @@ class ElasticQuota(Reconciler):
         """
         if not self._workloads.by(_ELASTIC, ""):
             return False
-        if decision.workload.key in self._unhelped:
-            self._unhelped.discard(decision.workload.key)
+        if decision.workload.key in self._waited_in_vain:
+            self._waited_in_vain.discard(decision.workload.key)
             return False
         holders = [self._cache.tree.holder(victim.workload.key) for victim in decision.victims]
         return all(one is not None and not one.evicted for one in holders) and bool(self._sizes(decision.workload))
 
     def _usage_changed(self, cluster_queue: str, local_queue: str) -> None:  # noqa: ARG002  (a listener's)
-        """Queue the Jobs for which there may be more quota."""
+        """Queue a pass over the caps: there may be more quota for the capped Jobs."""
         if not cluster_queue or self._jobs.by(_CAPPED, ""):
             self._changed.add(cluster_queue)
             self._controller.queue.add_after(_CAPS, GATHER_SECONDS)
@@ -108,17 +116,17 @@ class ElasticQuota(Reconciler):
     # Making room, and starting smaller.
 
     async def _make_room(self, key: str) -> None:
-        """Shrink Jobs for a pending workload that starts once others, or it itself, are smaller."""
-        cache, instead = self._cache, key in self._instead
+        """Shrink the Jobs that keep a pending workload from starting; its own Job may be one of them."""
+        cache, instead = self._cache, key in self._waiting_for_shrinks
         waiting = self._waiting(key, instead=instead)
         sizes = self._sizes(waiting) if waiting is not None else {}
         helped = False
         for resized, size in sizes.items():
             why = f"quota for {size} is free" if resized == key else f"to make room for {key}"
             helped |= await self._resize(resized, size, why)
-        self._instead.discard(key)
+        self._waiting_for_shrinks.discard(key)
         if instead and not helped and waiting is not None:  # a workload must be evicted
-            self._unhelped.add(key)
+            self._waited_in_vain.add(key)
             cache.queues.retry(waiting.queue)
             cache.notifier.wake()
 
@@ -211,7 +219,7 @@ class ElasticQuota(Reconciler):
     # Jobs and their Workloads.
 
     def _view(self, workload: Workload) -> Elastic | None:
-        """Return what the decision needs to know of a workload with quota; None if it may not be shrunk."""
+        """Return a workload with quota as `sizing` reads it; None if the workload must not shrink."""
         claim, job = self._cache.tree.holder(key_of(workload)), self._job_of(workload)
         admission = workload.status.admission
         if claim is None or claim.evicted or job is None or admission is None or len(claim.podsets) != 1:

@@ -26,7 +26,7 @@ AT_ONCE = 64
 
 
 class WorldController(Reconciler):
-    """A part that runs under a `Manager`.
+    """The reconciler of the world of elastic Jobs: which ranks exist, and how many.
 
     A change of size costs one write for the Job and one for every pod that stays.
     """

@@ -115,12 +115,12 @@ def keeping(new: ObjectMeta, old: ObjectMeta) -> dict[str, Any]:
 
 def errors(integration: Integration[T], job: T, old: T | None, around: Surroundings) -> list[FieldError]:
     """Return what is wrong with a job to be stored: a new one, or a change of `old`."""
-    found = chain(new_rules(meta_of(job), meta_of(old) if old is not None else None), integration.rules(job, old))
+    all_errors = chain(new_rules(meta_of(job), meta_of(old) if old is not None else None), integration.rules(job, old))
     if old is None:
-        return list(found)
+        return list(all_errors)
     suspended, was_suspended = integration.is_suspended(job), integration.is_suspended(old)
     common = changes(meta_of(job), meta_of(old), around, suspended=suspended, was_suspended=was_suspended)
-    return list(chain(found, common, integration.changes(job, old)))
+    return list(chain(all_errors, common, integration.changes(job, old)))
 
 
 # Pods of jobs.

@@ -14,7 +14,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue import PodSet, ReclaimablePod
 from muster.api.validation.fields import Errors
 from muster.controllers.gangs import GangSource
-from muster.queueing.jobframework.observed import End, PodSetInfo
+from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)

@@ -30,7 +30,7 @@ from muster.api.kueue.names import (
     WORKLOAD_SLICE_NAME,
 )
 from muster.api.status import not_found
-from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.observedjob import PodSetInfo
 from muster.queueing.jobframework.slices import slice_name
 
 _LONGEST_LABEL = 63
@@ -61,7 +61,7 @@ def infos(
     pairs = zip(workload.spec.pod_sets, podsets, strict=True)
     templates = {theirs.name: mine.template for theirs, mine in pairs}
     asking = {theirs.name for theirs in workload.spec.pod_sets if _asks_for_topology(theirs.topology_request)}
-    found = []
+    podset_infos = []
     for assignment in admission.pod_set_assignments:
         template = templates[assignment.name]
         info = replace(info_of_flavors(assignment, labels, flavor_of), annotations=_slice_annotation(workload))
@@ -75,8 +75,8 @@ def infos(
             if check.state == CHECK_READY and update is not None:
                 info = _apply_update(info, update, f'in admission check "{check.name}": ')
         check_conflicts(info, template)
-        found.append(info)
-    return tuple(found)
+        podset_infos.append(info)
+    return tuple(podset_infos)
 
 
 def _slice_annotation(workload: Workload) -> dict[str, str]:

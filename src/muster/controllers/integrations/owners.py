@@ -40,8 +40,8 @@ class Owners:
 
     def workloads_of(self, kind: Kind[Any], namespace: str, name: str) -> list[Workload]:
         """Return the Workloads whose owner is the job of this kind and name, the oldest first. The job may be gone."""
-        found = self.workloads.by(_BY_OWNER, _tie(kind.api_version, kind.kind, namespace, name))
-        return sorted(found, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
+        workloads = self.workloads.by(_BY_OWNER, _tie(kind.api_version, kind.kind, namespace, name))
+        return sorted(workloads, key=lambda workload: (workload.metadata.creation_timestamp, workload.metadata.name))
 
     def ancestor(self, meta: ObjectMeta) -> tuple[OwnerReference, ObjectMeta] | None:
         """Return the topmost job above that queues. Raises `NestingTooDeepError`, `UnseenOwnerError`."""

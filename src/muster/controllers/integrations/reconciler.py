@@ -30,14 +30,14 @@ from muster.api.values.selectors import label_matcher
 from muster.controllers.customlabels import labels_of_queues
 from muster.controllers.integrations.framework import Integration, Step, UnreadableJobError
 from muster.controllers.integrations.injection import InjectionError, infos
-from muster.controllers.integrations.observed import Observer
+from muster.controllers.integrations.observation import Observer
 from muster.controllers.integrations.owners import Owners, UnseenOwnerError
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads
 from muster.controllers.waits import CreationWaits
 from muster.queueing.jobframework.matching import injected, list_granted_podsets
-from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, decide
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -59,7 +59,7 @@ _BY_OWNER = "queueing-owner"
 
 
 class JobReconciler(Reconciler, Generic[T]):
-    """A part that runs under a `Manager`."""
+    """The reconciler of the jobs of one kind that queue."""
 
     def __init__(
         self,
@@ -121,8 +121,8 @@ class JobReconciler(Reconciler, Generic[T]):
     def _tied(self, tie: str) -> list[str]:
         return [key_of(job) for job in self._jobs.by(_BY_TIE, tie)]
 
-    def _jobs_of_class(self, found: WorkloadPriorityClass | PriorityClass) -> list[str]:
-        return self._tied(f"class/{found.metadata.name}")
+    def _jobs_of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> list[str]:
+        return self._tied(f"class/{priority_class.metadata.name}")
 
     def _jobs_of(self, workload: Workload) -> Iterable[str]:
         """Return the job that a Workload belongs to, the parts of that job, and a job that will adopt the Workload."""
@@ -272,11 +272,11 @@ class JobReconciler(Reconciler, Generic[T]):
         podsets = workload.spec.pod_sets if injected(facts, workload) else facts.podsets
         labels = self._configuration.features.enabled("AssignQueueLabelsForPods")
         try:
-            found = infos(workload, podsets, self._flavors.get, queue_labels=labels)
+            podset_infos = infos(workload, podsets, self._flavors.get, queue_labels=labels)
         except InjectionError as error:
             await self._writer.fail_to_start(workload, error, now)
             return
-        await self._steps(job, self._integration.start(job, found))
+        await self._steps(job, self._integration.start(job, podset_infos))
         self._writer.tell(job, "Normal", "Started", f"Admitted by clusterQueue {admission.cluster_queue}")
 
     async def _is_current(self, job: T) -> bool:

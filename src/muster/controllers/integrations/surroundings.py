@@ -56,14 +56,14 @@ class FoundSurroundings:
 
     def namespace_labels(self, namespace: str) -> Mapping[str, str]:
         """Return the labels of a namespace."""
-        found = self.find(NAMESPACE.seen_as(Object), "", namespace)
-        return found.metadata.labels if found is not None else {}
+        namespace_object = self.find(NAMESPACE.seen_as(Object), "", namespace)
+        return namespace_object.metadata.labels if namespace_object is not None else {}
 
     def owner(self, namespace: str, reference: OwnerReference) -> ObjectMeta | None:
         """Return the very owner that the reference means, if its kind queues."""
         kind = self.above.get((reference.api_version, reference.kind))
-        found = self.find(kind.seen_as(Object), namespace, reference.name) if kind is not None else None
-        return found.metadata if found is not None else None
+        owner_object = self.find(kind.seen_as(Object), namespace, reference.name) if kind is not None else None
+        return owner_object.metadata if owner_object is not None else None
 
     def has_priority_class(self, name: str) -> bool:
         """Return whether there is a WorkloadPriorityClass of that name."""
@@ -71,7 +71,7 @@ class FoundSurroundings:
 
     def goes_elsewhere(self, cluster_queue: str) -> bool:
         """Return whether workloads that the ClusterQueue admits run in another cluster."""
-        found = self.find(CLUSTER_QUEUE, "", cluster_queue)
-        strategy = found.spec.admission_checks_strategy if found is not None else None
+        queue = self.find(CLUSTER_QUEUE, "", cluster_queue)
+        strategy = queue.spec.admission_checks_strategy if queue is not None else None
         checks = (self.find(ADMISSION_CHECK, "", rule.name) for rule in (strategy.admission_checks if strategy else ()))
         return any(check.spec.controller_name == MULTI_KUEUE_CONTROLLER for check in checks if check is not None)

@@ -60,16 +60,18 @@ def chosen(integrations: Iterable[Integration[Any]], configuration: Configuratio
     outside has a controller for it elsewhere. Raises `ValueError` if a kind has two integrations.
     """
     named, from_outside = configuration.integrations.frameworks, outside(configuration)
-    found = {
+    integrations_by_name = {
         one.kind.resource: one
         for one in integrations
         if one.name in named
         or (one.name not in _EXTERNAL and (one.kind.group, one.kind.version, one.kind.kind) in from_outside)
     }
     for one in integrations:
-        if found.get(one.kind.resource, one) is not one:
-            raise ValueError(f"two integrations of {one.kind.resource}: {one.name}, {found[one.kind.resource].name}")
-    return list(found.values())
+        if integrations_by_name.get(one.kind.resource, one) is not one:
+            raise ValueError(
+                f"two integrations of {one.kind.resource}: {one.name}, {integrations_by_name[one.kind.resource].name}"
+            )
+    return list(integrations_by_name.values())
 
 
 def frameworks_without_effect(configuration: Configuration) -> dict[str, str]:

@@ -7,7 +7,7 @@ import msgspec
 
 from muster.api.core import PodSchedulingGate, PodTemplateSpec
 from muster.controllers.integrations.injection import tolerations
-from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.observedjob import PodSetInfo
 
 
 def injecting(template: PodTemplateSpec, info: PodSetInfo) -> dict[str, Any]:

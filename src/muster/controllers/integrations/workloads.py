@@ -27,7 +27,7 @@ from muster.queueing.conditions import put, stamped
 from muster.queueing.convert import CREATED_ANNOTATION
 from muster.queueing.elastic.growth import resizing
 from muster.queueing.jobframework.names import workload_name
-from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock
@@ -208,12 +208,12 @@ class Workloads:
 
 def copied_labels(metas: Sequence[ObjectMeta], keys: Sequence[str]) -> dict[str, str] | None:
     """Return the labels with these keys, whichever object has them; None if two objects have different values."""
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for meta in metas:
         for key in keys:
-            if key in meta.labels and found.setdefault(key, meta.labels[key]) != meta.labels[key]:
+            if key in meta.labels and labels.setdefault(key, meta.labels[key]) != meta.labels[key]:
                 return None
-    return found
+    return labels
 
 
 @contextmanager

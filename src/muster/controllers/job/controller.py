@@ -63,10 +63,7 @@ class _Memory(Struct):
 
 
 class JobController(Reconciler):
-    """A part that runs under a `Manager` and reconciles the Jobs whose `managedBy` is `manages`.
-
-    By default these are the Jobs of the built-in controller, which an absent `managedBy` names.
-    """
+    """The reconciler of the Jobs whose `managedBy` is `manages`, by default Jobs without `managedBy`."""
 
     name = "job-controller"
 

@@ -12,7 +12,7 @@ WORKERS = 5
 
 
 class TtlController(Reconciler):
-    """A part that runs under a `Manager`. It deletes Jobs of every controller, since their owners asked for it."""
+    """The reconciler of finished Jobs with a TTL, whichever controller runs them (`managedBy`)."""
 
     name = "ttl-after-finished"
 

@@ -73,9 +73,7 @@ class _Memory(Struct):
 
 
 class JobSetController(Reconciler):
-    """A part that runs under a `Manager` and reconciles the JobSets whose `managedBy` is `manages` (absent.
-
-    The usual name).
+    """The reconciler of the JobSets whose `managedBy` is `manages`. An absent `managedBy` means JobSet's own name.
 
     upstream: the namespace of JobSet's own controller.
     """

@@ -145,11 +145,11 @@ class Starting:
 
     def _config_map_changed(self, old: ConfigMap | None, new: ConfigMap | None) -> None:
         """Queue the JobSet after a user's change of its ConfigMap, unless this state is ours."""
-        found = new if new is not None else old
-        assert found is not None
-        if self._config_maps.is_news(key_of(found), new):
-            jobset = found.metadata.name.removesuffix(names.GROUP_SCHEDULING_SUFFIX)
-            self._wake(f"{found.metadata.namespace}/{jobset}", 0.0)
+        config_map = new if new is not None else old
+        assert config_map is not None
+        if self._config_maps.is_news(key_of(config_map), new):
+            jobset = config_map.metadata.name.removesuffix(names.GROUP_SCHEDULING_SUFFIX)
+            self._wake(f"{config_map.metadata.namespace}/{jobset}", 0.0)
 
     async def _keep(self, jobset: JobSet, wanted: ConfigMap, tell: Callable[[Note], None]) -> None:
         """Create or correct the ConfigMap. One that is not the JobSet's stays, and holds the group up."""
@@ -182,8 +182,8 @@ class Starting:
         held_up: whether there was one.
         """
         find = partial(self._client.find, CONFIG_MAP, wanted.metadata.name, wanted.metadata.namespace)
-        if held_up and (found := await find()) is not None:
-            return found
+        if held_up and (existing := await find()) is not None:
+            return existing
         with ignoring("AlreadyExists"):
             return await self._client.create(CONFIG_MAP, wanted)
         return await find()

@@ -133,10 +133,10 @@ class Writer:
         except ApiError as error:
             if not is_refusal(error, "AlreadyExists"):
                 raise
-            found = await self._client.find(JOB, job.metadata.name, job.metadata.namespace)
-            if found is None or jobset_reference(found) != jobset_reference(job):
+            existing = await self._client.find(JOB, job.metadata.name, job.metadata.namespace)
+            if existing is None or jobset_reference(existing) != jobset_reference(job):
                 raise
-            return found
+            return existing
 
 
 def _count_refusals(jobs: Iterable[Job], answers: Iterable[object], refused: Counter[str]) -> list[Refusal]:

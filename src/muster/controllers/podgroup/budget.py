@@ -19,9 +19,9 @@ from muster.runtime.refusals import ignoring
 
 
 class PodGroupBudgetController(Reconciler):
-    """A part that runs under a `Manager`.
+    """The reconciler of PodGroups' PodDisruptionBudgets. A key is `resource/namespace/name` of a group.
 
-    Keys are `resource/namespace/name` of groups. A budget has its group's name.
+    A budget has its group's name.
     """
 
     name = "podgroup-budget"

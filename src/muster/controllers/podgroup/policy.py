@@ -26,10 +26,10 @@ GATHER_SECONDS = 0.1
 
 
 class PodGroupPolicyController(Reconciler):
-    """A part that runs under a `Manager`; keys are those that the scheduler has for groups.
+    """The reconciler of PodGroups' policies, with the scheduler's keys of groups.
 
-    A group without a policy is managed by the program that made it; its completion is noted only if it has quota to
-    release.
+    A group without a policy is left to the program that created it. This controller then records only the group's
+    completion, and only if the group has quota to release.
     """
 
     name = "podgroup-policy"

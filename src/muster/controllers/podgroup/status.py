@@ -30,15 +30,15 @@ _BY_GROUP = "pod-group"
 
 
 class PodGroupStatusController(Reconciler):
-    """A part that runs under a `Manager`. It has the same keys for groups and pods as the scheduler.
+    """The reconciler of the status of PodGroups, with the scheduler's keys of groups and pods.
 
-    A group whose pods all go to another scheduler is left to that one.
+    It leaves a group to another scheduler if all pods of the group name that scheduler.
     """
 
     name = "podgroup"
 
     def __init__(self, manager: Manager, recorder: Recorder, groups: PodGroups, names: Collection[str]) -> None:
-        """Follow groups and pods. `names`: the schedulers that we are."""
+        """Follow groups and pods. names: the scheduler names for which Muster places pods."""
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
         self._groups = groups
@@ -67,11 +67,11 @@ class PodGroupStatusController(Reconciler):
         queue.add_after(key, GATHER_SECONDS + queue.delayed * GATHER_SECONDS_PER_GROUP)
 
     async def _reconcile(self, key: str) -> Result:
-        found = self._find(key)
-        if found is None:
+        kind_and_group = self._find(key)
+        if kind_and_group is None:
             self._told.pop(key, None)
             return None
-        kind, group = found
+        kind, group = kind_and_group
         pods = self._pods.by(_BY_GROUP, key)
         if pods and all(pod.spec.scheduler_name not in self._names for pod in pods):
             return None

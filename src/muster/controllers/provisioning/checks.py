@@ -22,7 +22,7 @@ BAD_PARAMETERS_REF: Final = "BadParametersRef"
 
 
 class ProvisioningCheckController(Reconciler):
-    """A part that runs under a `Manager`. Checks of other controllers are left to those."""
+    """The reconciler of AdmissionChecks by ProvisioningRequests. It ignores the checks of other controllers."""
 
     name = "provisioning_admissioncheck"
 

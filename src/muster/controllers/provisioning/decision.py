@@ -79,10 +79,12 @@ class Attempt(Struct, frozen=True):
 
 
 class ProvisioningPlan(Struct, frozen=True):
-    """The changes about a workload, in this order.
+    """The writes that a workload needs, in this order.
 
-    checks: the states of all its checks. delete: requests that nobody needs. kept: the requests that count.
-    create: requests to create; if an older request still has the name, creation waits until that is gone.
+    checks: the states of all its checks.
+    delete: requests that are no longer needed.
+    kept: the current requests, which stay.
+    create: requests to create. While an older request still has the name, creation waits for its deletion.
     """
 
     checks: States
@@ -92,7 +94,7 @@ class ProvisioningPlan(Struct, frozen=True):
 
 
 class _Need(Struct, frozen=True):
-    """Podsets that are requested as one. podset: the first of them, whose template stands for all. count: pods."""
+    """The podsets that one request covers. podset: the first one, whose template stands for all. count: all pods."""
 
     podset: PodSet
     assignment: PodSetAssignment

@@ -43,7 +43,7 @@ _BY_CHECK, _BY_WORKLOAD = "provisioning-check", "provisioning-workload"
 
 
 class ProvisioningController(Reconciler):
-    """A part that runs under a `Manager`; keys are those of workloads."""
+    """The reconciler of the ProvisioningRequests of Workloads. Its keys are those of Workloads."""
 
     name = "provisioning_workload"
 
@@ -186,8 +186,8 @@ def _as_object(template: PodTemplate) -> Object:
 
 
 def _controls(owner: ObjectMeta, obj: Any) -> bool:
-    found = controller_of(obj.metadata)
-    return found is not None and found.uid == owner.uid
+    controller = controller_of(obj.metadata)
+    return controller is not None and controller.uid == owner.uid
 
 
 def _has_checks(workload: Workload) -> bool:

@@ -81,7 +81,7 @@ log = logging.getLogger(__name__)
 
 
 class AdmissionController(Reconciler):
-    """The reconciler that admits workloads."""
+    """The reconciler that runs admission cycles, and writes their decisions on the Workloads."""
 
     name = "admission"
 
@@ -91,18 +91,18 @@ class AdmissionController(Reconciler):
         cache: QueueingCache,
         recorder: Recorder,
         *,
-        cycled: Sequence[Cycled] = (),
+        on_cycle: Sequence[Cycled] = (),
         spare: cycle.Spare = cycle.spare_none,
     ) -> None:
         """Create the controller.
 
-        cycled: callbacks for each cycle.
-        spare: whether elastic workloads shrink for a decision instead.
+        on_cycle: functions to call after each cycle.
+        spare: returns whether elastic workloads will shrink, so that a planned preemption is unnecessary.
         """
         super().__init__(manager)
         self._cache = cache
         self._recorder = recorder
-        self._cycled = cycled
+        self._cycled = on_cycle
         self._spare = spare
         self._pending = manager.controller(f"{self.name}-pending", self._explain, workers=2)
         self._waiting: dict[str, float] = {}  # when to write why each workload waits
@@ -113,7 +113,7 @@ class AdmissionController(Reconciler):
         cache.notifier.on_wait(self._schedule_explanation)
 
     async def run(self) -> None:
-        """Admit until `stop`."""
+        """Run admission cycles until `stop`."""
         async with asyncio.TaskGroup() as group:
             group.create_task(super().run())
             group.create_task(self._pending.run())
@@ -173,9 +173,10 @@ class AdmissionController(Reconciler):
         task = self._writes[key] = asyncio.create_task(run(), name=f"write-{key}")
 
     async def _read_after_failure(self, key: str, error: Exception) -> Workload | None:
-        """Return the workload after a write failed, as only the server knows whether it was made. None if it is gone.
+        """Return the workload as the server has it after a failed write; None if it is deleted.
 
-        Until the server has answered, the decision counts: quota is never assigned twice.
+        The server may have stored the write although the client got an error. Until the server answers this read, the
+        cache counts the quota of the decision as used, so that no quota is assigned twice.
         """
         if is_refusal(error, "NotFound", "Conflict"):
             log.debug("%s changed meanwhile, deciding again: %s", key, error)

@@ -219,9 +219,9 @@ class QueueingCache:
                 self._queue(key, obj, until)
 
     def _is_parent(self, obj: Workload) -> bool:
-        """Return whether the workload has variants, or will have some, which hold quota in its place.
+        """Return whether the workload has or will have variants, which hold quota in its place.
 
-        A workload that got quota before its ClusterQueue had variants keeps it, and runs to its end without them.
+        A workload that got quota before its ClusterQueue used variants keeps that quota, and gets no variants.
         """
         if is_parent(obj) or is_variant(obj) or isinstance(place_of(obj), Holds):
             return is_parent(obj)
@@ -352,14 +352,14 @@ class QueueingCache:
         self.notifier.notify_change(queue.spec.cluster_queue, key)
 
     def _place_waiting(self, name: str) -> None:
-        """Place the workloads again that wait in a ClusterQueue."""
+        """Decide again which pending queue or quota each workload of a ClusterQueue's LocalQueues belongs to."""
         for local in self.local_queues.all():
             if local.spec.cluster_queue == name:
                 for workload in self.workloads.by(WORKLOADS_BY_LOCAL_QUEUE, key_of(local)):
                     self._place_latest(key_of(workload))
 
     def _place_holders(self, name: str) -> None:
-        """Place the workloads again that hold quota of a ClusterQueue."""
+        """Decide again which pending queue or quota each workload with quota of a ClusterQueue belongs to."""
         for workload in self.workloads.by(HOLDERS_BY_CLUSTER_QUEUE, name):
             self._place_latest(key_of(workload))
 

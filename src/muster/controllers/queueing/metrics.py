@@ -1,7 +1,7 @@
 """Count the events in queues under Kueue's metric names.
 
 All numbers about a Workload come from its observed changes, whoever made them. Each change is one step in the life of
-one workload, so it costs a few additions. Only what no object contains is reported by a call: `cycled`. The present
+one workload, so it costs a few additions. Only what no object contains is reported by a call: `on_cycle`. The present
 state is not counted but read at each scrape (`gauges`).
 """
 
@@ -222,7 +222,7 @@ class QueueingMetrics:
         cache.local_queues.on_change(self._local_queue_changed)
         registry.scraped(lambda: map(custom.extend, self._scrape()))
 
-    def cycled(self, outcome: Outcome, seconds: float) -> None:
+    def on_cycle(self, outcome: Outcome, seconds: float) -> None:
         """Count an admission cycle that took so long."""
         if not outcome.looks:
             return

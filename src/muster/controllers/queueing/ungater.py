@@ -11,7 +11,7 @@ from muster.api.managed.pods import waits_for_place
 from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.pods import is_finished
 from muster.controllers.customlabels import labels_of_queues
-from muster.controllers.integrations.places import selectors_of
+from muster.controllers.integrations.topologyplacement import selectors_of
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import PODS_BY_WORKLOAD, by_workload
 from muster.controllers.waits import GateWaits

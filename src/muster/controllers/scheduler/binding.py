@@ -77,8 +77,8 @@ class Binder:
 
     async def read(self, carrier: Carrier) -> Carrier | None:
         """Return the carrier as the server has it now, or None if it is gone."""
-        found = await self._client.find(carrier.kind, carrier.meta.name, carrier.meta.namespace)
-        return Carrier(carrier.kind, found) if found is not None else None
+        obj = await self._client.find(carrier.kind, carrier.meta.name, carrier.meta.namespace)
+        return Carrier(carrier.kind, obj) if obj is not None else None
 
     async def record_loss(self, carrier: Carrier, message: str) -> None:
         """Record on the carrier which of its pods are deleted and not recreated."""
@@ -126,9 +126,9 @@ class Binder:
         """
         for pod in [pods[uid] for uid in self._unknown & pods.keys()]:
             uid = pod.metadata.uid
-            found = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
-            if found is not None and found.metadata.uid == uid and found.spec.node_name:
-                self._roster.is_bound(found, found.spec.node_name)
+            current = await self._client.find(POD, pod.metadata.name, pod.metadata.namespace)
+            if current is not None and current.metadata.uid == uid and current.spec.node_name:
+                self._roster.is_bound(current, current.spec.node_name)
             self._unknown.discard(uid)
         await self._claims.give_back(pods)
 

@@ -54,7 +54,7 @@ class _Memory(Struct):
 
 
 class VolcanoJobController(Reconciler):
-    """A part that runs under a `Manager`; keys are Jobs."""
+    """The reconciler of Volcano's Jobs."""
 
     name = "volcano-job-controller"
 

@@ -54,8 +54,10 @@ class Writer:
         if (hosts := children.hosts) is not None:
             wanted.append((CONFIG_MAP, hosts, self._config_maps.get(key_of(hosts))))
         wanted += [(PERSISTENT_VOLUME_CLAIM, claim, self._claims.get(key_of(claim))) for claim in children.claims]
-        missing = [(kind, thing) for kind, thing, found in wanted if not _is_usable(kind, found, thing)]
-        changes = [(kind, found, patch) for kind, thing, found in wanted if (patch := _make_patch(thing, found))]
+        missing = [(kind, thing) for kind, thing, existing in wanted if not _is_usable(kind, existing, thing)]
+        changes = [
+            (kind, existing, patch) for kind, thing, existing in wanted if (patch := _make_patch(thing, existing))
+        ]
         made = await self._writes.each(self._make, missing)
         errors = [answer for answer in made if isinstance(answer, ApiError | TransportError)]
         errors += [answer for answer in await self._writes.each(self._change, changes) if answer is not None]
@@ -102,7 +104,7 @@ class Writer:
         return errors
 
     async def create_pods(self, job: Job, pods: Sequence[Pod], expected: Expectations) -> list[Refusal]:
-        """Create the pods in batches that double in size: where all would be refused, few are tried."""
+        """Create the pods in batches that double in size, so that few requests are made if the server refuses all."""
 
         async def create(pod: Pod) -> None:
             expected.wrote(await self._make((POD, pod)))
@@ -119,7 +121,7 @@ class Writer:
         return errors
 
     async def delete_job(self, job: Job) -> None:
-        """Delete the Job itself, in the version that was decided on."""
+        """Delete the Job itself, unless it changed since the decision."""
         meta = job.metadata
         with ignoring("NotFound", "Conflict"):
             await self._client.delete(
@@ -143,32 +145,32 @@ class Writer:
             if not is_refusal(error, "AlreadyExists"):
                 raise
             meta = meta_of(wanted)
-            found: T | None = await self._client.find(kind, meta.name, meta.namespace)
-            if found is None or not _is_usable(kind, found, wanted):
+            existing: T | None = await self._client.find(kind, meta.name, meta.namespace)
+            if existing is None or not _is_usable(kind, existing, wanted):
                 raise
-            return found
+            return existing
 
     async def _change(self, change: tuple[Kind[Any], Any, dict[str, Any]]) -> None:
         with ignoring("NotFound"):
             await self._client.patch_object(*change)
 
 
-def _is_usable(kind: Kind[Any], found: object | None, wanted: object) -> bool:
+def _is_usable(kind: Kind[Any], existing: object | None, wanted: object) -> bool:
     """Return whether an object is of the same Job, or a Service that a user made."""
-    if found is None:
+    if existing is None:
         return False
-    owner = controller_of(meta_of(found))
+    owner = controller_of(meta_of(existing))
     return owner == controller_of(meta_of(wanted)) or (owner is None and kind == SERVICE)
 
 
-def _make_patch(wanted: Any, found: Any) -> dict[str, Any]:
+def _make_patch(wanted: Any, existing: Any) -> dict[str, Any]:
     """Return the patch that corrects the Job's own object: a Job may grow and shrink."""
-    if found is None or controller_of(meta_of(found)) != controller_of(meta_of(wanted)):
+    if existing is None or controller_of(meta_of(existing)) != controller_of(meta_of(wanted)):
         return {}
-    if isinstance(wanted, ConfigMap) and found.data != wanted.data:
-        return {"data": {name: None for name in found.data if name not in wanted.data} | wanted.data}
+    if isinstance(wanted, ConfigMap) and existing.data != wanted.data:
+        return {"data": {name: None for name in existing.data if name not in wanted.data} | wanted.data}
     if isinstance(wanted, PodGroup):  # others may have added to the rest of its spec
         said = {name: getattr(wanted.spec, name) for name in _SAID_OF_GROUP}
-        if spec := merge_patch(msgspec.structs.replace(found.spec, **said), found.spec):
+        if spec := merge_patch(msgspec.structs.replace(existing.spec, **said), existing.spec):
             return {"spec": spec}
     return {}

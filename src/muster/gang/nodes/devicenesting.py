@@ -1,7 +1,8 @@
-"""Tracks which selections of devices lie within others, updated node by node.
+"""Tracks which selections of devices are subsets of other selections, updated node by node.
 
-A selection lies within another one if some node has devices of it and each of its devices, on every node, is also a
-device of the other. Computing that for all nodes after each change would take seconds on thousands of nodes.
+A selection is a device class with selectors; it matches a set of devices on each node. The narrow selection is a subset
+of the wide one if it matches a device on some node, and on every node the wide one matches each device that the narrow
+one matches. Computing that for all nodes after each change would take seconds on thousands of nodes.
 """
 
 from collections.abc import Callable, Collection
@@ -14,19 +15,22 @@ MatchingOn: TypeAlias = Callable[[str, str], frozenset[DeviceId]]
 
 
 class Nesting:
-    """Counts of the nodes for and against the nesting of each requested pair of selections.
+    """Counters that tell for each pair of selections asked about whether the first is a subset of the second.
 
-    matching_on: returns the devices of a selection on a node.
+    Two counters decide: the nodes on which the narrow selection matches devices, and the nodes on which the wide one
+    misses some of them.
+
+    matching_on: returns the devices that a selection matches on a node.
     """
 
     def __init__(self, matching_on: MatchingOn) -> None:
         self._matching_on = matching_on
         self._having: dict[str, int] = {}  # how many nodes have devices of a selection
-        # The number of nodes on which the first does not lie within the second.
+        # By narrow and wide selection: the number of nodes on which the narrow one is no subset.
         self._against: dict[tuple[str, str], int] = {}
 
     def is_within(self, narrow: str, wide: str, nodes: Collection[str]) -> bool:
-        """Return whether one selection lies within another one. nodes: all nodes that have devices."""
+        """Return whether the narrow selection is a subset of the wide one. nodes: all nodes that have devices."""
         if narrow not in self._having:
             self._having[narrow] = sum(bool(self._matching_on(narrow, node)) for node in nodes)
         if (narrow, wide) not in self._against:
@@ -34,14 +38,14 @@ class Nesting:
         return self._having[narrow] > 0 and not self._against[narrow, wide]
 
     def add(self, node: str, sign: int = 1) -> None:
-        """Count a node, or with -1 uncount it: call before its devices change, and after."""
+        """Add a node to the counters, or subtract it (-1). Subtract before the node's devices change, and add after."""
         for narrow in self._having:
             self._having[narrow] += sign * bool(self._matching_on(narrow, node))
         for narrow, wide in self._against:
             self._against[narrow, wide] += sign * self._is_against(narrow, wide, node)
 
     def forget(self) -> None:
-        """Drop all counts, to count again on request: the matching devices or the followed selections have changed."""
+        """Drop all counters. Call it when selections change; the next `is_within` counts again."""
         self._having.clear()
         self._against.clear()
 

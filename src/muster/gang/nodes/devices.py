@@ -39,15 +39,19 @@ def match_nothing(expression: str, driver: str, device: Device) -> bool:  # noqa
     return False
 
 
-class _Seat(Struct, frozen=True):
-    """A pod with claims that is on a node, or is about to be."""
+class _Placement(Struct, frozen=True):
+    """A pod with claims, and the node that it is on or is about to be bound to."""
 
     node: str
     pod: Pod
 
 
 class Devices:
-    """The known slices, device classes and claims. Methods that change them return the names of the affected nodes."""
+    """The ResourceSlices, DeviceClasses and claims of a cluster, and the devices that pods hold; the scheduler owns it.
+
+    A *selection* is a requested DeviceClass with its selectors. It counts as a resource, whose amount on a node is the
+    number of matching devices. Methods that change the state return the names of the affected nodes.
+    """
 
     def __init__(self, matches: Matcher = match_nothing) -> None:
         self._matches = matches
@@ -62,8 +66,8 @@ class Devices:
         self._node_of: dict[DeviceId, str] = {}
         self._matching: dict[tuple[str, str], frozenset[DeviceId]] = {}  # by selection and node
         self._nesting = Nesting(self._find_matching)
-        self._seats: dict[str, _Seat] = {}  # by UID
-        self._seated: defaultdict[str, set[str]] = defaultdict(set)  # UIDs by node
+        self._placements: dict[str, _Placement] = {}  # by UID
+        self._pods_on: defaultdict[str, set[str]] = defaultdict(set)  # UIDs by node
         self._picks: dict[str, Picks] = {}  # by UID: devices not yet written to the claims
         self._awaiting: set[str] = set()  # UIDs of pods that asked for a claim before it existed
         self._held: dict[DeviceId, set[str]] = {}  # the claims of each device that is, or is about to be, allocated
@@ -116,30 +120,30 @@ class Devices:
         return frozenset(self._on_node) if self._follow(key, claim) else touched
 
     def seat(self, pod: Pod, node: str) -> frozenset[str]:
-        """Record that a pod with claims is on a node from now on."""
+        """Record that a pod with claims is on a node."""
         uid = pod.metadata.uid
-        before = self._seats.get(uid)
-        self._seats[uid] = _Seat(node, pod)
+        before = self._placements.get(uid)
+        self._placements[uid] = _Placement(node, pod)
         if before is not None and before.node == node:
             return frozenset()
-        self._seated[node].add(uid)
+        self._pods_on[node].add(uid)
         if before is None:
             return self._find_nodes_held_by(uid) | {node}
-        self._seated[before.node].discard(uid)
+        self._pods_on[before.node].discard(uid)
         return frozenset({node, before.node})
 
     def unseat(self, uid: str) -> frozenset[str]:
-        """Record that a pod is on no node any more. Nobody can use its claims' devices until they are deallocated."""
+        """Record that a pod has left its node. No pod can use its claims' devices until they are deallocated."""
         self._awaiting.discard(uid)
         for key, devices in self._picks.pop(uid, {}).items():
             written = devices_of(self._claims.get(key))
             self._let_go(key, (device for _, device in devices if device not in written))
-        before = self._seats.pop(uid, None)
+        before = self._placements.pop(uid, None)
         if before is None:
             return frozenset()
-        self._seated[before.node].discard(uid)
-        if not self._seated[before.node]:
-            del self._seated[before.node]
+        self._pods_on[before.node].discard(uid)
+        if not self._pods_on[before.node]:
+            del self._pods_on[before.node]
         return self._find_nodes_held_by(uid) | {before.node}
 
     def take_forgotten(self) -> frozenset[str]:
@@ -148,7 +152,7 @@ class Devices:
         return forgotten
 
     def is_awaited(self, claim: ResourceClaim) -> bool:
-        """Return whether a pod that may use the claim was looked at before the claim existed, and waits for it."""
+        """Return whether a pod waits for the claim, because `ask` read the pod before the claim existed."""
         return not self._awaiting.isdisjoint(_list_users(claim))
 
     # Queries on devices and their use.
@@ -166,22 +170,25 @@ class Devices:
         return amounts
 
     def held_by(self, uid: str) -> Amounts:
-        """Return how many devices of each selection a pod on a node uses."""
-        seat = self._seats.get(uid)
-        if seat is None or seat.node not in self._on_node:
+        """Return the amount of each selection that a pod holds on its node: the number of devices that match it.
+
+        A selection of all devices (`whole`) counts 1. A device that matches several selections counts for each.
+        """
+        placement = self._placements.get(uid)
+        if placement is None or placement.node not in self._on_node:
             return ()
-        held = {one for one, claims in self._find_held(seat.node).items() if uid in map(self._find_holder, claims)}
+        held = {one for one, claims in self._find_held(placement.node).items() if uid in map(self._find_holder, claims)}
         if not held:
             return ()
         amounts = []
         for resource, selection in self._selections.items():
-            if number := len(self._find_matching(resource, seat.node) & held):
+            if number := len(self._find_matching(resource, placement.node) & held):
                 amounts.append((resource, 1 if selection.whole else number))
         return tuple(amounts)
 
     def seated_on(self, nodes: Iterable[str]) -> list[tuple[Pod, str]]:
         """Return the pods with claims on some nodes, each with its node."""
-        return [(self._seats[uid].pod, node) for node in nodes for uid in sorted(self._seated.get(node, ()))]
+        return [(self._placements[uid].pod, node) for node in nodes for uid in sorted(self._pods_on.get(node, ()))]
 
     def ask(self, pod: Pod) -> DeviceAsk:
         """Return what a waiting pod requests of a node, or why no node fits."""
@@ -301,10 +308,7 @@ class Devices:
         return change.grew or bool(change.forgotten)
 
     def _list_wider(self, selection: Selection) -> list[str]:
-        """Return a selection, and those that every device of it also matches.
-
-        A pod that uses the first uses those, too.
-        """
+        """Return the selection and each selection of which it is a subset; a pod that uses it uses those, too."""
         if selection.whole:
             return [selection.resource]
         return [
@@ -331,7 +335,7 @@ class Devices:
         return known
 
     def _read_node(self, node: str) -> None:
-        """Read the devices of a node again: of each pool those of its last generation, once that is complete."""
+        """Read the devices of a node anew. Of each pool only the newest complete generation counts."""
         self._nesting.add(node, -1)
         for one in self._on_node.pop(node, ()):
             self._node_of.pop(one, None)
@@ -360,12 +364,12 @@ class Devices:
         return [device for pick in picks for _, device in pick]
 
     def _hold(self, key: str, devices: Iterable[DeviceId]) -> None:
-        """Record that a claim has these devices from now on."""
+        """Record that a claim holds these devices."""
         for one in devices:
             self._held.setdefault(one, set()).add(key)
 
     def _let_go(self, key: str, devices: Iterable[DeviceId]) -> None:
-        """Record that a claim has these devices no more."""
+        """Record that a claim no longer holds these devices."""
         for one in devices:
             if (claims := self._held.get(one)) is not None:
                 claims.discard(key)
@@ -374,7 +378,7 @@ class Devices:
 
     def _find_holder(self, key: str) -> str | None:
         """Return the pod on a node that counts as the user of a claim's devices."""
-        return next((uid for uid in _list_users(self._claims[key]) if uid in self._seats), None)
+        return next((uid for uid in _list_users(self._claims[key]) if uid in self._placements), None)
 
     def _find_nodes_held_by(self, uid: str) -> frozenset[str]:
         """Return the nodes of the devices that are allocated to a pod's claims.
@@ -385,11 +389,11 @@ class Devices:
         return frozenset(self._node_of[one] for one in devices if one in self._node_of)
 
     def _find_nodes(self, claim: ResourceClaim | None) -> frozenset[str]:
-        """Return the nodes that a claim concerns: those of its devices, and those of the pods that may use it."""
+        """Return the nodes of the claim's devices, and the nodes of the pods that may use the claim."""
         if claim is None:
             return frozenset()
         nodes = {self._node_of.get(one, "") for one in devices_of(claim)}
-        nodes |= {self._seats[uid].node for uid in _list_users(claim) if uid in self._seats}
+        nodes |= {self._placements[uid].node for uid in _list_users(claim) if uid in self._placements}
         return frozenset(nodes - {""})
 
 
@@ -411,9 +415,6 @@ def _is_whole(device: Device) -> bool:
 
 
 def _list_users(claim: ResourceClaim) -> list[str]:
-    """Return the UIDs of pods that may use a claim.
-
-    First the pod for which it was made, then those it is reserved for.
-    """
+    """Return the UIDs of the pods that may use a claim: the pod that owns it, then the pods that it is reserved for."""
     owners = [one.uid for one in claim.metadata.owner_references if one.kind == "Pod" and one.controller]
     return [*owners, *(one.uid for one in claim.status.reserved_for if one.uid not in owners)]

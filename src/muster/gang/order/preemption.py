@@ -51,7 +51,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """A PodDisruptionBudget that allows so many of its pods, given by UID, to go now."""
+    """A PodDisruptionBudget with the UIDs of its pods, and the number of them that may be evicted now."""
 
     name: str
     allowed: int

@@ -159,13 +159,13 @@ class Outlook:
         """
         own = self._owners[key_of(workload)]
         missing = {FlavorResource(need.flavor, need.resource) for need in needs if need.missing}
-        found = []
+        holders = []
         for node in self.tree.queues.values():
             for holder in node.workloads.values():
                 usage = {fr.resource: n for fr, n in (holder.usage or {}).items() if n and fr in missing}
                 if usage and own.isdisjoint(self._owners[holder.key]):
-                    found.append(Holder(self.names[holder.key], node.name, holder.reserved, usage))
-        return sorted(found, key=lambda one: ([-n for n in one.usage.values()], one.name))
+                    holders.append(Holder(self.names[holder.key], node.name, holder.reserved, usage))
+        return sorted(holders, key=lambda one: ([-n for n in one.usage.values()], one.name))
 
     def _fill(self, snapshot: Snapshot) -> None:
         self._add_nodes(snapshot)

@@ -134,13 +134,13 @@ class Room:
 
     def find_quota(self, extent: Extent, namespace: str, queue: str) -> QuotaNode | None:
         """Return the quota of a LocalQueue, or None if the user may not see how large it can become."""
-        found = extent.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
-        return found if found is None or self._followed or not self._follows(found) else None
+        node = extent.tree.queues.get(self._behind.get(f"{namespace}/{queue}", ""))
+        return node if node is None or self._followed or not self._follows(node) else None
 
     def may_grow(self, namespace: str, queue: str) -> bool:
         """Return whether added nodes could add to the quota of a LocalQueue, or to what it may borrow."""
-        found = self.find_quota(self.best, namespace, queue)
-        return found is not None and not self.fixed and self._follows(found)
+        node = self.find_quota(self.best, namespace, queue)
+        return node is not None and not self.fixed and self._follows(node)
 
     def _follows(self, quota: QuotaNode) -> bool:
         return any(one.name in self._followers for one in quota.root.queues())
@@ -232,11 +232,11 @@ def _find_awaited_nodes(ask: Ask, room: Room, suffices: Callable[[Extent], bool]
     devices = [text for lack in lacks for resource, text in lack.devices.items() if resource in resources]
     if states and devices and suffices(room.recovered) != suffices(room.healed):  # one of both kinds suffices
         states, devices = (states, []) if suffices(room.recovered) else ([], devices)
-    found = [*states, *devices]
-    if not found:  # the quota will soon follow the nodes
+    causes = [*states, *devices]
+    if not causes:  # the quota will soon follow the nodes
         return ""
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return ", ".join(found[:NAMED]) + more + ("" if room.fixed else ", or more nodes")
+    more = f" and {len(causes) - NAMED} more" if len(causes) > NAMED else ""
+    return ", ".join(causes[:NAMED]) + more + ("" if room.fixed else ", or more nodes")
 
 
 # Nodes.
@@ -254,8 +254,8 @@ def _find_lacks_of_nodes(ask: Ask, capacity: Capacity, *, fixed: bool) -> dict[s
             counts[shape] = counts.get(shape, 0) + count
     ever = " ever" if fixed else ""
     for shape, of_one in asked.items():
-        if found := _find_lacks_of_pod(capacity, shape, of_one, ever):
-            return found
+        if lacks := _find_lacks_of_pod(capacity, shape, of_one, ever):
+            return lacks
     outcome = place(capacity, {shape: count for shape, count in counts.items() if count})
     if isinstance(outcome, NoPacking):
         return {"": f"its {sum(counts.values())} pods never fit at once, although those of each kind do"}
@@ -276,7 +276,11 @@ def _ask_of_claims(pod: Pod) -> DeviceAsk:
 
 
 def _find_lacks_of_pod(capacity: Capacity, shape: Shape, asked: Mapping[str, int], ever: str) -> dict[str, str]:
-    """Return what all nodes lack for one pod, by resource."""
+    """Return why no node fits one pod, by resource, or by "" if the reason is no single resource; {} if one fits.
+
+    asked: the pod's requests, as the messages quote them.
+    ever: " ever" if the cluster never adds nodes, else "".
+    """
     if shape.unable:
         return {"": shape.unable}
     if capacity.fitting(shape).any():
@@ -310,7 +314,7 @@ def _join_words(words: Sequence[str]) -> str:
 
 
 def _find_lacks_of_quota(ask: Ask, node: QuotaNode, name: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    lacks: dict[str, str] = {}
     total: dict[str, int] = {}
     for podset, count in ask.podsets:
         asked = {
@@ -319,8 +323,8 @@ def _find_lacks_of_quota(ask: Ask, node: QuotaNode, name: str) -> dict[str, str]
         asked[PODS] = count
         for resource, amount in asked.items():
             total[resource] = total.get(resource, 0) + amount
-        found |= _find_lacks_of_podset(node, asked, name)
-    return _find_lacks_of_all(node, total, name) | found
+        lacks |= _find_lacks_of_podset(node, asked, name)
+    return _find_lacks_of_all(node, total, name) | lacks
 
 
 def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) -> dict[str, str]:
@@ -328,33 +332,33 @@ def _find_lacks_of_podset(node: QuotaNode, asked: Mapping[str, int], name: str) 
 
     It takes a resource from one flavor, and all resources of a group from the same flavor.
     """
-    found = {}
+    lacks = {}
     for group in node.policy.groups:
         wanted = {resource: asked[resource] for resource in group.resources if asked.get(resource)}
         for resource, amount in wanted.items():
             most = max(_list_potentials(node, group, resource), default=0)
             if amount > most:
-                found[resource] = _describe_shortage(resource, amount, most, name)
+                lacks[resource] = _describe_shortage(resource, amount, most, name)
         fits = (
             all(amount <= node.potential(FlavorResource(flavor, resource)) for resource, amount in wanted.items())
             for flavor in group.flavors
         )
-        if wanted and not found.keys() & wanted.keys() and not any(fits):
-            found[""] = f"no flavor in the quota of queue {name} has {_format_amounts(wanted)} at once"
-    return found
+        if wanted and not lacks.keys() & wanted.keys() and not any(fits):
+            lacks[""] = f"no flavor in the quota of queue {name} has {_format_amounts(wanted)} at once"
+    return lacks
 
 
 def _find_lacks_of_all(node: QuotaNode, total: Mapping[str, int], name: str) -> dict[str, str]:
     """Return what all podsets together lack, given the quota of all flavors together."""
-    found = {}
+    lacks = {}
     for resource, amount in sorted(total.items()):
         group = node.policy.group_of(resource)
         if group is None:
             if amount and resource != PODS:
-                found[resource] = f"the quota of queue {name} has no {resource}{_AT_ALL}"
+                lacks[resource] = f"the quota of queue {name} has no {resource}{_AT_ALL}"
         elif amount > (most := sum(_list_potentials(node, group, resource))):
-            found[resource] = _describe_shortage(resource, amount, most, name)
-    return found
+            lacks[resource] = _describe_shortage(resource, amount, most, name)
+    return lacks
 
 
 def _list_potentials(node: QuotaNode, group: ResourceGroup, resource: str) -> list[int]:

@@ -73,13 +73,13 @@ def count_ill_devices(node: Node) -> dict[str, int]:
 
 def find_lapses(node: Node) -> tuple[str, ...]:
     """Return the states in which a node takes no pods, in words."""
-    found = [] if is_ready(node) else ["not ready"]
-    found += ["cordoned"] if node.spec.unschedulable else []
+    lapses = [] if is_ready(node) else ["not ready"]
+    lapses += ["cordoned"] if node.spec.unschedulable else []
     for taint in taints_of(node):
         if taint.key.startswith(_PASSING):
             state = taint.key.removeprefix(_PASSING)
-            found.append(_WORDS.get(state, state.replace("-", " ")))
-    return tuple(dict.fromkeys(found))
+            lapses.append(_WORDS.get(state, state.replace("-", " ")))
+    return tuple(dict.fromkeys(lapses))
 
 
 def find_lack(node: Node) -> Lack | None:

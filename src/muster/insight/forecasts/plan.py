@@ -55,10 +55,10 @@ class ObjectPlan:
         if self.problem or (self.quota is not None and self.quota.verdict == "waits"):
             return "waits"
         displacing = self.quota is not None and self.quota.verdict == "preempts"
-        found = self.gang.verdict if self.gang is not None else "starts"
-        if found == "never" and self.note:
+        gang_verdict = self.gang.verdict if self.gang is not None else "starts"
+        if gang_verdict == "never" and self.note:
             return "waits"
-        return "preempts" if displacing and found == "starts" else found
+        return "preempts" if displacing and gang_verdict == "starts" else gang_verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +161,8 @@ def _never(subject: Subject, quota: QuotaPlan | None, prospect: Prospect) -> str
 def _together(subject: Subject, gangs: Sequence[GangPlan]) -> GangPlan:
     """Return the plan of all gangs of an object as one."""
     several = list({one.name: one for one in gangs}.values())
-    found = reduce(merge_plans, several)
-    return found if len(several) == 1 else replace(found, name=key_of(subject))
+    merged = reduce(merge_plans, several)
+    return merged if len(several) == 1 else replace(merged, name=key_of(subject))
 
 
 def _owners(pod: Pod) -> Iterable[str]:

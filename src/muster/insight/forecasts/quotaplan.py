@@ -54,21 +54,21 @@ def plan_quota(snapshot: Snapshot, workload: Workload, cluster_queue: str, now: 
     if not outlook.known:
         return replace(plan, reason=f"there is no ClusterQueue {cluster_queue}")
     key, said = key_of(workload), ""
-    found: cycle.Admission | cycle.Preemption | None = None
+    decision: cycle.Admission | cycle.Preemption | None = None
     for _ in range(_MOST_CYCLES):
         outcome = cycle.run(outlook.tree, outlook.queues, outlook.flavors, cycle.AdmissionSettings(), now)
         decided: list[cycle.Admission | cycle.Preemption] = [*outcome.admitted, *outcome.preemptions]
-        found = next((one for one in decided if one.workload.key == key), None)
+        decision = next((one for one in decided if one.workload.key == key), None)
         said = next((one.message for one in outcome.pending if one.workload.key == key), said)
-        if found is not None or not outlook.queues.untried:
+        if decision is not None or not outlook.queues.untried:
             break
-    if isinstance(found, cycle.Admission):
-        return replace(_given(plan, found.assignment), verdict="starts")
-    if isinstance(found, cycle.Preemption):
-        keys = {victim.workload.key for victim in found.victims}
+    if isinstance(decision, cycle.Admission):
+        return replace(_given(plan, decision.assignment), verdict="starts")
+    if isinstance(decision, cycle.Preemption):
+        keys = {victim.workload.key for victim in decision.victims}
         uids = frozenset(uid for one in snapshot.workloads if key_of(one) in keys for uid in owner_uids(one))
         names = sorted(outlook.names[one] for one in keys)
-        return replace(_given(plan, found.assignment), verdict="preempts", victims=names, displaced=uids)
+        return replace(_given(plan, decision.assignment), verdict="preempts", victims=names, displaced=uids)
     fresh = Outlook(snapshot, cluster_queue, meta.namespace)
     needs = fresh.find_needs(workload, cluster_queue)
     reason = say_once(said) or _describe_closed(snapshot, cluster_queue)

@@ -99,11 +99,11 @@ def rehearse(
     A gang that does not fit although all others ended, but would fit with all nodes at their best, waits for those
     nodes.
     """
-    found = _rehearse(readings, sources, planned)
-    if any(plan.verdict == "never" for plan in found.values()):
+    plans = _rehearse(readings, sources, planned)
+    if any(plan.verdict == "never" for plan in plans.values()):
         best = _rehearse(replace(readings, nodes=[node_at_best(node) for node in readings.nodes]), sources, planned)
-        found = {uid: plan if best[uid].verdict == "never" else _pass_if_well(plan) for uid, plan in found.items()}
-    return found
+        plans = {uid: plan if best[uid].verdict == "never" else _pass_if_well(plan) for uid, plan in plans.items()}
+    return plans
 
 
 def _pass_if_well(plan: GangPlan) -> GangPlan:
@@ -174,10 +174,10 @@ class _Rehearsal:
                 plans[key] = self._lacking(key, due.lacking)
             asks += [self._ask(key, turn) for turn in due.turns]
         for ask in sorted(asks, key=lambda ask: self._pending.rank(ask.key, ask.standing)):
-            found = self._look(ask, told=ask.key in asked)
-            if found is not None:
+            plan = self._look(ask, told=ask.key in asked)
+            if plan is not None:
                 before = plans.get(ask.key)
-                plans[ask.key] = found if before is None else merge_plans(before, found)
+                plans[ask.key] = plan if before is None else merge_plans(before, plan)
         return plans
 
     def _ask(self, key: str, turn: Turn) -> Ask:
@@ -205,11 +205,11 @@ class _Rehearsal:
         sentence = explain(self.roster.capacity, refusal, len(ask.turn.pods), ask.turn.demand)
         plan = self._plan(ask, "waits", reason=sentence)
         if told and not ask.turn.surplus:
-            found = self._victims.decide(ask, self._budgets, self._leaving(), self._now)
-            if isinstance(found, Preemption) and found.victims:
-                return self._preempting(ask, found, sentence)
-            if isinstance(found, Protected):
-                reason = f"{sentence} Others would have to go that are protected by {', '.join(found.budgets)}."
+            decision = self._victims.decide(ask, self._budgets, self._leaving(), self._now)
+            if isinstance(decision, Preemption) and decision.victims:
+                return self._preempting(ask, decision, sentence)
+            if isinstance(decision, Protected):
+                reason = f"{sentence} Others would have to go that are protected by {', '.join(decision.budgets)}."
                 plan = self._plan(ask, "waits", reason=reason)
         if ask.turn.surplus:
             return plan if told else None
@@ -224,18 +224,18 @@ class _Rehearsal:
             return self._plan(ask, "waits", reason=plan.reason, starts=head.reservation.shadow)
         return plan
 
-    def _preempting(self, ask: Ask, found: Preemption, sentence: str) -> GangPlan:
+    def _preempting(self, ask: Ask, preemption: Preemption, sentence: str) -> GangPlan:
         victims = [
             Victim(self._name(key), len(pods), whole=len(pods) == len(self.roster.gangs[key].bound))
-            for key, pods in sorted(found.victims.items())
+            for key, pods in sorted(preemption.victims.items())
         ]
-        for pods in found.victims.values():
+        for pods in preemption.victims.values():
             for uid in pods:
                 self.roster.capacity.release(uid)
         placed = ask.place(self.roster.capacity)
         if isinstance(placed, Chosen):
             self._bind(ask, placed)
-        return self._plan(ask, "preempts", nodes=_nodes(found.placement), victims=victims, reason=sentence)
+        return self._plan(ask, "preempts", nodes=_nodes(preemption.placement), victims=victims, reason=sentence)
 
     def _lacking(self, key: str, lacking: str) -> GangPlan:
         """Return the plan of a gang whose pods or carrier are not all there."""
@@ -271,10 +271,10 @@ def _ask_no_devices(pod: Pod) -> DeviceAsk:  # noqa: ARG001  (it is the type's)
 
 def _nodes(placement: Placement) -> Counter[str]:
     """Return how many pods each node gets."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for nodes in placement.nodes.values():
-        found.update(dict(nodes))
-    return found
+        counts.update(dict(nodes))
+    return counts
 
 
 # The verdict on several turns of a gang, or several gangs, is the worst of their verdicts.

@@ -208,10 +208,10 @@ def command_of(containers: Sequence[Container]) -> str:
 
 
 def _used(run: Run, left: Trace) -> Run:
-    found = replace(run, nodes=tuple(sorted(left.nodes)[:MOST_NODES]))
+    used_run = replace(run, nodes=tuple(sorted(left.nodes)[:MOST_NODES]))
     if left.usage is None:
-        return found
-    return replace(found, cpu_seconds=round(left.usage.cpu_seconds, 3), memory_bytes=left.usage.memory_bytes)
+        return used_run
+    return replace(used_run, cpu_seconds=round(left.usage.cpu_seconds, 3), memory_bytes=left.usage.memory_bytes)
 
 
 def lacks_pods(job: JobRecord, pods: Iterable[Pod]) -> bool:

@@ -42,11 +42,11 @@ def list_attempts(job: JobRecord, pods: Iterable[Pod], kept: Iterable[KeptPod], 
 
     ours: whether the server is Muster's own, which keeps more runs than upstream's.
     """
-    found = [(pod.created, _attempts_of_kept_pod(job, pod)) for pod in kept]
+    attempts = [(pod.created, _attempts_of_kept_pod(job, pod)) for pod in kept]
     for pod in pods:
         created = pod.metadata.creation_timestamp
-        found.append((created.isoformat() if created is not None else "", _attempts_of_pod(job, pod, ours=ours)))
-    ordered = [attempt for _, of_pod in sorted(found, key=lambda entry: entry[0]) for attempt in of_pod]
+        attempts.append((created.isoformat() if created is not None else "", _attempts_of_pod(job, pod, ours=ours)))
+    ordered = [attempt for _, of_pod in sorted(attempts, key=lambda entry: entry[0]) for attempt in of_pod]
     place = _order_containers(job)
 
     def position(attempt: Attempt) -> tuple[Any, ...]:
@@ -76,13 +76,13 @@ def _worker_of(job: JobRecord, rank: str) -> str:
     return rank if job.indexed or job.max_ranks > 1 else ""
 
 
-def choose_attempts(found: Iterable[Attempt], number: int | None, *, previous: bool) -> list[Attempt]:
+def choose_attempts(attempts: Iterable[Attempt], number: int | None, *, previous: bool) -> list[Attempt]:
     """Return the attempt with this number (from 1) of each worker, or the one before the last.
 
     If the user asks for neither, return the current attempts; for a worker without a pod, its last attempt.
     """
     by_worker: dict[tuple[str, str], list[Attempt]] = {}
-    for attempt in found:
+    for attempt in attempts:
         by_worker.setdefault((attempt.worker, attempt.container), []).append(attempt)
     if number is not None:
         return [runs[number - 1] for runs in by_worker.values() if 0 < number <= len(runs)]
@@ -113,7 +113,7 @@ def _attempts_of_kept_pod(job: JobRecord, pod: KeptPod) -> list[Attempt]:
 
 
 def _attempts_of_pod(job: JobRecord, pod: Pod, *, ours: bool) -> list[Attempt]:
-    path, found = POD.path(pod.metadata.namespace, pod.metadata.name, "log"), []
+    path, attempts = POD.path(pod.metadata.namespace, pod.metadata.name, "log"), []
     rank, name, uid = job.rank(pod), pod.metadata.name, pod.metadata.uid
     for status in container_statuses(pod):
         newest = status.restart_count
@@ -124,5 +124,5 @@ def _attempts_of_pod(job: JobRecord, pod: Pod, *, ours: bool) -> list[Attempt]:
             older = {"attempt": str(number)} if ours else {"previous": "true"}
             query = {"container": status.name} | (older if number < newest else {})
             worker, is_newest = _worker_of(job, rank), number == newest
-            found.append(Attempt(rank, worker, status.name, name, uid, path, query, gone=False, newest=is_newest))
-    return found
+            attempts.append(Attempt(rank, worker, status.name, name, uid, path, query, gone=False, newest=is_newest))
+    return attempts

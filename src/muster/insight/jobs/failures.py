@@ -236,15 +236,15 @@ def explain_failure(job: JobRecord, end: JobEnd, pods: Sequence[Pod]) -> str:
         return f"{late}{again}"
     if end.out_of_time:
         return f"it {_out_of_time(end.deadline)}{again}"
-    found = find_culprits(job, end, pods)
+    culprits = find_culprits(job, end, pods)
     if lost := job.failed_trials:
-        return ": ".join([describe_failed_trials(job, lost), *map(str, found[:1])])
-    if not found or not end.by_pods:
+        return ": ".join([describe_failed_trials(job, lost), *map(str, culprits[:1])])
+    if not culprits or not end.by_pods:
         return f"{end.message}{again}"
-    if job.wanted == 1 and len(found) == 1:
-        return f"{found[0].alone}{again}"
-    others = f"; {count_of(len(found) - 1, 'more pod')} failed" if len(found) > 1 else ""
-    return f"{found[0]}{others}{again}"
+    if job.wanted == 1 and len(culprits) == 1:
+        return f"{culprits[0].alone}{again}"
+    others = f"; {count_of(len(culprits) - 1, 'more pod')} failed" if len(culprits) > 1 else ""
+    return f"{culprits[0]}{others}{again}"
 
 
 def _out_of_time(limit: int | None) -> str:
@@ -290,13 +290,13 @@ def _gave_up_waiting(pod: Pod) -> bool:
 
 def describe_failures_so_far(job: JobRecord, pods: Sequence[Pod]) -> str:
     """Return why pods of a job that goes on have failed, and how often it restarted; "" if nothing happened."""
-    found = find_failures(job, (pod for pod in pods if not is_deleting(pod) and not job.is_excused(pod)))
-    count = max(job.failed, len(found))
+    failures = find_failures(job, (pod for pod in pods if not is_deleting(pod) and not job.is_excused(pod)))
+    count = max(job.failed, len(failures))
     again = describe_interruptions_and_restarts(job)
     if not count:
         return again
     allowed = "" if job.may_fail is None else f", {job.may_fail} may"
-    failed = f"{count_of(count, 'pod')} failed{allowed}" + (f": {found[-1]}" if found else "")
+    failed = f"{count_of(count, 'pod')} failed{allowed}" + (f": {failures[-1]}" if failures else "")
     return f"{again}; {failed}" if again else failed
 
 
@@ -365,7 +365,7 @@ def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str
     if is_unheard(pod):
         return [f"{job.name_of_pod(pod)} is on {pod.spec.node_name}, of which nothing is heard"]
     usual = ("", "ContainerCreating", "PodInitializing")
-    found = []
+    reasons = []
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         wait = status.state.waiting
         if wait is None or (wait.reason in usual and not wait.message):
@@ -380,5 +380,5 @@ def explain_waiting(job: JobRecord, pod: Pod, *, told: bool = False) -> list[str
         else:
             said = last_telling_line(wait.message)
             text = f"{job.name_of_pod(pod)} {what}" + (f": {said}" if said else "")
-        found.append(f"{text} ({wait.reason})" if told and wait.reason not in text else text)
-    return found
+        reasons.append(f"{text} ({wait.reason})" if told and wait.reason not in text else text)
+    return reasons

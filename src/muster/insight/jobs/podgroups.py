@@ -54,18 +54,18 @@ def view_groups(groups: Sequence[Any], pods: Iterable[Pod], ways: Sequence[By]) 
         reference = reference_of(pod, ways)
         if reference is not None and not reference.problem:
             members[_key(pod, reference)].append(pod)
-    found, seen = [], dict[tuple[str, str, By], PodGroup]()
+    views, seen = [], dict[tuple[str, str, By], PodGroup]()
     for obj in groups:
         group = read(obj)
         key = group.namespace, group.name, group.by
-        found.append(_view_hidden_group(group, seen[key]) if key in seen else _view_group(group, members.pop(key, [])))
+        views.append(_view_hidden_group(group, seen[key]) if key in seen else _view_group(group, members.pop(key, [])))
         seen.setdefault(key, group)
-    found += [
+    views += [
         _view_missing_group(namespace, name, pods)
         for (namespace, name, _), pods in members.items()
         if _is_any_live(pods)
     ]
-    return sorted(found, key=lambda view: (view.namespace, view.name))
+    return sorted(views, key=lambda view: (view.namespace, view.name))
 
 
 def _key(pod: Pod, reference: Reference) -> tuple[str, str, By]:

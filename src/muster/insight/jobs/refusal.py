@@ -35,23 +35,23 @@ def explain_missing_right(message: str) -> str:
 
     "" if the request was refused for another reason.
     """
-    found = _NO_RIGHT.match(message)
-    if found is None:
+    match = _NO_RIGHT.match(message)
+    if match is None:
         return ""
-    if found["path"]:
-        return _advise_to_ask(found, f"{found['verb']} {found['path']}", "the cluster")
-    resource, _, subresource = found["resource"].partition("/")
-    full = f"{resource}.{found['group']}" if found["group"] else resource
-    what = f"{found['verb']} {full}" + (f"/{subresource}" if subresource else "")
-    if found["named"] and not subresource:
-        what = f"{found['verb']} {found['named']}"
-    if found["namespace"]:
-        return _advise_to_ask(found, f"{what} in namespace {found['namespace']}", "the namespace")
-    return _advise_to_ask(found, f"{what} in the whole cluster", "the cluster")
+    if match["path"]:
+        return _advise_to_ask(match, f"{match['verb']} {match['path']}", "the cluster")
+    resource, _, subresource = match["resource"].partition("/")
+    full = f"{resource}.{match['group']}" if match["group"] else resource
+    what = f"{match['verb']} {full}" + (f"/{subresource}" if subresource else "")
+    if match["named"] and not subresource:
+        what = f"{match['verb']} {match['named']}"
+    if match["namespace"]:
+        return _advise_to_ask(match, f"{what} in namespace {match['namespace']}", "the namespace")
+    return _advise_to_ask(match, f"{what} in the whole cluster", "the cluster")
 
 
-def _advise_to_ask(found: "re.Match[str]", what: str, whose: str) -> str:
-    return f"you ({found['user']}) may not {what}; ask the administrator of {whose} for that right"
+def _advise_to_ask(match: "re.Match[str]", what: str, whose: str) -> str:
+    return f"you ({match['user']}) may not {what}; ask the administrator of {whose} for that right"
 
 
 def explain_missing_kind(group: str, version: str, plural: str) -> str:
@@ -64,10 +64,10 @@ def explain_missing_kind(group: str, version: str, plural: str) -> str:
 
 def explain_silent_webhook(message: str) -> str:
     """Return in a line which webhook did not answer the server, and where its program runs; "" for another error."""
-    found = _NO_ANSWER.fullmatch(message)
-    if found is None:
+    match = _NO_ANSWER.fullmatch(message)
+    if match is None:
         return ""
-    name, url, why = found["name"], found["url"] or "", found["why"]
+    name, url, why = match["name"], match["url"] or "", match["why"]
     behind = _BEHIND_SERVICE.match(url)
     if behind is None:
         place, look = url.partition("?")[0] or "its program", "start it, or ask the administrator of the cluster"

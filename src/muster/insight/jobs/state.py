@@ -141,17 +141,17 @@ def parse_rank(job: JobRecord, rank: str) -> str:
 
 def parse_ranks(job: JobRecord, text: str) -> frozenset[str]:
     """Return the ranks of a list such as `0,2-3`. Raises `ValueError` as `worker` does."""
-    found: set[str] = set()
+    ranks: set[str] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
         if dash and job.indexed:
             low, high = int(parse_rank(job, first)), int(parse_rank(job, last))
             if low > high:
                 raise ValueError(f"{part}: the first rank of it is higher than the last")
-            found |= {str(rank) for rank in range(low, high + 1)}
+            ranks |= {str(rank) for rank in range(low, high + 1)}
         else:
-            found.add(parse_rank(job, part))
-    return frozenset(found)
+            ranks.add(parse_rank(job, part))
+    return frozenset(ranks)
 
 
 def find_job_state(job: JobRecord, pods: Sequence[Pod], quota_state: QuotaState | None = None) -> JobState:
@@ -380,8 +380,8 @@ def find_ending(job: JobRecord, pods: Sequence[Pod], late: str = "") -> Ending:
         return Ending(1, "cancelled")
     if job.end is not None and job.end.out_of_time and job.gathering is None:  # else it is the start that took too long
         return Ending(_OUT_OF_TIME, f"failed: {state.reason}")
-    found = find_culprits(job, job.end, pods) if job.end is not None else []
-    code = found[0].code if found else 1
+    culprits = find_culprits(job, job.end, pods) if job.end is not None else []
+    code = culprits[0].code if culprits else 1
     if job.past is not None and job.past.exit_code is not None:
         code = job.past.exit_code
     if late and job.gathering is not None:

@@ -89,14 +89,14 @@ def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[
     newest = {completion_index(pod): pod for pod in sorted(pods, key=_age_key)}
     grid, count = grid_of(job.metadata.annotations), len(job.array)
     done, failed = Indexes.parse(job.jobs[0].status.completed_indexes, count), job.failed_trials
-    found = []
+    rows = []
     for rank, index in enumerate(job.array):
         pod = newest.get(rank)
         state = "Completed" if rank in done else "Failed" if rank in failed else _state_of_trial(job, pod)
         row = {"index": index, "values": grid.values(index) if grid is not None else {}, "state": state}
         row |= _row_of_pod(job, pod, state, now)
-        found.append(row if pod is not None or state not in ("Completed", "Failed") else row | _row_of_past(job, row))
-    return found
+        rows.append(row if pod is not None or state not in ("Completed", "Failed") else row | _row_of_past(job, row))
+    return rows
 
 
 def _row_of_past(job: JobRecord, row: dict[str, Any]) -> dict[str, Any]:

@@ -179,9 +179,9 @@ def _shorten_reason(workload: Workload, reason: str) -> str:
 
 def say_once(message: str) -> str:
     """Return a queue's message about podsets, with what it says of several podsets alike said once."""
-    found = [(part[1], part[2]) for part in _OF_PODSET.finditer(message)]
-    said = group_alike(found)
-    if len(said) == len(found):
+    parts = [(part[1], part[2]) for part in _OF_PODSET.finditer(message)]
+    said = group_alike(parts)
+    if len(said) == len(parts):
         return message
     return "; ".join(f"couldn't assign flavors to pod sets {names}: {text}" for names, text in said)
 

@@ -35,9 +35,9 @@ async def history(client: Client, wanted: RunQuery, limit: int, say: Callable[[s
             raise
     from muster.insight.reader.pastruns import still_there  # it takes a while to load
 
-    found = await still_there(client, wanted, say)
+    runs = await still_there(client, wanted, say)
     say(NO_HISTORY)
-    return (found[:limit], len(found) > limit) if limit else (found, False)
+    return (runs[:limit], len(runs) > limit) if limit else (runs, False)
 
 
 async def recalled(
@@ -64,25 +64,25 @@ async def recalled(
         if error.code not in (403, 404):
             raise
         return list(jobs)
-    found, uids = {run.uid: run for run in runs}, {job.metadata.uid for job in lacking}
-    return [with_past(job, found.get(job.metadata.uid)) if job.metadata.uid in uids else job for job in jobs]
+    run_by_uid, uids = {run.uid: run for run in runs}, {job.metadata.uid for job in lacking}
+    return [with_past(job, run_by_uid.get(job.metadata.uid)) if job.metadata.uid in uids else job for job in jobs]
 
 
 async def recalled_job(client: Client, job: JobRecord, pods: Sequence[Pod]) -> JobRecord:
     """Return one job with the record of the history if its pods no longer exist, as `recalled` does."""
-    [found] = await recalled(client, job.metadata.namespace, [job], {job.metadata.uid: pods})
-    return found
+    [job_record] = await recalled(client, job.metadata.namespace, [job], {job.metadata.uid: pods})
+    return job_record
 
 
 async def _kept(client: Client, wanted: RunQuery, limit: int) -> tuple[list[Run], bool]:
-    found: list[Run] = []
+    runs: list[Run] = []
     query = _query(wanted)
     while True:
-        query["limit"] = str(min(limit - len(found), _PAGE) if limit else _PAGE)
+        query["limit"] = str(min(limit - len(runs), _PAGE) if limit else _PAGE)
         answer = msgspec.json.decode((await client.raw(Request("GET", PATH, query))).body, type=Runs)
-        found += answer.items
-        if not answer.more or (limit and len(found) >= limit):
-            return found, bool(answer.more)
+        runs += answer.items
+        if not answer.more or (limit and len(runs) >= limit):
+            return runs, bool(answer.more)
         query["after"] = answer.more
 
 

@@ -84,8 +84,8 @@ async def find(client: Client, namespace: str, name: str) -> JobAndWorkload:
     Raises:
         ApiError: the user may see neither jobs nor Workloads.
     """
-    job, hidden = await _or_refusal(record_named(client, name, namespace))
-    listed, unseen = await _or_refusal(client.list(WORKLOAD, namespace))
+    job, hidden = await _read_or_refusal(record_named(client, name, namespace))
+    listed, unseen = await _read_or_refusal(client.list(WORKLOAD, namespace))
     if hidden is not None and hidden.code == 403 and unseen is not None:
         raise hidden
     workloads = listed.items if listed is not None else []
@@ -97,7 +97,7 @@ async def find(client: Client, namespace: str, name: str) -> JobAndWorkload:
     return JobAndWorkload(unseen=unseen)
 
 
-async def _or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:
+async def _read_or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:
     """Return the result of a read, or the error that says why the user may not see it.
 
     Raises:
@@ -113,8 +113,8 @@ async def _or_refusal(read: Awaitable[T]) -> tuple[T | None, ApiError | None]:
 
 async def investigate(client: Client, namespace: str, name: str, now: datetime) -> JobReadings | None:
     """Return the facts about the job or Workload of a name, or None if there is none."""
-    found = await find(client, namespace, name)
-    job, workload = found.job, found.workload
+    read = await find(client, namespace, name)
+    job, workload = read.job, read.workload
     stands = find_quota_state(workload) if workload is not None else None
     pods: list[Pod] = []
     if job is not None:
@@ -132,7 +132,7 @@ async def investigate(client: Client, namespace: str, name: str, now: datetime) 
         state = find_workload_state(workload, find_quota_state(workload), pods)
     else:
         return None
-    unseen = str(found.unseen) if found.unseen is not None else ""
+    unseen = str(read.unseen) if read.unseen is not None else ""
     facts = JobReadings(namespace=namespace, name=name, now=now, state=state, job=job, pods=pods, unseen=unseen)
     lists = Lists(client)
     if (kept_apart := next((pod for pod in pods if _is_kept_apart(pod)), None)) is not None:
@@ -236,12 +236,12 @@ def _head(facts: JobReadings, snapshot: Snapshot) -> str:
     if not facts.ahead:
         return ""
     first = facts.ahead[0].metadata
-    found = (
+    head = (
         one
         for one in snapshot.workloads
         if (one.metadata.namespace, one.metadata.name) == (first.namespace, first.name)
     )
-    return next((find_quota_state(one).reason for one in found), "")
+    return next((find_quota_state(one).reason for one in head), "")
 
 
 async def snapshot_of(lists: Lists, added: Completion) -> Snapshot | None:

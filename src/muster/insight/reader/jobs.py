@@ -25,7 +25,7 @@ from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import find_job_state, find_workload_state
 from muster.insight.quota.state import QuotaState, display_name, find_quota_state, index_by_owner, owner_uids
 from muster.insight.reader.history import recalled
-from muster.insight.reader.lines import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
+from muster.insight.reader.listviews import JOB_LINES, JOB_SET_LINES, POD_LINES, WORKLOAD_LINES
 from muster.insight.reader.queues import Visibility, list_or_none, workloads_of
 from muster.insight.reader.records import all_records
 from muster.insight.text import format_age
@@ -58,14 +58,16 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
     stands = await _quota_states(client, workloads)
     mine = index_by_owner(workloads)
     uids = {job.metadata.uid for job in jobs}
-    found: list[tuple[Any, Any, Any]] = []  # each job or Workload, its state, and where it stands
+    standings: list[tuple[Any, Any, Any]] = []  # each job or Workload, its state, and where it stands
     for job in jobs:
         workload = mine.get(job.metadata.uid)
         stand = stands[workload.metadata.uid] if workload is not None else None
-        found.append((job, find_job_state(job, pods[job.metadata.uid], stand), stand))
-    if any(state.outside for _, state, _ in found):
+        standings.append((job, find_job_state(job, pods[job.metadata.uid], stand), stand))
+    if any(state.outside for _, state, _ in standings):
         untaken = await uncomposed(client, namespace)
-        found = [(job, state.with_refusal(untaken.get(job.metadata.uid, "")), stand) for job, state, stand in found]
+        standings = [
+            (job, state.with_refusal(untaken.get(job.metadata.uid, "")), stand) for job, state, stand in standings
+        ]
     alone = [workload for workload in workloads if not owner_uids(workload) & uids]
     unclear = [
         one
@@ -75,12 +77,12 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
     plain = await plain_pods(client, namespace, unclear, POD_LINES)
     for workload in alone:
         stand = stands[workload.metadata.uid]
-        found.append((workload, find_workload_state(workload, stand, pods_of(workload, plain)), stand))
-    refused = await refused_pods(client, namespace) if any(state.word == "Pending" for _, state, _ in found) else {}
+        standings.append((workload, find_workload_state(workload, stand, pods_of(workload, plain)), stand))
+    refused = await refused_pods(client, namespace) if any(state.word == "Pending" for _, state, _ in standings) else {}
     free = await _quota_free(client, jobs, namespace, set(mine))
     rows = []
-    found = await _doubted(client, namespace, await _explain_closed_queues(client, found))
-    for subject, state, stand in found:
+    standings = await _doubted(client, namespace, await _explain_closed_queues(client, standings))
+    for subject, state, stand in standings:
         meta = subject.metadata
         if meta.uid in uids:
             said = (refused[job.metadata.uid] for job in subject.jobs if job.metadata.uid in refused)
@@ -90,19 +92,19 @@ async def job_rows(client: Client, namespace: str, now: datetime, say: Callable[
         else:
             row = _workload_row(subject, state, stand)
         rows.append((meta.creation_timestamp or now, row))
-    rows.sort(key=lambda found: (found[0], found[1]["name"]))
+    rows.sort(key=lambda row: (row[0], row[1]["name"]))
     return [row | {"age": format_age(created, now)} for created, row in rows]
 
 
 async def _quota_states(client: Client, workloads: list[Workload]) -> dict[str, QuotaState]:
     """Return the quota state of each Workload by its UID, with the position of each one that waits."""
-    found = {one.metadata.uid: find_quota_state(one) for one in workloads}
-    waiting = [one for one in workloads if found[one.metadata.uid].waits]
+    states = {one.metadata.uid: find_quota_state(one) for one in workloads}
+    waiting = [one for one in workloads if states[one.metadata.uid].waits]
     positions = await Visibility(client).positions({(one.metadata.namespace, one.spec.queue_name) for one in waiting})
     for one in waiting:
         if (position := positions.get((one.metadata.namespace, one.metadata.name))) is not None:
-            found[one.metadata.uid] = replace(found[one.metadata.uid], position=position)
-    return found
+            states[one.metadata.uid] = replace(states[one.metadata.uid], position=position)
+    return states
 
 
 async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str]) -> set[str]:
@@ -114,22 +116,22 @@ async def _quota_free(client: Client, jobs: Any, namespace: str, queued: set[str
     return uids if uids and await list_or_none(client, LOCAL_QUEUE, namespace) is not None else set()
 
 
-async def _explain_closed_queues(client: Client, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
+async def _explain_closed_queues(client: Client, standings: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
     """Return the states, with the reason why its ClusterQueue admits nothing for each job that waits for that."""
-    if not any(stand is not None and stand.closed for _, _, stand in found):
-        return found
+    if not any(stand is not None and stand.closed for _, _, stand in standings):
+        return standings
     queues = {one.metadata.name: one for one in await list_or_none(client, CLUSTER_QUEUE) or ()}
-    return [(one, with_obstacle(state, queues), stand) for one, state, stand in found]
+    return [(one, with_obstacle(state, queues), stand) for one, state, stand in standings]
 
 
-async def _doubted(client: Client, namespace: str, found: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
+async def _doubted(client: Client, namespace: str, standings: list[tuple[Any, Any, Any]]) -> list[tuple[Any, Any, Any]]:
     """Return the states, with a verdict for each job that may never start.
 
     Only if there is such a job, the function reads all nodes and quotas and these jobs in full.
     """
-    hopeless = {one.metadata.uid for one, state, _ in found if state.hopeless}
+    hopeless = {one.metadata.uid for one, state, _ in standings if state.hopeless}
     if not hopeless:
-        return found
+        return standings
     from muster.insight.forecasts.never import with_verdict
     from muster.insight.reader.lists import Lists
     from muster.insight.reader.room import survey
@@ -143,7 +145,7 @@ async def _doubted(client: Client, namespace: str, found: list[tuple[Any, Any, A
     def judged(uid: str, state: Any) -> Any:
         return with_verdict(whole[uid], state, room) if uid in whole else state  # a missing job was deleted meanwhile
 
-    return [(one, judged(one.metadata.uid, state), stand) for one, state, stand in found]
+    return [(one, judged(one.metadata.uid, state), stand) for one, state, stand in standings]
 
 
 async def pods_by_job(client: Client, namespace: str, kind: Kind[Pod] = POD) -> dict[str, list[Any]]:
@@ -151,12 +153,12 @@ async def pods_by_job(client: Client, namespace: str, kind: Kind[Pod] = POD) -> 
 
     kind: the view of the pods to read.
     """
-    found: dict[str, list[Any]] = defaultdict(list)
+    pods: dict[str, list[Any]] = defaultdict(list)
     for pod in (await client.list(kind, namespace, labels=JOB_NAME_LABEL)).items:
         of_set = pod.metadata.labels.get(JOBSET_UID)
         for uid in {owner.uid for owner in pod.metadata.owner_references} | ({of_set} if of_set else set()):
-            found[uid].append(pod)
-    return found
+            pods[uid].append(pod)
+    return pods
 
 
 async def plain_pods(

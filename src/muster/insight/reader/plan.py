@@ -1,7 +1,7 @@
-"""The reader for the plan of objects that do not exist yet.
+"""Reads the cluster to forecast what would happen to objects that do not exist yet.
 
-`plan` takes objects as the server would store them, and gives what would happen to each. It reads the cluster and
-creates one pod of each Job as a dry run, so it writes nothing. The forecasts themselves are in `insight.forecasts`.
+`plan` takes objects as the server would store them, and returns a forecast for each. It writes nothing: it creates one
+pod of each Job as a dry run. The forecasts themselves are made in `insight.forecasts`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ from muster.runtime.transport import Request
 
 
 async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]], now: datetime) -> list[ObjectPlan]:
-    """Return what would happen to each object.
+    """Return the forecast for each object.
 
     stored: the objects as the server would store them, with their kinds.
 
@@ -89,7 +89,7 @@ async def plan(client: Client, stored: Sequence[tuple[Kind[Any], dict[str, Any]]
 
 
 async def _of_job(lists: Lists, job: Job) -> Subject:
-    """Return the demand of a Job. The server creates one pod as a dry run, and the other pods are copies of it."""
+    """Return the demand of a Job. The server creates one pod as a dry run; copies of it stand for the other pods."""
     meta, integration = job.metadata, JobIntegration()
     queue = meta.labels.get(QUEUE_NAME_LABEL, "")
     podsets = tuple(map(sanitized, integration.podsets(job)))
@@ -174,15 +174,15 @@ async def _survey(
     if nodes is None or pods is None:
         await snapshot_of(lists, Completion())
         raise forbidden(f"nothing can be planned: {lists.lacking(NODE, POD, *ADMITTED_BY)}")
-    found = list(carriers)
+    all_carriers = list(carriers)
     for source in sources:
         for kind in source.kinds:
-            found += [Carrier(kind, one) for one in await lists.of(kind) or ()]
+            all_carriers += [Carrier(kind, obj) for obj in await lists.of(kind) or ()]
     return ClusterReadings(
         now=now,
         nodes=nodes,
         pods=pods,
-        carriers=found,
+        carriers=all_carriers,
         namespaces=await lists.of(NAMESPACE) or (),
         claims=await lists.of(PERSISTENT_VOLUME_CLAIM) or (),
         volumes=await lists.of(PERSISTENT_VOLUME) or (),
@@ -200,20 +200,22 @@ async def _settings(client: Client) -> Muster:
 
 
 async def _prospects(lists: Lists, subjects: Sequence[Subject]) -> dict[str, Verdict]:
-    """Return the verdicts whether the subjects can ever start, by UID."""
+    """Return the verdict whether each subject can ever start at its least size, by UID."""
     if not subjects:
         return {}
     room = await survey(lists, subjects[0].meta.namespace)
-    found = {}
-    for one in subjects:
-        counts = (min(podset.count, one.least or podset.min_count or podset.count) for podset in one.podsets)
-        ask = Ask(tuple(zip(one.podsets, counts, strict=True)), one.together)
-        found[one.meta.uid] = judge_ask(ask, room, one.meta.namespace, one.queue)
-    return found
+    verdicts = {}
+    for subject in subjects:
+        least_counts = (
+            min(podset.count, subject.least or podset.min_count or podset.count) for podset in subject.podsets
+        )
+        ask = Ask(tuple(zip(subject.podsets, least_counts, strict=True)), subject.together)
+        verdicts[subject.meta.uid] = judge_ask(ask, room, subject.meta.namespace, subject.queue)
+    return verdicts
 
 
 async def _quotas(lists: Lists, subjects: Sequence[Subject], now: datetime) -> dict[str, QuotaPlan]:
-    """Return the plan of quota of each subject, by UID. The subjects compete as if all of them were created."""
+    """Return the forecast of quota for each subject, by UID, as if all subjects were created and competed."""
     if not subjects:
         return {}
     planned = {}

@@ -23,7 +23,7 @@ async def pod_groups(client: Client, namespace: str, say: Callable[[str], None])
     reads = (list_or_say(client, kind, namespace, say, f"PodGroups of {kind.group}") for kind in KINDS)
     lists = dict(zip(KINDS, await asyncio.gather(*reads), strict=True))
     ways = [by for by in By if by is not By.FIELD or lists[NATIVE] is not None]
-    return view_groups([group for found in lists.values() for group in found or ()], pods, ways)
+    return view_groups([group for groups in lists.values() for group in groups or ()], pods, ways)
 
 
 async def events_of(client: Client, view: PodGroupView) -> list[Event]:

@@ -79,8 +79,8 @@ async def workloads_of(
     say: receives a sentence if the user may not list Workloads.
     kind: the view of the Workloads to read.
     """
-    found = await list_or_say(client, kind, namespace, say, "queues") or []
-    return [one for one in found if not is_variant(one)]
+    workloads = await list_or_say(client, kind, namespace, say, "queues") or []
+    return [one for one in workloads if not is_variant(one)]
 
 
 async def is_embedded(client: Client) -> bool:
@@ -149,11 +149,11 @@ class Visibility:
 
         queues: the namespace and name of each LocalQueue.
         """
-        found = {}
+        position_by_key = {}
         for namespace, queue in sorted(queues):
             for one in await self.local(namespace, queue) or ():
-                found[namespace, one.metadata.name] = one.position_in_cluster_queue + 1
-        return found
+                position_by_key[namespace, one.metadata.name] = one.position_in_cluster_queue + 1
+        return position_by_key
 
     async def _ask(self, path: str, limit: int) -> list[PendingWorkload] | None:
         for version in tuple(self._versions):

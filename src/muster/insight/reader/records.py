@@ -15,9 +15,9 @@ async def record_named(client: Client, name: str, namespace: str) -> JobRecord:
     Raises:
         ApiError: there is no such job, or the user may not see it.
     """
-    found = await get_or_none(client, JOB_SET, name, namespace)
-    if found is not None:
-        return await filled(client, found)
+    job_set = await get_or_none(client, JOB_SET, name, namespace)
+    if job_set is not None:
+        return await filled(client, job_set)
     job: Job = await client.get(JOB, name, namespace)
     return record_of(job)
 
@@ -40,5 +40,5 @@ async def all_records(
     Raises:
         ApiError: the user may not see Jobs.
     """
-    found = (await client.list(jobs, namespace)).items
-    return records_of(await list_or_none(client, sets, namespace), found)
+    records = (await client.list(jobs, namespace)).items
+    return records_of(await list_or_none(client, sets, namespace), records)

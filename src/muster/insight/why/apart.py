@@ -16,15 +16,15 @@ def find_jobs_apart(waiting: Pod, others: Iterable[Pod]) -> tuple[str, ...]:
     namespaces by labels counts only where it selects all.
     """
     own, rules = job_of(waiting), _read_rules(waiting)
-    found = set()
+    jobs = set()
     for other in others:
         if not other.spec.node_name or is_finished(other) or job_of(other) == own:
             continue
         if _repels(rules, other) or _repels(_read_rules(other), waiting):
             same = other.metadata.namespace == waiting.metadata.namespace
             name = job_of(other)[1]
-            found.add(name if same else f"{other.metadata.namespace}/{name}")
-    return tuple(sorted(found))
+            jobs.add(name if same else f"{other.metadata.namespace}/{name}")
+    return tuple(sorted(jobs))
 
 
 def _read_rules(pod: Pod) -> Terms:

@@ -38,14 +38,14 @@ def definitions(
     conversion: the webhook that converts Kueue's kinds. Without it v1beta1 is not served: an object whose apiVersion
     alone changes loses the fields that have other names there.
     """
-    wanted = [resource for family, found in FAMILIES.items() if family in families for resource in found]
+    wanted = [resource for family, resources in FAMILIES.items() if family in families for resource in resources]
     return [_definition(versions, conversion) for versions in _by_kind(wanted)]
 
 
 def served_definitions() -> list[Document]:
     """Return the definitions of what a server serves by itself: all versions, which it converts without a webhook."""
-    found = [resource for family in FAMILIES.values() for resource in family]
-    return [_definition(versions, None, converts=True) for versions in _by_kind(found)]
+    resources = [resource for family in FAMILIES.values() for resource in family]
+    return [_definition(versions, None, converts=True) for versions in _by_kind(resources)]
 
 
 def _by_kind(resources: Iterable[Resource]) -> Iterator[Sequence[Resource]]:
@@ -115,4 +115,4 @@ def _conversion(webhook: WebhookClientConfig | None) -> Document:
 
 def _drop_empty(**members: Iterable[Any]) -> Document:
     """Return the members that are not empty, as lists."""
-    return {name: found for name, value in members.items() if (found := list(value))}
+    return {name: members_left for name, value in members.items() if (members_left := list(value))}

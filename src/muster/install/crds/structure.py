@@ -106,9 +106,9 @@ class _Structure:
 
 def _within_template(path: str) -> Schema:
     last_two = ".".join(path.rsplit(".", 2)[-2:])
-    found: Schema = {}
+    schema: Schema = {}
     if last_two in _DEFAULTS_WITHIN:
-        found["default"] = _DEFAULTS_WITHIN[last_two]
+        schema["default"] = _DEFAULTS_WITHIN[last_two]
     if last_two in _ATOMIC_WITHIN:
-        found["x-kubernetes-map-type"] = "atomic"
-    return found
+        schema["x-kubernetes-map-type"] = "atomic"
+    return schema

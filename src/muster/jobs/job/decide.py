@@ -150,10 +150,10 @@ class _Decision(Struct, frozen=True):
         return Deletion(member.pod, untrack and not suspended, suspended)
 
     def _find_untracked(self) -> tuple[Pod, ...]:
-        """Return the running pods without our finalizer that are not to be deleted any more, to track them again.
+        """Return the running pods that lack the tracking finalizer and should stay, so that they get it again.
 
-        A controller that died removed the finalizer before it could delete them. Without the finalizer, such pods would
-        run and never count.
+        A controller that crashed may have removed the finalizer and not deleted the pod. Without the finalizer the pod
+        would run and never count.
         """
         if self.verdict is not None or self._deleting:
             return ()

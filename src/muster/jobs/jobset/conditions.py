@@ -82,16 +82,16 @@ class Record(Struct, frozen=True):
         return replace(self.set(INTERRUPTIONS, INTERRUPTED, message), notes=self.notes)
 
     def not_restarting(self, reason: str, message: str) -> Self:
-        """Return the record once the restart is over, or no longer needed."""
+        """Return the record with the condition `Restarting` False: the restart is complete, or no longer needed."""
         return self.set(names.RESTARTING, reason, message, true=False)
 
     def starting_in_order(self) -> Self:
-        """Return the record while a role has to start before the next one."""
+        """Return the record with the condition that roles start in order, and some have not started yet."""
         message = "in order startup policy is in progress"
         return self.set(names.STARTUP_IN_PROGRESS, "InOrderStartupPolicyInProgress", message)
 
     def started_in_order(self) -> Self:
-        """Return the record once all roles have started."""
+        """Return the record with the condition that all roles have started in order."""
         message = "in order startup policy has completed"
         return self.set(names.STARTUP_COMPLETED, "InOrderStartupPolicyCompleted", message)
 
@@ -99,8 +99,8 @@ class Record(Struct, frozen=True):
         """Return the record with the state of the group's start, whose condition is added as False from the first."""
         status, new = self.status, plan.condition
         if new is not None:
-            found = tuple(new if each.type == new.type else each for each in status.conditions)
-            status = replace(status, conditions=found if new in found else (*found, new))
+            conditions = tuple(new if each.type == new.type else each for each in status.conditions)
+            status = replace(status, conditions=conditions if new in conditions else (*conditions, new))
         return self.with_status(replace(status, group_scheduling=plan.status)).with_notes(*plan.notes)
 
     def ended(self, state: str) -> Self:

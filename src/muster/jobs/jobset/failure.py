@@ -57,32 +57,37 @@ def apply(jobset: JobSet, record: Record, failed: Sequence[Member]) -> Record:
 def find_interruption(
     jobset: JobSet, census: Census, pods: Iterable[Pod] = (), *, in_place: bool = False
 ) -> tuple[Member, str] | None:
-    """Return the first Job of this attempt that an interruption ends, with the message; None if there is none.
+    """Return the first Job of this attempt that ends by an interruption, with the message; None if there is none.
 
-    pods: the pods of the JobSet, if a Job has failed, as the Job of an interrupted pod may not have failed yet.
-    in_place: pods restart in place, which agents count, so that an interruption recreates all Jobs instead.
+    Jobs whose conditions record an interruption come before Jobs with an interrupted pod.
+
+    pods: the JobSet's pods, if a Job has failed. The Job of an interrupted pod may not have its condition yet.
+    in_place: whether pods restart in place. Then each recorded interruption of a Job counts, also if the Job goes on.
     """
     members = (*census.active, *census.failed)
     for member in members:
-        end_conditions = (find_true(member.job.status.conditions, type) for type in (FAILURE_TARGET, FAILED))
-        if (end := next(filter(None, end_conditions), None)) is not None and end.reason == INTERRUPTED:
-            return member, end.message
-        if in_place and (last := last_interruption(member.job.status.conditions)):
-            return member, last
+        if (end_message := _find_interrupted_end(member)) is not None:
+            return member, end_message
+        if in_place and (last_message := last_interruption(member.job.status.conditions)):
+            return member, last_message
     by_job = {member.job.metadata.uid: member for member in members}
     for pod in filter(is_interrupted, pods):
         owner = job_reference(pod)
-        loser = by_job.get(owner.uid) if owner is not None else None
-        if loser is not None and (message := _describe_loss(loser, pod, or_fails=excuses(jobset))):
-            return loser, message
+        owning_member = by_job.get(owner.uid) if owner is not None else None
+        if owning_member is not None and (message := _describe_loss(owning_member, pod, or_fails=excuses(jobset))):
+            return owning_member, message
     return None
 
 
-def _describe_loss(member: Member, pod: Pod, *, or_fails: bool) -> str:
-    """Return how the platform ended a pod of a Job.
+def _find_interrupted_end(member: Member) -> str | None:
+    """Return the message of the condition by which an interruption ends the Job; None if there is none."""
+    conditions = member.job.status.conditions
+    end = find_true(conditions, FAILURE_TARGET) or find_true(conditions, FAILED)
+    return end.message if end is not None and end.reason == INTERRUPTED else None
 
-    "" if the Job goes on without the pod. or_fails: see `evidence`.
-    """
+
+def _describe_loss(member: Member, pod: Pod, *, or_fails: bool) -> str:
+    """Return how the platform ended a pod of a Job; "" if the Job goes on without the pod. or_fails: see `evidence`."""
     terms = Terms.of(member.job)
     return describe_interruption((pod,), terms.pod_failure_policy, or_fails=or_fails) if terms.restarts_whole else ""
 

@@ -24,10 +24,10 @@ def pod_annotations(jobset: JobSet, role: ReplicatedJob) -> dict[str, str]:
 def stages(jobset: JobSet) -> Mapping[str, tuple[ReplicatedJob, ...]]:
     """Return by role the members that start at the same time."""
     members = [role for role in jobset.spec.replicated_jobs if _is_member(jobset, role)]
-    found: dict[object, list[ReplicatedJob]] = {}
+    roles_by_stage: dict[object, list[ReplicatedJob]] = {}
     for role in members:
-        found.setdefault(_find_dependency(jobset, role), []).append(role)
-    return {role.name: tuple(stage) for stage in found.values() for role in stage}
+        roles_by_stage.setdefault(_find_dependency(jobset, role), []).append(role)
+    return {role.name: tuple(stage) for stage in roles_by_stage.values() for role in stage}
 
 
 def is_one_gang(jobset: JobSet) -> bool:

@@ -22,7 +22,10 @@ class By(StrEnum):
 
 
 class Reference(Struct, frozen=True):
-    """The group that a pod names, or why that is undecidable. problem: "" if the reference is valid."""
+    """The group that a pod names.
+
+    problem: why the reference is invalid, such as an empty name or two different groups; "" if it is valid.
+    """
 
     by: By
     name: str
@@ -33,7 +36,13 @@ _ANNOTATIONS = (VOLCANO_GROUP_NAME_ANNOTATION, GROUP_NAME_ANNOTATION)
 
 
 def reference_of(pod: Pod, ways: Collection[By] = tuple(By)) -> Reference | None:
-    """Return the group that the pod names first, in one of these ways; None if it names none."""
+    """Return the group that a pod names, None if it names none.
+
+    A pod may name groups in several ways; the first way in the order of `By` decides. If the ways name different
+    groups, the result has a `problem`.
+
+    ways: the ways to consider.
+    """
     if _names_no_group(pod):
         return None
     references = [one for one in _list_references(pod) if one[0] in ways]

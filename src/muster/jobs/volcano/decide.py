@@ -184,12 +184,12 @@ def _list_missing(job: Job, there: Iterable[Member]) -> Iterator[tuple[TaskSpec,
 
 def _count_ready(there: Iterable[Member]) -> dict[str, int]:
     """Return how many pods of each task are ready or have succeeded."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for member in there:
         status = member.pod.status
         runs = status.phase == "Running" and all(one.ready for one in status.container_statuses)
-        found[member.task] = found.get(member.task, 0) + (runs or status.phase == "Succeeded")
-    return found
+        counts[member.task] = counts.get(member.task, 0) + (runs or status.phase == "Succeeded")
+    return counts
 
 
 def _can_start(task: TaskSpec, ready: Mapping[str, int], least: Mapping[str, int]) -> bool:

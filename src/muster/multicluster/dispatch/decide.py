@@ -135,8 +135,8 @@ def _find_end_cluster(view: DispatchView) -> Remote | None:
     if not _is_finished(view.workload):
         return None
     name = view.home or view.workload.status.cluster_name
-    found = next((remote for remote in view.remotes if remote.cluster == name and remote.has_ended), None)
-    return found if found is not None and not _is_strange(found, view.workload) else None
+    ended_remote = next((remote for remote in view.remotes if remote.cluster == name and remote.has_ended), None)
+    return ended_remote if ended_remote is not None and not _is_strange(ended_remote, view.workload) else None
 
 
 def _is_finished(workload: Workload) -> bool:

@@ -46,7 +46,10 @@ def resizing(path: str, here: JobSpec, there: JobSpec) -> list[dict[str, Any]]:
 
 
 def capped(spec: JobSpec, podsets: Sequence[PodSet]) -> JobSpec:
-    """Return a spec no larger than its quota; indexes shrink with pods where there are as many of both."""
+    """Return a spec with its parallelism capped to the podset's count, for which there is quota.
+
+    An Indexed Job with as many completions as parallelism keeps both equal.
+    """
     if len(podsets) != 1 or podsets[0].count >= pods_at_once(spec):
         return spec
     size, tied = podsets[0].count, spec.completion_mode == INDEXED and spec.completions == spec.parallelism
@@ -92,7 +95,10 @@ class JobMirror(Mirror[Job]):
         return bool(status.active or status.terminating or status.ready)
 
     def resized(self, local: Job, remote: Job, podsets: Sequence[PodSet]) -> list[dict[str, Any]]:
-        """Return the JSON patch that gives the copy the parallelism of the local Job, as far as its quota goes."""
+        """Return the JSON patch that gives the copy the local Job's size, capped by the quota; [] if it is not elastic.
+
+        podsets: the podsets with the counts for which the workload has quota.
+        """
         if not is_elastic(local.metadata.annotations):
             return []
         return resizing("/spec", capped(local.spec, podsets), remote.spec)

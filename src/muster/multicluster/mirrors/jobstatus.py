@@ -90,8 +90,8 @@ def _ended(local: Job, remote: JobStatus, end: JobCondition) -> JobStatus:
 
 def _keep_passing_conditions(remote: JobStatus) -> Conditions:
     """Return the conditions that may change again, each type once."""
-    found = {one.type: one for one in reversed(remote.conditions) if one.type not in _FINAL}
-    return tuple(reversed(found.values()))
+    condition_by_type = {one.type: one for one in reversed(remote.conditions) if one.type not in _FINAL}
+    return tuple(reversed(condition_by_type.values()))
 
 
 def _start(local: Job, remote: datetime | None) -> datetime | None:

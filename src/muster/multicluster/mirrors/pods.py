@@ -64,7 +64,10 @@ class PodMirror(Mirror[Pod]):
         return not is_finished(remote)
 
     def is_spent(self, remote: Pod) -> bool:
-        """Return whether the copy has ended: a group remembers those that failed until others replace them."""
+        """Return whether the copy has ended and is being deleted.
+
+        The group keeps a failed copy until another pod replaces it.
+        """
         return is_finished(remote) and remote.metadata.deletion_timestamp is not None
 
     def _prepare(self, document: dict[str, Any], podsets: Sequence[PodSet]) -> None:  # noqa: ARG002  (never injected here)
@@ -114,5 +117,5 @@ def _was_told(pod: Pod) -> bool:
 
 
 def _kept(local: Pod) -> tuple[PodCondition, ...]:
-    found = find_condition(local, _SCHEDULED)
-    return (found,) if found is not None else ()
+    condition = find_condition(local, _SCHEDULED)
+    return (condition,) if condition is not None else ()

@@ -12,7 +12,7 @@ from muster.api.conditions import is_true
 from muster.api.kueue import PodSet, PodSetAssignment, Workload
 from muster.api.kueue.names import ADMITTED, EVICTED, FINISHED, POD_SET_LABEL, QUOTA_RESERVED
 from muster.queueing.jobframework.equivalence import equivalent
-from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.topology.conversion import request_of
 
 

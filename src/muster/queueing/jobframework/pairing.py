@@ -42,7 +42,7 @@ from muster.queueing.conditions import put, since
 from muster.queueing.elastic.growth import count_granted_pods, lowered
 from muster.queueing.jobframework.equivalence import equivalent
 from muster.queueing.jobframework.matching import asks_back, fits, injected, match, placed_alike, shrunk
-from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.queueing.jobframework.slices import REPLACED_MESSAGE, is_growing, sort_slices, waits_to_replace
 from muster.queueing.workload.eviction import released_after_eviction
 from muster.queueing.workload.readiness import with_readiness
@@ -109,7 +109,7 @@ class PairingPlan(Struct, frozen=True):
 
     @property
     def gives_back(self) -> bool:
-        """Whether the plan frees quota because of the observed state of the job, which must then still be so."""
+        """Whether the plan frees quota. The writer must then check that the job is still in the observed state."""
         if self.delete:
             return True
         if self.workload is None or is_true(self.workload.status.conditions, FINISHED):

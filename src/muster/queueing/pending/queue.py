@@ -23,7 +23,11 @@ from muster.queueing.pending.ordering import Place
 
 
 class _Entry(NamedTuple):
-    """An equivalence class that is tried. Entries sort by the usage of its LocalQueue, then the place of its head."""
+    """The sort entry of an equivalence class that may be tried.
+
+    usage: the past usage of the class's LocalQueue, which orders first.
+    place: the place of the class's first workload, which orders second.
+    """
 
     usage: float
     place: Place

@@ -124,7 +124,10 @@ class Queues:
                 self._review(pending, [one for one in pending.waiters.values() if one.workload.namespace == name])
 
     def set_usage(self, local_queue: str, usage: float) -> None:
-        """Set the past usage of a LocalQueue, for ClusterQueues that order by it; infinite if its weight is 0."""
+        """Set the past usage of a LocalQueue. ClusterQueues with admission fair sharing order their workloads by it.
+
+        usage: infinite if the weight of the LocalQueue is 0.
+        """
         if self._usage.get(local_queue, 0.0) == usage:
             return
         if usage:
@@ -194,7 +197,7 @@ class Queues:
             self.forgive(node)
 
     def forgive(self, node: Node) -> None:
-        """Forget which workloads were preempted for which in the tree of the node.
+        """Forget, for the tree of the node, which workloads were preempted for which others.
 
         Call it when a workload ended or quota changed there. Workloads that were preempted before may preempt others in
         turn.
@@ -202,16 +205,16 @@ class Queues:
         self._displaced.forget(queue.name for queue in node.root.queues())
 
     def forget(self, key: str) -> None:
-        """Forget a workload that is gone for good, whether it waited or not."""
+        """Forget a deleted workload, whether it was pending or not."""
         self.remove(key)
         self._displaced.forget_workload(key)
 
     def flush_places(self) -> None:
-        """Wake the workloads of all trees that lacked a place on nodes."""
+        """Wake the workloads of all trees that were refused for lack of room on nodes."""
         self._places_freed = True
 
     def _flush(self) -> None:
-        """Perform the requested flushes, once for each tree however much ended in it."""
+        """Wake workloads as requested since the last flush, once for each tree, however many requests concern it."""
         if self._places_freed:
             self._places_freed = False
             for waiting in self._pending.values():
@@ -237,7 +240,7 @@ class Queues:
     # Queries and decisions of admission.
 
     def advance(self, now: datetime) -> None:
-        """Let the workloads be tried whose time held back ends by `now`."""
+        """Make the workloads eligible again whose backoff has ended at `now`."""
         while (at := self.next_wake) is not None and at <= now:
             waiter = self._waiters[heappop(self._wakes)[1]]
             waiter.until = None
@@ -247,7 +250,7 @@ class Queues:
 
     @property
     def next_wake(self) -> datetime | None:
-        """The time at which `advance` will next find a workload."""
+        """The earliest end of a workload's backoff; None if no workload backs off."""
         while self._wakes:
             at, key = self._wakes[0]
             waiter = self._waiters.get(key)
@@ -268,7 +271,7 @@ class Queues:
         return self._parked
 
     def sticky(self, key: str) -> bool:
-        """Return whether a workload stays the head until its victims have left."""
+        """Return whether the workload is a head that waits for its victims' quota."""
         waiter = self._waiters.get(key)
         return waiter is not None and not waiter.place.loose
 
@@ -283,11 +286,14 @@ class Queues:
         self._displaced.record(workload.key, (victim.key for victim in victims))
 
     def protected_from(self, key: str) -> AbstractSet[str]:
-        """Return the workloads that may not be preempted for a waiting one, as one was preempted for the other."""
+        """Return the workloads that a pending one must not preempt, because one of the two was preempted for the other.
+
+        Without this rule the two could preempt each other for ever.
+        """
         return self._displaced.protected_from(key)
 
     def set_aside(self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False) -> None:
-        """Set aside a workload that does not fit, with its class.
+        """Mark a workload that does not fit as inadmissible, together with its equivalence class.
 
         unplaced: see `queue.EquivalenceClass`.
         """
@@ -491,7 +497,7 @@ class Queues:
         self._update_head(pending)
 
     def _is_same(self, old: Waiter, workload: WorkloadInfo, until: datetime | None) -> bool:
-        """Return whether nothing changed that admission looks at."""
+        """Return whether no field changed that admission depends on."""
         was = old.workload
         return (
             old.until == until

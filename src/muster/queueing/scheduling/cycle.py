@@ -83,11 +83,11 @@ class Pending(Struct, frozen=True):
 
 
 class Recomputation(StrEnum):
-    """The outcome for a head some of whose victims another head preempts, once these count as gone."""
+    """The second outcome for a head, after an earlier head of the cycle preempted some of its victims."""
 
-    NEW_TARGETS = "new_targets"  # it fits at the expense of others
-    DEFERRED_FIT = "deferred_fit"  # it fits once they have left
-    SKIPPED = "skipped"  # neither
+    NEW_TARGETS = "new_targets"  # the head preempts other workloads
+    DEFERRED_FIT = "deferred_fit"  # the head fits once the common victims have left
+    SKIPPED = "skipped"  # the head does not fit
 
 
 class Outcome(Struct):

@@ -89,9 +89,9 @@ def holds(workload: Workload) -> bool:
 
 
 def without_doubles(workloads: Iterable[Workload]) -> list[Workload]:
-    """Return the Workloads with each job once: the parent in place of its variants.
+    """Return the Workloads without the variants whose parent already stands for the job.
 
-    A variant stays if it holds quota of a flavor on which the parent's job does not run (yet, or any more).
+    A variant stays if it holds quota of a flavor that its parent does not use, because the job is moving between them.
     """
     workloads = list(workloads)
     flavors = {one.metadata.uid: flavors_used(one) for one in workloads}

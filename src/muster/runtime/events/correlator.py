@@ -69,10 +69,10 @@ class _Recent(Generic[V]):
         self._entries: OrderedDict[Hashable, V] = OrderedDict()
 
     def get(self, key: Hashable) -> V | None:
-        found = self._entries.get(key)
-        if found is not None:
+        entry = self._entries.get(key)
+        if entry is not None:
             self._entries.move_to_end(key)
-        return found
+        return entry
 
     def put(self, key: Hashable, value: V) -> None:
         self._entries[key] = value

@@ -53,8 +53,8 @@ USER_AGENT = "muster"
 _IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 # A silently vanished peer is noticed after idle + interval * count seconds.
 _TCP_KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
-# The loop closes an ended connection in its next turns.
-_TURNS_TO_END = 100
+# The loop closes a connection that was shut down within its next iterations.
+_ITERATIONS_TO_CLOSE = 100
 
 _log = logging.getLogger(__name__)
 _CLOSED = "the client is closed"
@@ -163,14 +163,14 @@ class HttpsTransport:
         await self._close_lost_connections()
 
     async def _close_lost_connections(self) -> None:
-        """Close the connections that aiohttp has lost track of.
+        """Close the connections that aiohttp lost track of, because their request was cancelled during the handshake.
 
-        Their request was cancelled in the middle of a handshake.
+        Wait, for a bounded number of iterations of the loop, until the loop has closed their sockets.
         """
         for connection in self._sockets:
             with suppress(OSError):  # it is closed already
                 connection.shutdown(socket.SHUT_RDWR)
-        for _ in range(_TURNS_TO_END):
+        for _ in range(_ITERATIONS_TO_CLOSE):
             if all(connection.fileno() < 0 for connection in self._sockets):
                 return
             await asyncio.sleep(0)

@@ -109,6 +109,6 @@ def require_inline(config: ConnectionConfig) -> None:
         "username and password are not allowed": user.username,
         "exec plugins are not allowed": user.exec,
     }
-    for problem, found in problems.items():
-        if found:
+    for problem, is_set in problems.items():
+        if is_set:
             raise InsecureKubeconfigError(f"{config.source}: context {config.context!r}: {problem}")

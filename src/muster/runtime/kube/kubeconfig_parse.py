@@ -294,13 +294,13 @@ def _at(source: str, mark: Any) -> str:
 def _index_by_name(
     noun: str, entries: Sequence[Any], source: str, directory: Path | None
 ) -> dict[str, tuple[_Place, Any]]:
-    found: dict[str, tuple[_Place, Any]] = {}
+    entry_by_name: dict[str, tuple[_Place, Any]] = {}
     for index, entry in enumerate(entries):
         place = _Place(source, f"{noun}s[{index}].{noun}", directory)
-        if entry.name in found:
+        if entry.name in entry_by_name:
             raise KubeconfigError(f"{source}: {noun}s[{index}].name: {entry.name!r} is there twice")
-        found[entry.name] = (place, getattr(entry, noun))
-    return found
+        entry_by_name[entry.name] = (place, getattr(entry, noun))
+    return entry_by_name
 
 
 def _choice(noun: str, names: Mapping[str, Any]) -> str:

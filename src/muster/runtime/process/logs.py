@@ -114,8 +114,8 @@ class TextFormatter(logging.Formatter):
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     """Return the fields given as `extra`; values whose names say that they are secret are hidden."""
-    found = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-    return {name: REDACTED if _SECRET_NAME.search(name) else value for name, value in found.items()}
+    fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    return {name: REDACTED if _SECRET_NAME.search(name) else value for name, value in fields.items()}
 
 
 def redact(text: str) -> str:

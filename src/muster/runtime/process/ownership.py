@@ -87,17 +87,17 @@ def _at(path: Path) -> os.stat_result:
             here = here.parent
             continue
         _require_way(path, here, os.lstat(here))
-        found = here / part
-        info = os.lstat(found)
+        child = here / part
+        info = os.lstat(child)
         if not stat.S_ISLNK(info.st_mode):
-            here = found
+            here = child
             continue
         if not _is_trusted(info.st_uid):
-            raise NotOursError(f"{found} is a link of {user_name(info.st_uid)}{_describe_remedy()}")
+            raise NotOursError(f"{child} is a link of {user_name(info.st_uid)}{_describe_remedy()}")
         links += 1
         if links > _MOST_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
-        target = found.readlink()
+        target = child.readlink()
         here = Path("/") if target.is_absolute() else here
         todo += reversed([part for part in target.parts if part != "/"])
     return os.lstat(here)

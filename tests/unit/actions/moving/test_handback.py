@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts, key
 from muster.actions.moving.handback import include_extras, managers, plan_handback
-from muster.actions.moving.kept import keep
-from muster.actions.moving.observed import Engine, Learned, Observed, key
+from muster.actions.moving.kueuestate import capture_state
 from muster.actions.moving.steps import RefusedError
 from muster.api.config import load
 from muster.install.documents import documents
@@ -29,15 +29,15 @@ HOOKS = {
     "metadata": {"name": "kueue-m"}, "webhooks": [],
 }  # fmt: skip
 OURS = HOOKS | {"metadata": {"name": "muster-mutating-webhook-configuration"}}
-KEPT = keep(2, [HOOKS], None, {})
+STATE = capture_state(2, [HOOKS], None, {})
 
 
-def texts(seen: Observed, left: tuple[str, ...] = ()) -> list[str]:
+def texts(seen: ClusterState, left: tuple[str, ...] = ()) -> list[str]:
     return [step.text for step in plan_handback(seen, OPTIONS, DOCUMENTS, left)]
 
 
 def test_all_of_it_is_in_an_order_in_which_nothing_is_lost() -> None:
-    assert texts(Observed([KUEUE], MUSTER, own_webhooks=[OURS], kept=KEPT, live=LIVE)) == [
+    assert texts(ClusterState([KUEUE], MUSTER, own_webhooks=[OURS], kueue_state=STATE, live=LIVE)) == [
         "delete MutatingWebhookConfiguration muster-mutating-webhook-configuration",
         "delete Deployment kueue-system/muster-controller-manager",
         "wait until the pods of Muster have ended",
@@ -52,15 +52,17 @@ def test_all_of_it_is_in_an_order_in_which_nothing_is_lost() -> None:
 
 
 def test_nothing_is_given_back_while_kueue_runs_already() -> None:
-    assert texts(Observed([KUEUE_RUNS], kept=KEPT, webhooks=[HOOKS])) == [
+    assert texts(ClusterState([KUEUE_RUNS], kueue_state=STATE, webhooks=[HOOKS])) == [
         "wait until Kueue's manager leads", "delete ConfigMap kueue-system/muster-takeover",
     ]  # fmt: skip
-    assert texts(Observed([KUEUE_RUNS])) == []
+    assert texts(ClusterState([KUEUE_RUNS])) == []
 
 
 def test_what_cert_manager_and_prometheus_were_given_goes_where_it_is_there() -> None:
     extras = [one for one in documents(include_extras(OPTIONS)) if key(one) not in map(key, documents(OPTIONS))]
-    steps = plan_handback(Observed([KUEUE], kept=KEPT, live={key(one): one for one in extras}), OPTIONS, extras, ())
+    steps = plan_handback(
+        ClusterState([KUEUE], kueue_state=STATE, live={key(one): one for one in extras}), OPTIONS, extras, ()
+    )
     assert [step.text for step in steps if step.text.startswith("delete")] == [
         "delete ServiceMonitor kueue-system/muster-controller-manager",
         "delete RoleBinding kueue-system/muster-metrics-discovery",
@@ -73,8 +75,8 @@ def test_what_cert_manager_and_prometheus_were_given_goes_where_it_is_there() ->
     ]
 
 
-@pytest.mark.parametrize("seen", [Observed([], kept=KEPT), Observed([KUEUE], live=LIVE)])
-def test_kueue_is_not_started_without_its_manager_or_its_webhooks(seen: Observed) -> None:
+@pytest.mark.parametrize("seen", [ClusterState([], kueue_state=STATE), ClusterState([KUEUE], live=LIVE)])
+def test_kueue_is_not_started_without_its_manager_or_its_webhooks(seen: ClusterState) -> None:
     found = texts(seen)
     assert found[0] == "give back to Kueue what Muster has admitted"
     assert not [text for text in found if "start" in text or "create" in text]
@@ -82,22 +84,22 @@ def test_kueue_is_not_started_without_its_manager_or_its_webhooks(seen: Observed
 
 def test_a_deployment_that_is_being_deleted_is_waited_for() -> None:
     deleting = Engine("kueue-system", "muster-controller-manager", 2, ("q",), deleting=True)
-    assert texts(Observed([KUEUE], deleting, kept=KEPT))[0] == "wait until the pods of Muster have ended"
+    assert texts(ClusterState([KUEUE], deleting, kueue_state=STATE))[0] == "wait until the pods of Muster have ended"
 
 
 def test_what_only_muster_runs_is_a_reason() -> None:
     with pytest.raises(RefusedError, match="nothing would run these once Muster is stopped: jobset default/s;"):
-        texts(Observed([KUEUE], MUSTER, kept=KEPT), ("jobset default/s",))
+        texts(ClusterState([KUEUE], MUSTER, kueue_state=STATE), ("jobset default/s",))
 
 
 def test_where_nothing_of_musters_is_there_is_nothing_to_hand_back() -> None:
     with pytest.raises(RefusedError, match="Muster is not installed here"):
-        texts(Observed([KUEUE]))
+        texts(ClusterState([KUEUE]))
 
 
 def test_two_engines_that_are_to_run_are_a_reason() -> None:
     with pytest.raises(RefusedError, match="are both to run"):
-        texts(Observed([KUEUE_RUNS], MUSTER, kept=KEPT))
+        texts(ClusterState([KUEUE_RUNS], MUSTER, kueue_state=STATE))
 
 
 def test_who_manages_what_is_as_before_muster() -> None:
@@ -109,5 +111,5 @@ def test_who_manages_what_is_as_before_muster() -> None:
 
 
 def test_given_back_once_is_enough() -> None:
-    found = texts(Observed([KUEUE], kept=KEPT, learned=Learned(given_back=True)))
+    found = texts(ClusterState([KUEUE], kueue_state=STATE, learned=RunFacts(given_back=True)))
     assert "give back to Kueue what Muster has admitted" not in found

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replaced
 
-from muster.actions.moving.kept import config_map, keep, kept_in, namespace_patch, service_patch
-from muster.actions.moving.observed import Engine, Learned, Observed
+from muster.actions.moving.clusterstate import ClusterState, Engine, RunFacts
+from muster.actions.moving.kueuestate import capture_state, config_map, namespace_patch, service_patch, state_in
 from muster.actions.moving.steps import Install, RefusedError
 from muster.actions.moving.takeover import covers, plan_takeover
 from muster.api.config import load
@@ -25,16 +25,16 @@ HOOKS = {
     "webhooks": [],
 }  # fmt: skip
 OTHERS = HOOKS | {"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "kueue-v"}}
-KEPT = keep(2, [HOOKS], None, {})
+STATE = capture_state(2, [HOOKS], None, {})
 KEEPS = "keep in ConfigMap kueue-system/muster-takeover what the way back needs"
 
 
-def texts(seen: Observed, restarting: tuple[str, ...] = ()) -> list[str]:
+def texts(seen: ClusterState, restarting: tuple[str, ...] = ()) -> list[str]:
     return [step.text for step in plan_takeover(seen, OPTIONS, [DOCUMENT], restarting)]
 
 
 def test_all_of_it_is_in_an_order_in_which_nothing_is_lost() -> None:
-    assert texts(Observed([RUNS], webhooks=[HOOKS])) == [
+    assert texts(ClusterState([RUNS], webhooks=[HOOKS])) == [
         "ask the server whether it would take 1 documents of Muster's",
         "keep in ConfigMap kueue-system/muster-takeover what the way back needs",
         "stop Kueue's manager: Deployment kueue-system/kueue-controller-manager from 2 to 0 replicas",
@@ -49,66 +49,74 @@ def test_all_of_it_is_in_an_order_in_which_nothing_is_lost() -> None:
 @pytest.mark.parametrize(
     ("seen", "first"),
     [
-        (Observed([RUNS], webhooks=[HOOKS], kept=KEPT), "stop Kueue's manager"),
-        (Observed([STOPPED], webhooks=[HOOKS], kept=KEPT), "see that no engine renews"),
-        (Observed([STOPPED], webhooks=[HOOKS], kept=KEPT, learned=Learned(lease_free=True)), "delete Mutating"),
-        (Observed([STOPPED], kept=KEPT, learned=Learned(lease_free=True)), "install Muster"),
+        (ClusterState([RUNS], webhooks=[HOOKS], kueue_state=STATE), "stop Kueue's manager"),
+        (ClusterState([STOPPED], webhooks=[HOOKS], kueue_state=STATE), "see that no engine renews"),
         (
-            Observed([STOPPED], kept=KEPT, learned=Learned(lease_free=True), live=LIVE),
+            ClusterState([STOPPED], webhooks=[HOOKS], kueue_state=STATE, learned=RunFacts(lease_free=True)),
+            "delete Mutating",
+        ),
+        (ClusterState([STOPPED], kueue_state=STATE, learned=RunFacts(lease_free=True)), "install Muster"),
+        (
+            ClusterState([STOPPED], kueue_state=STATE, learned=RunFacts(lease_free=True), live=LIVE),
             "wait until Muster leads",
         ),
-        (Observed([], kept=KEPT, learned=Learned(lease_free=True)), "install Muster"),
+        (ClusterState([], kueue_state=STATE, learned=RunFacts(lease_free=True)), "install Muster"),
     ],
 )  # fmt: skip
-def test_it_goes_on_where_the_cluster_is(seen: Observed, first: str) -> None:
+def test_it_goes_on_where_the_cluster_is(seen: ClusterState, first: str) -> None:
     assert texts(seen)[0].startswith(first)
 
 
 def test_once_muster_leads_nothing_is_left() -> None:
-    done = Learned(lease_free=True, muster_leads=True)
-    assert texts(Observed([STOPPED], kept=KEPT, live=LIVE, learned=done)) == []
+    done = RunFacts(lease_free=True, muster_leads=True)
+    assert texts(ClusterState([STOPPED], kueue_state=STATE, live=LIVE, learned=done)) == []
 
 
 def test_what_was_kept_stays_once_kueue_has_stopped_and_is_renewed_while_it_runs() -> None:
-    assert KEEPS not in texts(Observed([STOPPED], webhooks=[OTHERS], kept=KEPT))
-    assert KEEPS in texts(Observed([RUNS], webhooks=[OTHERS], kept=KEPT)), "its webhooks are others now"
+    assert KEEPS not in texts(ClusterState([STOPPED], webhooks=[OTHERS], kueue_state=STATE))
+    assert KEEPS in texts(ClusterState([RUNS], webhooks=[OTHERS], kueue_state=STATE)), "its webhooks are others now"
 
 
 def test_a_manager_that_runs_again_half_way_loses_nothing_that_was_kept() -> None:
     enforced = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}}
-    before = keep(1, [HOOKS, OTHERS], {"spec": {"selector": {"app": "kueue"}}}, enforced)
+    before = capture_state(1, [HOOKS, OTHERS], {"spec": {"selector": {"app": "kueue"}}}, enforced)
     changed = OTHERS | {"webhooks": [{"name": "more.kb.io"}]}
-    seen = Observed([RUNS], webhooks=[changed], service={"spec": {"selector": {"app": "muster"}}}, kept=before)
+    seen = ClusterState(
+        [RUNS], webhooks=[changed], service={"spec": {"selector": {"app": "muster"}}}, kueue_state=before
+    )
     (step,) = [one for one in plan_takeover(seen, OPTIONS, [DOCUMENT], ()) if one.text == KEEPS]
     assert isinstance(step, Install)
-    now = kept_in(step.documents[0])
-    assert now == replaced(before, replicas=2, objects=keep(2, [HOOKS, changed], None, {}).objects)
-    assert KEEPS not in texts(replace(seen, kept=now)), "it is written once"
+    now = state_in(step.documents[0])
+    assert now == replaced(before, replicas=2, objects=capture_state(2, [HOOKS, changed], None, {}).objects)
+    assert KEEPS not in texts(replace(seen, kueue_state=now)), "it is written once"
 
 
 @pytest.mark.parametrize(
     ("seen", "why"),
     [
-        (Observed([RUNS, Engine("other", "kueue", 1)]), "installed more than once"),
-        (Observed([Engine("other", "kueue-controller-manager", 1)]), "in namespace other, and the Configuration says"),
-        (Observed([]), "no Kueue is here to take over from"),
+        (ClusterState([RUNS, Engine("other", "kueue", 1)]), "installed more than once"),
+        (
+            ClusterState([Engine("other", "kueue-controller-manager", 1)]),
+            "in namespace other, and the Configuration says",
+        ),
+        (ClusterState([]), "no Kueue is here to take over from"),
     ],
 )  # fmt: skip
-def test_a_place_that_is_not_plain_is_refused(seen: Observed, why: str) -> None:
+def test_a_place_that_is_not_plain_is_refused(seen: ClusterState, why: str) -> None:
     with pytest.raises(RefusedError, match=why):
         texts(seen)
 
 
 def test_jobs_that_would_start_anew_are_a_reason_until_kueue_has_stopped() -> None:
     with pytest.raises(RefusedError, match=r"2 Jobs that run .*: default/a, default/b; let them end first"):
-        texts(Observed([RUNS]), ("default/a", "default/b"))
-    assert texts(Observed([STOPPED], kept=KEPT), ("default/a",))
+        texts(ClusterState([RUNS]), ("default/a", "default/b"))
+    assert texts(ClusterState([STOPPED], kueue_state=STATE), ("default/a",))
 
 
 def test_certificates_of_another_program_are_a_reason() -> None:
     text = TEXT + "internalCertManagement: {enable: false}\n"
     with pytest.raises(RefusedError, match="another program makes the certificates"):
-        plan_takeover(Observed([RUNS]), replaced(OPTIONS, text=text, settings=load(text)), [DOCUMENT], ())
+        plan_takeover(ClusterState([RUNS]), replaced(OPTIONS, text=text, settings=load(text)), [DOCUMENT], ())
 
 
 @pytest.mark.parametrize(
@@ -131,8 +139,8 @@ def test_what_a_document_says_is_looked_for_in_the_object(live: Any, wanted: Any
 def test_what_is_kept_is_read_as_it_was_and_without_what_the_server_sets() -> None:
     service = {"spec": {"selector": {"app": "kueue"}, "ports": [{"port": 443}], "clusterIP": "10.0.0.1"}}
     enforced = {"pod-security.kubernetes.io/enforce": "baseline"}
-    kept = keep(3, [HOOKS], service, {"metadata": {"labels": enforced}})
-    assert kept_in(config_map(kept, "kueue-system")) == kept
+    kept = capture_state(3, [HOOKS], service, {"metadata": {"labels": enforced}})
+    assert state_in(config_map(kept, "kueue-system")) == kept
     assert kept.objects[0]["metadata"] == {"name": "kueue-m", "managedFields": [{"manager": "kubectl"}]}
     moved = {"spec": {"selector": {"app": "muster", "more": "x"}, "ports": [{"port": 443}]}}
     assert service_patch(kept, moved) == {

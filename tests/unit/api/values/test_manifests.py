@@ -1,6 +1,5 @@
 """Manifests in."""
 
-
 import pytest
 
 from muster.api.values.manifests import Manifest, ManifestError, parse_manifests

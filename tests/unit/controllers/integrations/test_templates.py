@@ -10,7 +10,7 @@ from muster.api.core import PodTemplateSpec, Toleration
 from muster.api.patch import json as jsonpatch
 from muster.api.patch import merge
 from muster.controllers.integrations.templates import injecting, operations, restoring
-from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.observedjob import PodSetInfo
 
 WORDS = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("xyz"), max_size=4)
 BORNE = st.lists(st.sampled_from("kl").map(lambda key: Toleration(key=key, operator="Exists")), unique=True)

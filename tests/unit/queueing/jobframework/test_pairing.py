@@ -11,7 +11,7 @@ from muster.api.core import PodTemplateSpec
 from muster.api.kueue import names
 from muster.api.managed.dispatch import HOME_ANNOTATION, REFUSED_ANNOTATION
 from muster.api.meta import Condition, ObjectMeta, OwnerReference
-from muster.queueing.jobframework.observed import End, ObservedJob
+from muster.queueing.jobframework.observedjob import End, ObservedJob
 from muster.queueing.jobframework.pairing import PairingPlan, PairingRules, decide
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

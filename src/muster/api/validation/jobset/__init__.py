@@ -41,8 +41,8 @@ def validate_status_update(new: JobSet, old: JobSet) -> list[FieldError]:
     return list(changed_metadata(new.metadata, old.metadata, custom=True))
 
 
-def _without(found: Iterable[FieldError], old: Iterable[FieldError]) -> list[FieldError]:
+def _without(new_errors: Iterable[FieldError], old: Iterable[FieldError]) -> list[FieldError]:
     """Return the errors that the old object does not have. Objects stored under other rules can still change."""
-    errors = list(found)
+    errors = list(new_errors)
     known = {str(error) for error in old} if errors else set()
     return [error for error in errors if str(error) not in known]

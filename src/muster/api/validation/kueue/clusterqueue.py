@@ -96,11 +96,11 @@ def _on_flavors(spec: ClusterQueueSpec, known: Mapping[str, Collection[str]]) ->
 
 def _sizes(spec: ClusterQueueSpec) -> Errors:
     every = "across all resourceGroups"
-    found = spec.resource_groups
-    yield from _at_most(GROUPS, _MAX_FLAVORS, (group.flavors for group in found), f"total number of flavors {every}")
-    covered = (group.covered_resources for group in found)
+    groups = spec.resource_groups
+    yield from _at_most(GROUPS, _MAX_FLAVORS, (group.flavors for group in groups), f"total number of flavors {every}")
+    covered = (group.covered_resources for group in groups)
     yield from _at_most(GROUPS, _MAX_FLAVORS, covered, f"total number of covered resources {every}")
-    for i, group in enumerate(found):
+    for i, group in enumerate(groups):
         quotas = (flavor.resources for flavor in group.flavors)
         what = "number of flavor-resource combinations in a resourceGroup"
         yield from _at_most(f"{GROUPS}[{i}]", _MAX_QUOTAS, quotas, what)
@@ -117,12 +117,12 @@ def _concurrent_admission(spec: ClusterQueueSpec) -> Errors:
     if policy is None:
         return
     when = "when ConcurrentAdmissionPolicy is defined"
-    found = spec.resource_groups
-    if len(found) != 1:
-        yield invalid(GROUPS, len(found), f"must have exactly one ResourceGroup {when}")
-    elif len(found[0].flavors) > _MAX_CONCURRENT_FLAVORS:
+    groups = spec.resource_groups
+    if len(groups) != 1:
+        yield invalid(GROUPS, len(groups), f"must have exactly one ResourceGroup {when}")
+    elif len(groups[0].flavors) > _MAX_CONCURRENT_FLAVORS:
         most = f"cannot have more than {_MAX_CONCURRENT_FLAVORS} resource flavors in the ResourceGroup"
-        yield invalid(f"{GROUPS}[0].flavors", len(found[0].flavors), f"{most} {when}")
+        yield invalid(f"{GROUPS}[0].flavors", len(groups[0].flavors), f"{most} {when}")
     yield from _migration("spec.concurrentAdmissionPolicy.migration", policy.migration, _flavors(spec))
     if spec.queueing_strategy == STRICT_FIFO:
         sentence = f"{STRICT_FIFO} queueing strategy cannot be used {when}"

@@ -56,7 +56,10 @@ _NOT_FOR_EPHEMERAL = {
 
 
 class PodFacts(Struct, frozen=True):
-    """The facts about a pod that the rules of its containers need."""
+    """The fields of a pod on which the validity of its containers depends.
+
+    claims: the names in `spec.resourceClaims`.
+    """
 
     volumes: Mapping[str, Volume]
     claims: Collection[str]

@@ -183,14 +183,14 @@ def _versions(versions: tuple[CustomResourceDefinitionVersion, ...]) -> Errors:
 
 def schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> list[tuple[str, dict[str, Any]]]:
     """Return the schemas of versions with their paths. A schema of all versions appears once, with upstream's path."""
-    found = [
+    schemas_by_path = [
         (f"spec.versions[{index}].schema.openAPIV3Schema", version.schema.open_api_v3_schema)
         for index, version in enumerate(versions)
         if version.schema is not None and version.schema.open_api_v3_schema is not None
     ]
-    if len(found) == len(versions) and all(schema == found[0][1] for _, schema in found):
-        return [("spec.validation.openAPIV3Schema", found[0][1])] if found else []
-    return found
+    if len(schemas_by_path) == len(versions) and all(schema == schemas_by_path[0][1] for _, schema in schemas_by_path):
+        return [("spec.validation.openAPIV3Schema", schemas_by_path[0][1])] if schemas_by_path else []
+    return schemas_by_path
 
 
 def _alike(versions: tuple[CustomResourceDefinitionVersion, ...], field: str, name: str) -> Iterator[tuple[str, Any]]:
@@ -250,9 +250,9 @@ def _subresources(path: str, subresources: CustomResourceSubresources) -> Errors
 
 
 def _within(path: str, value: str, prefixes: tuple[str, ...], where: str) -> Errors:
-    found = list(_simple_path(path, value))
-    yield from found
-    if not found and not value.startswith(prefixes):
+    errors = list(_simple_path(path, value))
+    yield from errors
+    if not errors and not value.startswith(prefixes):
         yield invalid(path, value, f"should be a json path {where}")
 
 
@@ -298,15 +298,15 @@ def _selectable_types(path: str, fields: tuple[SelectableField, ...], schema: Ma
     """Check that selectable fields exist and have scalar values."""
     for index, field in enumerate(fields):
         where = f"{path}.selectableFields[{index}].jsonPath"
-        found: Mapping[str, Any] | None = schema
+        subschema: Mapping[str, Any] | None = schema
         for name in field.json_path.split(".")[1:]:
-            found = None if found is None else (found.get("properties") or {}).get(name)
-        if found is None:
+            subschema = None if subschema is None else (subschema.get("properties") or {}).get(name)
+        if subschema is None:
             yield invalid(where, field.json_path, "is an invalid path: does not refer to a valid field")
             continue
         if field.json_path.startswith(".metadata"):
             yield invalid(where, field.json_path, "must not point to fields in metadata")
-        if found.get("type") not in _SELECTABLE_TYPES:
+        if subschema.get("type") not in _SELECTABLE_TYPES:
             sentence = "must point to a field of type string, boolean or integer. "
             yield invalid(where, field.json_path, f"{sentence}{_SELECTABLE_STRINGS}")
 

@@ -60,7 +60,7 @@ class Application:
             try:
                 request = _request(scope, headers, caller)
                 user = await self._find_user(caller, request, headers)
-                caller.guest.owner = user.name
+                caller.slot.owner = user.name
                 exchange = self._server.begin(request, user)
                 with ExitStack() as taken:
                     answer = await self._answer(exchange, body, caller, taken, opened)
@@ -82,11 +82,11 @@ class Application:
 
         The kernel says who is at the other end of a local socket, and no header changes it.
         """
-        guest = caller.guest
+        slot = caller.slot
         try:
-            if guest.peer is not None:
-                guest.user = guest.user or await self._identify(guest.peer)
-                return guest.user
+            if slot.peer is not None:
+                slot.user = slot.user or await self._identify(slot.peer)
+                return slot.user
             return self._authenticator.user(caller.user, text(headers, b"authorization"))
         except ApiError:
             self._server.not_known(request)

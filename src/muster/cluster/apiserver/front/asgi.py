@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from muster.api.status import bad_request
-from muster.cluster.apiserver.front.crowd import Guest
+from muster.cluster.apiserver.front.connectionlimit import ConnectionSlot
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
@@ -31,7 +31,7 @@ class Caller(Protocol):
     """The sender of a request and the way back to it: an exchange of HTTP/1.1, or a stream of HTTP/2.
 
     user: the user that the client certificate names.
-    guest: the connection, as the crowd counts it.
+    slot: the connection's entry in the limit of connections.
     is_upgrade: whether the request asks for a protocol other than HTTP.
     is_alone: whether the rest of the body must be read before the connection takes another request (HTTP/1.1).
     streaming: the task to cancel when the client disconnects.
@@ -39,7 +39,7 @@ class Caller(Protocol):
     """
 
     user: User | None
-    guest: Guest
+    slot: ConnectionSlot
     is_upgrade: bool
     is_alone: bool
     streaming: "asyncio.Task[Any] | None"

@@ -11,9 +11,9 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
+from muster.cluster.apiserver.front.acceptor import Acceptor
 from muster.cluster.apiserver.front.asgi import App
-from muster.cluster.apiserver.front.crowd import MAX_CONNECTIONS, Crowd, Guest
-from muster.cluster.apiserver.front.door import Door
+from muster.cluster.apiserver.front.connectionlimit import MAX_CONNECTIONS, ConnectionLimit, ConnectionSlot
 from muster.cluster.apiserver.front.http1 import connection as http1
 from muster.cluster.apiserver.front.http2 import connection as http2
 from muster.cluster.apiserver.front.shared import Served, Shared, owes
@@ -47,10 +47,10 @@ class Listener:
         self._application = application
         self._context = context
         self._stopping = stopping
-        self._crowd = Crowd(MAX_CONNECTIONS, _give_back_soon)
+        self._connection_limit = ConnectionLimit(MAX_CONNECTIONS, _give_back_soon)
         unsent = Unsent(MAX_UNSENT_BYTES, _give_back_soon)
-        self._shared = Shared(self._crowd, unsent, set(), set(), asyncio.Event())
-        self._doors: list[Door] = []
+        self._shared = Shared(self._connection_limit, unsent, set(), set(), asyncio.Event())
+        self._acceptors: list[Acceptor] = []
 
     async def start(self, host: str, port: int) -> int:
         """Listen on an address, and return the port; port 0 takes a free one. Raises `AddressUnusable`, `OSError`."""
@@ -59,18 +59,18 @@ class Listener:
     async def listen(self, address: socket.socket) -> int:
         """Listen on a bound socket, and return its port; 0 for a local socket, which has no TLS. Raises `OSError`."""
         is_local = address.family == socket.AF_UNIX
-        door = Door(address, None if is_local else self._context, self._crowd, self._welcome)
-        door.open()
-        self._doors.append(door)
+        acceptor = Acceptor(address, None if is_local else self._context, self._connection_limit, self._welcome)
+        acceptor.open()
+        self._acceptors.append(acceptor)
         return 0 if is_local else int(address.getsockname()[1])
 
-    def _welcome(self, guest: Guest, deadline: float) -> "Arrival":
-        return Arrival(self._application, self._shared, guest, deadline)
+    def _welcome(self, slot: ConnectionSlot, deadline: float) -> "Arrival":
+        return Arrival(self._application, self._shared, slot, deadline)
 
     async def stop(self, grace_seconds: float = 5.0) -> None:
         """Take no more requests, end all streams, and wait up to `grace_seconds` until clients have their answers."""
-        for door in self._doors:
-            door.close()
+        for acceptor in self._acceptors:
+            acceptor.close()
         self._stopping()
         connections = list(self._shared.connections)
         # An idle client may never close its side of the connection, so nothing waits for it.
@@ -88,7 +88,7 @@ class Listener:
 
     def _is_busy(self, connection: Served) -> bool:
         """Return whether an answer is on its way, or has been sent just now."""
-        idle_since = connection.guest.idle_since
+        idle_since = connection.slot.idle_since
         settled = asyncio.get_running_loop().time() - SETTLED_SECONDS
         return idle_since is None or idle_since > settled or owes(connection.transport)
 
@@ -104,9 +104,9 @@ class Listener:
 class Arrival(asyncio.Protocol):
     """The first protocol of a client after its TLS handshake; it hands over to the HTTP version agreed on there."""
 
-    def __init__(self, application: App, shared: Shared, guest: Guest, deadline: float) -> None:
-        self._begun_with = application, shared, guest, deadline
-        self._guest = guest
+    def __init__(self, application: App, shared: Shared, slot: ConnectionSlot, deadline: float) -> None:
+        self._begun_with = application, shared, slot, deadline
+        self._guest = slot
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Hand the transport over to a connection of the agreed HTTP version."""

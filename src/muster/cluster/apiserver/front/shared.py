@@ -5,7 +5,7 @@ import select
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from muster.cluster.apiserver.front.crowd import Crowd, Guest
+from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
 from muster.cluster.apiserver.front.unsent import Unsent
 from muster.cluster.apiserver.identity.certificates import user_of_der
 from muster.cluster.apiserver.identity.users import User
@@ -18,7 +18,7 @@ HEADER_SECONDS = 10.0  # from the first byte to the end of the headers
 class Served(Protocol):
     """A connection, as the listener sees it."""
 
-    guest: Guest
+    slot: ConnectionSlot
 
     @property
     def is_endless(self) -> bool:
@@ -50,19 +50,19 @@ class Shared:
     tasks: the requests under way. departed: set when a connection has ended.
     """
 
-    crowd: Crowd
+    connection_limit: ConnectionLimit
     unsent: Unsent
     connections: set[Served]
     tasks: "set[asyncio.Task[Any]]"
     departed: asyncio.Event
 
-    def left(self, connection: Served) -> None:
+    def remove_connection(self, connection: Served) -> None:
         """Remove a closed connection, and every reference to it.
 
         The last reference frees the TLS buffers at once. The garbage collector would free them much later.
         """
-        self.crowd.left(connection.guest)
-        connection.guest.leave = _nothing
+        self.connection_limit.release(connection.slot)
+        connection.slot.close = _nothing
         self.connections.discard(connection)
         self.departed.set()
 

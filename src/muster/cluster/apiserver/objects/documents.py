@@ -12,7 +12,7 @@ import msgspec
 
 from muster.api.status import bad_request, too_large
 from muster.cluster.apiserver.decode import MAX_OBJECT_BYTES, ROOM_FOR_STATUS, Document
-from muster.cluster.apiserver.restraint import end_work
+from muster.cluster.apiserver.throttle import end_work
 from muster.cluster.store import Delete, Entry, Key, Put, Store
 
 _decoder = msgspec.json.Decoder()

@@ -14,7 +14,7 @@ from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.objects.conditions import set_condition
 from muster.cluster.apiserver.objects.documents import Documents, decode_entry, written
 from muster.cluster.apiserver.objects.metadata import meta_of, set_namespace, timestamp
-from muster.cluster.apiserver.pods.budgets import charged, document_of
+from muster.cluster.apiserver.pods.budgets import charge_eviction, document_of
 from muster.cluster.apiserver.pods.selection import Budgets
 from muster.cluster.apiserver.request.body import check_patched, read_object
 from muster.cluster.apiserver.request.call import Call
@@ -87,7 +87,7 @@ class PodActions:
         A finished pod is not marked. kube-apiserver marks it, but its Job controller counts the failure all the same.
         """
         now, typed_pod = self._clock.now(), msgspec.convert(pod, Pod)
-        budget = charged(typed_pod, self._budgets.selecting(pod["metadata"]), now)
+        budget = charge_eviction(typed_pod, self._budgets.selecting(pod["metadata"]), now)
         if not is_finished(typed_pod):
             reason, message = "EvictionByEvictionAPI", "Eviction API: evicting"
             status = pod.setdefault("status", {})

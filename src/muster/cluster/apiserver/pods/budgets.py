@@ -34,11 +34,13 @@ def needs_budget(pod: Pod) -> bool:
     return is_active(pod) and pod.status.phase != "Pending"
 
 
-def charged(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: datetime) -> PodDisruptionBudget | None:
-    """Return the budget that pays for the eviction of a pod, as it is afterwards; None if none pays.
+def charge_eviction(pod: Pod, budgets: Sequence[PodDisruptionBudget], now: datetime) -> PodDisruptionBudget | None:
+    """Return the budget with one disruption less, after the eviction of a pod; None if the eviction needs no budget.
 
-    budgets: those that select the pod.
-    Raises `ApiError` (429, 500) if the pod must stay.
+    budgets: the budgets that select the pod.
+
+    Raises:
+        ApiError: the budget does not allow the eviction (429), or several budgets select the pod (500).
     """
     if not needs_budget(pod) or not budgets:
         return None

@@ -46,7 +46,7 @@ async def read_kept_log(job: Entry, query: Mapping[str, str], nodes: Mapping[str
     The answer lists the job's deleted pods whose logs are kept. With the query `uid` it is the log of that pod.
     Raises `ApiError`: 400, 404, 422.
     """
-    kept_pods = {pod.uid: (pod, node) for node in nodes.values() for pod in node.kept(job.header.uid)}
+    kept_pods = {pod.uid: (pod, node) for node in nodes.values() for pod in node.list_kept_pods(job.header.uid)}
     uid, container = query.get("uid", ""), query.get("container", "")
     if not uid:
         return Response(200, msgspec.json.encode({"items": [pod for pod, _ in kept_pods.values()]}))

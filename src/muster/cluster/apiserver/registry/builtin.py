@@ -50,12 +50,12 @@ from muster.cluster.apiserver.registry.apiextensions import APIEXTENSIONS
 from muster.cluster.apiserver.registry.devices import DEVICES
 from muster.cluster.apiserver.registry.entries import same, served, status
 from muster.cluster.apiserver.registry.jobset import JOB_SETS
-from muster.cluster.apiserver.registry.kept import ALPHA, KEPT
 from muster.cluster.apiserver.registry.kueue import KUEUE, VISIBILITY
 from muster.cluster.apiserver.registry.metrics import METRICS
 from muster.cluster.apiserver.registry.podgroups import POD_GROUPS
 from muster.cluster.apiserver.registry.rbac import RBAC, TOKEN
 from muster.cluster.apiserver.registry.resources import VERBS, VIEW_VERBS, Registry, Resource, Rules, Subresource, View
+from muster.cluster.apiserver.registry.storedkinds import ALPHA, STORED_KINDS
 from muster.cluster.apiserver.registry.volcano import VOLCANO_JOBS
 from muster.cluster.apiserver.request.selection import FieldLabels
 
@@ -255,7 +255,7 @@ def builtin(elastic: job.Elastic, alpha: tuple[str, ...] = ()) -> tuple[Resource
         PRIORITY_CLASSES,
         BINDINGS,
         *RBAC,
-        *KEPT,
+        *STORED_KINDS,
         *DEVICES,
         *ADMISSION,
         *APIEXTENSIONS,

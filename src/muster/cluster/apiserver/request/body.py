@@ -79,14 +79,14 @@ def faults_of_patch(patch: Any, repeated: tuple[str, ...], *, operations: bool) 
     repeated: the sentences about repeated members, which are returned first.
     operations: whether the patch is a JSON patch, whose operations are searched for unknown members.
     """
-    found = list(repeated[:MAX_WARNINGS])
+    faults = list(repeated[:MAX_WARNINGS])
     if not operations:
-        return found
+        return faults
     if isinstance(patch, list):
         members = [(i, name) for i, each in enumerate(patch) if isinstance(each, dict) for name in each]
         unknown = [f"[{i}].{name}" for i, name in members if name not in _OPERATION]
-        found += _unknown(tuple(unknown))
-    return [f"json patch {sentence}" for sentence in found]
+        faults += _unknown(tuple(unknown))
+    return [f"json patch {sentence}" for sentence in faults]
 
 
 # The members of an operation of a JSON patch.

@@ -20,7 +20,7 @@ from muster.api.groups.events import Event as EventsV1Event
 from muster.api.groups.scheduling import PriorityClass
 from muster.api.kinds import Kind
 from muster.api.volcano import VOLCANO_JOB
-from muster.cluster.apiserver.tables import kept
+from muster.cluster.apiserver.tables import storedkinds
 from muster.cluster.apiserver.tables.admission import ADMISSION
 from muster.cluster.apiserver.tables.jobset import JOB_SETS
 from muster.cluster.apiserver.tables.kueue import KUEUE
@@ -50,7 +50,7 @@ _OLD_ROLE = "kubernetes.io/role"
 
 def printer_of(kind: Kind[Any]) -> Printer:
     """Return the printer of a kind; a kind without one gets name and creation time."""
-    return _PRINTERS.get(kind.resource) or kept.printer_of(kind.resource) or _ANY
+    return _PRINTERS.get(kind.resource) or storedkinds.printer_of(kind.resource) or _ANY
 
 
 def _job(job: Job, now: datetime) -> Cells:

@@ -14,13 +14,13 @@ import msgspec
 
 from muster.api.status import ApiError, expired
 from muster.cluster.apiserver.answers import encode_status
+from muster.cluster.apiserver.fairqueue import FairQueue, Flow
 from muster.cluster.apiserver.objects.loading import loaded, loaded_changes
 from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.apiserver.request.paging import too_large_revision
 from muster.cluster.apiserver.request.representation import Form, Presentation
 from muster.cluster.apiserver.request.requestinfo import ListOptions, revision
 from muster.cluster.apiserver.request.selection import Selection, selection
-from muster.cluster.apiserver.turns import Line, Turns
 from muster.cluster.store import Change, Closed, Compacted, Entry, Store, Watch
 from muster.cluster.store.values import Fragments, watch_line
 from muster.runtime.clock import Clock
@@ -43,11 +43,11 @@ _encode = msgspec.json.encode
 class Watcher:
     """The opener of watches on the store, which also ends them all when the server stops."""
 
-    def __init__(self, store: Store, clock: Clock, random: Random, turns: Turns) -> None:
+    def __init__(self, store: Store, clock: Clock, random: Random, fair_queue: FairQueue) -> None:
         self._store = store
         self._clock = clock
         self._random = random
-        self._turns = turns
+        self._fair_queue = fair_queue
         self._open: dict[Watch, Resource] = {}
         self._stopped = False
 
@@ -66,9 +66,9 @@ class Watcher:
             watch.close()
 
     def watch(
-        self, line: Line, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
+        self, flow: Flow, resource: Resource, view: View, namespace: str, options: ListOptions, form: Form, include: str
     ) -> AsyncIterator[bytes]:
-        """Return the stream of a watch, whose pieces wait for their turns in `line`.
+        """Return the stream of a watch, whose pieces wait in the fair queue under `flow`.
 
         Raises `ApiError` for a bad selector or version. The stream itself reports all later errors.
         """
@@ -76,10 +76,10 @@ class Watcher:
         requested = revision(options.resource_version, resource.name)
         since = requested or self._store.revision
         lines = _Lines(Presentation(resource, view, form, include, self._clock.now()), chosen)
-        return self._stream(line, resource, namespace, options, since, lines)
+        return self._stream(flow, resource, namespace, options, since, lines)
 
     async def _stream(
-        self, line: Line, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
+        self, flow: Flow, resource: Resource, namespace: str, options: ListOptions, since: int, lines: "_Lines"
     ) -> AsyncIterator[bytes]:
         if since > self._store.revision:
             # The client got its version from a store that is lost, so its state is wrong, too.
@@ -98,12 +98,12 @@ class Watcher:
             chosen = await loaded(resource, lines.chosen.of(entries) if lines.chosen else entries)
             pieces = _Pieces(lines.initial(chosen))
             while pieces.are_left():
-                await self._turns.take(line)
+                await self._fair_queue.take(flow)
                 yield pieces.make()
             if initial and options.bookmarks:
                 yield lines.bookmark(since, {INITIAL_EVENTS_END: "true"})
             if not self._stopped:
-                async for piece in self._changes(line, resource, watch, options, lines):
+                async for piece in self._changes(flow, resource, watch, options, lines):
                     yield piece
         except ApiError as error:
             yield error_line(error)  # a conversion webhook failed
@@ -112,7 +112,7 @@ class Watcher:
             watch.close()
 
     async def _changes(
-        self, line: Line, resource: Resource, watch: Watch, options: ListOptions, lines: "_Lines"
+        self, flow: Flow, resource: Resource, watch: Watch, options: ListOptions, lines: "_Lines"
     ) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         end = loop.time() + self._timeout(options)
@@ -133,7 +133,7 @@ class Watcher:
                 changes = await loaded_changes(resource, stored_changes)
                 pieces = _Pieces(lines.changes(changes, self._clock.now()))
                 while pieces.are_left():
-                    await self._turns.take(line)
+                    await self._fair_queue.take(flow)
                     yield pieces.make()
         except Compacted as error:
             yield error_line(expired(f"too old resource version: {error.since} ({error.oldest})"))

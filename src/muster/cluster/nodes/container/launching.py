@@ -1,4 +1,4 @@
-"""Turns a container's spec into the spec of its shim, with the objects that it refers to."""
+"""PodSlots a container's spec into the spec of its shim, with the objects that it refers to."""
 
 import hashlib
 import os
@@ -38,9 +38,9 @@ from muster.cluster.nodes.machine.cgroups import Cgroups
 from muster.cluster.nodes.machine.isolation import Isolation, command
 from muster.cluster.nodes.network.hosts import hostname
 from muster.cluster.nodes.network.network import Network
+from muster.cluster.nodes.podslots import PodSlots
 from muster.cluster.nodes.shim.spec import Command, Identity, Spec
 from muster.cluster.nodes.shims import MARK
-from muster.cluster.nodes.turns import Turns
 from muster.cluster.nodes.volumes.contents import MOST_BYTES
 from muster.cluster.nodes.volumes.mounts import Mount, MountError, place, plan
 from muster.cluster.nodes.volumes.pod_volumes import PodVolumes
@@ -73,11 +73,10 @@ class Kit:
 
     states: where jobs keep what outlives their pods; None for nowhere.
     fence: ends pods that may run elsewhere; None for a node whose pods end with the server alone.
-    showing: the turns to hold the objects that a pod refers to, which may be much larger than the pod itself.
+    object_slots: for loading the objects that a pod refers to, which may be much larger than the pod itself.
     accounts: the Unix accounts that pods run as under a system server, by the pods' UIDs; None where all pods run as
     the node's own user.
-    starting: the turns to start a container: making its process takes the whole loop's time, and its shim a
-    processor's.
+    start_slots: for starting a container. Creating its process blocks the event loop, and its shim keeps a CPU busy.
     """
 
     node_name: str
@@ -99,8 +98,8 @@ class Kit:
     guest: bool = False
     fence: Fence | None = None
     accounts: dict[str, Account] | None = None
-    showing: Turns = field(default_factory=lambda: Turns(1))
-    starting: Turns = field(default_factory=lambda: Turns(STARTS_AT_ONCE))
+    object_slots: PodSlots = field(default_factory=lambda: PodSlots(1))
+    start_slots: PodSlots = field(default_factory=lambda: PodSlots(STARTS_AT_ONCE))
 
     def told_address(self, pod: Pod) -> str:
         """Return the address that the pod's status reports.

@@ -44,8 +44,8 @@ class Logs:
         """Yield the log of a pod, in pieces. Raises `ApiError` before the first piece if there is none."""
         return self._read(lambda: self._find_directory(pod, options), options)
 
-    def kept(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
-        """Yield the log of a pod that is gone."""
+    def read_kept(self, pod: KeptPod, options: LogOptions) -> AsyncIterator[bytes]:
+        """Yield the kept log of a deleted pod."""
         number = options.attempt if options.attempt is not None else max(pod.containers[options.container])
         return self._read(lambda: self._storage.of(pod.uid).attempt(options.container, number), options)
 

@@ -1,6 +1,7 @@
-"""Keeps memory limits where no cgroup does: decides from readings once a second which containers are over theirs.
+"""Decides, on a machine without cgroups, which containers exceed their memory limits. Pure.
 
-The node reads, and ends containers. A container may be over its limit for a second before it is ended.
+The node samples memory once a second, and kills the containers that exceed their limits. So a container may exceed its
+limit for a second.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from muster.cluster.nodeconnection import Reading
 from muster.cluster.nodes.machine.consumption import Key, Metered
 
 SAMPLE_SECONDS = 1.0
-# Each of so many samples counts shared pages once in the containers that seem to hold more than ever.
+# In one of so many samples, shared pages are counted exactly in containers whose estimate exceeds their peak.
 EXACT_EVERY = 30
 # No container holds so much.
 _NEVER = 1 << 63
@@ -24,9 +25,13 @@ class Excess(NamedTuple):
 
 
 def find_thresholds(containers: Mapping[Key, Metered], peaks: Mapping[Key, int], *, exact: bool) -> dict[Key, int]:
-    """Return how much memory each container may seem to hold before its shared pages are counted once.
+    """Return the estimated memory from which each container's shared pages must be counted exactly.
 
-    peaks: the most that each container has held so far. exact: whether this sample looks for new peaks, too.
+    The cheap estimate counts a page that several processes share once for each process. Only a container whose estimate
+    exceeds its limit, or its peak so far, needs the exact count.
+
+    peaks: the most memory that each container has used so far.
+    exact: whether this sample also searches for new peaks.
     """
     thresholds = {}
     for key, container in containers.items():
@@ -37,7 +42,7 @@ def find_thresholds(containers: Mapping[Key, Metered], peaks: Mapping[Key, int],
 
 
 def find_excesses(containers: Mapping[Key, Metered], readings: Mapping[Key, Reading]) -> Iterator[Excess]:
-    """Yield the containers that hold more memory than their limits."""
+    """Yield the containers that use more memory than their limits."""
     for key, reading in readings.items():
         if 0 < containers[key].memory_limit < reading.memory_bytes:
             yield Excess(key, reading.memory_bytes)

@@ -27,7 +27,7 @@ class Reserves:
         isolation = self._kit.isolation
         if isolation.kind == "bubblewrap" or self._kit.accounts is not None:
             return  # the shim needs the whole spec, or its user, from the start
-        async with self._kit.starting.turn(pod):
+        async with self._kit.start_slots.hold(pod):
             if waits():
                 with suppress(ShimError):
                     self._made[container] = Reserve(

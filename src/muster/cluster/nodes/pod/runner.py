@@ -46,9 +46,9 @@ from muster.cluster.nodes.pod.facts import (
 )
 from muster.cluster.nodes.pod.machine import PodPlan, decide
 from muster.cluster.nodes.pod.rules import grace_seconds
-from muster.cluster.nodes.pod.shown import RETRY_SECONDS, Shown
 from muster.cluster.nodes.pod.starts import HeldUpError, Starts, words
 from muster.cluster.nodes.pod.status import INTERRUPTED_MESSAGE, SHUTDOWN_REASON
+from muster.cluster.nodes.pod.volumerefresh import RETRY_SECONDS, RefreshedVolumes
 from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shim.system import NOT_STARTED
 from muster.cluster.nodes.shims import Shim
@@ -74,8 +74,8 @@ class PodRunner:
         self.storage = kit.storage.of(pod.metadata.uid)
         self._kit = kit
         self._wake = wake
-        self._shown = Shown(kit, lambda: self.pod, self._record_event, self._spawn)
-        self._starts = Starts(kit, lambda: self.pod, self._shown, self._record_event)
+        self._volumes = RefreshedVolumes(kit, lambda: self.pod, self._record_event, self._spawn)
+        self._starts = Starts(kit, lambda: self.pod, self._volumes, self._record_event)
         self._containers: dict[str, ContainerFacts] = {}
         self._shims: dict[str, Shim] = {}
         self._watchers: dict[str, asyncio.Task[None]] = {}
@@ -222,8 +222,8 @@ class PodRunner:
             why = FORGOTTEN_MESSAGE if restoring.is_forgotten(record) and not deleting else INTERRUPTED_MESSAGE
             self.end(Ending("interrupted", now.monotonic, grace, SHUTDOWN_REASON, why))
         if self._shims:  # what its volumes show may have changed while no server was here
-            self._shown.soon_refresh()
-            self._spawn(self._shown.keep_tokens, "tokens")
+            self._volumes.soon_refresh()
+            self._spawn(self._volumes.keep_tokens, "tokens")
 
     def update(self, pod: Pod) -> None:
         """Take over a changed object of the pod."""
@@ -236,17 +236,17 @@ class PodRunner:
         self.pod = pod
         self._check_deletion()
         if relabelled and self._prepared:
-            self._shown.soon_refresh()
+            self._volumes.soon_refresh()
 
     def objects_changed(self, changed: Names) -> None:
         """Refresh what depends on ConfigMaps or Secrets that have changed, come or gone."""
-        if self._prepared and changed & self._shown.names:
-            self._shown.soon_refresh()
+        if self._prepared and changed & self._volumes.names:
+            self._volumes.soon_refresh()
         for container in (*self.pod.spec.init_containers, *self.pod.spec.containers):
             facts = self._containers.get(container.name, UNKNOWN)
             if facts.trouble is not None and changed & references(container):
                 self._update_facts(container.name, trouble=replace(facts.trouble, retry_at=self._kit.clock.monotonic()))
-        if self._trouble is not None and changed & self._shown.names:
+        if self._trouble is not None and changed & self._volumes.names:
             self._trouble = replace(self._trouble, retry_at=self._kit.clock.monotonic())
             self._wake()
 
@@ -268,7 +268,7 @@ class PodRunner:
 
     def volume_sources(self) -> Mapping[str, Path]:
         """Return the directories of the pod's volumes that are in place."""
-        return self._shown.volumes.sources()
+        return self._volumes.volumes.sources()
 
     def evict(self, why: str) -> None:
         """End the pod at once, as it takes more of the machine than it may. why: upstream's message."""
@@ -370,7 +370,7 @@ class PodRunner:
         try:
             if not self._has_record:
                 self._write_record()
-            await self._shown.put()
+            await self._volumes.put()
             self._kit.network.enter(self.pod, self.storage.hosts)
         except VolumeError as error:
             self._set_trouble("FailedMount", str(error))
@@ -385,7 +385,7 @@ class PodRunner:
             )
         else:
             self._prepared, self._trouble = True, None
-            self._spawn(self._shown.keep_tokens, "tokens")
+            self._spawn(self._volumes.keep_tokens, "tokens")
             self._warn_of_limits()
         finally:
             self._preparing = False

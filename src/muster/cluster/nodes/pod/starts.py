@@ -19,7 +19,7 @@ from muster.cluster.nodes.container import launching
 from muster.cluster.nodes.container.environment import ConfigError, Environment, TooLongError, references
 from muster.cluster.nodes.container.launching import Kit
 from muster.cluster.nodes.pod.reserves import Reserves
-from muster.cluster.nodes.pod.shown import Shown, Tell
+from muster.cluster.nodes.pod.volumerefresh import RefreshedVolumes, Tell
 from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shims import ClaimedError, Shim, ShimError
 from muster.cluster.nodes.volumes.contents import VolumeError, relocated
@@ -41,10 +41,10 @@ class HeldUpError(Exception):
 class Starts:
     """The starter of one pod's containers. `pod` returns the pod's present object."""
 
-    def __init__(self, kit: Kit, pod: Callable[[], Pod], shown: Shown, tell: Tell) -> None:
+    def __init__(self, kit: Kit, pod: Callable[[], Pod], volumes: RefreshedVolumes, tell: Tell) -> None:
         self._kit = kit
         self._pod = pod
-        self._shown = shown
+        self._volumes = volumes
         self._record_event = tell
         self._storage = kit.storage.of(pod().metadata.uid)
         self._environments: dict[str, Environment] = {}
@@ -82,7 +82,7 @@ class Starts:
             cgroups, pod = self._kit.cgroups, self._pod()
             cgroup = str(cgroups.path(pod.metadata.uid, container.name)) if cgroups else ""
             variables = {**defaults, **environment.variables}
-            arguments = (self._kit, pod, container, list(argv), variables, cgroup, self._shown.volumes)
+            arguments = (self._kit, pod, container, list(argv), variables, cgroup, self._volumes.volumes)
             return await _compute(container, partial(launching.command_of, *arguments))
         except (ConfigError, VolumeError, ApiError, TransportError) as error:
             raise ShimError(str(error)) from error
@@ -90,7 +90,7 @@ class Starts:
     async def _launch_in_turn(self, container: Container, number: int) -> Shim | None:
         if container.name in self.reserves:  # its process exists already
             return await self._launch_now(container, number)
-        async with self._kit.starting.turn(self._pod()):
+        async with self._kit.start_slots.hold(self._pod()):
             return await self._launch_now(container, number)
 
     async def _launch_now(self, container: Container, number: int) -> Shim | None:
@@ -99,7 +99,7 @@ class Starts:
         if account := self._kit.account_of(self._pod()):
             self._storage.hand_over(account, container.name, number)
         self._kit.remover.add(self._storage.remove_old(container.name, number))
-        arguments = (self._kit, self._pod(), container, self._shown.volumes, environment, directory)
+        arguments = (self._kit, self._pod(), container, self._volumes.volumes, environment, directory)
         spec = await _compute(container, partial(launching.spec, *arguments))
         try:
             return await shims.start(spec, self.reserves.take(container.name))
@@ -108,12 +108,12 @@ class Starts:
 
     async def _make_environment(self, container: Container) -> Environment:
         """Return the container's variables, read afresh for every start, with its volumes in place."""
-        volumes = self._shown.volumes
+        volumes = self._volumes.volumes
         if not volumes.complete(self._pod()):  # an earlier server made them
-            await self._shown.put()
+            await self._volumes.put()
         names = references(container)
         # A container that refers to no objects needs no turn.
-        async with self._kit.showing.turn(self._pod(), None) if names else nullcontext():
+        async with self._kit.object_slots.hold(self._pod(), None) if names else nullcontext():
             objects = await launching.fetch(self._kit.client, self._pod().metadata.namespace, names)
             environment = launching.variables(self._kit, self._pod(), container, objects)
         if self._kit.isolation.kind == "none":

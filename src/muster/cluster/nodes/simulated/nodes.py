@@ -270,7 +270,7 @@ class SimulatedConnection:
         """Yield one line, so that a reader does not wait for more."""
         yield f"{key_of(pod)}/{options.container} is simulated: it has no output\n".encode()
 
-    def kept(self, job: str) -> Sequence[KeptPod]:  # noqa: ARG002
+    def list_kept_pods(self, job: str) -> Sequence[KeptPod]:  # noqa: ARG002
         """Return nothing: simulated pods leave no logs."""
         return ()
 

@@ -39,7 +39,7 @@ from muster.controllers.integrations.external.kinds import PYTORCH_JOB, RAY_CLUS
 from muster.controllers.integrations.external.podsets import REPLICA_INDEX, Place
 from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.framework import Step, UnreadableJobError
-from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.observedjob import PodSetInfo
 
 # A step of an AppWrapper's path: `.spec`, `[0]`.
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,6})\]")
@@ -127,11 +127,11 @@ def component_places(job: ExternalJob) -> Iterator[Place]:
 
 def _read_declared(component: Any, at: Path) -> list[_Part]:
     """Return the podsets that the component declares."""
-    found = []
+    podsets = []
     for number, one in enumerate(list_at(component, "podSets")):
         count = count_at(one, "replicas")
-        found.append(_Part(_steps(text_at(one, "path"), (*at, "podSets", number, "path")), count, _ranks(one)))
-    return found
+        podsets.append(_Part(_steps(text_at(one, "path"), (*at, "podSets", number, "path")), count, _ranks(one)))
+    return podsets
 
 
 def _ranks(declared: Any) -> str | None:
@@ -231,14 +231,14 @@ def _with_info(template: PodTemplateSpec, info: Any) -> PodTemplateSpec:
 
 def _info(info: PodSetInfo) -> Json:
     """Return the injected values in the form of an AppWrapper."""
-    found: Json = {
+    injected: Json = {
         "labels": dict(info.labels),
         "annotations": dict(info.annotations),
         "nodeSelector": dict(info.node_selector),
         "tolerations": msgspec.to_builtins(info.tolerations),
         "schedulingGates": [{"name": name} for name in info.gates],
     }
-    return {field: value for field, value in found.items() if value}
+    return {field: value for field, value in injected.items() if value}
 
 
 def _rules(job: ExternalJob) -> Errors:

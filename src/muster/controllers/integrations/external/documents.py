@@ -45,26 +45,26 @@ def value_at(document: Any, path: Sequence[str | int]) -> Any:
 
 def mapping_at(document: Any, *path: str | int) -> Json:
     """Return the object at the path; an empty one if there is none."""
-    found = value_at(document, path)
-    return found if isinstance(found, dict) else {}
+    value = value_at(document, path)
+    return value if isinstance(value, dict) else {}
 
 
 def list_at(document: Any, *path: str | int) -> list[Any]:
     """Return the list at the path; an empty one if there is none."""
-    found = value_at(document, path)
-    return found if isinstance(found, list) else []
+    value = value_at(document, path)
+    return value if isinstance(value, list) else []
 
 
 def text_at(document: Any, *path: str | int) -> str:
     """Return the text at the path; "" if there is none."""
-    found = value_at(document, path)
-    return found if isinstance(found, str) else ""
+    value = value_at(document, path)
+    return value if isinstance(value, str) else ""
 
 
 def number_at(document: Any, *path: str | int) -> int:
     """Return the whole number at the path; 0 if there is none."""
-    found = value_at(document, path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    value = value_at(document, path)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def moment_at(document: Any, *path: str | int) -> datetime | None:
@@ -77,21 +77,21 @@ def moment_at(document: Any, *path: str | int) -> datetime | None:
 
 def count_at(document: Any, *path: str | int, default: int = 1) -> int:
     """Return a number of pods. Raises `UnreadableJobError`."""
-    found = value_at(document, path)
-    if found is None:
+    value = value_at(document, path)
+    if value is None:
         return default
-    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise UnreadableJobError(text_of_path(path), "must be a whole number that is not negative")
-    return found
+    return value
 
 
 def template_at(document: Any, path: Path) -> PodTemplateSpec:
     """Return the pod template at the path. Raises `UnreadableJobError`."""
-    found = value_at(document, path)
-    if not isinstance(found, dict) or not isinstance(found.get("spec"), dict):
+    value = value_at(document, path)
+    if not isinstance(value, dict) or not isinstance(value.get("spec"), dict):
         raise UnreadableJobError(text_of_path(path), "must be a pod template with a spec")
     try:
-        return msgspec.convert(without_nulls(found), PodTemplateSpec)
+        return msgspec.convert(without_nulls(value), PodTemplateSpec)
     except msgspec.ValidationError as error:
         raise UnreadableJobError(text_of_path(path), str(error)) from None
 

@@ -1,4 +1,4 @@
-"""Lets a job of another project's kind queue, by the data of its `Shape`: its controller makes and ends the pods."""
+"""Lets jobs of other projects' kinds queue. A `Shape` describes each kind; the kind's own controller runs the pods."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -28,11 +28,11 @@ from muster.controllers.integrations.external.podsets import Place
 from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.framework import Integration, Step, UnreadableJobError
 from muster.controllers.integrations.templates import injecting, is_as, operations, restoring
-from muster.queueing.jobframework.observed import End, PodSetInfo
+from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 
 class ExternalIntegration(Integration[ExternalJob]):
-    """One kind, which a cluster need not serve."""
+    """The integration of one kind, which a cluster need not serve."""
 
     optional = True
 
@@ -50,11 +50,14 @@ class ExternalIntegration(Integration[ExternalJob]):
         return self.shape.name
 
     def places(self, job: ExternalJob) -> tuple[Place, ...]:
-        """Return the podsets, and where they are in the job. Raises `UnreadableJobError`."""
+        """Return each podset of the job with the path of its pod template. Raises `UnreadableJobError`."""
         return tuple(self.shape.places(job))
 
     def is_managed(self, job: ExternalJob) -> bool:
-        """Return whether its kind's own controller or MultiKueue runs the job, and there is anything to start."""
+        """Return whether the job queues.
+
+        The kind's own controller or MultiKueue must run it, and it must have pods to start.
+        """
         named = text_at({"spec": job.spec}, *self.shape.managed_by)
         return named in ("", self.shape.controller, MULTI_KUEUE_CONTROLLER) and self.shape.runs_by_itself(job)
 
@@ -67,7 +70,7 @@ class ExternalIntegration(Integration[ExternalJob]):
         return value_at({"spec": job.spec}, self.shape.suspend) is True
 
     def lacks_injection(self, job: ExternalJob) -> bool:
-        """Return whether the label that the pods of admitted jobs have is missing."""
+        """Return whether the pods lack the label that the pods of admitted jobs have."""
         with suppress(UnreadableJobError):
             marked = (POD_SET_LABEL in place.template.metadata.labels for place in self.places(job))
             return not self.is_suspended(job) and not all(marked)
@@ -90,11 +93,11 @@ class ExternalIntegration(Integration[ExternalJob]):
         return ()
 
     def started_at(self, job: ExternalJob) -> datetime | None:
-        """Return the start in its status."""
+        """Return the start time in the job's status."""
         return moment_at({"status": job.status}, *self.shape.started_at)
 
     def priority_class(self, job: ExternalJob) -> str:
-        """Return the class in its scheduling policy, else the first that its pods name."""
+        """Return the priority class in the job's scheduling policy, else the first that its pods name."""
         if self.shape.priority_class and (named := text_at({"spec": job.spec}, *self.shape.priority_class)):
             return named
         with suppress(UnreadableJobError):
@@ -102,17 +105,17 @@ class ExternalIntegration(Integration[ExternalJob]):
         return ""
 
     def start(self, job: ExternalJob, infos: Sequence[PodSetInfo]) -> Sequence[Step]:
-        """Return the one write that resumes the job with what was injected."""
+        """Return the patch that injects the values of admission and resumes the job in one write."""
         pairs = zip(self.places(job), infos, strict=True)
         edits = [edit for place, info in pairs for edit in self._edits_to_inject(place, info)]
         return [Step(operations=(*edits, {"op": "add", "path": pointer(self.shape.suspend), "value": False}))]
 
     def stop(self, job: ExternalJob, why: str = "") -> Sequence[Step]:  # noqa: ARG002  (all jobs of a kind stop alike)
-        """Return the write that suspends the job."""
+        """Return the patch that suspends the job."""
         return [Step(patch_at(self.shape.suspend, True))]
 
     def restore(self, job: ExternalJob, original: Sequence[PodSet]) -> Sequence[Step]:
-        """Return the write that takes what was injected out of the job's templates; nothing if they are as before."""
+        """Return the patch that removes the injected values from the job's templates; empty if there are none."""
         pairs = zip(self.places(job), original, strict=True)
         edits = [edit for place, podset in pairs for edit in _edits(place, restoring(place.template, podset.template))]
         return [Step(operations=tuple(edits))] if edits else []

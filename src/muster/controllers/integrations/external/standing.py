@@ -10,7 +10,7 @@ from muster.controllers.integrations.external.documents import (
     text_at,
     true_condition,
 )
-from muster.queueing.jobframework.observed import End
+from muster.queueing.jobframework.observedjob import End
 
 IsSo = Callable[[ExternalJob], bool]
 EndOf = Callable[[ExternalJob], End | None]
@@ -25,8 +25,8 @@ def end_by_condition(succeeded: str, failed: str) -> EndOf:
     """Return the reader of the two conditions that end a job."""
 
     def end(job: ExternalJob) -> End | None:
-        found = true_condition(job.status, succeeded, failed)
-        return None if found is None else End(found.get("type") == succeeded, text_at(found, "message"))
+        condition = true_condition(job.status, succeeded, failed)
+        return None if condition is None else End(condition.get("type") == succeeded, text_at(condition, "message"))
 
     return end
 

@@ -19,7 +19,7 @@ from muster.controllers.integrations.external.podsets import Place
 from muster.controllers.integrations.external.shape import Shape
 from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
-from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.observedjob import PodSetInfo
 
 # The manager of our runtime patch, as with Kueue.
 MANAGER: Final = "kueue.x-k8s.io/manager"
@@ -58,10 +58,10 @@ class TrainJobIntegration(ExternalIntegration):
         """Return the pods of Jobs that have succeeded."""
         done = standing.train_jobs(job, "succeeded")
         sizes = {podset.name: podset.count for podset in self.podsets(job)}
-        found = ((role, done.get(role.name, 0)) for part in job.parts for role in part.spec.replicated_jobs)
+        succeeded_pods = ((role, done.get(role.name, 0)) for part in job.parts for role in part.spec.replicated_jobs)
         return tuple(
             ReclaimablePod(name=role.name, count=min(count, role.replicas) * sizes[role.name] // role.replicas)
-            for role, count in found
+            for role, count in succeeded_pods
             if count > 0 and role.replicas > 0
         )
 

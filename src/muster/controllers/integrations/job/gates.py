@@ -28,7 +28,7 @@ WORKERS = 4
 
 
 class QuotaGates(Reconciler):
-    """A part that runs under a `Manager`."""
+    """The reconciler of Jobs with gated pods."""
 
     name = "quota-gates"
 

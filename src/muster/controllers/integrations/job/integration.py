@@ -32,7 +32,7 @@ from muster.controllers.integrations.stopping import started_again, stopped_for
 from muster.controllers.integrations.templates import injecting, restoring
 from muster.jobs.job.conditions import SUSPENDED, finish
 from muster.jobs.job.terms import managed_by
-from muster.queueing.jobframework.observed import End, PodSetInfo
+from muster.queueing.jobframework.observedjob import End, PodSetInfo
 from muster.queueing.jobframework.reclaimable import reclaimable_pods
 
 # Labels that the API server puts on a Job's pods and lets nobody remove. A Workload has only the name.

@@ -91,7 +91,7 @@ def _turns(jobset: JobSet, stage: Sequence[ReplicatedJob], jobs: dict[str, dict[
     The lost pods of a running stage come back Job by Job. The next waves of its Jobs wait for nothing.
     """
     known = {role.name: jobs.get(role.name, {}) for role in stage}
-    runs = any(job.bound for found in known.values() for job in found.values())
+    runs = any(job.bound for jobs_of_role in known.values() for job in jobs_of_role.values())
     if not runs and not all(_is_complete(jobset, role, known[role.name]) for role in stage):
         return
     together: list[Pod] = []
@@ -126,13 +126,13 @@ def _succeeded(jobset: JobSet, role: ReplicatedJob) -> int:
 
 def _jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
     """Return the Jobs with pods of this attempt that are not being deleted, by role and Job index."""
-    found: dict[str, dict[str, _Job]] = {}
+    jobs_by_role: dict[str, dict[str, _Job]] = {}
     done = {job.metadata.uid: job.status.succeeded + len(failed_indexes(job)) for job in members.jobs}
 
     def of(pods: Iterable[Pod]) -> Iterable[tuple[Pod, _Job]]:
         for pod in pods:
             if _attempt(pod) >= attempt and not is_deleting(pod):
-                roles = found.setdefault(_role(pod), {})
+                roles = jobs_by_role.setdefault(_role(pod), {})
                 yield pod, roles.setdefault(pod.metadata.labels.get(names.JOB_INDEX, ""), _Job())
 
     for pod, job in of(members.unbound):
@@ -143,7 +143,7 @@ def _jobs(members: Members, attempt: int) -> dict[str, dict[str, _Job]]:
         job.placed = True
     for pod, job in of(members.others):
         job.placed |= bool(pod.spec.node_name)
-    return found
+    return jobs_by_role
 
 
 def _role(pod: Pod) -> str:

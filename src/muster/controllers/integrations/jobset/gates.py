@@ -1,4 +1,4 @@
-"""Opens the gates of pods of JobSets for which quota was granted: those that came when a JobSet grew."""
+"""Opens the gates of the pods by which a JobSet grew, once there is quota for them."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ _WAITING = "jobset-waiting"
 
 
 class JobSetGates(Reconciler):
-    """A part that runs under a `Manager`."""
+    """The reconciler of JobSets with gated pods."""
 
     name = "jobset-quota-gates"
 

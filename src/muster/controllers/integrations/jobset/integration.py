@@ -22,7 +22,7 @@ from muster.controllers.integrations.templates import injecting, is_as, operatio
 from muster.jobs.jobset.size import pods_of_role
 from muster.jobs.jobset.status import says_it_runs
 from muster.jobs.jobset.terms import finish, is_suspended, managed_by
-from muster.queueing.jobframework.observed import End, PodSetInfo
+from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 
 class JobSetIntegration(Integration[JobSet]):

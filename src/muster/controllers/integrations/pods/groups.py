@@ -33,7 +33,7 @@ from muster.api.managed.topology import topology_request
 from muster.api.meta import ObjectMeta
 from muster.api.pods import find_condition, is_deleting, is_finished, is_ready
 from muster.queueing.conditions import put
-from muster.queueing.jobframework.observed import End
+from muster.queueing.jobframework.observedjob import End
 
 # The number of different pods that one Workload can hold (upstream).
 MAX_ROLES = 18

@@ -32,8 +32,7 @@ from muster.api.pods import is_active, is_deleting, is_finished
 from muster.api.values.quantity import QuantityError
 from muster.controllers.customlabels import labels_of_queues
 from muster.controllers.integrations.injection import InjectionError, infos
-from muster.controllers.integrations.observed import Observer
-from muster.controllers.integrations.places import selectors_of
+from muster.controllers.integrations.observation import Observer
 from muster.controllers.integrations.pods.abandonment import given_back, gives_back_at
 from muster.controllers.integrations.pods.groups import (
     GroupMembership,
@@ -47,10 +46,11 @@ from muster.controllers.integrations.pods.writer import PodWriter, gates_left
 from muster.controllers.integrations.priorities import Priorities, appeared
 from muster.controllers.integrations.rules import rules
 from muster.controllers.integrations.serving.groups import is_of_set
+from muster.controllers.integrations.topologyplacement import selectors_of
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads, copied_labels
 from muster.controllers.waits import CreationWaits, GateWaits
 from muster.queueing.jobframework.names import workload_name
-from muster.queueing.jobframework.observed import ObservedJob, PodSetInfo
+from muster.queueing.jobframework.observedjob import ObservedJob, PodSetInfo
 from muster.queueing.jobframework.pairing import WORKLOAD_DELETED, PairingPlan, decide
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
@@ -66,7 +66,7 @@ _BY_POD = "pod-queueing-pod"
 
 
 class PodReconciler(Reconciler):
-    """A part that runs under a `Manager`. Its keys are `pod/namespace/name` and `group/namespace/name`."""
+    """The reconciler of plain pods that queue. A key is `pod/namespace/name` or `group/namespace/name`."""
 
     name = "pod-queueing"
 
@@ -104,8 +104,8 @@ class PodReconciler(Reconciler):
     def _concerned(self, workload: Workload) -> Iterable[str]:
         return [*_keys_of_workload(workload), *self._tied(f"workload/{key_of(workload)}")]
 
-    def _of_class(self, found: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:
-        return self._tied(f"class/{found.metadata.name}")
+    def _of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:
+        return self._tied(f"class/{priority_class.metadata.name}")
 
     def _tied(self, tie: str) -> list[str]:
         return [_key(pod) for pod in self._pods.by(_BY_TIE, tie)]
@@ -274,15 +274,15 @@ class PodReconciler(Reconciler):
         if not waiting or admission is None:
             return
         try:
-            found = infos(workload, workload.spec.pod_sets, self._flavors.get, queue_labels=self._queue_labels)
+            podset_infos = infos(workload, workload.spec.pod_sets, self._flavors.get, queue_labels=self._queue_labels)
         except InjectionError as error:
             await self._writer.fail_to_start(workload, error, now)
             return
-        roles = {info.name: info for info in found}
+        roles = {info.name: info for info in podset_infos}
         places = self._selectors(group, workload)
         gets = {}
         for pod in waiting:
-            info = roles[role_of(pod)] if group.name else found[0]
+            info = roles[role_of(pod)] if group.name else podset_infos[0]
             place = places.get(pod.metadata.uid) if is_held(pod) else None
             gets[pod.metadata.uid] = _info_of_placed(info, place) if place else info
         starting = [pod for pod in waiting if gates_left(pod, gets[pod.metadata.uid]) != pod.spec.scheduling_gates]

@@ -12,7 +12,7 @@ from muster.api.pods import is_deleting
 from muster.controllers.integrations.injection import tolerations
 from muster.controllers.integrations.pods.groups import TERMINATION_TARGET, was_told
 from muster.controllers.waits import GateWaits
-from muster.queueing.jobframework.observed import PodSetInfo
+from muster.queueing.jobframework.observedjob import PodSetInfo
 from muster.queueing.jobframework.pairing import CANNOT_RESTORE, NO_MATCH, NOT_ADMITTED, WORKLOAD_DELETED
 from muster.runtime.client import Client
 from muster.runtime.clock import Clock

@@ -74,14 +74,14 @@ def _patches(serving: Serving, new: ExternalJob, gets: Arrival) -> Iterator[Json
     given = {label: name for label, name in labels.items() if name}
     if given:
         yield {"metadata": {"labels": given}}
-    found = {label: text for label in labels if (text := {**new.metadata.labels, **given}.get(label))}
+    copied = {label: text for label in labels if (text := {**new.metadata.labels, **given}.get(label))}
     annotations = {POD_SUSPENDING_PARENT: serving.name}
     if serving.marks_pods:
-        found[MANAGED_LABEL] = "true"
+        copied[MANAGED_LABEL] = "true"
     elif serving is LEADER_WORKER_SET:
         annotations[POD_GROUP_SERVING] = "true"
     else:
-        found = {}  # each pod gets it with its group
+        copied = {}  # each pod gets it with its group
     templates = {path: mapping_at({"spec": new.spec}, *path) for path in serving.templates}
     for path, template in templates.items():
         # Workers are numbered after their leader, unless both are placed as one group of podsets.
@@ -89,7 +89,7 @@ def _patches(serving: Serving, new: ExternalJob, gets: Arrival) -> Iterator[Json
         grouped = POD_SET_GROUP_NAME in mapping_at(template, "metadata", "annotations")
         more = {POD_INDEX_OFFSET: "1"} if counted and not grouped else {}
         if template:
-            metadata = {"annotations": annotations | more} | ({"labels": found} if found else {})
+            metadata = {"annotations": annotations | more} | ({"labels": copied} if copied else {})
             yield patch_at(path, {"metadata": metadata})
 
 
@@ -100,13 +100,13 @@ def errors(
     serving: Serving, new: ExternalJob, old: ExternalJob | None, namespace: str, around: Surroundings
 ) -> list[FieldError]:
     """Return what is wrong with an object to be stored: a new one, or a change of `old`."""
-    found = chain(new_rules(new.metadata, old.metadata if old is not None else None), _topology(serving, new))
+    all_errors = chain(new_rules(new.metadata, old.metadata if old is not None else None), _topology(serving, new))
     if old is None:
-        return list(found)
+        return list(all_errors)
     idle = number_at(old.status, serving.busy) == 0
     now, before = (replace(one.metadata, namespace=namespace) for one in (new, old))
     common = changes(now, before, around, suspended=idle, was_suspended=idle)
-    return list(chain(found, common, _changes(serving, new, old)))
+    return list(chain(all_errors, common, _changes(serving, new, old)))
 
 
 def _topology(serving: Serving, new: ExternalJob) -> Errors:
@@ -141,8 +141,8 @@ def _changes(serving: Serving, new: ExternalJob, old: ExternalJob) -> Errors:
 
 
 def _count(document: Json, path: Path) -> int:
-    found = value_at(document, path)
-    return found if isinstance(found, int) else 1
+    value = value_at(document, path)
+    return value if isinstance(value, int) else 1
 
 
 def _shape(document: Json, path: Path) -> Any:

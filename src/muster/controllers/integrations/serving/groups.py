@@ -58,7 +58,7 @@ from muster.controllers.integrations.serving.pods import (
 from muster.controllers.integrations.workloads import WorkloadRefusedError, Workloads
 from muster.controllers.waits import CreationWaits
 from muster.queueing.jobframework.equivalence import sanitized
-from muster.queueing.jobframework.observed import ObservedJob
+from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
@@ -84,30 +84,30 @@ class Groups(Struct, frozen=True):
     podsets: Callable[[ExternalJob], tuple[PodSet, ...]]
 
 
-def _stateful_names(found: ExternalJob, has: HasWorkload) -> list[str]:
+def _stateful_names(job: ExternalJob, has: HasWorkload) -> list[str]:
     """Return the one group, unless the set is scaled to 0."""
-    if count_at({"spec": found.spec}, "spec", "replicas") == 0:
+    if count_at({"spec": job.spec}, "spec", "replicas") == 0:
         return []
-    return [group_of_stateful_set(found.metadata.name, uid_of(found.metadata), has)]
+    return [group_of_stateful_set(job.metadata.name, uid_of(job.metadata), has)]
 
 
-def _stateful_podsets(found: ExternalJob) -> tuple[PodSet, ...]:
-    document = {"spec": found.spec}
+def _stateful_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
+    document = {"spec": job.spec}
     count = count_at(document, "spec", "replicas")
     return (_podset(MAIN_POD_SET, count, document, ("spec", "template"), STATEFUL_INDEX),)
 
 
-def _leader_worker_names(found: ExternalJob, has: HasWorkload) -> list[str]:  # noqa: ARG001  (all have one name)
+def _leader_worker_names(job: ExternalJob, has: HasWorkload) -> list[str]:  # noqa: ARG001  (all have one name)
     """Return as many names as there are replicas, or more during a rolling update with a surge."""
-    meta, wanted = found.metadata, count_at({"spec": found.spec}, "spec", "replicas")
-    surge = value_at(found.spec, ("rolloutStrategy", "rollingUpdateConfiguration", "maxSurge"))
-    if surge not in (None, 0, "0%") and number_at(found.status, "updatedReplicas") < wanted:
-        wanted = max(wanted, number_at(found.status, "replicas"))
+    meta, wanted = job.metadata, count_at({"spec": job.spec}, "spec", "replicas")
+    surge = value_at(job.spec, ("rolloutStrategy", "rollingUpdateConfiguration", "maxSurge"))
+    if surge not in (None, 0, "0%") and number_at(job.status, "updatedReplicas") < wanted:
+        wanted = max(wanted, number_at(job.status, "replicas"))
     return [group_of_leader_worker_set(meta.name, uid_of(meta), index) for index in range(wanted)]
 
 
-def _leader_worker_podsets(found: ExternalJob) -> tuple[PodSet, ...]:
-    document, at = {"spec": found.spec}, ("spec", "leaderWorkerTemplate")
+def _leader_worker_podsets(job: ExternalJob) -> tuple[PodSet, ...]:
+    document, at = {"spec": job.spec}, ("spec", "leaderWorkerTemplate")
     size = count_at(document, *at, "size")
     worker = (*at, "workerTemplate")
     if not mapping_at(document, *at, "leaderTemplate"):
@@ -171,7 +171,7 @@ def _size(podsets: Iterable[PodSet]) -> int:
 
 
 class GroupsReconciler(Reconciler):
-    """A part that runs under a `Manager`, for one kind."""
+    """The reconciler of the Workloads of one serving kind: StatefulSet or LeaderWorkerSet."""
 
     def __init__(self, manager: Manager, groups: Groups, recorder: Recorder, configuration: Configuration) -> None:
         kind = groups.serving.kind
@@ -209,62 +209,64 @@ class GroupsReconciler(Reconciler):
 
     def _set_of(self, pod: Pod) -> Iterable[str]:
         """Return the object whose group the pod should join."""
-        found = set_to_join(pod)
+        set_name = set_to_join(pod)
         return (
-            [f"{pod.metadata.namespace}/{found[1]}"] if found is not None and found[0] is self._groups.serving else []
+            [f"{pod.metadata.namespace}/{set_name[1]}"]
+            if set_name is not None and set_name[0] is self._groups.serving
+            else []
         )
 
-    def _of_class(self, found: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:  # noqa: ARG002
+    def _of_class(self, priority_class: WorkloadPriorityClass | PriorityClass) -> Iterable[str]:  # noqa: ARG002
         return [key_of(one) for one in self._objects.all() if self._queues(one)]  # a new class is rare
 
     async def _reconcile(self, key: str) -> Result:
-        found = self._objects.get(key)
+        job = self._objects.get(key)
         # The garbage collector deletes the dependents of a deleted object.
-        if found is None or found.metadata.deletion_timestamp is not None or not self._queues(found):
+        if job is None or job.metadata.deletion_timestamp is not None or not self._queues(job):
             return None
         try:
-            await self._keep(found)
+            await self._keep(job)
         except (UnreadableJobError, WorkloadRefusedError) as error:
-            self._writer.tell_of_refusal(found, error)
+            self._writer.tell_of_refusal(job, error)
         return None
 
-    def _queues(self, found: ExternalJob) -> bool:
+    def _queues(self, job: ExternalJob) -> bool:
         """Return whether the object's pods wait for quota here.
 
         They do if the object names a queue (unless none is needed), its namespace is managed, and admission annotated
         its pod template for this integration.
         """
-        namespace = self._namespaces.get(found.metadata.namespace)
+        namespace = self._namespaces.get(job.metadata.namespace)
         labels = namespace.metadata.labels if namespace is not None else {}
-        named = bool(found.metadata.labels.get(QUEUE_NAME_LABEL)) or self._without_queue
+        named = bool(job.metadata.labels.get(QUEUE_NAME_LABEL)) or self._without_queue
         managed = self._selects is None or self._selects.matches(labels)
-        return named and managed and self._groups.serving.holds_pods(found)
+        return named and managed and self._groups.serving.holds_pods(job)
 
-    async def _keep(self, found: ExternalJob) -> None:
-        meta = found.metadata
-        names = self._groups.names(found, partial(self._has, meta.namespace))
+    async def _keep(self, job: ExternalJob) -> None:
+        meta = job.metadata
+        names = self._groups.names(job, partial(self._has, meta.namespace))
         mine = self._workloads.by(_BY_OWNER, meta.uid)
         there = (self._workloads.get(f"{meta.namespace}/{name}") for name in names)
         others = [one for one in there if one is not None and one not in mine]
-        facts = self._facts(found)
+        facts = self._facts(job)
         plan = plan_groups(names, mine, [one for one in others if is_group(one)], _size(facts.podsets))
         for workload in plan.delete:
-            await self._writer.retire(found, workload)
+            await self._writer.retire(job, workload)
         for workload in plan.join:
             await self._writer.join(workload, [meta])
         if plan.create and facts.priority is None:
-            self._writer.tell_of_missing_class(found, facts)
+            self._writer.tell_of_missing_class(job, facts)
             return
         for name in () if MULTI_KUEUE_ORIGIN_LABEL in meta.labels else plan.create:  # a manager makes its own
-            await self._writer.create(found, facts, name, [meta])
-        for pod in self._pods.by(f"{_TO_JOIN}-{self._kind.plural}", key_of(found)):
-            await self._join(pod, found)
+            await self._writer.create(job, facts, name, [meta])
+        for pod in self._pods.by(f"{_TO_JOIN}-{self._kind.plural}", key_of(job)):
+            await self._join(pod, job)
 
-    async def _join(self, pod: Pod, found: ExternalJob) -> None:
+    async def _join(self, pod: Pod, job: ExternalJob) -> None:
         """Write on a waiting pod which group it belongs to."""
 
         def find(kind: Kind[T], namespace: str, name: str) -> T | None:
-            known = found if kind == self._kind else self._workloads.get(f"{namespace}/{name}")
+            known = job if kind == self._kind else self._workloads.get(f"{namespace}/{name}")
             return cast("T | None", known)
 
         document: Json = msgspec.to_builtins(pod)
@@ -277,9 +279,9 @@ class GroupsReconciler(Reconciler):
     def _has(self, namespace: str, name: str) -> bool:
         return self._workloads.get(f"{namespace}/{name}") is not None
 
-    def _facts(self, found: ExternalJob) -> ObservedJob:
-        labels, annotations = found.metadata.labels, found.metadata.annotations
-        podsets = self._groups.podsets(found)
+    def _facts(self, job: ExternalJob) -> ObservedJob:
+        labels, annotations = job.metadata.labels, job.metadata.annotations
+        podsets = self._groups.podsets(job)
         pod_class = next(filter(None, (one.template.spec.priority_class_name for one in podsets)), "")
         ref, priority = self._priorities.find(labels.get(PRIORITY_CLASS_LABEL, ""), pod_class)
         return ObservedJob(

@@ -30,16 +30,16 @@ class Serving(Struct, frozen=True):
     size: Path = ()
     group_size: Path = ()
 
-    def holds_pods(self, found: ExternalJob) -> bool:
+    def holds_pods(self, job: ExternalJob) -> bool:
         """Return whether pods of the object wait for quota, as its templates say.
 
         An object of another kind may own it.
         """
-        return self.parent(found) == self.name
+        return self.parent(job) == self.name
 
-    def parent(self, found: ExternalJob) -> str:
+    def parent(self, job: ExternalJob) -> str:
         """Return the framework whose object has the pods wait; "" if none does."""
-        return text_at({"spec": found.spec}, *self.templates[-1], "metadata", "annotations", POD_SUSPENDING_PARENT)
+        return text_at({"spec": job.spec}, *self.templates[-1], "metadata", "annotations", POD_SUSPENDING_PARENT)
 
 
 def _kind(name: str, plural: str) -> Kind[ExternalJob]:

@@ -98,17 +98,17 @@ def _join_stateful_set(document: Json, pod: Pod, namespace: str, find: Find, set
     owner = controller_of(pod.metadata)
     if owner is None or not STATEFUL_SET.kind.is_of(owner):
         return
-    found = find(STATEFUL_SET.kind, namespace, owner.name)
-    if found is None or found.metadata.uid != owner.uid or not _queues(found, settings):
+    stateful_set = find(STATEFUL_SET.kind, namespace, owner.name)
+    if stateful_set is None or stateful_set.metadata.uid != owner.uid or not _queues(stateful_set, settings):
         return
-    uid = uid_of(found.metadata)
+    uid = uid_of(stateful_set.metadata)
     group = group_of_stateful_set(owner.name, uid, lambda name: find(WORKLOAD, namespace, name) is not None)
     annotations = {
         POD_GROUP_FAST_ADMISSION: "true",
         POD_GROUP_SERVING: "true",
         POD_GROUP_POD_INDEX_LABEL_NAME: STATEFUL_INDEX,
     }
-    _say(document, found, group, _number(found, "spec", "replicas"), MAIN_POD_SET, annotations)
+    _say(document, stateful_set, group, _number(stateful_set, "spec", "replicas"), MAIN_POD_SET, annotations)
     if index := pod.metadata.labels.get(STATEFUL_INDEX):
         document["metadata"]["labels"][POD_GROUP_POD_INDEX_LABEL] = index
     _prebuilt(document, group)
@@ -116,34 +116,36 @@ def _join_stateful_set(document: Json, pod: Pod, namespace: str, find: Find, set
 
 def _join_leader_worker_set(document: Json, pod: Pod, namespace: str, find: Find, settings: Settings) -> None:
     name = pod.metadata.labels.get(SET_NAME, "")
-    found = find(LEADER_WORKER_SET.kind, namespace, name) if name else None
+    leader_worker_set = find(LEADER_WORKER_SET.kind, namespace, name) if name else None
     is_leader = LEADER_NAME not in pod.metadata.annotations
     # The set's own webhook labels a leader, before or after this one.
     ordinal = pod.metadata.name.rpartition("-")[2] if is_leader else ""
     index = pod.metadata.labels.get(GROUP_INDEX) or ordinal
-    if found is None or not index.isdigit() or not _queues(found, settings):
+    if leader_worker_set is None or not index.isdigit() or not _queues(leader_worker_set, settings):
         return
-    group = group_of_leader_worker_set(name, uid_of(found.metadata), index)
-    has_leaders = bool(mapping_at(found.spec, "leaderWorkerTemplate", "leaderTemplate"))
+    group = group_of_leader_worker_set(name, uid_of(leader_worker_set.metadata), index)
+    has_leaders = bool(mapping_at(leader_worker_set.spec, "leaderWorkerTemplate", "leaderTemplate"))
     role = (LEADER if is_leader else WORKER) if has_leaders else MAIN_POD_SET
-    _say(document, found, group, _number(found, "spec", "leaderWorkerTemplate", "size"), role, {})
+    _say(
+        document, leader_worker_set, group, _number(leader_worker_set, "spec", "leaderWorkerTemplate", "size"), role, {}
+    )
     _prebuilt(document, group)
 
 
-def _queues(found: ExternalJob, settings: Settings) -> bool:
-    return bool(found.metadata.labels.get(QUEUE_NAME_LABEL)) or settings.without_queue
+def _queues(job: ExternalJob, settings: Settings) -> bool:
+    return bool(job.metadata.labels.get(QUEUE_NAME_LABEL)) or settings.without_queue
 
 
-def _number(found: ExternalJob, *path: str) -> int:
-    number = value_at({"spec": found.spec}, path)
+def _number(job: ExternalJob, *path: str) -> int:
+    number = value_at({"spec": job.spec}, path)
     return number if isinstance(number, int) else 1
 
 
-def _say(document: Json, found: ExternalJob, group: str, size: int, role: str, more: dict[str, str]) -> None:
+def _say(document: Json, job: ExternalJob, group: str, size: int, role: str, more: dict[str, str]) -> None:
     metadata = document["metadata"]
     labels = metadata["labels"] = {**(metadata.get("labels") or {}), MANAGED_LABEL: "true"}
     for label in (QUEUE_NAME_LABEL, PRIORITY_CLASS_LABEL):
-        if name := found.metadata.labels.get(label):
+        if name := job.metadata.labels.get(label):
             labels[label] = name
     annotations = {POD_GROUP_TOTAL_COUNT: str(max(1, size)), ROLE_HASH: role, **more}
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}

@@ -6,7 +6,7 @@ from typing import Any
 from muster.api.kinds import Kind
 from muster.install.crds.rules.jobset import JOB_SET
 from muster.install.crds.rules.kueue import KUEUE
-from muster.install.crds.rules.words import Rules
+from muster.install.crds.rules.rule import Rules
 from muster.install.crds.rules.workload import WORKLOAD
 
 _RULES: Mapping[tuple[str, str], Rules] = {**KUEUE, **WORKLOAD, **JOB_SET}

@@ -5,7 +5,7 @@ from typing import Final
 
 from muster.api import jobset
 from muster.api.jobset import names
-from muster.install.crds.rules.words import UNCHANGED, Rule, Rules
+from muster.install.crds.rules.rule import UNCHANGED, Rule, Rules
 
 _CONSTANT = (
     ".spec.failurePolicy",

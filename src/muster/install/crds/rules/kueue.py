@@ -8,7 +8,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue.fields import OLD_VERSION, VERSION
 from muster.api.nodes import HOSTNAME_LABEL
 from muster.api.validation.fields import IMMUTABLE
-from muster.install.crds.rules.words import TAINTS, TOLERATIONS, UNCHANGED, UNIQUE, Rule, Rules, exactly_one
+from muster.install.crds.rules.rule import TAINTS, TOLERATIONS, UNCHANGED, UNIQUE, Rule, Rules, exactly_one
 
 _UNCHANGED = Rule(UNCHANGED, IMMUTABLE)
 

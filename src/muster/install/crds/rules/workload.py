@@ -7,7 +7,7 @@ from muster.api import kueue
 from muster.api.kueue import POD_PRIORITY_GROUP, WORKLOAD_PRIORITY_GROUP
 from muster.api.kueue.fields import OLD_VERSION, VERSION
 from muster.api.kueue.names import ADMITTED, QUOTA_RESERVED
-from muster.install.crds.rules.words import TOLERATIONS, Rule, Rules, exactly_one
+from muster.install.crds.rules.rule import TOLERATIONS, Rule, Rules, exactly_one
 
 _WHILE_HELD = "while workload quota reserved"
 
@@ -15,8 +15,8 @@ _WHILE_HELD = "while workload quota reserved"
 def _is_true(condition: str, of: str) -> str:
     """Return the expression that a condition of a Workload is true."""
     conditions = f"{of}.status.conditions"
-    found = f"{conditions}.exists(c, c.type == '{condition}' && c.status == 'True')"
-    return f"has({of}.status) && has({conditions}) && {found}"
+    is_true = f"{conditions}.exists(c, c.type == '{condition}' && c.status == 'True')"
+    return f"has({of}.status) && has({conditions}) && {is_true}"
 
 
 _HELD, _HOLDS = _is_true(QUOTA_RESERVED, "oldSelf"), _is_true(QUOTA_RESERVED, "self")

@@ -305,10 +305,11 @@ class _Search:
         return nodes
 
     def _is_protected(self, queue: Node, targets: _Targets) -> bool:
-        """Return whether the own side has the larger share, so that both strategies protect the other side for good.
+        """Return whether the preemptor's side of the tree has a larger share than the candidate's side.
 
-        The ClusterQueue was chosen for its side's share, so no other side has a larger one. The own side has no
-        candidates left whose eviction could make its share smaller.
+        Then both strategies protect the candidates of that side, and the search ends there. `queue` has the largest
+        share of all candidates' sides, so no other side has a larger one. The preemptor's share cannot shrink any more,
+        because its side has no candidates left.
         """
         mine, theirs = self._find_sides(queue)
         if self._shares.of(mine) <= self._shares.of(theirs):

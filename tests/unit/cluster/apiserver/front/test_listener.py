@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.unit.cluster.apiserver.front.http1.test_connection import Server, Transport
 
-from muster.cluster.apiserver.front.crowd import Crowd, Guest
+from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
 from muster.cluster.apiserver.front.listener import Arrival
 from muster.cluster.apiserver.front.shared import Shared
 from muster.cluster.apiserver.front.unsent import Unsent
@@ -29,11 +29,11 @@ class FromPeer(Transport):
 )
 def test_a_guest_has_the_address_of_its_host(peer, address):
     async def body():
-        guest = Guest(lambda: None, 0.0)
-        shared = Shared(Crowd(10), Unsent(1 << 30), set(), set(), asyncio.Event())
+        slot = ConnectionSlot(lambda: None, 0.0)
+        shared = Shared(ConnectionLimit(10), Unsent(1 << 30), set(), set(), asyncio.Event())
         transport = FromPeer(peer)
-        Arrival(Server(), shared, guest, 1.0).connection_made(transport)
-        assert guest.address == address
+        Arrival(Server(), shared, slot, 1.0).connection_made(transport)
+        assert slot.address == address
         transport.abort()
         await asyncio.sleep(0)
 

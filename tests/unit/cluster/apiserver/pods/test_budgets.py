@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from muster.api.core import Pod
 from muster.api.groups.policy import PodDisruptionBudget
 from muster.api.status import ApiError
-from muster.cluster.apiserver.pods.budgets import charged
-from muster.cluster.controllers.health import observed
+from muster.cluster.apiserver.pods.budgets import charge_eviction
+from muster.cluster.controllers.budgetstate import compute_state
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -91,14 +91,14 @@ SICK = pod(ready=False)
 def test_eviction(subject, budgets, answer):
     code, _, text = answer.partition(": ")
     if not text:
-        found = charged(subject, budgets, NOW)
+        found = charge_eviction(subject, budgets, NOW)
         assert (found is None) is (answer == "free")
         if found is not None:
             assert (found.status.disruptions_allowed, found.status.disrupted_pods) == (0, {"p": NOW})
             assert found.status.conditions[0].reason == "InsufficientPods"
         return
     with pytest.raises(ApiError) as refused:
-        charged(subject, budgets, NOW)
+        charge_eviction(subject, budgets, NOW)
     details = refused.value.status.details
     words = details.causes[0].message if details is not None and details.causes else str(refused.value)
     assert (refused.value.code, text.removeprefix("b ") in words) == (int(code), True), words
@@ -106,7 +106,7 @@ def test_eviction(subject, budgets, answer):
 
 def test_the_controllers_lag_says_when_to_come_back():
     with pytest.raises(ApiError) as refused:
-        charged(pod(), [budget(5, 9, lag=1)], NOW)
+        charge_eviction(pod(), [budget(5, 9, lag=1)], NOW)
     assert refused.value.status.details is not None
     assert refused.value.status.details.retry_after_seconds == 10
 
@@ -127,7 +127,7 @@ def test_law_evictions_never_take_healthy_pods_below_the_budget(count, least, st
         subject = pods.get(f"p{number}")
         if step == "evict" and subject is not None:
             try:
-                paid = charged(subject, [one], now)
+                paid = charge_eviction(subject, [one], now)
             except ApiError:
                 continue
             one = paid if paid is not None else one
@@ -135,7 +135,7 @@ def test_law_evictions_never_take_healthy_pods_below_the_budget(count, least, st
         elif step == "look":
             seen = one, list(pods.values())
         elif step == "write" and seen is not None and seen[0] is one:  # else it conflicts
-            one = msgspec.structs.replace(one, status=observed(one, seen[1], 0, now).status)
+            one = msgspec.structs.replace(one, status=compute_state(one, seen[1], 0, now).status)
         elif step == "gone" and subject is not None and subject.metadata.deletion_timestamp is not None:
             del pods[subject.metadata.name]
         elif step == "wait":

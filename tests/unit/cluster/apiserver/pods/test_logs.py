@@ -22,7 +22,7 @@ class Node:
     def logs(self, pod, options):
         raise AssertionError("the pods are gone")
 
-    def kept(self, job):
+    def list_kept_pods(self, job):
         return self.pods if job == "job" else ()
 
     async def kept_log(self, pod, options):

@@ -8,7 +8,7 @@ import pytest
 
 from muster.api.core import Pod
 from muster.cluster.nodes.pod.reserves import Reserves
-from muster.cluster.nodes.turns import Turns
+from muster.cluster.nodes.podslots import PodSlots
 
 
 async def moments():
@@ -19,7 +19,7 @@ async def moments():
 def kit(kind="none", accounts=None) -> Any:
     isolation = SimpleNamespace(kind=kind, own_pids=False)
     return SimpleNamespace(
-        isolation=isolation, lifeline=-1, fence_of=lambda _: (-1, 0.0), starting=Turns(1), accounts=accounts
+        isolation=isolation, lifeline=-1, fence_of=lambda _: (-1, 0.0), start_slots=PodSlots(1), accounts=accounts
     )
 
 
@@ -31,7 +31,7 @@ def test_one_is_made_when_its_turn_has_come_if_it_is_still_waited_for(waits):
     async def body():
         node = kit()
         reserves = Reserves(node)
-        async with node.starting.turn(POD):
+        async with node.start_slots.hold(POD):
             task = asyncio.create_task(reserves.make(POD, "main", lambda: waits))
             await moments()
             assert "main" not in reserves

@@ -7,7 +7,7 @@ from muster.controllers.integrations.external.appwrapper import APP_WRAPPER
 from muster.controllers.integrations.external.documents import ExternalJob
 from muster.controllers.integrations.external.kinds import SHAPES
 from muster.controllers.integrations.external.trainjob import TRAIN_JOB
-from muster.queueing.jobframework.observed import End
+from muster.queueing.jobframework.observedjob import End
 
 ALL = (*SHAPES, APP_WRAPPER, TRAIN_JOB)
 

@@ -6,7 +6,7 @@ import pytest
 from muster.api.batch import JOB, Job
 from muster.api.core import Toleration
 from muster.controllers.integrations.job.integration import JobIntegration
-from muster.queueing.jobframework.observed import End, PodSetInfo
+from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 KIND = JobIntegration()
 MINIMUM = "kueue.x-k8s.io/job-min-parallelism"

@@ -11,7 +11,7 @@ from muster.api.meta import ObjectMeta
 from muster.api.patch import json as jsonpatch
 from muster.controllers.integrations.framework import Step
 from muster.controllers.integrations.jobset.integration import JobSetIntegration
-from muster.queueing.jobframework.observed import End, PodSetInfo
+from muster.queueing.jobframework.observedjob import End, PodSetInfo
 
 KIND = JobSetIntegration()
 

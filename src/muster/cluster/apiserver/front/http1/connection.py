@@ -14,8 +14,8 @@ from urllib.parse import unquote
 import httptools
 
 from muster.cluster.apiserver.front.asgi import App
-from muster.cluster.apiserver.front.corked import GONE, Corked
-from muster.cluster.apiserver.front.crowd import Guest
+from muster.cluster.apiserver.front.connectionlimit import ConnectionSlot
+from muster.cluster.apiserver.front.corkedtransport import GONE, CorkedTransport
 from muster.cluster.apiserver.front.http1.exchange import UNREAD_BYTES, Exchange, Field
 from muster.cluster.apiserver.front.http1.requests import check_framing, split_target
 from muster.cluster.apiserver.front.shared import (
@@ -44,8 +44,8 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     user: User | None = None  # the user that the client certificate names
 
-    def __init__(self, app: App, shared: Shared, guest: Guest, deadline: float) -> None:
-        self.guest = guest
+    def __init__(self, app: App, shared: Shared, slot: ConnectionSlot, deadline: float) -> None:
+        self.slot = slot
         self._app = app
         self._shared = shared
         self._deadline = deadline
@@ -77,15 +77,15 @@ class Connection(asyncio.Protocol):
         """Begin to serve a client, after the TLS handshake."""
         transport.set_write_buffer_limits(BEHIND_BYTES)
         self.transport = transport
-        self._corked = Corked(transport, self._count_written)
-        self.guest.leave = transport.abort
+        self._corked = CorkedTransport(transport, self._count_written)
+        self.slot.close = transport.abort
         self.user = known_by(transport)
         self._shared.connections.add(self)
         self._header_timer = self._loop.call_at(self._deadline, transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (whatever the reason)
         """End every request of the client."""
-        self._shared.left(self)
+        self._shared.remove_connection(self)
         for timer in (self._header_timer, self._idle_timer):
             if timer is not None:
                 timer.cancel()
@@ -180,7 +180,7 @@ class Connection(asyncio.Protocol):
         self._incoming = None
         if self._is_last:
             return
-        self.guest.idle_since = None
+        self.slot.idle_since = None
         parser, version = self._parser, self._parser.get_http_version()
         check_framing(self._headers, version)
         raw_path, query = split_target(self._url)
@@ -288,16 +288,16 @@ class Connection(asyncio.Protocol):
         elif self._waiting:
             self._start(self._waiting.popleft())
         else:
-            self.guest.idle_since = self._loop.time()
+            self.slot.idle_since = self._loop.time()
             if self._idle_timer is None:
                 self._idle_timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._look_whether_idle)
         self.pace()
 
     def _look_whether_idle(self) -> None:
         self._idle_timer = None
-        if self.guest.idle_since is None or self._in_headers:
+        if self.slot.idle_since is None or self._in_headers:
             return
-        end = self.guest.idle_since + KEEP_ALIVE_SECONDS
+        end = self.slot.idle_since + KEEP_ALIVE_SECONDS
         if end <= self._loop.time():
             self.close()
         else:
@@ -340,7 +340,7 @@ class Connection(asyncio.Protocol):
             self._tell_unsent()
 
     def _tell_unsent(self) -> None:
-        self._shared.unsent.owes(self.transport, TLS_BYTES + self._behind + self._held, self.guest.owner)
+        self._shared.unsent.owes(self.transport, TLS_BYTES + self._behind + self._held, self.slot.owner)
 
     # -- another protocol
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from muster.cluster.apiserver.front.asgi import EXTENSION, App, Message
-from muster.cluster.apiserver.front.crowd import Guest
+from muster.cluster.apiserver.front.connectionlimit import ConnectionSlot
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
 
@@ -24,7 +24,7 @@ class Carrier(Protocol):
     """A connection, as its exchanges see it."""
 
     user: User | None
-    guest: Guest
+    slot: ConnectionSlot
 
     @property
     def is_closing(self) -> bool:
@@ -40,7 +40,7 @@ class Carrier(Protocol):
         ...
 
     def holds(self, size: int) -> None:
-        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
+        """Set the number of bytes of the answer that the application still holds."""
         ...
 
     def pace(self) -> None:
@@ -75,7 +75,7 @@ class Exchange:
 
     def __init__(self, carrier: Carrier, scope: dict[str, Any], *, keeps_alive: bool, is_upgrade: bool) -> None:
         self.user = carrier.user
-        self.guest = carrier.guest
+        self.slot = carrier.slot
         self.is_upgrade = is_upgrade
         self.keeps_alive = keeps_alive
         self.scope = scope
@@ -207,7 +207,7 @@ class Exchange:
         await self._carrier.drained()
 
     def holds(self, size: int) -> None:
-        """Count `size` bytes of the answer that the application still holds, in place of the last count."""
+        """Set the number of bytes of the answer that the application still holds."""
         self._carrier.holds(size)
 
     def break_off(self) -> None:

@@ -9,7 +9,7 @@ from muster.cluster.apiserver.front.http2.frames import BadConnection, Code
 # Streams open at once. kube-apiserver allows 250, but a Go client opens another connection for each request beyond the
 # limit, and a TLS handshake costs more than most requests.
 MAX_STREAMS = 5_000
-MAX_GIVEN_UP = 250  # requests that the application still works on after the client has reset them
+MAX_RESET_RUNNING = 250  # requests that the application still works on after the client has reset them
 MAX_HEADER_BYTES = 64 * 1024  # of one request
 MAX_HEADERS_BYTES = 16 << 20  # of all requests under way
 BODY_WINDOW = 16 * 1024  # of a body that the application has not begun to read

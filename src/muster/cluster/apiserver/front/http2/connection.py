@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Iterable
 
 from muster.cluster.apiserver.front.asgi import App
-from muster.cluster.apiserver.front.corked import GONE
-from muster.cluster.apiserver.front.crowd import Guest
+from muster.cluster.apiserver.front.connectionlimit import ConnectionSlot
+from muster.cluster.apiserver.front.corkedtransport import GONE
 from muster.cluster.apiserver.front.http2.frames import Code
-from muster.cluster.apiserver.front.http2.session import Asked, Came, Event, Session
+from muster.cluster.apiserver.front.http2.session import DataReceived, Event, RequestReceived, Session
 from muster.cluster.apiserver.front.http2.stream import Stream
 from muster.cluster.apiserver.front.shared import HEADER_SECONDS, KEEP_ALIVE_SECONDS, Shared, known_by
 from muster.cluster.apiserver.front.unsent import BEHIND_BYTES, STALLED_SECONDS, TLS_BYTES
@@ -29,12 +29,12 @@ class Connection(asyncio.Protocol):
     transport: asyncio.Transport
     user: User | None = None  # the user that the client certificate names
 
-    def __init__(self, app: App, shared: Shared, guest: Guest, deadline: float) -> None:
+    def __init__(self, app: App, shared: Shared, slot: ConnectionSlot, deadline: float) -> None:
         """Make a connection.
 
         deadline: when the headers of the first request must be complete, on the loop's clock.
         """
-        self.guest = guest
+        self.slot = slot
         self.is_paused = False  # the client is behind with reading
         self._app = app
         self._shared = shared
@@ -45,7 +45,7 @@ class Connection(asyncio.Protocol):
         self._touched: dict[int, None] = {}  # streams with new output, or whose application has ended
         self._unread = b""  # received bytes for later turns of the loop
         self._is_due = False  # whether a write is scheduled in this turn
-        self._has_asked = False
+        self._has_request = False
         self._awaited: int | None = 0  # the stream whose headers the timer bounds; 0 for the first request
         self._is_leaving = False
         self._header_timer: asyncio.TimerHandle | None = None
@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
         """Begin to serve a client, after the TLS handshake."""
         transport.set_write_buffer_limits(BEHIND_BYTES)
         self.transport = transport
-        self.guest.leave = transport.abort
+        self.slot.close = transport.abort
         self.user = known_by(transport)
         self._shared.connections.add(self)
         self._header_timer = self._loop.call_at(self._deadline, transport.abort)
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  (whatever the reason)
         """End every request of the client."""
-        self._shared.left(self)
+        self._shared.remove_connection(self)
         for timer in (self._header_timer, self._idle_timer, self._stall_timer, self._pause_timer):
             if timer is not None:
                 timer.cancel()
@@ -82,23 +82,23 @@ class Connection(asyncio.Protocol):
         if self._unread:
             self._unread += data
             return
-        if self._take_in(data):
+        if self._process(data):
             self.transport.pause_reading()
 
-    def _go_on(self) -> None:
+    def _process_unread(self) -> None:
         data, self._unread = self._unread, b""
         if self.transport.is_closing():
             return
-        if not self._take_in(data):
+        if not self._process(data):
             self.transport.resume_reading()
 
-    def _take_in(self, data: bytes) -> bool:
+    def _process(self, data: bytes) -> bool:
         """Process the first `TURN_BYTES`, keep the rest for the next turn, and return whether there is a rest."""
         for event in self.session.receive(data[:TURN_BYTES], self._loop.time()):
-            self._heed(event)
+            self._handle_event(event)
         self._unread = data[TURN_BYTES:]
         if self._unread:
-            self._loop.call_soon(self._go_on)
+            self._loop.call_soon(self._process_unread)
         self._expect_headers()
         self.write_soon()
         return bool(self._unread)
@@ -106,41 +106,41 @@ class Connection(asyncio.Protocol):
     def _expect_headers(self) -> None:
         """Bound the time of a header list that has begun; `connection_made` has bounded the first one."""
         begun = self.session.in_headers
-        if not self._has_asked or begun == self._awaited:
+        if not self._has_request or begun == self._awaited:
             return
         self._awaited = begun
         if self._header_timer is not None:
             self._header_timer.cancel()
         self._header_timer = self._loop.call_later(HEADER_SECONDS, self.transport.abort) if begun else None
 
-    def _heed(self, event: Event) -> None:
-        if isinstance(event, Asked):
+    def _handle_event(self, event: Event) -> None:
+        if isinstance(event, RequestReceived):
             self._begin(event)
         elif (stream := self._streams.get(event.stream)) is not None:
-            if isinstance(event, Came):
-                stream.came(event.data, is_over=event.is_over)
+            if isinstance(event, DataReceived):
+                stream.add_body(event.data, is_over=event.is_over)
             else:
-                self._give_up(stream)
+                self._end_stream(stream)
 
-    def _begin(self, asked: Asked) -> None:
-        self._has_asked = True
-        self.guest.idle_since = None
-        stream = Stream(self, asked)
+    def _begin(self, request: RequestReceived) -> None:
+        self._has_request = True
+        self.slot.idle_since = None
+        stream = Stream(self, request)
         self._streams[stream.number] = stream
         stream.task = task = self._loop.create_task(stream.run(self._app))
         self._shared.tasks.add(task)
         task.add_done_callback(self._shared.tasks.discard)
 
-    def _give_up(self, stream: Stream) -> None:
+    def _end_stream(self, stream: Stream) -> None:
         if not stream.is_gone:
-            self.session.given_up += not stream.is_done
+            self.session.reset_running += not stream.is_done
             stream.go()
-        self._settle((stream.number,))
+        self._update_unsent((stream.number,))
 
     def done(self, stream: Stream) -> None:
         """Release a stream whose application has ended."""
         if stream.is_gone:
-            self.session.given_up -= 1
+            self.session.reset_running -= 1
         self._touched[stream.number] = None
         self.write_soon()
 
@@ -155,74 +155,79 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self.write)
 
     def write(self) -> None:
-        """Write what the windows and the transport take."""
+        """Write to the transport until the session has no more output, or the transport closes.
+
+        The session sends answers only as far as the client's flow-control windows allow, and none while the transport
+        is paused. Acknowledgements and other control frames go out even then.
+        """
         self._is_due = False
-        moved = dict(self._touched)
+        changed = dict(self._touched)
         self._touched.clear()
         now = self._loop.time()
         while not self.transport.is_closing():
             if not self.is_paused:
                 for number in self.session.pump(PIECE_BYTES, now):
-                    moved[number] = None
-                    self._streams[number].moved_at = now
+                    changed[number] = None
+                    self._streams[number].progressed_at = now
             data = self.session.take()
             if not data:
                 break
             self.transport.write(data)
-        self._settle(moved)
-        self._look_round()
+        self._update_unsent(changed)
+        self._close_or_idle()
 
-    def _settle(self, numbers: Iterable[int]) -> None:
+    def _update_unsent(self, numbers: Iterable[int]) -> None:
         """Report the unsent bytes of streams to the streams and to `Unsent`, and drop streams that have ended."""
         for number in numbers:
             stream = self._streams.get(number)
             if stream is None:
                 continue
             unsent = self.session.unsent(number)
-            stream.settle(unsent)
-            self._shared.unsent.owes(stream, unsent and unsent + stream.held, self.guest.owner)
+            stream.set_unsent(unsent)
+            self._shared.unsent.owes(stream, unsent and unsent + stream.held, self.slot.owner)
             if stream.is_done and not self.session.has(number):
                 self._streams.pop(number, None)  # `Unsent` may have cut the stream off just now
             elif unsent and self._stall_timer is None:
-                self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._look_for_stalled)
+                self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._abort_stalled)
 
-    def _look_round(self) -> None:
+    def _close_or_idle(self) -> None:
+        """Close a connection that is over, abort one that is too far behind, or start the timer of an idle one."""
         if self.transport.is_closing():
             return
         if self.session.is_over or (self._is_leaving and self.session.is_idle):
             self.transport.close()
         elif self.is_paused and self.transport.get_write_buffer_size() > MAX_BEHIND_BYTES:
             self.transport.abort()
-        elif self.session.is_idle and not self._streams and self.guest.idle_since is None:
-            self.guest.idle_since = self._loop.time()
+        elif self.session.is_idle and not self._streams and self.slot.idle_since is None:
+            self.slot.idle_since = self._loop.time()
             if self._idle_timer is None:
-                self._idle_timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._look_whether_idle)
+                self._idle_timer = self._loop.call_later(KEEP_ALIVE_SECONDS, self._close_if_idle)
 
-    def _look_whether_idle(self) -> None:
+    def _close_if_idle(self) -> None:
         self._idle_timer = None
-        if self.guest.idle_since is None:
+        if self.slot.idle_since is None:
             return
-        end = self.guest.idle_since + KEEP_ALIVE_SECONDS
+        end = self.slot.idle_since + KEEP_ALIVE_SECONDS
         if end <= self._loop.time():
             self.shutdown()
         else:
-            self._idle_timer = self._loop.call_at(end, self._look_whether_idle)
+            self._idle_timer = self._loop.call_at(end, self._close_if_idle)
 
-    def _look_for_stalled(self) -> None:
+    def _abort_stalled(self) -> None:
         self._stall_timer = None
         before = self._loop.time() - STALLED_SECONDS
         waiting = [self._streams[number] for number in self.session.waiting]
         for stream in waiting:
-            if stream.moved_at <= before:
+            if stream.progressed_at <= before:
                 stream.abort()
         if waiting and self._stall_timer is None:
-            self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._look_for_stalled)
+            self._stall_timer = self._loop.call_later(STALLED_SECONDS / 4, self._abort_stalled)
 
     def pause_writing(self) -> None:
         """Stop sending to a client that is behind, and cut it off unless it catches up in time."""
         self.is_paused = True
         self._pause_timer = self._loop.call_later(STALLED_SECONDS, self.transport.abort)
-        self._shared.unsent.owes(self.transport, TLS_BYTES, self.guest.owner)
+        self._shared.unsent.owes(self.transport, TLS_BYTES, self.slot.owner)
 
     def resume_writing(self) -> None:
         """Go on sending: the client has caught up."""
@@ -237,7 +242,7 @@ class Connection(asyncio.Protocol):
     def break_off(self, stream: Stream, code: Code) -> None:
         """Cut off the answer of one request."""
         self.session.break_off(stream.number, code)
-        self._give_up(stream)
+        self._end_stream(stream)
         self.write_soon()
 
     def shutdown(self) -> None:

@@ -10,8 +10,8 @@ class Exchange:
     may_send: bytes of the answer that the client's window still takes; below 0 after the client has shrunk it.
     may_come: bytes of the body that the server's window still takes.
     length: length of the body by its headers, or None.
-    came: bytes of the body that have arrived.
-    is_asked: whether the whole request has arrived.
+    received_bytes: bytes of the body that have arrived.
+    is_received: whether the whole request has arrived.
     ends: whether the answer ends after `unsent`.
     unsent: the part of the answer that waits for the window.
     """
@@ -20,8 +20,8 @@ class Exchange:
     may_come: int
     headers_bytes: int
     length: int | None = None
-    came: int = 0
-    is_asked: bool = False
+    received_bytes: int = 0
+    is_received: bool = False
     ends: bool = False
     unsent: list[memoryview] = field(default_factory=list)
     unsent_bytes: int = 0

@@ -79,7 +79,7 @@ class Outgoing:
         if size or is_last:
             self._written += [frames.head(size, frames.DATA, frames.END_STREAM if is_last else 0, number), *data]
         if is_last:
-            if not exchange.is_asked:  # the reset stops the client from sending the rest of the body
+            if not exchange.is_received:  # the reset stops the client from sending the rest of the body
                 self.frame(frames.reset(number, Code.NO_ERROR))
             self._exchanges.end(number)
         else:

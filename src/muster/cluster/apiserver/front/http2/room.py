@@ -47,7 +47,7 @@ class Room:
         exchange = self._exchanges.get(number)
         if (
             exchange is not None
-            and not exchange.is_asked
+            and not exchange.is_received
             and (exchange.length is None or exchange.length > BODY_WINDOW)
         ):
             self._let_in(number, exchange)
@@ -56,7 +56,7 @@ class Room:
         """Count `size` bytes of a body as read, and open its window again once half of it is used."""
         self.give_back(size)
         exchange = self._exchanges.get(number)
-        if exchange is not None and not exchange.is_asked and exchange.may_come <= READ_WINDOW // 2:
+        if exchange is not None and not exchange.is_received and exchange.may_come <= READ_WINDOW // 2:
             self._let_in(number, exchange)
 
     def _let_in(self, number: int, exchange: Exchange) -> None:

@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeAlias
 from muster.cluster.apiserver.front.http2 import frames
 from muster.cluster.apiserver.front.http2.bounds import (
     BODY_WINDOW,
-    MAX_GIVEN_UP,
     MAX_HEADER_BYTES,
     MAX_HEADERS_BYTES,
+    MAX_RESET_RUNNING,
     MAX_STREAMS,
     SMALL_BYTES,
     WINDOW,
@@ -34,29 +34,29 @@ _SETTINGS = {
 _GREETING = frames.settings(_SETTINGS) + frames.window_update(0, WINDOW - DEFAULT_WINDOW)
 
 
-class Asked(NamedTuple):
-    """The event of a new request, whose body may follow."""
+class RequestReceived(NamedTuple):
+    """The event of a new request. is_over: whether the request has no body; otherwise `DataReceived` follow."""
 
     stream: int
     head: Head
-    is_over: bool  # the request has no body
+    is_over: bool
 
 
-class Came(NamedTuple):
-    """The event of a part of a body."""
+class DataReceived(NamedTuple):
+    """The event of a part of a request's body. is_over: whether it is the last part."""
 
     stream: int
     data: bytes
     is_over: bool
 
 
-class GaveUp(NamedTuple):
-    """The event of a request that gets no answer any more: the client or the session has reset its stream."""
+class StreamReset(NamedTuple):
+    """The event that the client or the session has reset a stream, so that its request gets no answer."""
 
     stream: int
 
 
-Event: TypeAlias = Asked | Came | GaveUp
+Event: TypeAlias = RequestReceived | DataReceived | StreamReset
 
 
 class Session:
@@ -74,11 +74,11 @@ class Session:
         self._room = Room(self._exchanges, self._outgoing)
         self._block: tuple[int, int, bytearray] | None = None  # stream, flags and bytes of an incomplete header list
         self._last = 0  # the newest stream of the client
-        self._looked_at = 0  # the newest stream that the session did not ignore
+        self._last_processed = 0  # the newest stream that the session did not ignore
         self._is_set = False  # the client has sent its settings
         self._leaves = False
-        # Requests that the application still works on after their streams were reset. The connection keeps the count.
-        self.given_up = 0
+        # How many requests the application still works on after their streams were reset. The connection counts them.
+        self.reset_running = 0
         self.is_over = False
         self._outgoing.frame(_GREETING)
 
@@ -91,7 +91,7 @@ class Session:
             return events
         try:
             for frame in self._reader.frames(data):
-                self._heed(frame, events, now)
+                self._handle_frame(frame, events, now)
         except BadConnection as error:
             self._fail(error.code, str(error))
         return events
@@ -101,7 +101,7 @@ class Session:
         """The stream whose header list has begun and not ended."""
         return self._block[0] if self._block else None
 
-    def _heed(self, frame: Frame, events: list[Event], now: float) -> None:
+    def _handle_frame(self, frame: Frame, events: list[Event], now: float) -> None:
         if self._block is not None and (frame.type != frames.CONTINUATION or frame.stream != self._block[0]):
             raise BadConnection(Code.PROTOCOL_ERROR, "another frame within a header list")
         if not self._is_set and frame.type != frames.SETTINGS:
@@ -140,29 +140,29 @@ class Session:
         self._room.take(size)
         data = frames.unpadded(frame)
         stream = self._exchanges.get(frame.stream)
-        if stream is None or stream.is_asked:
+        if stream is None or stream.is_received:
             self._no_stream(frame.stream)
             self._room.give_back(size)
             if stream is not None:
                 self._drop(frame.stream, Code.STREAM_CLOSED, events)
             return
         stream.may_come -= size
-        stream.came += len(data)
-        stream.is_asked = bool(frame.flags & frames.END_STREAM)
+        stream.received_bytes += len(data)
+        stream.is_received = bool(frame.flags & frames.END_STREAM)
         if size and stream.may_come < 0:
             self._room.give_back(size)
             self._drop(frame.stream, Code.FLOW_CONTROL_ERROR, events)
         elif stream.length is not None and (
-            stream.came > stream.length or (stream.is_asked and stream.came < stream.length)
+            stream.received_bytes > stream.length or (stream.is_received and stream.received_bytes < stream.length)
         ):
             self._room.give_back(size)
             self._drop(frame.stream, Code.PROTOCOL_ERROR, events)
         else:
-            if len(data) < SMALL_BYTES and not stream.is_asked:
+            if len(data) < SMALL_BYTES and not stream.is_received:
                 self._patience.spend(now)
             if len(data) < size:
                 self._room.give_back(size - len(data))  # padding
-            events.append(Came(frame.stream, data, stream.is_asked))
+            events.append(DataReceived(frame.stream, data, stream.is_received))
 
     def _on_headers(self, frame: Frame, events: list[Event], now: float) -> None:
         if not frame.stream:
@@ -205,19 +205,19 @@ class Session:
         self._last = number
         if self._leaves:
             return
-        self._looked_at = number
+        self._last_processed = number
         self._request(number, fields, ends, events, now)
 
     def _too_big(self, number: int, text: str) -> BadConnection:
         """Return the error of a header list that is too long, and mark its stream so that the client does not retry."""
-        self._looked_at = max(self._looked_at, number)
+        self._last_processed = max(self._last_processed, number)
         return BadConnection(Code.ENHANCE_YOUR_CALM, text)
 
     def _request(self, number: int, fields: list[Field], ends: bool, events: list[Event], now: float) -> None:
         size = self._decoder.size
         if (
             len(self._exchanges) >= MAX_STREAMS
-            or self.given_up >= MAX_GIVEN_UP
+            or self.reset_running >= MAX_RESET_RUNNING
             or self._exchanges.headers_bytes + size > MAX_HEADERS_BYTES
         ):
             self._patience.spend(now)  # the client has got the bound in the settings
@@ -232,8 +232,8 @@ class Session:
             self._outgoing.frame(frames.reset(number, Code.PROTOCOL_ERROR))
             return
         windows = self._outgoing.first_window, self._room.of_body
-        self._exchanges.begin(number, Exchange(*windows, size, head.length, is_asked=ends))
-        events.append(Asked(number, head, ends))
+        self._exchanges.begin(number, Exchange(*windows, size, head.length, is_received=ends))
+        events.append(RequestReceived(number, head, ends))
 
     def _trailers(self, number: int, ends: bool, events: list[Event], now: float) -> None:
         """End a body with trailers, whose content is ignored."""
@@ -242,18 +242,18 @@ class Session:
             self._no_stream(number)
             self._patience.spend(now)
             self._outgoing.frame(frames.reset(number, Code.STREAM_CLOSED))  # else the client waits for an answer
-        elif not ends or stream.is_asked or (stream.length or stream.came) != stream.came:
-            self._drop(number, Code.STREAM_CLOSED if stream.is_asked else Code.PROTOCOL_ERROR, events)
+        elif not ends or stream.is_received or (stream.length or stream.received_bytes) != stream.received_bytes:
+            self._drop(number, Code.STREAM_CLOSED if stream.is_received else Code.PROTOCOL_ERROR, events)
         else:
-            stream.is_asked = True
-            events.append(Came(number, b"", is_over=True))
+            stream.is_received = True
+            events.append(DataReceived(number, b"", is_over=True))
 
     def _on_reset(self, frame: Frame, events: list[Event], now: float) -> None:
         frames.number_of(frame.payload)
         if frame.stream in self._exchanges:
             self._patience.spend(now)
             self._outgoing.forget(frame.stream)
-            events.append(GaveUp(frame.stream))
+            events.append(StreamReset(frame.stream))
         else:
             self._no_stream(frame.stream)
 
@@ -332,13 +332,13 @@ class Session:
 
     def pump(self, most: int, now: float) -> list[int]:
         """Queue frames of answers within the windows, some `most` bytes, and return the streams that they are of."""
-        moved: dict[int, None] = {}
+        progressed: dict[int, None] = {}
         try:
             for number in self._outgoing.pump(most, now):
-                moved[number] = None
+                progressed[number] = None
         except BadConnection as error:
             self._fail(error.code, str(error))
-        return list(moved)
+        return list(progressed)
 
     def read(self, number: int) -> None:
         """Open a bigger window for the body of a stream that the application begins to read."""
@@ -357,7 +357,7 @@ class Session:
         """Take no more requests; the accepted ones are answered."""
         if not self._leaves:
             self._leaves = True
-            self._outgoing.frame(frames.go_away(self._looked_at, Code.NO_ERROR))
+            self._outgoing.frame(frames.go_away(self._last_processed, Code.NO_ERROR))
 
     @property
     def is_idle(self) -> bool:
@@ -382,7 +382,7 @@ class Session:
 
     def _drop(self, number: int, code: Code, events: list[Event]) -> None:
         self._reset(number, code)
-        events.append(GaveUp(number))
+        events.append(StreamReset(number))
 
     def _reset(self, number: int, code: Code) -> None:
         self._outgoing.frame(frames.reset(number, code))
@@ -390,4 +390,4 @@ class Session:
 
     def _fail(self, code: Code, text: str) -> None:
         self.is_over = True
-        self._outgoing.frame(frames.go_away(self._looked_at, code, text))
+        self._outgoing.frame(frames.go_away(self._last_processed, code, text))

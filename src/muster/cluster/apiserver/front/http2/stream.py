@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from muster.api.status import bad_request
 from muster.cluster.apiserver.front.asgi import EXTENSION, App, Message
-from muster.cluster.apiserver.front.crowd import Guest
+from muster.cluster.apiserver.front.connectionlimit import ConnectionSlot
 from muster.cluster.apiserver.front.http2.frames import Code
 from muster.cluster.apiserver.front.http2.headers import Field
 from muster.cluster.apiserver.front.http2.requests import Head
-from muster.cluster.apiserver.front.http2.session import Asked, Session
+from muster.cluster.apiserver.front.http2.session import RequestReceived, Session
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.pods.tunnels.negotiation import UPGRADE_REQUIRED
 from muster.cluster.apiserver.pods.tunnels.wire import RawWire
@@ -25,7 +25,7 @@ class Carrier(Protocol):
     """A connection, as its streams see it."""
 
     user: User | None
-    guest: Guest
+    slot: ConnectionSlot
     session: Session
 
     def write_soon(self, *numbers: int) -> None:
@@ -33,7 +33,7 @@ class Carrier(Protocol):
         ...
 
     def write(self) -> None:
-        """Write what the windows and the transport take."""
+        """Write to the transport as much as the client's windows and the transport allow."""
         ...
 
     def done(self, stream: "Stream") -> None:
@@ -54,18 +54,18 @@ class Stream:
     is_endless = False
     task: "asyncio.Task[None]"
 
-    def __init__(self, carrier: Carrier, asked: Asked) -> None:
-        self.number = asked.stream
+    def __init__(self, carrier: Carrier, request: RequestReceived) -> None:
+        self.number = request.stream
         self.user = carrier.user
-        self.guest = carrier.guest
+        self.slot = carrier.slot
         self.is_gone = False
         self.is_done = False
-        self.moved_at = 0.0  # when the client last took a part of the answer
+        self.progressed_at = 0.0  # when the client last took a part of the answer
         self._carrier = carrier
-        self._head = asked.head
-        self._has_body = not asked.is_over
-        self._is_over = asked.is_over  # whether the whole body has arrived
-        self._came: deque[bytes] = deque()
+        self._head = request.head
+        self._has_body = not request.is_over
+        self._is_over = request.is_over  # whether the whole body has arrived
+        self._received: deque[bytes] = deque()
         self._is_read = False
         self._has_begun = False  # whether the answer has begun
         self._has_ended = False
@@ -102,16 +102,16 @@ class Stream:
         if not self._is_read:
             self._is_read = True
             session.read(self.number)
-            is_awaited = not (self._came or self._is_over or self.is_gone)
+            is_awaited = not (self._received or self._is_over or self.is_gone)
             if is_awaited and (b"expect", b"100-continue") in self._head.headers:
                 session.answer(self.number, 100, [])
             self._carrier.write_soon()
-        while not (self._came or self._is_over or self.is_gone):
+        while not (self._received or self._is_over or self.is_gone):
             await self._wait()
         if self.is_gone:
             return {"type": "http.disconnect"}
-        data = b"".join(self._came)
-        self._came.clear()
+        data = b"".join(self._received)
+        self._received.clear()
         session.taken(self.number, len(data))
         self._carrier.write_soon()
         return {"type": "http.request", "body": data, "more_body": not self._is_over}
@@ -130,7 +130,7 @@ class Stream:
             self._has_ended = not message.get("more_body", False)
             body = b"" if self._head.method == "HEAD" else message["body"]
             if not session.unsent(self.number):
-                self.moved_at = asyncio.get_running_loop().time()  # the client has taken all before
+                self.progressed_at = asyncio.get_running_loop().time()  # the client has taken all before
             self._unsent = session.send(self.number, body, ends=self._has_ended)
             self._carrier.write_soon(self.number)
 
@@ -161,16 +161,16 @@ class Stream:
 
     # -- for the connection
 
-    def came(self, data: bytes, *, is_over: bool) -> None:
+    def add_body(self, data: bytes, *, is_over: bool) -> None:
         """Keep a part of the body for the application. `is_over`: it is the last part."""
         self._is_over = is_over
         if self.is_done:
             self._carrier.session.taken(self.number, len(data))
         elif data:
-            self._came.append(data)
+            self._received.append(data)
         self._tell()
 
-    def settle(self, unsent: int) -> None:
+    def set_unsent(self, unsent: int) -> None:
         """Set the unsent bytes of the answer, and let the application go on once few are left."""
         self._unsent = unsent
         if unsent <= HELD_BYTES:
@@ -189,8 +189,8 @@ class Stream:
         self._carrier.break_off(self, Code.CANCEL)
 
     def _drop_body(self) -> None:
-        self._carrier.session.taken(self.number, sum(map(len, self._came)))
-        self._came.clear()
+        self._carrier.session.taken(self.number, sum(map(len, self._received)))
+        self._received.clear()
 
     def _tell(self) -> None:
         if self._news is not None and not self._news.done():

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from muster.cluster.apiserver.front.asgi import EXTENSION
-from muster.cluster.apiserver.front.crowd import Crowd, Guest
+from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
 from muster.cluster.apiserver.front.http1.connection import MAX_PIPELINED, Connection
 from muster.cluster.apiserver.front.http1.exchange import UNREAD_BYTES
 from muster.cluster.apiserver.front.shared import HEADER_SECONDS, KEEP_ALIVE_SECONDS, MAX_HEADER_BYTES, Shared
@@ -90,8 +90,10 @@ class Client:
         self.problems: list[dict[str, Any]] = []
         loop.set_exception_handler(lambda _, problem: self.problems.append(problem))
         self.transport = Transport()
-        shared = Shared(Crowd(10), Unsent(1 << 30), set(), set(), asyncio.Event())
-        self.connection = Connection(app, shared, Guest(lambda: None, loop.time()), loop.time() + FIRST_HEADERS_SECONDS)
+        shared = Shared(ConnectionLimit(10), Unsent(1 << 30), set(), set(), asyncio.Event())
+        self.connection = Connection(
+            app, shared, ConnectionSlot(lambda: None, loop.time()), loop.time() + FIRST_HEADERS_SECONDS
+        )
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
 

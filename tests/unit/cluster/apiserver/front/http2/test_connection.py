@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.cluster.apiserver.front.http2.test_session import GET, asked, frame, number, windows
 
-from muster.cluster.apiserver.front.crowd import Crowd, Guest
+from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
 from muster.cluster.apiserver.front.http2 import frames
 from muster.cluster.apiserver.front.http2.connection import Connection
 from muster.cluster.apiserver.front.http2.frames import PREFACE, Code, Frame, next_frame
@@ -56,9 +56,9 @@ class Client:
         self.problems: list[dict[str, Any]] = []
         loop.set_exception_handler(lambda _, problem: self.problems.append(problem))
         self.transport = Transport()
-        self.shared = Shared(Crowd(10), Unsent(most_unsent), set(), set(), asyncio.Event())
-        guest = Guest(lambda: None, loop.time())
-        self._connection = Connection(app, self.shared, guest, loop.time() + FIRST_HEADERS_SECONDS)
+        self.shared = Shared(ConnectionLimit(10), Unsent(most_unsent), set(), set(), asyncio.Event())
+        slot = ConnectionSlot(lambda: None, loop.time())
+        self._connection = Connection(app, self.shared, slot, loop.time() + FIRST_HEADERS_SECONDS)
         self.transport.protocol = self._connection
         self._connection.connection_made(self.transport)
         self._seen = 0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from muster.cluster.apiserver.front.http2 import bounds, frames, session
 from muster.cluster.apiserver.front.http2.frames import PREFACE, Code, head
 from muster.cluster.apiserver.front.http2.headers import encode
-from muster.cluster.apiserver.front.http2.session import Asked, Came, GaveUp, Session
+from muster.cluster.apiserver.front.http2.session import DataReceived, RequestReceived, Session, StreamReset
 
 GET = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"x"), (b":path", b"/api/v1/pods?limit=1")]
 POST = [(b":method", b"POST"), *GET[1:]]
@@ -86,10 +86,10 @@ def test_a_request_and_its_answer():
     number = talk.ask([*POST, (b"content-length", b"5"), (b"x", b"y")], b"hello")
     talk.run()
     asked, came = talk.take()
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, RequestReceived)
     assert asked.head[:4] == ("POST", "/api/v1/pods", b"/api/v1/pods", b"limit=1")
     assert asked.head.headers == [(b"content-length", b"5"), (b"x", b"y")]
-    assert came == Came(number, b"hello", is_over=True)
+    assert came == DataReceived(number, b"hello", is_over=True)
     talk.session.answer(number, 201, [(b"content-type", b"text/plain")])
     assert talk.session.send(number, b"done", ends=True) == 4
     talk.run()
@@ -136,9 +136,9 @@ def test_every_body_arrives_whole(sizes, piece):
                 left[number] -= allowed
         talk.run()
         for event in talk.take():
-            if isinstance(event, Asked):
+            if isinstance(event, RequestReceived):
                 talk.session.read(event.stream)
-            elif isinstance(event, Came):
+            elif isinstance(event, DataReceived):
                 came[event.stream] += len(event.data)
                 talk.session.taken(event.stream, len(event.data))
         talk.run()
@@ -186,7 +186,7 @@ def test_a_client_that_wants_no_answer():
     talk.session.send(number, b"x" * 100_000, ends=False)
     talk.client.reset_stream(number)
     talk.run()
-    assert talk.take()[-1] == GaveUp(number)
+    assert talk.take()[-1] == StreamReset(number)
     assert (talk.session.has(number), talk.session.send(number, b"more", ends=True)) == (False, 0)
     talk.run()
     assert talk.gone is None
@@ -270,7 +270,7 @@ def test_what_costs_nothing_is_not_done_for_ever(flood):
     events = told.receive(PREFACE + SETTINGS + many, 0.0)
     assert told.is_over
     assert told.take().endswith(b"too much that leads to nothing")
-    assert len([event for event in events if isinstance(event, Asked)]) <= bounds.BURST
+    assert len([event for event in events if isinstance(event, RequestReceived)]) <= bounds.BURST
     assert told.receive(SETTINGS, 0.0) == []
 
 
@@ -304,11 +304,11 @@ def test_what_is_given_up_is_counted_until_it_ends():
     """A client that takes requests back has no more of them worked on than one that does not."""
     told = Session(0.0)
     told.receive(PREFACE + SETTINGS, 0.0)
-    told.given_up = bounds.MAX_GIVEN_UP
+    told.reset_running = bounds.MAX_RESET_RUNNING
     told.take()
     assert told.receive(asked(1), 0.0) == []
     assert told.take() == frame(frames.RST_STREAM, 0, 1, number(Code.REFUSED_STREAM))
-    told.given_up -= 1
+    told.reset_running -= 1
     assert len(told.receive(asked(3), 0.0)) == 1
 
 
@@ -540,4 +540,4 @@ def test_a_body_may_end_while_its_window_is_used_up():
     asked = Session(0.0)
     asked.receive(opening + 2 * (head(16_384, frames.DATA, 0, 1) + b"z" * 16_384), 0.0)
     thanks, end = head(0, frames.SETTINGS, frames.ACK, 0), head(0, frames.DATA, frames.END_STREAM, 1)
-    assert asked.receive(thanks + end, 0.0) == [Came(1, b"", is_over=True)]
+    assert asked.receive(thanks + end, 0.0) == [DataReceived(1, b"", is_over=True)]

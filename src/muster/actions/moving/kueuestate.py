@@ -1,0 +1,86 @@
+"""Captures Kueue's part of a cluster before a takeover, so that `muster handback` can restore it. Pure.
+
+One ConfigMap beside the engines stores the objects that the takeover deletes or overwrites. It is written before the
+takeover removes anything.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from muster.install.options import Json, metadata
+
+NAME: Final = "muster-takeover"
+_KEY: Final = "kueue.json"
+_ENFORCED: Final = "pod-security.kubernetes.io/enforce"
+
+
+class KueueState(Struct, frozen=True):
+    """Kueue's part of a cluster as it was before the takeover.
+
+    replicas: the replicas of Kueue's manager.
+    objects: Kueue's webhook configurations and APIServices.
+    service: the selector and the ports of the Service for Kueue's webhooks; empty if there was none.
+    enforced: the Pod Security level of the namespace; "" if it had none.
+    """
+
+    replicas: int = 1
+    objects: tuple[Json, ...] = ()
+    service: Json = {}
+    enforced: str = ""
+
+
+def capture_state(
+    replicas: int, objects: list[Json], service: Mapping[str, Any] | None, namespace: Mapping[str, Any]
+) -> KueueState:
+    """Return the state to restore later, from these objects as the server has them now."""
+    spec = (service or {}).get("spec") or {}
+    service_spec = {part: spec[part] for part in ("selector", "ports") if spec.get(part)}
+    labels = (namespace.get("metadata") or {}).get("labels") or {}
+    return KueueState(replicas, tuple(map(_strip_server_fields, objects)), service_spec, labels.get(_ENFORCED, ""))
+
+
+def config_map(state: KueueState, namespace: str) -> Json:
+    """Return the ConfigMap that stores the state."""
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(NAME, namespace)}
+    return head | {"data": {_KEY: msgspec.json.format(msgspec.json.encode(state), indent=1).decode()}}
+
+
+def state_in(document: Mapping[str, Any] | None) -> KueueState | None:
+    """Return the state that a ConfigMap stores, or None without a ConfigMap.
+
+    Raises `msgspec.ValidationError` if the content is malformed.
+    """
+    if document is None:
+        return None
+    return msgspec.json.decode((document.get("data") or {}).get(_KEY, "null"), type=KueueState)
+
+
+def service_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
+    """Return the merge patch that points the Service to Kueue's manager again; None if it points there."""
+    spec = live.get("spec") or {}
+    if not state.service or all(spec.get(part) == value for part, value in state.service.items()):
+        return None
+    selector = state.service.get("selector") or {}
+    gone = dict.fromkeys(set(spec.get("selector") or {}) - set(selector))
+    return {"spec": state.service | {"selector": gone | selector}}
+
+
+def namespace_patch(state: KueueState, live: Mapping[str, Any]) -> Json | None:
+    """Return the merge patch that restores the Pod Security level of the namespace; None if it is unchanged."""
+    labels = (live.get("metadata") or {}).get("labels") or {}
+    if labels.get(_ENFORCED, "") == state.enforced:
+        return None
+    return {"metadata": {"labels": {_ENFORCED: state.enforced or None}}}
+
+
+def _strip_server_fields(document: Json) -> Json:
+    """Return an object without the fields that the server sets, but with its field managers.
+
+    Kueue's manifest is applied again later, and then conflicts with no other manager.
+    """
+    meta = document["metadata"]
+    metadata = {part: meta[part] for part in ("name", "labels", "annotations", "managedFields") if meta.get(part)}
+    return {key: value for key, value in document.items() if key != "status"} | {"metadata": metadata}

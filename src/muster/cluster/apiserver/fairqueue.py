@@ -1,0 +1,103 @@
+"""Queues requests fairly, so that each iteration of the event loop stays short under load.
+
+An event loop runs every ready callback before it polls its timers and sockets again. Two hundred requests that become
+ready together would delay everything else. So each iteration works on requests for one slice of time, and further
+requests wait for the next iterations.
+
+Requests wait by flow, and the flows are served in rotation:
+
+- Each user has one flow for requests, and one for all watches, so that watches delay no request.
+- The cluster's own controllers and nodes act as one user. Their requests have a flow for each namespace, and their
+  watches one for each resource. So every controller observes the events of a busy namespace before more are made.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from muster.runtime.lanes import Lanes
+
+SLICE_SECONDS = 0.004
+CALLED_AT_ONCE = 16  # the most requests to wake in an iteration, which costs as much as one small request
+
+
+class Flow(NamedTuple):
+    """The requests, or the watches, of one user, among which the order of arrival is kept.
+
+    part: tells the flows of the cluster's own components apart: the namespace of requests, the resource of watches.
+    """
+
+    user: str
+    watches: bool = False
+    part: str = ""
+
+
+class FairQueue:
+    """The queue of the requests that one event loop works on.
+
+    Invariant: while a request waits, `_next` is scheduled, and every new request waits too.
+    """
+
+    def __init__(self, monotonic: Callable[[], float], slice_seconds: float = SLICE_SECONDS) -> None:
+        self._monotonic = monotonic
+        self._slice = slice_seconds
+        self._began: float | None = None  # when this iteration of the loop began
+        self._is_begun = True  # whether the first of the woken requests has gone on
+        self._gone_on = 0  # how many requests have gone on in this iteration
+        self._waiting: Lanes[asyncio.Future[None]] = Lanes()  # by flow
+        self._passed: deque[asyncio.Future[None]] = deque()  # requests that were woken when the slice was used up
+
+    async def take(self, flow: Flow) -> None:
+        """Wait until a request of this flow may go on."""
+        now = self._monotonic()
+        loop = asyncio.get_running_loop()
+        if self._began is None:
+            self._began = now
+            loop.call_soon(self._next)
+        if self._waiting or self._passed or now - self._began >= self._slice:
+            waiter = loop.create_future()
+            self._waiting.add((flow,), waiter)
+            await waiter
+            while not self._may_go_on():
+                waiter = loop.create_future()
+                self._passed.append(waiter)
+                await waiter
+        self._gone_on += 1
+
+    def _may_go_on(self) -> bool:
+        """Return whether a woken request may go on: the first of an iteration may, and others while the slice lasts."""
+        now = self._monotonic()
+        if not self._is_begun:
+            self._is_begun, self._began = True, now
+        return self._began is None or now - self._began < self._slice
+
+    def _next(self) -> None:
+        """Wake the next requests in a new iteration of the loop, and schedule the iteration after it.
+
+        At most one more request is woken than could go on in the last iteration, because a needless wake-up costs a
+        good part of a small request. All requests that were woken needlessly are woken again, which keeps their order.
+        """
+        at_most, self._gone_on = max(min(self._gone_on + 1, CALLED_AT_ONCE), len(self._passed)), 0
+        called = 0
+        while called < at_most and (waiter := self._pop_next()) is not None:
+            waiter.set_result(None)
+            called += 1
+        if not called:
+            self._began = None
+            return
+        self._is_begun = False
+        self._began = self._monotonic()
+        asyncio.get_running_loop().call_soon(self._next)
+
+    def _pop_next(self) -> asyncio.Future[None] | None:
+        """Remove and return the next request that is still waiting; flows take turns."""
+        while self._passed:
+            waiter = self._passed.popleft()
+            if not waiter.done():
+                return waiter
+        return self._waiting.pop(_is_waiting)
+
+
+def _is_waiting(waiter: asyncio.Future[None]) -> bool:
+    return not waiter.done()

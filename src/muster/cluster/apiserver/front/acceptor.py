@@ -1,0 +1,186 @@
+"""Accepts the connections of one listening socket, and begins TLS once a client has sent its first bytes.
+
+A TLS handshake costs the event loop a millisecond or two, even if the client is refused afterwards. So the acceptor
+begins one handshake in each turn of the loop, and connected clients do not wait while two thousand others arrive. At
+the limit of connections the acceptor accepts no more: clients wait in the kernel's backlog.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+import struct
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from muster.cluster.apiserver.front.connectionlimit import ConnectionLimit, ConnectionSlot
+
+BACKLOG = 4096  # connections that wait to be accepted; the kernel bounds it by net.core.somaxconn
+# From accept to the end of the first request's headers, TLS included; the value is kube-apiserver's. When thousands of
+# clients connect to a slow machine, their handshakes take longer than 10 s. Silent clients may be evicted sooner.
+ENTER_SECONDS = 32.0
+CLOSE_SECONDS = 10.0  # for the rest of the output, and for the client's TLS close
+ACCEPTED_AT_ONCE = 64
+PAUSE_SECONDS = 1.0  # after the process ran out of files
+FULL_SECONDS = 0.05  # at the limit of connections
+_SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
+
+_CREDENTIALS = struct.Struct("iII")  # struct ucred: pid, uid, gid, as they were at connect()
+
+log = logging.getLogger(__name__)
+
+# Makes the protocol of a connection. The float is the deadline of the first headers, on the loop's clock.
+ConnectionFactory = Callable[[ConnectionSlot, float], asyncio.Protocol]
+
+
+class Acceptor:
+    """The acceptor of one listening socket, owned by a `Listener`."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        context: ssl.SSLContext | None,
+        connection_limit: ConnectionLimit,
+        make_connection: ConnectionFactory,
+    ) -> None:
+        self._listener = listener
+        self._context = context
+        self._connection_limit = connection_limit
+        self._make_connection = make_connection
+        self._loop = asyncio.get_running_loop()
+        self._over_limit: socket.socket | None = None  # accepted at the limit of connections
+        self._silent: dict[socket.socket, asyncio.TimerHandle] = {}  # clients that have sent nothing yet
+        # Clients that have sent bytes and wait for their handshake, with the seconds left for it.
+        self._handshake_queue: deque[tuple[socket.socket, ConnectionSlot, float]] = deque()
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def open(self) -> None:
+        """Begin to accept clients. Raises `OSError`."""
+        _warn_of_short_backlog()
+        self._listener.setblocking(False)
+        self._listener.listen(BACKLOG)
+        self._loop.add_reader(self._listener, self._accept)
+
+    def close(self) -> None:
+        """Accept no more clients, and disconnect those whose handshake is not over."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._loop.remove_reader(self._listener)
+        self._listener.close()
+        if self._over_limit is not None:
+            self._over_limit.close()
+        for client in [*self._silent]:
+            self._forget(client)
+            client.close()
+        for client, slot, _ in self._handshake_queue:
+            self._connection_limit.release(slot)
+            client.close()
+        self._handshake_queue.clear()
+        for task in self._handshakes:
+            task.cancel()
+
+    def _accept(self) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                client = self._over_limit or self._listener.accept()[0]
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    self._pause_for_descriptors(error)
+                    return
+                continue  # the client hung up before it was accepted
+            if not self._connection_limit.make_room(self._loop.time()):
+                self._over_limit = client
+                self._pause(FULL_SECONDS)
+                return
+            self._over_limit = None
+            self._admit(client)
+
+    def _pause_for_descriptors(self, error: OSError) -> None:
+        log.error("no connections are accepted for a moment: %s", error.strerror)
+        self._pause(PAUSE_SECONDS)
+
+    def _pause(self, seconds: float) -> None:
+        self._loop.remove_reader(self._listener)
+        self._loop.call_later(seconds, self._resume)
+
+    def _resume(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._listener, self._accept)
+            self._accept()
+
+    def _admit(self, client: socket.socket) -> None:
+        client.setblocking(False)
+        now = self._loop.time()
+        slot = ConnectionSlot(client.close, now, peer=peer_of(client))
+        slot.close = partial(self._drop, client, slot)
+        self._connection_limit.enter(slot)
+        deadline = now + ENTER_SECONDS
+        self._silent[client] = self._loop.call_at(deadline, slot.close)
+        self._loop.add_reader(client, self._on_first_bytes, client, slot, deadline)
+
+    def _drop(self, client: socket.socket, slot: ConnectionSlot) -> None:
+        """Close the connection of a client that is evicted, or that has sent nothing for too long."""
+        self._connection_limit.release(slot)
+        if client in self._silent:
+            self._forget(client)
+        client.close()
+
+    def _forget(self, client: socket.socket) -> None:
+        self._silent.pop(client).cancel()
+        self._loop.remove_reader(client)
+
+    def _on_first_bytes(self, client: socket.socket, slot: ConnectionSlot, deadline: float) -> None:
+        self._forget(client)
+        if not self._handshake_queue:
+            self._loop.call_soon(self._begin_handshake)
+        self._handshake_queue.append((client, slot, deadline - self._loop.time()))
+
+    def _begin_handshake(self) -> None:
+        if not self._handshake_queue:
+            return
+        client, slot, seconds_left = self._handshake_queue.popleft()  # the time spent in this queue does not count
+        if client.fileno() >= 0:  # the client may have been evicted meanwhile
+            task = self._loop.create_task(self._shake_hands(client, slot, max(seconds_left, 0.1)))
+            slot.close = task.cancel
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+        if self._handshake_queue:
+            self._loop.call_soon(self._begin_handshake)
+
+    async def _shake_hands(self, client: socket.socket, slot: ConnectionSlot, seconds: float) -> None:
+        """Do the TLS handshake, and hand the connection to its protocol."""
+        # A failed handshake (no TLS, an unknown authority, a timeout) closes the connection without an answer.
+        with suppress(OSError):
+            try:
+                await self._loop.connect_accepted_socket(
+                    partial(self._make_connection, slot, self._loop.time() + seconds),
+                    client,
+                    ssl=self._context,
+                    ssl_handshake_timeout=seconds if self._context else None,
+                    ssl_shutdown_timeout=CLOSE_SECONDS if self._context else None,
+                )
+            except BaseException:
+                self._connection_limit.release(slot)
+                raise
+
+
+def peer_of(client: socket.socket) -> int | None:
+    """Return the id of the Unix user who connected a local socket; None for a socket of another kind."""
+    if client.family != socket.AF_UNIX:
+        return None
+    _, uid, _ = _CREDENTIALS.unpack(client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return int(uid)
+
+
+def _warn_of_short_backlog() -> None:
+    with suppress(OSError, ValueError):
+        if (most := int(_SOMAXCONN.read_text())) < BACKLOG:
+            log.warning("net.core.somaxconn is %d: if more clients than that come at once, some are refused", most)

@@ -1,0 +1,82 @@
+"""Joins the writes to a connection in one iteration of the event loop, so that they are sent together."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+CORKED_BYTES = 64 * 1024  # more than this is written at once, in pieces of this size
+
+
+class _Gone(asyncio.Transport):
+    """The transport of a disconnected client: it ignores every call."""
+
+    def is_closing(self) -> bool:
+        """Return True."""
+        return True
+
+    def write(self, data: Any) -> None:
+        """Drop the data."""
+
+    def close(self) -> None:
+        """Do nothing: the transport is closed."""
+
+    def abort(self) -> None:
+        """Do nothing: the transport is closed."""
+
+    def resume_reading(self) -> None:
+        """Do nothing: no data arrives."""
+
+    def pause_reading(self) -> None:
+        """Do nothing: no data arrives."""
+
+
+GONE = _Gone()
+
+
+class CorkedTransport:
+    """A transport that joins the writes of one iteration of the loop.
+
+    The headers and the body of an answer are separate writes. With TLS each write is a record and a system call, which
+    together cost more than all the rest of a small answer.
+    """
+
+    def __init__(self, transport: asyncio.Transport, written: Callable[[int], None]) -> None:
+        """Wrap a transport. `written` is called with the number of bytes of each flush."""
+        self._transport = transport
+        self._written = written
+        self._loop = asyncio.get_running_loop()
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        """Write at the end of this turn of the loop, or now if more than `CORKED_BYTES` wait."""
+        if not self._pieces:
+            self._loop.call_soon(self.flush)
+        self._pieces.append(data)
+        self._size += len(data)
+        if self._size > CORKED_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        if self._pieces:
+            pieces, size, self._pieces, self._size = self._pieces, self._size, [], 0
+            if not self._transport.is_closing():
+                # TLS keeps a buffer as big as the biggest write until the connection closes: so the writes are small.
+                whole = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+                for first in range(0, size, CORKED_BYTES):
+                    self._transport.write(whole[first : first + CORKED_BYTES])
+                self._written(size)
+
+    def close(self) -> None:
+        """Write what waits, and close the transport."""
+        self.flush()
+        self._transport.close()
+
+    def release(self) -> None:
+        """Drop the reference to the transport, so that its memory is freed now.
+
+        The TLS buffers are as big as the biggest write. The connection is part of a reference cycle, which the garbage
+        collector finds much later.
+        """
+        self._transport = GONE

@@ -1,0 +1,172 @@
+"""Limits how many requests of one namespace the server works on while another namespace is active.
+
+A small job takes some two hundred iterations of the event loop, one after the other, and each iteration lasts as long
+as the work on all requests in it. A controller that creates a thousand objects sends as many requests at once as it
+may. So the throttle counts the requests of the cluster's own components by namespace. While another namespace is
+active, the server works on `FEW` requests of a namespace at a time. A namespace that is active alone is not limited.
+
+The server works on a request until the store has numbered its write. After that the request waits for the disk, which
+delays no other request: any number of writes may wait for one flush. The next request of the namespace starts
+`REST_TURNS` iterations later, so that a small job takes that many steps between two steps of a large one. In an idle
+loop those iterations take microseconds.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextvars import ContextVar, Token
+from types import TracebackType
+
+FEW = 4  # requests of one namespace that the server always works on at a time
+REST_TURNS = 32  # iterations of the loop between the work on a request and on the next one of its namespace
+LONGEST_SECONDS = 0.25  # a request that takes longer waits for something else, and no longer counts
+QUIET_SECONDS = 1.0  # how long a namespace stays active after its last request
+
+_request: ContextVar["_Request"] = ContextVar("request")  # the counted request of this context
+
+
+def end_work() -> None:
+    """Stop counting the current request, if it is counted. Call it when the request only waits for the disk."""
+    if request := _request.get(None):
+        request.end_work()
+
+
+class _Share:
+    """The requests of one namespace.
+
+    under_way: how many there are, waiting ones included.
+    counted: the requests that the server works on, or finished less than `REST_TURNS` iterations ago.
+    timer: runs while requests wait; when it ends, no request counts any more.
+    """
+
+    __slots__ = ("counted", "namespace", "timer", "under_way", "waiting")
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.under_way = 0
+        self.counted: set[_Request] = set()
+        self.waiting: deque[tuple[asyncio.Future[None], _Request]] = deque()
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class NamespaceThrottle:
+    """The shares of all namespaces with requests under way.
+
+    Invariant: a request waits only while `FEW` others of its namespace count. It goes on when one of those ends its
+    work or the timer ends, so a webhook that hangs holds up no other request.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._shares: dict[str, _Share] = {}  # by namespace, for those with requests under way
+        self._newest = self._older = ""  # the two namespaces with the newest requests, and the times of these
+        self._newest_at = self._older_at = float("-inf")
+
+    def of(self, namespace: str) -> "_Request":
+        """Return the context of a request. Entering it waits until the request may go on.
+
+        The request counts until `end_work` is called in the context, or the context ends.
+        """
+        return _Request(self, namespace)
+
+    def enter(self, namespace: str) -> _Share:
+        """Add a request to its namespace's share, and return the share."""
+        share = self._shares.get(namespace)
+        if share is None:
+            share = self._shares[namespace] = _Share(namespace)
+        share.under_way += 1
+        if namespace != self._newest:
+            self._older, self._older_at = self._newest, self._newest_at
+            self._newest = namespace
+        self._newest_at = self._monotonic()
+        return share
+
+    def leave(self, share: _Share) -> None:
+        """Remove a request that is over from its share."""
+        share.under_way -= 1
+        if not share.under_way:
+            del self._shares[share.namespace]
+
+    def may_begin(self, share: _Share) -> bool:
+        """Return whether the server may work on one more request of the namespace."""
+        if len(share.counted) < FEW:
+            return True
+        other_at = self._older_at if share.namespace == self._newest else self._newest_at
+        return other_at + QUIET_SECONDS < self._monotonic()
+
+    async def wait(self, share: _Share, request: "_Request") -> None:
+        """Wait until a request may go on; it counts then."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        share.waiting.append((waiter, request))
+        if share.timer is None:
+            share.timer = loop.call_later(LONGEST_SECONDS, self._pass_over, share)
+        await waiter
+
+    def rest(self, share: _Share, request: "_Request", turns: int) -> None:
+        """Count a request for so many more iterations of the loop, then let waiting requests go on."""
+        if turns:
+            asyncio.get_running_loop().call_soon(self.rest, share, request, turns - 1)
+            return
+        share.counted.discard(request)
+        self._let_on(share)
+        if share.timer is not None and not share.waiting:
+            share.timer.cancel()
+            share.timer = None
+
+    def _pass_over(self, share: _Share) -> None:
+        """Stop counting all requests of a namespace, as they have made others wait for `LONGEST_SECONDS`."""
+        share.timer = None
+        share.counted.clear()
+        self._let_on(share)
+        if share.waiting:
+            share.timer = asyncio.get_running_loop().call_later(LONGEST_SECONDS, self._pass_over, share)
+
+    def _let_on(self, share: _Share) -> None:
+        while share.waiting and self.may_begin(share):
+            waiter, request = share.waiting.popleft()
+            if not waiter.done():
+                share.counted.add(request)
+                waiter.set_result(None)
+
+
+class _Request:
+    """The context of one request. A class, because `asynccontextmanager` costs every write several times as much."""
+
+    __slots__ = ("_is_over", "_share", "_throttle", "_token")
+
+    def __init__(self, throttle: NamespaceThrottle, namespace: str) -> None:
+        self._throttle = throttle
+        self._share = throttle.enter(namespace)
+        self._is_over = False
+
+    async def __aenter__(self) -> None:
+        self._token: Token[_Request] = _request.set(self)
+        try:
+            if self._share.waiting or not self._throttle.may_begin(self._share):
+                await self._throttle.wait(self._share, self)
+            else:
+                self._share.counted.add(self)
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def end_work(self) -> None:
+        """Stop counting this request; if others wait, they go on after the namespace's rest."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._share.waiting:
+            self._throttle.rest(self._share, self, REST_TURNS)
+        else:
+            self._share.counted.discard(self)
+
+    def _leave(self) -> None:
+        _request.reset(self._token)
+        self.end_work()
+        self._throttle.leave(self._share)

@@ -1,0 +1,91 @@
+"""Computes how many pods of a PodDisruptionBudget are healthy, must be healthy, and may be evicted. Pure.
+
+The rules are those of k8s.io/kubernetes (pkg/controller/disruption).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from muster.api.core import Pod
+from muster.api.groups.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from muster.api.pods import is_deleting, is_ready
+from muster.cluster.apiserver.pods.budgets import SYNC_FAILED, with_allowed, with_condition
+
+# An evicted pod that has not gone within this time counts as staying.
+DELETION_TIMEOUT = timedelta(minutes=2)
+
+
+class BudgetState(NamedTuple):
+    """The state of a budget, as computed.
+
+    status: the new status of the object.
+    again: in how long to compute the state again; None: when a pod or the budget changes.
+    stayed: the evicted pods that were not deleted within `DELETION_TIMEOUT`.
+    """
+
+    status: PodDisruptionBudgetStatus
+    again: timedelta | None
+    stayed: tuple[Pod, ...]
+
+
+def counts_owners(spec: PodDisruptionBudgetSpec) -> bool:
+    """Return whether the budget depends on the replicas that the pods' owners want, as percentages do."""
+    return spec.max_unavailable is not None or isinstance(spec.min_available, str)
+
+
+def compute_state(budget: PodDisruptionBudget, pods: Sequence[Pod], wanted: int, now: datetime) -> BudgetState:
+    """Return the state of a budget.
+
+    pods: the pods that the budget selects.
+    wanted: the total replicas that the owners of these pods want.
+    """
+    spec, status = budget.spec, budget.status
+    disrupted, stayed = _sort_disrupted(status.disrupted_pods, pods, now)
+    healthy = sum(is_ready(pod) and not is_deleting(pod) and pod.metadata.name not in disrupted for pod in pods)
+    expected, desired = _count_desired(spec, len(pods), wanted)
+    # While no pod is expected none may be evicted: the first pods may exist without being seen yet.
+    allowed = max(0, healthy - desired) if expected > 0 else 0
+    status = replace(
+        status,
+        observed_generation=budget.metadata.generation,
+        disrupted_pods=disrupted,
+        disruptions_allowed=allowed,
+        current_healthy=healthy,
+        desired_healthy=desired,
+        expected_pods=expected,
+    )
+    again = min(disrupted.values(), default=None)
+    left = again + DELETION_TIMEOUT - now if again is not None else None
+    return BudgetState(with_allowed(status, now), left, stayed)
+
+
+def failed_status(budget: PodDisruptionBudget, why: str, now: datetime) -> PodDisruptionBudgetStatus:
+    """Return the status of a budget whose state cannot be computed: it allows no disruptions."""
+    return with_condition(replace(budget.status, disruptions_allowed=0), SYNC_FAILED, why, now)
+
+
+def _count_desired(spec: PodDisruptionBudgetSpec, pods: int, wanted: int) -> tuple[int, int]:
+    """Return how many pods are expected, and how many of them must be healthy."""
+    if spec.max_unavailable is not None:
+        return wanted, max(0, wanted - _part_of(spec.max_unavailable, wanted))
+    if isinstance(spec.min_available, str):
+        return wanted, _part_of(spec.min_available, wanted)
+    return (0, 0) if spec.min_available is None else (pods, spec.min_available)
+
+
+def _part_of(of: int | str, whole: int) -> int:
+    """Return an absolute number as it is, or a percentage of the whole, rounded up."""
+    return of if isinstance(of, int) else -(-int(of.removesuffix("%")) * whole // 100)
+
+
+def _sort_disrupted(
+    known: Mapping[str, datetime], pods: Iterable[Pod], now: datetime
+) -> tuple[dict[str, datetime], tuple[Pod, ...]]:
+    """Return the evictions whose deletions are still expected, and the evicted pods that were not deleted in time."""
+    evicted = [pod for pod in pods if pod.metadata.name in known and not is_deleting(pod)]
+    due = {pod.metadata.name: known[pod.metadata.name] + DELETION_TIMEOUT >= now for pod in evicted}
+    expected = {name: known[name] for name, comes in due.items() if comes}
+    return expected, tuple(pod for pod in evicted if not due[pod.metadata.name])

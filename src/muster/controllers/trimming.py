@@ -1,0 +1,116 @@
+"""Trims the objects that the engine caches, so that a big cluster fits in memory.
+
+Of a running pod only the fields stay on which a decision depends: its node, its requests, its owner and its status.
+Pods that wait or queue by themselves stay whole, because the scheduler places them by all of their spec and Workloads
+are created from them. Equal parts of different objects are stored once.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import astuple, replace
+
+from muster.api.core import Container, ContainerStatus, Pod, PodSpec, PodStatus
+from muster.api.kueue import Workload
+from muster.api.managed.pods import WORDS
+from muster.gang.shapes import binds
+from muster.runtime.cache import lean
+
+T = TypeVar("T")
+
+# The number of remembered parts that other objects may share, and the length from which a part is not remembered.
+MOST_SHARED, LONG_BYTES = 4096, 16 << 10
+# Conditions that only say how the node starts the pod.
+_STEPS: Final = frozenset({"PodReadyToStartContainers", "Initialized", "ContainersReady"})
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ObjectTrimmer:
+    """The `transform` of the engine's informers: it returns the trimmed form of an object.
+
+    It remembers parts, to share them among equal objects.
+    """
+
+    def __init__(self) -> None:
+        self._shared: dict[tuple[type, bytes], Any] = {}
+
+    def __call__(self, obj: T) -> T:
+        """Return the object as the engine stores it."""
+        trimmed: Any = lean(obj)
+        if isinstance(trimmed, Pod) and trimmed.spec.node_name and not _queues(trimmed):
+            trimmed = replace(trimmed, spec=self._trim_spec(trimmed.spec), status=_trim_status(trimmed.status))
+        elif isinstance(trimmed, Workload):
+            trimmed = replace(trimmed, spec=replace(trimmed.spec, pod_sets=self._share(trimmed.spec.pod_sets)))
+        return trimmed  # type: ignore[no-any-return]
+
+    def _trim_spec(self, spec: PodSpec) -> PodSpec:
+        return replace(
+            spec,
+            volumes=tuple(filter(binds, spec.volumes)),
+            init_containers=self._share(_trim_containers(spec.init_containers)),
+            containers=self._share(_trim_containers(spec.containers)),
+            tolerations=self._share(spec.tolerations),
+            affinity=self._share(spec.affinity),
+        )
+
+    def _share(self, part: T) -> T:
+        """Return the remembered part that equals this one; else this one, with its own parts shared."""
+        if not part or _is_plain(part):
+            return part
+        key = type(part[0] if isinstance(part, tuple) else part), _encode(part)
+        known: T | None = self._shared.get(key)
+        if known is None:
+            known = self._share_parts(part)
+            if len(key[1]) > LONG_BYTES:
+                return known
+            if len(self._shared) >= MOST_SHARED:
+                self._shared.clear()
+            self._shared[key] = known
+        return known
+
+    def _share_parts(self, part: Any) -> Any:
+        if isinstance(part, tuple):
+            return tuple(map(self._share, part))
+        fields = zip(part.__struct_fields__, astuple(part), strict=True)
+        return replace(part, **{name: self._share(value) for name, value in fields if value and not _is_plain(value)})
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a non-empty part contains no structures, so that sharing it saves nothing."""
+    return not isinstance(value[0] if isinstance(value, tuple) else value, Struct)
+
+
+def _queues(pod: Pod) -> bool:
+    said = pod.metadata.labels.keys() | pod.metadata.annotations.keys()
+    return not said.isdisjoint(WORDS)
+
+
+def _trim_containers(containers: Iterable[Container]) -> tuple[Container, ...]:
+    return tuple(
+        Container(name=one.name, resources=one.resources, ports=one.ports, restart_policy=one.restart_policy)
+        for one in containers
+    )
+
+
+def _trim_status(status: PodStatus) -> PodStatus:
+    return replace(
+        status,
+        conditions=tuple(condition for condition in status.conditions if condition.type not in _STEPS),
+        host_ips=(),
+        init_container_statuses=_trim_statuses(status.init_container_statuses),
+        container_statuses=_trim_statuses(status.container_statuses),
+        ephemeral_container_statuses=(),
+    )
+
+
+def _trim_statuses(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
+    return tuple(
+        ContainerStatus(
+            name=one.name, state=one.state, last_state=one.last_state, ready=one.ready,
+            restart_count=one.restart_count, started=one.started,
+        )
+        for one in statuses
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Defines smaller views of jobs and pods, with which lists of many jobs are read fast.
+
+The views lack the managed fields and, except for Pods, the pod templates: most of an object's bytes, which no line of a
+list shows. Code for whole objects accepts the views, except the functions that read the templates of a job:
+`JobRecord.templates`, `command_of` and `call_directory`.
+"""
+
+from typing import Any
+
+import msgspec
+
+from muster.api.batch import JOB, Job, JobSpec, JobTemplateSpec
+from muster.api.core import POD, Pod, PodTemplateSpec
+from muster.api.jobset import JOB_SET, JobSet, JobSetSpec, ReplicatedJob
+from muster.api.kinds import Kind
+from muster.api.kueue import WORKLOAD, PodSet, Workload, WorkloadSpec
+from muster.api.meta import ObjectMeta
+
+# No member of an object is called so.
+_UNREAD = "-"
+
+
+class MetaLine(ObjectMeta):
+    """Without its managers."""
+
+    managed_fields: tuple[dict[str, Any], ...] = msgspec.field(name=_UNREAD, default=())
+
+
+class PodLine(Pod):
+    """A pod."""
+
+    metadata: MetaLine = MetaLine()
+
+
+class JobSpecLine(JobSpec):
+    """Without what its pods are like."""
+
+    template: PodTemplateSpec = msgspec.field(name=_UNREAD, default=PodTemplateSpec())
+
+
+class JobLine(Job):
+    """A Job."""
+
+    metadata: MetaLine = MetaLine()
+    spec: JobSpecLine = JobSpecLine()
+
+
+class _JobTemplateLine(JobTemplateSpec):
+    spec: JobSpecLine = JobSpecLine()
+
+
+class _RoleLine(ReplicatedJob):
+    template: _JobTemplateLine = _JobTemplateLine()
+
+
+class _JobSetSpecLine(JobSetSpec):
+    replicated_jobs: tuple[_RoleLine, ...] = ()
+
+
+class JobSetLine(JobSet):
+    """A JobSet."""
+
+    metadata: MetaLine = MetaLine()
+    spec: _JobSetSpecLine = _JobSetSpecLine()
+
+
+class _PodSetLine(PodSet):
+    template: PodTemplateSpec = msgspec.field(name=_UNREAD, default=PodTemplateSpec())
+
+
+class _WorkloadSpecLine(WorkloadSpec):
+    pod_sets: tuple[_PodSetLine, ...] = ()
+
+
+class WorkloadLine(Workload):
+    """A Workload."""
+
+    metadata: MetaLine = MetaLine()
+    spec: _WorkloadSpecLine = _WorkloadSpecLine()
+
+
+POD_LINES: Kind[Pod] = POD.seen_as(PodLine)
+JOB_LINES: Kind[Job] = JOB.seen_as(JobLine)
+JOB_SET_LINES: Kind[JobSet] = JOB_SET.seen_as(JobSetLine)
+WORKLOAD_LINES: Kind[Workload] = WORKLOAD.seen_as(WorkloadLine)

@@ -1,0 +1,58 @@
+"""Finds the engines that are installed in a cluster, Muster's and Kueue's, by the name of the engine's Deployment."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from muster.api.config.types import NAMESPACE
+from muster.api.core import CONFIG_MAP, POD
+from muster.api.groups.apps import DEPLOYMENT
+from muster.api.meta import Object
+from muster.api.pods import is_finished
+from muster.install import deployment
+from muster.install.options import NAME, SELECTED
+from muster.runtime.client import Client
+
+KUEUE: Final = "kueue-controller-manager"
+# By the engine's Deployment: the ConfigMap of its Configuration, and the key in it.
+ENGINES: Final = {
+    NAME: (deployment.CONFIG_MAP, deployment.SETTINGS_FILE),
+    KUEUE: ("kueue-manager-config", "controller_manager_config.yaml"),
+}
+
+
+class SeveralError(Exception):
+    """The error that engines run in several namespaces; the message names the namespaces."""
+
+
+async def configuration_text(
+    client: Client, namespace: str = "", engines: Sequence[str] = tuple(ENGINES)
+) -> str | None:
+    """Return the Configuration of the engine in a cluster, Muster's before Kueue's; None if there is none.
+
+    namespace: where it is; by default every namespace is searched. engines: the names of their Deployments, in another
+    order. Raises `ApiError`, `SeveralError`.
+    """
+    for engine in engines:
+        name, key = ENGINES[engine]
+        config_map = await client.find(CONFIG_MAP, name, namespace or await _find_namespace(client, engine))
+        if config_map is not None and key in config_map.data:
+            text: str = config_map.data[key]
+            return text
+    return None
+
+
+async def running(client: Client, namespace: str) -> Sequence[str]:
+    """Return the pods of Muster's engine there that have not ended. Raises `ApiError`."""
+    labels = ",".join(f"{key}={value}" for key, value in SELECTED.items())
+    return [
+        pod.metadata.name for pod in (await client.list(POD, namespace, labels=labels)).items if not is_finished(pod)
+    ]
+
+
+async def _find_namespace(client: Client, engine: str) -> str:
+    """Return the namespace of the Deployment of that name, or the usual one."""
+    listed = await client.list(DEPLOYMENT.seen_as(Object), fields=f"metadata.name={engine}")
+    namespaces = sorted(one.metadata.namespace for one in listed.items)
+    if len(namespaces) > 1:
+        raise SeveralError(f"{engine} is in several namespaces: {', '.join(namespaces)}")
+    return namespaces[0] if namespaces else NAMESPACE

@@ -1,0 +1,23 @@
+"""Holds the inputs that would make a run irreproducible: time, random numbers and new ids.
+
+Each component gets them from its caller and reads none of them itself, so that tests can replay a run.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+
+from muster.runtime.clock import Clock
+from muster.runtime.ids import Ids, Random
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalInputs:
+    """The clock and the sources of random numbers and ids of one process: real ones, or those of a reproducible test.
+
+    zone: the time zone of times of day that name none; None for the zone of the machine.
+    """
+
+    clock: Clock
+    ids: Ids
+    random: Random
+    zone: tzinfo | None = UTC

@@ -1,0 +1,44 @@
+"""What is written to a connection in one turn of the loop goes out together, and never much at once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from muster.cluster.apiserver.front.corkedtransport import CORKED_BYTES, CorkedTransport
+
+
+class Transport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: Any) -> None:
+        self.written.append(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("written", "sizes"),
+    [
+        ([10, 20], [30]),
+        ([10, CORKED_BYTES], [CORKED_BYTES, 10]),
+        ([3 * CORKED_BYTES + 1], [CORKED_BYTES, CORKED_BYTES, CORKED_BYTES, 1]),
+    ],
+)
+def test_writes(written, sizes):
+    async def body():
+        told: list[int] = []
+        transport = Transport()
+        corked = CorkedTransport(transport, told.append)
+        pieces = [bytes([number]) * size for number, size in enumerate(written)]
+        for piece in pieces:
+            corked.write(piece)
+        await asyncio.sleep(0)
+        assert [len(data) for data in transport.written] == sizes
+        assert b"".join(transport.written) == b"".join(pieces)
+        assert told == [sum(written)]
+
+    asyncio.run(body())

@@ -1,0 +1,129 @@
+"""What the engine keeps of objects: as much as decisions need, once."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from muster.api.core import POD, Pod
+from muster.api.kueue import WORKLOAD, Workload
+from muster.api.kueue.names import MANAGED_LABEL, POD_GROUP_NAME_LABEL, QUEUE_NAME_LABEL
+from muster.api.pods import is_ready, pod_requests
+from muster.controllers.trimming import LONG_BYTES, MOST_SHARED, ObjectTrimmer
+from muster.gang.shapes import guest_of
+
+CONTAINER: dict[str, Any] = {
+    "name": "main",
+    "image": "registry/image:1",
+    "command": ["python", "train.py"],
+    "env": [{"name": "A", "value": "b"}],
+    "resources": {"requests": {"cpu": "500m"}, "limits": {"example.com/gpu": "1"}},
+    "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets"}],
+}
+TOKEN: dict[str, Any] = {"name": "token", "projected": {"sources": [{"configMap": {"name": "ca"}}]}}
+
+
+def pod(labels: dict[str, str] | None = None, node: str = "n", **spec: Any) -> Pod:
+    """One that runs, if it has a node."""
+    meta = {"name": "p", "namespace": "ns", "uid": "u", "labels": labels or {}, "managedFields": [{"manager": "m"}]}
+    given = {"containers": [CONTAINER], "volumes": [TOKEN], "nodeName": node, **spec}
+    running = {"name": "main", "ready": True, "restartCount": 2, "image": "i", "imageID": "sha256:0",
+               "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}  # fmt: skip
+    conditions = [{"type": each, "status": "True"} for each in ("Initialized", "Ready", "PodScheduled")]
+    status = {"phase": "Running", "conditions": conditions, "containerStatuses": [running]}
+    return POD.typed({"metadata": meta, "spec": given, "status": status})
+
+
+PORT = {**CONTAINER, "ports": [{"containerPort": 80, "hostPort": 8080}]}
+CLAIM = {"name": "c", "persistentVolumeClaim": {"claimName": "data"}}
+OWN = {"name": "o", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+DISK = {"name": "d", "gcePersistentDisk": {"pdName": "disk"}}
+SIDECAR = {**PORT, "name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"containers": [PORT]},
+        {"initContainers": [SIDECAR, {**CONTAINER, "resources": {"requests": {"cpu": "9"}}}]},
+        {"volumes": [TOKEN, CLAIM, OWN, DISK]},
+        {"affinity": APART},
+        {"overhead": {"cpu": "100m"}},
+    ],
+)
+def test_a_pod_that_runs_is_to_others_what_it_was(spec: dict[str, Any]) -> None:
+    seen = pod({"a": "b"}, **spec)
+    kept = ObjectTrimmer()(seen)
+    assert guest_of(kept) == guest_of(seen)
+    assert pod_requests(kept.spec) == pod_requests(seen.spec)
+    assert (kept.metadata.labels, kept.status.phase, is_ready(kept)) == ({"a": "b"}, "Running", True)
+    assert [(one.restart_count, one.state) for one in kept.status.container_statuses] == [
+        (one.restart_count, one.state) for one in seen.status.container_statuses
+    ]
+
+
+def test_what_a_pod_runs_is_not_kept() -> None:
+    seen = pod()
+    kept = ObjectTrimmer()(seen)
+    assert kept.metadata.managed_fields == ()
+    assert kept.spec.volumes == ()
+    assert not kept.spec.containers[0].env
+    assert len(msgspec.json.encode(kept)) < len(msgspec.json.encode(seen)) * 0.6
+
+
+@pytest.mark.parametrize(
+    "waits_or_queues",
+    [
+        pod(node=""),
+        pod({QUEUE_NAME_LABEL: "q"}),
+        pod({MANAGED_LABEL: "true"}),
+        pod({POD_GROUP_NAME_LABEL: "g"}),
+    ],
+)
+def test_pods_that_wait_or_queue_are_kept_whole(waits_or_queues: Pod) -> None:
+    kept = ObjectTrimmer()(waits_or_queues)
+    assert (kept.spec, kept.status) == (waits_or_queues.spec, waits_or_queues.status)
+
+
+def workload(number: int, command: str = "train") -> Workload:
+    template = {"spec": {"containers": [{**CONTAINER, "command": [command]}]}}
+    meta = {"name": f"w-{number}", "namespace": "ns", "uid": str(number)}
+    return WORKLOAD.typed({"metadata": meta, "spec": {"podSets": [{"name": "main", "count": 2, "template": template}]}})
+
+
+def test_what_many_have_alike_is_kept_once() -> None:
+    keep = ObjectTrimmer()
+    first, second, other = keep(workload(1)), keep(workload(2)), keep(workload(3, "test"))
+    assert second == workload(2)
+    assert other == workload(3, "test")
+    assert first.spec.pod_sets[0].template is second.spec.pod_sets[0].template
+    mine, others = (one.spec.pod_sets[0].template.spec.containers[0] for one in (first, other))
+    assert mine is not others
+    assert mine.env is others.env
+    assert mine.resources is others.resources
+    assert keep(pod()).spec.containers is keep(pod()).spec.containers
+
+
+def test_what_is_remembered_has_a_limit() -> None:
+    keep = ObjectTrimmer()
+    first = keep(workload(0))
+    for number in range(MOST_SHARED):
+        keep(workload(number, f"command-{number}"))
+    assert keep(workload(0)) == first
+    assert keep(workload(0)).spec.pod_sets[0].template is not first.spec.pod_sets[0].template
+
+
+def test_what_is_long_is_not_remembered_but_its_parts_are() -> None:
+    keep, long = ObjectTrimmer(), "x" * LONG_BYTES
+    first, second = (keep(workload(number, long)).spec.pod_sets[0].template.spec for number in (1, 2))
+    assert first == second
+    assert first is not second
+    assert first.containers[0].env is second.containers[0].env
