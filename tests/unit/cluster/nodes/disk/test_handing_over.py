@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from muster.cluster.nodes.container.logs import Reader
 from muster.cluster.nodes.disk import plainfiles
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
-from muster.cluster.nodes.shim.supervisor import EXCESS
+from muster.cluster.nodes.shim.attachment import STDOUT, frame
+from muster.cluster.nodes.shim.supervisor import EXCESS, STATE
 from muster.runtime.containerlogs import Missing
 from muster.runtime.process.accounts import Account
 
@@ -86,6 +88,60 @@ def test_a_line_without_an_end_takes_no_memory(tmp_path: Path) -> None:
     reader.seek(10)
     assert list(reader.read()) == []
     reader.close()
+
+
+@pytest.fixture
+def leased(tmp_path: Path) -> Iterator[Path]:
+    """A file with a lease: whoever opens it without blocking gets EAGAIN."""
+    file = tmp_path / "log.0.0"
+    file.write_text("{}")
+    ready, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
+        fcntl.fcntl(os.open(file, os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        os.write(writer, b"!")
+        signal.pause()
+    os.read(ready, 1)
+    yield file
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def test_a_file_with_a_lease_of_its_user_fails_nothing(leased: Path) -> None:
+    with pytest.raises(plainfiles.OddFileError, match="temporarily unavailable"):
+        plainfiles.read(leased)
+    reader = Reader(leased.parent)
+    assert list(reader.read()) == []
+    leased.rename(leased.with_name(STATE))
+    assert shims.read_record(leased.parent) == shims.Record()
+    assert shims.find(leased.parent) is None
+
+
+def test_a_log_that_its_user_removes_while_it_is_measured_fails_nothing(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempt = storage.of("u").begin("c", 0)
+    (attempt / "log.0.0").write_text("text")
+    names = plainfiles.names
+    monkeypatch.setattr(plainfiles, "names", lambda path: [*names(path), "removed"] if path == attempt else names(path))
+    assert storage.of("u").log_bytes() == 4
+
+
+def test_an_endless_frame_in_the_place_of_a_shims_output_ends_it(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "attach"))
+        listener.listen()
+
+        async def attach() -> list[tuple[int, bytes]]:
+            async with join(tmp_path, writes=False, listens=True) as joined:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.sendall(frame(STDOUT, b"text") + bytes((STDOUT, 255, 255, 255, 255)))
+                    async with asyncio.timeout(10):
+                        return [piece async for piece in joined.output()]
+
+        assert asyncio.run(attach()) == [(STDOUT, b"text")]
 
 
 @pytest.mark.parametrize("kind", ["link", "foreign", "file"])
