@@ -260,6 +260,16 @@ def test_others_read_no_process_of_a_pod(world: World) -> None:
     assert world.bob.do(try_all) == []
 
 
+def test_others_learn_no_names_of_pods(world: World) -> None:
+    world.ada.run_pod("named", "sleep 60", wait=False, hostname="hidden", subdomain="peers")
+    world.ada.run_pod("friend", "cat /etc/hosts")
+    world.bob.run_pod("stranger", "cat /etc/hosts")
+    assert "hidden.peers" in world.ada.output_of("friend")
+    names = world.bob.output_of("stranger")
+    assert "stranger" in names
+    assert "hidden" not in names
+
+
 def test_the_state_of_a_job_belongs_to_its_user(world: World) -> None:
     path = f"/apis/batch/v1/namespaces/{world.ada.namespace}/jobs"
     template = pod("any", "echo hidden > $MUSTER_STATE/f; sleep 60")

@@ -286,7 +286,7 @@ async def add_nodes(
     counts: Counter[str] = Counter()
     shares = sum(spec.count for spec in nodes if spec.kind == "process")
     # Other clusters on this machine assign addresses too, so each cluster begins elsewhere in the range.
-    network = Network(manager, Addresses(seed_of(state)))
+    network = Network(manager, Addresses(seed_of(state)), apart=find_account is not None)
     states = States(state.with_name(STATES), shared=find_account is not None)
     process_nodes: list[ProcessNode] = []
     claims = ClaimBinder(manager, plane.events.recorder("claim-binder"), state.with_name(VOLUMES), _remove_directory)

@@ -35,9 +35,7 @@ _OOM_SCORE = b"500"
 _TIOCSCTTY = 0x540E  # without importing termios
 
 
-def become(
-    spec: Spec, cgroup_procs: int, usher: Usher | None, streams: tuple[int, int, int], failure: int
-) -> NoReturn:
+def become(spec: Spec, cgroup_procs: int, usher: Usher | None, streams: tuple[int, int, int], failure: int) -> NoReturn:
     """Turn the forked child into the container's process, or write the reason to `failure` and exit.
 
     cgroup_procs: the file by which to join the container's cgroup; -1 for none. usher: joins it for an account.
