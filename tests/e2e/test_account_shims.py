@@ -16,6 +16,7 @@ from tests.e2e.test_node_shims import Node, output
 from tests.e2e.unixpeople import CAN_MAKE_USERS, WHY_NOT, Person, new_people
 
 from muster.cluster.nodes import shims
+from muster.cluster.nodes.container.programs import execute
 from muster.cluster.nodes.machine.isolation import Isolation
 
 pytestmark = pytest.mark.skipif(not CAN_MAKE_USERS, reason=WHY_NOT)
@@ -100,6 +101,18 @@ def test_an_account_joins_its_cgroup_and_moves_no_other_process(node: Node, ada:
             asyncio.run(run())
         finally:
             victim.kill()
+
+
+def test_a_command_of_an_account_opens_its_terminal_once_more(node: Node, ada: Person) -> None:
+    async def run() -> bytes:
+        spec = spec_for(node, ada, "sleep", "60")
+        shim = await node.start(spec)
+        assert shim is not None
+        command: Any = {name: spec[name] for name in _COMMAND} | {"argv": [b"sh", b"-c", b"echo opened > $(tty)"]}
+        async with execute(shim, command, stdin=True, tty=True) as program:
+            return b"".join([data async for _, data in program.output()])
+
+    assert asyncio.run(run()) == b"opened\r\n"
 
 
 _READ_KEY = """

@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +15,11 @@ import pytest
 
 from muster.api.status import ApiError
 from muster.cluster.nodes import shims
+from muster.cluster.nodes.container import launching
 from muster.cluster.nodes.container.attaching import join
 from muster.cluster.nodes.container.logs import Reader
 from muster.cluster.nodes.disk import plainfiles
+from muster.cluster.nodes.disk.leftovers import end_pod
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
 from muster.cluster.nodes.shim.attachment import STDOUT, frame
@@ -25,6 +29,7 @@ from muster.runtime.process.accounts import Account
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only the superuser gives files to others")
 
+ROOT = Path(__file__).parents[5]
 NOBODY = Account("nobody", 65534, 65534, (65534,), "/", "/bin/sh")
 
 
@@ -191,6 +196,41 @@ def test_a_process_of_another_user_passes_for_no_shim(tmp_path: Path) -> None:
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_no_process_ends_because_a_user_says_that_it_is_part_of_a_container(storage: Storage) -> None:
+    """The search for such processes also reads the memory of all users' processes, who can keep the reader waiting."""
+    storage.of("u").write(PodRecord("n", "p", "u"))
+    attempt = storage.of("u").begin("c", 0)
+    (attempt / STATE).write_text('{"claimed":1,"started":1}')
+    with subprocess.Popen(["sleep", "60"], env={shims.MARK.decode(): launching.mark("u", "c")}) as marked:
+        try:
+            for path in (attempt / STATE, attempt):
+                os.chown(path, NOBODY.uid, NOBODY.gid)
+            asyncio.run(end_pod(storage, "u"))
+            assert marked.poll() is None
+        finally:
+            marked.kill()
+
+
+@pytest.mark.parametrize("kind", ["directory", "file", "missing"])
+def test_programs_that_others_can_change_are_not_run_as_root(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "place"
+    if kind == "file":
+        place.touch()
+        os.chown(place, NOBODY.uid, NOBODY.gid)
+    else:
+        place.mkdir(mode=0o755)
+        os.chown(place, NOBODY.uid, NOBODY.gid)
+        place = place / "modules" if kind == "missing" else place
+    code = f"""import sys
+from pathlib import Path
+from muster.cluster.nodes.disk.leftovers import prepare_for_accounts
+sys.path.append({str(place)!r})
+prepare_for_accounts(Path({str(tmp_path)!r}) / "muster" / "0" / "nodes")"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "NotOursError" in done.stderr
+    assert str(place.parent if kind == "missing" else place) in done.stderr
 
 
 def test_the_reason_of_an_end_is_written_through_no_link(tmp_path: Path) -> None:
