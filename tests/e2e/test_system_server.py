@@ -187,9 +187,16 @@ def test_no_field_of_a_pod_makes_another_user(
     world: World, request: pytest.FixtureRequest, spec: dict[str, Any], why: str
 ) -> None:
     name = f"field-{request.node.callspec.id}"
-    ended = world.ada.run_pod(name, "id", nodeName="node-0", **spec)
-    assert ended["status"]["phase"] == "Failed"
-    assert why in ended["status"]["message"]
+    body = pod(name, "id", nodeName="node-0", **spec)
+    status, text = world.ada.ask("POST", f"/api/v1/namespaces/{world.ada.namespace}/pods", body)
+    assert status == 403
+    assert why in text
+    job = {"metadata": {"name": name}, "spec": {"template": {"spec": body["spec"]}}}
+    cron_job = {"metadata": {"name": name}, "spec": {"schedule": "@daily", "jobTemplate": {"spec": job["spec"]}}}
+    for plural, manifest in (("jobs", job), ("cronjobs", cron_job)):
+        status, text = world.ada.ask("POST", f"/apis/batch/v1/namespaces/{world.ada.namespace}/{plural}", manifest)
+        assert status == 403
+        assert f"spec.template.spec: {'volume' if 'volumes' in spec else why.split()[0]}" in text
 
 
 def test_a_namespace_of_no_unix_user_runs_nothing(world: World) -> None:

@@ -196,7 +196,9 @@ async def begun(
     """
     surroundings, trust = Givens(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust
     configuration = _with_release_address(configuration)
-    serving = control_plane(journal, surroundings, configuration, trust, definitions=definitions)
+    serving = control_plane(
+        journal, surroundings, configuration, trust, definitions=definitions, find_account=find_account
+    )
     async with serving as plane, beside(plane):
         plane.add_controllers()
         variables = entrance.variables() if entrance else {}
