@@ -23,7 +23,17 @@ pytestmark = pytest.mark.skipif(not CAN_MAKE_USERS, reason=WHY_NOT)
 
 _PIDFD_GETFD, _KEYCTL, _ADD_KEY = 438, 250, 248
 _SESSION_KEYRING = ctypes.c_int(-3)
-_COMMAND = ("identity", "env", "working_directory", "ids", "no_new_privileges", "dropped", "writable", "cgroup")
+_COMMAND = (
+    "identity",
+    "env",
+    "working_directory",
+    "umask",
+    "ids",
+    "no_new_privileges",
+    "dropped",
+    "writable",
+    "cgroup",
+)
 
 
 @pytest.fixture

@@ -123,6 +123,17 @@ def test_a_pod_runs_as_its_user_without_rights(world: World) -> None:
     assert (world.ada.home / "made").stat().st_uid == world.ada.uid
 
 
+def test_a_pod_has_the_umask_that_its_annotation_names(world: World) -> None:
+    world.ada.run_pod("masked", "umask; touch ~/masked")
+    assert world.ada.output_of("masked").strip() == "0022"
+    body = pod("private-files", "umask; touch ~/private")
+    body["metadata"]["annotations"] = {"muster.dev/umask": "0077"}
+    world.ada.create(f"/api/v1/namespaces/{world.ada.namespace}/pods", body)
+    world.ada.wait_for_pod("private-files", "Succeeded")
+    assert world.ada.output_of("private-files").strip() == "0077"
+    assert (world.ada.home / "private").stat().st_mode & 0o777 == 0o600
+
+
 def test_the_limits_of_a_login_hold(world: World) -> None:
     file = Path("/etc/security/limits.d/muster-test.conf")
     if not file.parent.is_dir():

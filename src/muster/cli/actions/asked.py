@@ -10,7 +10,7 @@ from typing import Any
 import click
 from msgspec import structs
 
-from muster.actions.caller import inherited
+from muster.actions.caller import inherited, umask_annotations
 from muster.actions.gang import (
     Gang,
     Role,
@@ -78,7 +78,7 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
         retries=options["retries"],
         exclusive=options["exclusive"],
         labels=given.labels(options["labels"]),
-        annotations=given.annotations(options["annotations"]),
+        annotations=(umask_annotations() if on_this_machine else {}) | given.annotations(options["annotations"]),
         secrets=given.secrets(options["secrets"]),
         sweep=sweep,
         schedule=options["schedule"],

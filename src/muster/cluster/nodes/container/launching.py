@@ -20,6 +20,7 @@ from muster.api.core import (
     Secret,
     SecurityContext,
 )
+from muster.api.ours.umask import DEFAULT_UMASK, UMASK_ANNOTATION, parse_umask
 from muster.api.pods import container_requests, job_uid
 from muster.api.values.quantity import Quantity
 from muster.api.values.shells import HANGS_UP
@@ -219,12 +220,24 @@ def command_of(
         "argv": environment.encode_words(argv),
         "env": env,
         "working_directory": os.fsencode(container.working_dir or "/"),
+        "umask": _umask_of(pod),
         "ids": rights.ids(pod, context) if account is None else None,
         "no_new_privileges": context.allow_privilege_escalation is False or account is not None,
         "dropped": rights.dropped(context),
         "writable": writable,
         "cgroup": cgroup,
     }
+
+
+def _umask_of(pod: Pod) -> int:
+    """Return the umask of the pod's processes. Raises `ConfigError`."""
+    text = pod.metadata.annotations.get(UMASK_ANNOTATION)
+    if text is None:
+        return DEFAULT_UMASK
+    try:
+        return parse_umask(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _acting_for(account: Account | None) -> AbstractContextManager[None]:

@@ -66,7 +66,7 @@ def control_terminal(descriptor: int) -> None:
 
 def execute(command: Command) -> NoReturn:
     """Replace this process by the command. Raises `RefusedError`, OSError or ValueError where that is impossible."""
-    os.umask(0o022)
+    os.umask(command["umask"])
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)  # Python ignores them, and that would be inherited
     give_up(command)
