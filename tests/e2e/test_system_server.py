@@ -292,7 +292,7 @@ def test_the_state_of_a_job_belongs_to_its_user(world: World) -> None:
     path = f"/apis/batch/v1/namespaces/{world.ada.namespace}/jobs"
     template = pod("any", "echo hidden > $MUSTER_STATE/f; sleep 60")
     job = world.ada.create(path, {"metadata": {"name": "kept"}, "spec": {"template": {"spec": template["spec"]}}})
-    directory = find_shared(world.muster.home) / "state" / job["metadata"]["uid"]
+    directory = find_shared(world.muster.home) / "state" / job["metadata"]["uid"] / str(world.ada.uid)
     until((directory / "f").exists)
     assert directory.stat().st_uid == world.ada.uid
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "kept", "uid": job["metadata"]["uid"], "controller": True}

@@ -190,7 +190,7 @@ def variables(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Env
     login = account.variables if account is not None else {"HOME": "/"}
     defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname(pod), **login, **kit.defaults}
     if kit.states is not None and (job := job_uid(pod)):
-        defaults[STATE] = str(kit.states.of(job))
+        defaults[STATE] = str(kit.states.of(job, account))
     resolved = environment.environment(pod, container, objects, kit.surroundings(pod), defaults)
     gpus = kit.gpus.variables(pod.metadata.uid, container.name)
     # A container without a GPU may set these variables itself; a container with GPUs gets these values and no others.

@@ -247,13 +247,16 @@ def test_the_reason_of_an_end_is_written_through_no_link(tmp_path: Path) -> None
     assert (reason.read_text(), look(reason)[2]) == ("7", 0o644)  # an account's shim reads it
 
 
-def test_the_directory_of_a_job_stays_that_of_its_first_account(tmp_path: Path) -> None:
-    states = States(tmp_path / "state", shared=True)
-    states.make("j", NOBODY)
-    assert look(states.of("j")) == (NOBODY.uid, NOBODY.gid, 0o700)
-    states.make("j", Account("daemon", 1, 1, (1,), "/", "/bin/sh"))
-    assert look(states.of("j")) == (NOBODY.uid, NOBODY.gid, 0o700)
-    assert look(tmp_path / "state") == (0, 0, 0o711)
-    states.of("k").mkdir()  # a server that was killed in between has made it
+def test_each_account_has_a_directory_of_its_own_for_a_job(tmp_path: Path) -> None:
+    """Whose pod comes first, must not matter: preempted users learn the UIDs of jobs that have no pods yet."""
+    states, daemon = States(tmp_path / "state", shared=True), Account("daemon", 1, 1, (1,), "/", "/bin/sh")
+    for account in (daemon, NOBODY):
+        states.make("j", account)
+    assert look(states.of("j", NOBODY)) == (NOBODY.uid, NOBODY.gid, 0o700)
+    assert look(states.of("j", daemon)) == (1, 1, 0o700)
+    assert look(states.of("j")) == look(tmp_path / "state") == (0, 0, 0o711)
+    states.of("k", NOBODY).mkdir(parents=True)  # a server that was killed in between has made it
     states.make("k", NOBODY)
-    assert look(states.of("k"))[0] == NOBODY.uid
+    assert look(states.of("k", NOBODY))[0] == NOBODY.uid
+    assert [path.name for path in states.forget("j")] == [".j"]
+    assert not states.of("j").exists()
