@@ -73,6 +73,7 @@ class Node:
             "working_directory": b"/",
             "ids": None,
             "no_new_privileges": False,
+            "umask": 0o022,
             "dropped": [],
             "writable": None,
             "cgroup": "",
@@ -513,7 +514,9 @@ def test_a_command_can_be_run_inside(node):
     assert (absent_code, b"not found in $PATH" in absent_text) == (126, True)
 
 
-COMMAND = ("identity", "argv", "env", "working_directory", "ids", "no_new_privileges", "dropped", "writable", "cgroup")
+COMMAND = (
+    "identity", "argv", "env", "working_directory", "umask", "ids", "no_new_privileges", "dropped", "writable", "cgroup"
+)  # fmt: skip
 
 
 @every

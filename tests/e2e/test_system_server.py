@@ -123,6 +123,17 @@ def test_a_pod_runs_as_its_user_without_rights(world: World) -> None:
     assert (world.ada.home / "made").stat().st_uid == world.ada.uid
 
 
+def test_a_pod_has_the_umask_that_its_annotation_names(world: World) -> None:
+    world.ada.run_pod("masked", "umask; touch ~/masked")
+    assert world.ada.output_of("masked").strip() == "0022"
+    body = pod("private-files", "umask; touch ~/private")
+    body["metadata"]["annotations"] = {"muster.dev/umask": "0077"}
+    world.ada.create(f"/api/v1/namespaces/{world.ada.namespace}/pods", body)
+    world.ada.wait_for_pod("private-files", "Succeeded")
+    assert world.ada.output_of("private-files").strip() == "0077"
+    assert (world.ada.home / "private").stat().st_mode & 0o777 == 0o600
+
+
 def test_the_limits_of_a_login_hold(world: World) -> None:
     file = Path("/etc/security/limits.d/muster-test.conf")
     if not file.parent.is_dir():
@@ -187,9 +198,16 @@ def test_no_field_of_a_pod_makes_another_user(
     world: World, request: pytest.FixtureRequest, spec: dict[str, Any], why: str
 ) -> None:
     name = f"field-{request.node.callspec.id}"
-    ended = world.ada.run_pod(name, "id", nodeName="node-0", **spec)
-    assert ended["status"]["phase"] == "Failed"
-    assert why in ended["status"]["message"]
+    body = pod(name, "id", nodeName="node-0", **spec)
+    status, text = world.ada.ask("POST", f"/api/v1/namespaces/{world.ada.namespace}/pods", body)
+    assert status == 403
+    assert why in text
+    job = {"metadata": {"name": name}, "spec": {"template": {"spec": body["spec"]}}}
+    cron_job = {"metadata": {"name": name}, "spec": {"schedule": "@daily", "jobTemplate": {"spec": job["spec"]}}}
+    for plural, manifest in (("jobs", job), ("cronjobs", cron_job)):
+        status, text = world.ada.ask("POST", f"/apis/batch/v1/namespaces/{world.ada.namespace}/{plural}", manifest)
+        assert status == 403
+        assert f"spec.template.spec: {'volume' if 'volumes' in spec else why.split()[0]}" in text
 
 
 def test_a_namespace_of_no_unix_user_runs_nothing(world: World) -> None:
@@ -260,11 +278,21 @@ def test_others_read_no_process_of_a_pod(world: World) -> None:
     assert world.bob.do(try_all) == []
 
 
+def test_others_learn_no_names_of_pods(world: World) -> None:
+    world.ada.run_pod("named", "sleep 60", wait=False, hostname="hidden", subdomain="peers")
+    world.ada.run_pod("friend", "cat /etc/hosts")
+    world.bob.run_pod("stranger", "cat /etc/hosts")
+    assert "hidden.peers" in world.ada.output_of("friend")
+    names = world.bob.output_of("stranger")
+    assert "stranger" in names
+    assert "hidden" not in names
+
+
 def test_the_state_of_a_job_belongs_to_its_user(world: World) -> None:
     path = f"/apis/batch/v1/namespaces/{world.ada.namespace}/jobs"
     template = pod("any", "echo hidden > $MUSTER_STATE/f; sleep 60")
     job = world.ada.create(path, {"metadata": {"name": "kept"}, "spec": {"template": {"spec": template["spec"]}}})
-    directory = find_shared(world.muster.home) / "state" / job["metadata"]["uid"]
+    directory = find_shared(world.muster.home) / "state" / job["metadata"]["uid"] / str(world.ada.uid)
     until((directory / "f").exists)
     assert directory.stat().st_uid == world.ada.uid
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "kept", "uid": job["metadata"]["uid"], "controller": True}

@@ -7,7 +7,7 @@ import pytest
 from tests.system.job_cluster import NAMESPACE_NAME, JobCluster, conditions, is_over, virtual
 
 from muster.api.batch import JOB, TRACKING_FINALIZER, Job, JobSpec
-from muster.api.core import POD, Container, Pod, PodSpec
+from muster.api.core import NAMESPACE, POD, Container, Namespace, Pod, PodSpec
 from muster.api.meta import ObjectMeta
 from muster.api.status import ApiError, Status, StatusCause, StatusDetails
 from muster.jobs.interruption import INTERRUPTIONS
@@ -37,6 +37,27 @@ async def test_a_job_runs_to_its_end(cluster: JobCluster) -> None:
     events = [(event.reason, event.message) for event in await cluster.events()]
     assert ("Completed", "Job completed") in events
     assert [reason for reason, _ in events].count("SuccessfulCreate") == 3
+
+
+@virtual
+async def test_a_pod_of_another_namespace_is_none_of_a_jobs(cluster: JobCluster) -> None:
+    """Anybody may name a Job's UID as the owner of a pod, and its labels, in a namespace of their own."""
+    job = await cluster.create({})
+    [own] = await cluster.active()
+    namespace = Namespace(metadata=ObjectMeta(name="other"))
+    await cluster.client.create(NAMESPACE, namespace)
+    meta = ObjectMeta(
+        name="stranger",
+        labels=own.metadata.labels,
+        finalizers=(TRACKING_FINALIZER,),
+        owner_references=(JOB.refer_to_controller(job.metadata),),
+    )
+    await cluster.client.create(POD, Pod(metadata=meta, spec=own.spec), "other")
+    await cluster.poke()
+    await cluster.rest()
+    assert (await cluster.job()).status.active == 1
+    assert [pod.metadata.uid for pod in await cluster.active()] == [own.metadata.uid]
+    assert (await cluster.client.get(POD, "stranger", "other")).metadata.deletion_timestamp is None
 
 
 @virtual

@@ -6,8 +6,8 @@ import msgspec
 from tests.system.jobset_cluster import PARTS, Cluster, role
 from tests.system.plane import looks, running
 
-from muster.api.batch import JOB, Job
-from muster.api.core import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SERVICE, Namespace, Service
+from muster.api.batch import JOB, Job, JobSpec
+from muster.api.core import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SERVICE, Namespace, PodTemplateSpec, Service
 from muster.api.core.quota import RESOURCE_QUOTA, ResourceQuota
 from muster.api.groups.coordination import LEASE, Lease
 from muster.api.jobset import JOB_SET, JobSet, names
@@ -44,6 +44,24 @@ def on(parts: Collection[Part]) -> Callable[[Callable[[Cluster], Awaitable[None]
         return run
 
     return decorate
+
+
+@on(PARTS)
+async def test_a_job_of_another_namespace_does_not_fail_a_jobset(cluster: Cluster) -> None:
+    """Anybody may name a JobSet's UID as the owner of a Job in a namespace of their own."""
+    jobset = await cluster.jobset(role("a", 1))
+    [own] = (await cluster.jobs()).values()
+    await cluster.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name="other")))
+    owner = JOB_SET.refer_to_controller(jobset.metadata)
+    meta = ObjectMeta(name="js-a-0", labels=own.metadata.labels, owner_references=(owner,))
+    template = PodTemplateSpec(spec=own.spec.template.spec)
+    await cluster.client.create(JOB, Job(metadata=meta, spec=JobSpec(template=template)), "other")
+    ends = [{"type": kind, "status": "True", "reason": "r", "message": "m"} for kind in ("FailureTarget", "Failed")]
+    failed = {"conditions": ends, "failed": 1, "startTime": "2026-01-01T00:00:00Z"}
+    await cluster.client.patch(JOB, "js-a-0", {"status": failed}, "other", subresource="status")
+    await cluster.ready("js-a-0")
+    assert await cluster.condition(names.FAILED) is None
+    assert (await cluster.counts())["a"][2] == 0
 
 
 @on(PARTS)

@@ -1,10 +1,12 @@
-"""Reads from the caller's process what its workers on this machine inherit: environment and working directory."""
+"""Reads from the caller's process what its workers on this machine inherit: environment, directory and umask."""
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from muster.actions.errors import UserError
 from muster.actions.home import Home
+from muster.api.ours.umask import DEFAULT_UMASK, UMASK_ANNOTATION, render_umask
 
 # Workers inherit these variables without being asked, so that they find the same programs.
 _INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
@@ -18,6 +20,19 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     """
     home = {"MUSTER_HOME": str(Home.find(environ).path)} if environ.get("MUSTER_HOME") else {}
     return {name: environ[name] for name in _INHERITED if name in environ} | home
+
+
+def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:
+    """Return the annotation with the caller's umask, or nothing for the umask that workers have anyway.
+
+    status: the kernel's description of the process. To ask with the system call would change the umask for a moment.
+    """
+    try:
+        lines = status.read_text().splitlines()
+    except OSError:
+        return {}
+    umask = next((int(line.split()[1], 8) for line in lines if line.startswith("Umask:")), DEFAULT_UMASK)
+    return {UMASK_ANNOTATION: render_umask(umask)} if umask != DEFAULT_UMASK else {}
 
 
 def working_directory(asked: str = "") -> str:

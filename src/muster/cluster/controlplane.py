@@ -35,6 +35,7 @@ from muster.cluster.apiserver.admission.plugins.requester import note_requester
 from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmission
 from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
 from muster.cluster.apiserver.admission.plugins.submitter import note_submitter
+from muster.cluster.apiserver.admission.plugins.tenancy import require_tenancy
 from muster.cluster.apiserver.admission.plugins.userqueue import queue_of_submitter
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
@@ -79,6 +80,7 @@ from muster.runtime.client import Client
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.manager import Manager
+from muster.runtime.process.accounts import Account
 from muster.runtime.yielding import YieldingTransport
 
 
@@ -154,6 +156,7 @@ async def control_plane(
     trust: Callable[[], Trust] = Trust,
     integrations: Sequence[Integration[Any]] = INTEGRATIONS,
     definitions: Iterable[Document] = (),
+    find_account: Callable[[int], Account] | None = None,
 ) -> AsyncIterator[ControlPlane]:
     """Run a store and a server on a journal, with the objects that every cluster begins with.
 
@@ -161,6 +164,7 @@ async def control_plane(
     it.
     integrations: the kinds of jobs that may queue.
     definitions: CustomResourceDefinitions that list kinds which are served anyway.
+    find_account: looks up the Unix account of a pod by its id, under a system server.
     Raises `DataDirectoryError` where the journal does. The caller runs and stops the manager.
     """
     clock, ids, random = inputs.clock, inputs.ids, inputs.random
@@ -194,6 +198,7 @@ async def control_plane(
                 require_claims_meant,
                 require_definitions_kept(own),
                 OwnerPermission(registry, access.rbac.require),
+                *([require_tenancy(find_account)] if find_account is not None else []),
                 *access.judging,
             ),
             last=(QuotaAdmission(ledger), NameSettlement(clock)),

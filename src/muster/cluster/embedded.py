@@ -196,7 +196,9 @@ async def begun(
     """
     inputs, trust = ExternalInputs(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust
     configuration = _with_release_address(configuration)
-    serving = control_plane(journal, inputs, configuration, trust, definitions=definitions)
+    serving = control_plane(
+        journal, inputs, configuration, trust, definitions=definitions, find_account=find_account
+    )
     async with serving as plane, beside(plane):
         plane.add_controllers()
         variables = entrance.variables() if entrance else {}
@@ -286,7 +288,7 @@ async def add_nodes(
     counts: Counter[str] = Counter()
     shares = sum(spec.count for spec in nodes if spec.kind == "process")
     # Other clusters on this machine assign addresses too, so each cluster begins elsewhere in the range.
-    network = Network(manager, Addresses(seed_of(state)))
+    network = Network(manager, Addresses(seed_of(state)), apart=find_account is not None)
     states = States(state.with_name(STATES), shared=find_account is not None)
     process_nodes: list[ProcessNode] = []
     claims = ClaimBinder(manager, plane.events.recorder("claim-binder"), state.with_name(VOLUMES), _remove_directory)

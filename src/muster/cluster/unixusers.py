@@ -1,8 +1,8 @@
 """Knows the Unix users of the machine as users of the API, and gives each of them a namespace at the first contact.
 
 A user gets the rights of the role `admin` in that namespace, a LocalQueue there, and may read what all users share:
-nodes and queues. The superuser may do everything. The namespace's annotations say whose it is; `nodes.pod.tenancy`
-reads them.
+nodes and queues. The superuser may do everything. The namespace's annotations say whose it is; `tenancy` reads
+them.
 """
 
 import asyncio

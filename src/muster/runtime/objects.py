@@ -33,6 +33,19 @@ def key_of(obj: Any) -> str:
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
+def owner_key(namespace: str, uid: str) -> str:
+    """Return the key of an owner by its UID, in indexes of what it owns.
+
+    An owner owns objects of its own namespace only. Anybody may name a UID of another namespace.
+    """
+    return f"{namespace}/{uid}"
+
+
+def own_key(meta: ObjectMeta) -> str:
+    """Return the key under which indexes have what an object owns."""
+    return owner_key(meta.namespace, meta.uid)
+
+
 # The name of an informers' index.
 BY_NAMESPACE = "namespace"
 

@@ -9,7 +9,7 @@ from operator import index
 from typing import Any, TypedDict, cast
 
 from muster.actions import limits, quantities
-from muster.actions.caller import inherited, working_directory
+from muster.actions.caller import inherited, umask_annotations, working_directory
 from muster.actions.errors import UserError
 from muster.actions.gang import Gang, beyond_elastic, name_for, no_host_name, not_text, room_for_name
 from muster.api.batch import MAX_PARALLELISM
@@ -190,7 +190,7 @@ def gang_of(
         retries=options.get("retries"),
         exclusive=options.get("exclusive", False),
         labels=options.get("labels", {}),
-        annotations=options.get("annotations", {}),
+        annotations={**(umask_annotations() if on_this_machine else {}), **options.get("annotations", {})},
         priority=classes["priority"],
         queue_priority=classes["queue_priority"],
     )

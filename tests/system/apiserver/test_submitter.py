@@ -110,3 +110,12 @@ async def test_a_job_that_a_user_makes_from_a_cron_job_is_the_users(api):
     assert said(await api.made(JOBS, job(**meta | {"name": "named"}), user=controller)) == "ada"
     unnamed = job(name="unnamed", ownerReferences=[owner])
     assert said(await api.made(JOBS, unnamed, user=controller)) is None
+
+
+@api
+async def test_what_a_controller_makes_of_a_template_names_nobody(api):
+    """Whoever writes a JobSet writes the annotations of its Jobs, too."""
+    controller = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
+    uid = (await api.made(SETS, jobset(name="s")))["metadata"]["uid"]
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": uid, "controller": True}
+    assert said(await api.made(JOBS, job(ownerReferences=[owner], **CALLED_ADA), user=controller)) is None

@@ -1,8 +1,11 @@
 """What a worker gets of its caller."""
 
+import os
 from pathlib import Path
 
-from muster.actions.caller import inherited
+import pytest
+
+from muster.actions.caller import inherited, umask_annotations
 
 
 def test_little_of_the_environment_comes_along():
@@ -11,3 +14,24 @@ def test_little_of_the_environment_comes_along():
 
 def test_the_home_of_the_cluster_is_the_same_wherever_the_worker_starts():
     assert inherited({"MUSTER_HOME": "here"}) == {"MUSTER_HOME": str(Path.cwd() / "here")}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Umask:\t0077", {"muster.dev/umask": "0077"}),
+        ("Umask:\t0022", {}),
+        ("Name:\tpython", {}),
+    ],
+)
+def test_another_umask_than_the_usual_one_is_passed_on(tmp_path, line, expected):
+    (tmp_path / "status").write_text(f"{line}\nState:\tR (running)\n")
+    assert umask_annotations(tmp_path / "status") == expected
+
+
+def test_the_callers_own_umask_is_passed_on():
+    before = os.umask(0o027)
+    try:
+        assert umask_annotations() == {"muster.dev/umask": "0027"}
+    finally:
+        os.umask(before)

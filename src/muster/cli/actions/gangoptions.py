@@ -10,7 +10,7 @@ from typing import Any
 import click
 from msgspec import structs
 
-from muster.actions.caller import inherited
+from muster.actions.caller import inherited, umask_annotations
 from muster.actions.gang import (
     Gang,
     Role,
@@ -84,7 +84,7 @@ def gang_from_options(
         retries=options["retries"],
         exclusive=options["exclusive"],
         labels=runoptions.labels(options["labels"]),
-        annotations=runoptions.annotations(options["annotations"]),
+        annotations=(umask_annotations() if on_this_machine else {}) | runoptions.annotations(options["annotations"]),
         secrets=runoptions.secrets(options["secrets"]),
         sweep=sweep,
         schedule=options["schedule"],

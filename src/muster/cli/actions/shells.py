@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from muster.actions.caller import inherited, working_directory
+from muster.actions.caller import inherited, umask_annotations, working_directory
 from muster.actions.cancelling import cancel
 from muster.actions.following.follow import Follower
 from muster.actions.gang import Gang, name_for, no_host_name, not_text, room_for_name
@@ -68,6 +68,7 @@ def shell(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
         queue_priority=options["queue_priority"],
         working_directory=working_directory() if on_this_machine else "",
         environment=inherited(os.environ) if on_this_machine else {},
+        annotations=umask_annotations() if on_this_machine else {},
     )
     if complaint := no_host_name(gang.name, gang.parts):
         raise click.BadParameter(complaint, param_hint="--name")

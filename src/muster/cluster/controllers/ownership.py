@@ -103,9 +103,12 @@ class Graph:
     def dependents(self, uid: str) -> Iterator[Item]:
         """Yield the objects that name this one as an owner, in the order in which they came.
 
-        There may be very many.
+        There may be very many. Objects of other namespaces than that of the owner name it in vain.
         """
-        return (self.items[dependent] for dependent in self._dependents.get(uid, ()))
+        owner = self.items.get(uid)
+        namespace = owner.namespace if owner is not None else ""
+        named = (self.items[dependent] for dependent in self._dependents.get(uid, ()))
+        return (item for item in named if not namespace or item.namespace == namespace)
 
     def blocking(self, item: Item) -> Iterator[Item]:
         """Yield the dependents of an item, except those that wait for the item themselves.

@@ -23,6 +23,7 @@ from muster.insight.history.runs import Run
 from muster.insight.quota.state import owner_uids
 from muster.insight.record import JobRecord, job_of, record_of
 from muster.runtime.manager import Manager
+from muster.runtime.objects import own_key, owner_key
 
 _BY_UID, _BY_OWNER, _BY_JOB = "uid", "history-owner", "history-job"
 
@@ -48,9 +49,9 @@ class Runs:
         self._clock = manager.clock
         self._changed = changed
         self._sets = manager.informer(JOB_SET, indexes={_BY_UID: _uid})
-        self._jobs = manager.informer(JOB, indexes={_BY_UID: _uid, _BY_OWNER: _owners})
+        self._jobs = manager.informer(JOB, indexes={_BY_UID: _uid, _BY_OWNER: _owner_keys})
         self._workloads = manager.informer(WORKLOAD, indexes={_BY_UID: _uid, _BY_OWNER: owner_uids})
-        self._pods = manager.informer(POD, indexes={_BY_UID: _uid, _BY_JOB: _job_uid})
+        self._pods = manager.informer(POD, indexes={_BY_UID: _uid, _BY_JOB: _job_key})
         self._due: set[str] = set()
         self._known: set[str] = set()  # recorded before this start
         self._returned: dict[str, Run] = {}  # the other runs that were returned, for as long as objects of them exist
@@ -146,7 +147,7 @@ class Runs:
             if new is None:
                 self._traces[uid] = self._traces.get(uid, NO_TRACE) + trace([pod])
                 self._keep_failed(uid, pod)
-                is_news = not self._pods.by(_BY_JOB, _job_uid(pod)[0])  # the last one
+                is_news = not self._pods.by(_BY_JOB, *_job_key(pod))  # the last one
             else:
                 is_news = _reported_usage(new) != (_reported_usage(old) if old is not None else "")
             if is_news and (uid in self._returned or uid in self._gone):
@@ -170,9 +171,11 @@ class Runs:
 
     def _find_runs(self, pod: Pod) -> list[str]:
         """Return the UIDs of the runs that a pod is part of, except those that stay as they are."""
-        uid = _job_uid(pod)[0]
-        if uid in self._gone or self._sets.by(_BY_UID, uid) or self._jobs.by(_BY_UID, uid):
-            uids = [uid]
+        uid, namespace = job_of(pod)[0], pod.metadata.namespace
+        gone = [self._gone[uid].subject] if uid in self._gone else []
+        jobs = [*gone, *self._sets.by(_BY_UID, uid), *self._jobs.by(_BY_UID, uid)]
+        if jobs:  # anybody may name the UID of a job of another namespace
+            uids = [uid] if any(job.metadata.namespace == namespace for job in jobs) else []
         else:
             uids = [one.metadata.uid for one in self._workloads.by(_BY_OWNER, uid) if not self._is_part(one)]
         return [one for one in uids if one not in self._known]
@@ -185,12 +188,13 @@ class Runs:
     def _make_record(self, source: Source) -> JobRecord | Workload:
         if isinstance(source, Workload):
             return source
-        return record_of(source, self._jobs.by(_BY_OWNER, source.metadata.uid))
+        return record_of(source, self._jobs.by(_BY_OWNER, own_key(source.metadata)))
 
     def _find_pods(self, subject: JobRecord | Workload) -> list[Pod]:
         if isinstance(subject, JobRecord):
-            return list(self._pods.by(_BY_JOB, subject.metadata.uid))
-        return [pod for uid in sorted(owner_uids(subject)) for pod in self._pods.by(_BY_JOB, uid)]
+            return list(self._pods.by(_BY_JOB, own_key(subject.metadata)))
+        keys = [owner_key(subject.metadata.namespace, uid) for uid in sorted(owner_uids(subject))]
+        return [pod for key in keys for pod in self._pods.by(_BY_JOB, key)]
 
     def _is_part(self, source: Source) -> bool:
         """Return whether a source is the Job of a JobSet, the Workload of either, or a variant of a Workload."""
@@ -219,16 +223,16 @@ def _is_over(source: Source) -> bool:
 
 def _is_pod_of(subject: JobRecord | Workload, pod: Pod) -> bool:
     uids = {subject.metadata.uid} if isinstance(subject, JobRecord) else owner_uids(subject)
-    return _job_uid(pod)[0] in uids
+    return pod.metadata.namespace == subject.metadata.namespace and job_of(pod)[0] in uids
 
 
-def _job_uid(pod: Pod) -> tuple[str]:
-    return (job_of(pod)[0],)
+def _job_key(pod: Pod) -> tuple[str]:
+    return (owner_key(pod.metadata.namespace, job_of(pod)[0]),)
 
 
 def _uid(obj: Source | Pod) -> tuple[str]:
     return (obj.metadata.uid,)
 
 
-def _owners(job: Job) -> tuple[str, ...]:
-    return tuple(owner.uid for owner in job.metadata.owner_references)
+def _owner_keys(job: Job) -> tuple[str, ...]:
+    return tuple(owner_key(job.metadata.namespace, owner.uid) for owner in job.metadata.owner_references)

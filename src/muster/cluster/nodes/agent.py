@@ -49,10 +49,10 @@ from muster.cluster.nodes.pod.machine import PodPlan
 from muster.cluster.nodes.pod.rules import FENCED_MESSAGE, NODE_LOST_REASON
 from muster.cluster.nodes.pod.runner import PodRunner
 from muster.cluster.nodes.pod.status import SHUTDOWN_REASON, shortened
-from muster.cluster.nodes.pod.tenancy import TenancyError, find_tenant, require_tenable
 from muster.cluster.nodes.shownobjects import AllObjects, NamedObjects, ShownObjects
 from muster.cluster.nodes.volumekeeper import VolumeKeeper
 from muster.cluster.nodes.wire import pod_status_patch
+from muster.cluster.tenancy import TenancyError, find_tenant, require_tenable
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
@@ -465,7 +465,7 @@ class ProcessNode:
         namespace = pod.metadata.namespace
         try:
             account = find_tenant(self._namespaces.get(namespace), namespace, self._find_account)
-            require_tenable(pod, account)
+            require_tenable(pod.spec, account)
         except TenancyError as error:
             return admission.unavailable(str(error))
         accounts[pod.metadata.uid] = account

@@ -23,7 +23,7 @@ from muster.runtime.clockjumps import follow_jumps
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of
+from muster.runtime.objects import key_of, own_key, owner_key
 from muster.runtime.ownwrites import MutationCache
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.tasks import together
@@ -84,7 +84,7 @@ class CronJobController(Reconciler):
         cron_job = self._latest.get(key)
         if cron_job is None:
             return None
-        owned = self._jobs.by(_BY_CRON_JOB, cron_job.metadata.uid)
+        owned = self._jobs.by(_BY_CRON_JOB, own_key(cron_job.metadata))
         jobs = [job for job in owned if job.metadata.uid not in self._removed]
         missing = await self._find_missing(cron_job, jobs)
         now, since = self._clock.now(), self._changed.get(key)
@@ -147,7 +147,8 @@ def _when(cron_job: CronJob) -> tuple[str, str | None]:
 def _uid_of_cron_job(job: Job) -> tuple[str, ...]:
     """Return a Job's values in the index `_BY_CRON_JOB`."""
     owner = controller_of(job.metadata)
-    return (owner.uid,) if owner is not None and CRON_JOB.is_of(owner) else ()
+    is_owned = owner is not None and CRON_JOB.is_of(owner)
+    return (owner_key(job.metadata.namespace, owner.uid),) if owner is not None and is_owned else ()
 
 
 def _key_of_cron_job(job: Job) -> tuple[str, ...]:

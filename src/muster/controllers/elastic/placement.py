@@ -34,7 +34,7 @@ from muster.jobs.job.quota import is_gated
 from muster.jobs.job.world import annotations, current, world_of
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import reference, split_key
+from muster.runtime.objects import own_key, reference, split_key
 
 # Only Jobs are elastic.
 _GANGS = JobGangs()
@@ -124,9 +124,11 @@ class Sizes:
         bounds, size = self._bounds[key], job.spec.completions or 0
         cap = cap_of(job.metadata.annotations)
         most = bounds.most if cap is None else min(bounds.most, cap)
-        ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, job.metadata.uid))
+        ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, own_key(job.metadata)))
         # Pods that wait for quota count first: the requested size is not granted yet.
-        granted = not any(is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, job.metadata.uid) if is_active(pod))
+        granted = not any(
+            is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, own_key(job.metadata)) if is_active(pod)
+        )
         may_grow = not ended and size >= bounds.least and granted
         return Elastic(
             key,

@@ -34,7 +34,7 @@ from muster.queueing.scheduling.nomination import nominate
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, reference
+from muster.runtime.objects import key_of, own_key, reference
 from muster.runtime.reconciler import Reconciler
 
 # A shorter wait usually ends as other workloads do.
@@ -253,7 +253,7 @@ class ElasticQuota(Reconciler):
             bounds = elastic_bounds(job)
         except ValueError:  # the scheduler records an event about it
             return None
-        ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, job.metadata.uid))
+        ended = ended_indexes(job, self._pods.by(BY_CONTROLLER, own_key(job.metadata)))
         return least_size(bounds, ended) if bounds is not None else None
 
     def _is_refused(self, job: Job) -> bool:

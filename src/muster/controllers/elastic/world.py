@@ -17,6 +17,7 @@ from muster.controllers.job import claims
 from muster.jobs.job.world import annotations, announce, has_world, pod_annotations
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.objects import own_key
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
@@ -56,7 +57,7 @@ class WorldController(Reconciler):
         job = self._jobs.get(key)
         if job is None:
             return None
-        news = announce(job, self._pods.by(claims.BY_CONTROLLER, job.metadata.uid))
+        news = announce(job, self._pods.by(claims.BY_CONTROLLER, own_key(job.metadata)))
         if news is None:
             return None
         if news.on_job:

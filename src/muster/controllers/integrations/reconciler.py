@@ -42,7 +42,7 @@ from muster.queueing.jobframework.pairing import PairingPlan, decide
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import family_of, key_of, meta_of, split_key
+from muster.runtime.objects import family_of, key_of, meta_of, own_key, owner_key, split_key
 from muster.runtime.reconciler import Reconciler
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class JobReconciler(Reconciler, Generic[T]):
             CreationWaits(manager.registry, integration.kind.kind, configuration.features, labels),
         )
         self._parts = [
-            (one, manager.informer(one.kind, indexes={_BY_OWNER: _owner_uid}, optional=integration.optional))
+            (one, manager.informer(one.kind, indexes={_BY_OWNER: _owner_key}, optional=integration.optional))
             for one in integration.parts
         ]
         self._controller.watch(self._jobs)
@@ -193,9 +193,10 @@ class JobReconciler(Reconciler, Generic[T]):
 
     async def _reconcile_with_workloads(self, job: T, mine: Sequence[Workload]) -> Result:
         """Decide and do what a job and its own Workloads need; return the seconds until the next reconcile."""
-        now, uid = self._clock.now(), meta_of(job).uid
+        now, meta = self._clock.now(), meta_of(job)
         if self._integration.is_told_by_parts:
-            job = self._integration.beside(job, [one for _, parts in self._parts for one in parts.by(_BY_OWNER, uid)])
+            parts_of_all_kinds = [one for _, parts in self._parts for one in parts.by(_BY_OWNER, own_key(meta))]
+            job = self._integration.beside(job, parts_of_all_kinds)
         is_readable = True
         try:
             facts = self._observer.facts(job)
@@ -209,7 +210,7 @@ class JobReconciler(Reconciler, Generic[T]):
             return None  # its controller has not made its parts yet
         facts = replace(facts, composed=bool(self._parts))
         if facts.end is not None or (facts.suspended and not facts.active):
-            facts = replace(facts, active=self._runs_on(meta_of(job).uid))
+            facts = replace(facts, active=self._runs_on(meta))
         if facts.prebuilt:
             mine = await self._prebuilt_of(job)
         try:
@@ -222,9 +223,9 @@ class JobReconciler(Reconciler, Generic[T]):
             return None
         return None if plan.wake_at is None else (plan.wake_at - now).total_seconds()
 
-    def _runs_on(self, uid: str) -> bool:
+    def _runs_on(self, meta: ObjectMeta) -> bool:
         """Return whether parts of the job still run: they may be stopped late, and the job's status comes last."""
-        return any(_runs(one, part) for one, parts in self._parts for part in parts.by(_BY_OWNER, uid))
+        return any(_runs(one, part) for one, parts in self._parts for part in parts.by(_BY_OWNER, own_key(meta)))
 
     async def _prebuilt_of(self, job: T) -> list[Workload]:
         """Return the Workload that somebody made for the job beforehand.
@@ -300,9 +301,10 @@ def _holder(workloads: Sequence[Workload]) -> Workload:
     return next((one for one in reversed(workloads) if is_true(one.status.conditions, QUOTA_RESERVED)), workloads[0])
 
 
-def _owner_uid(job: Any) -> tuple[str, ...]:
-    owner = controller_of(meta_of(job))
-    return () if owner is None else (owner.uid,)
+def _owner_key(job: Any) -> tuple[str, ...]:
+    meta = meta_of(job)
+    owner = controller_of(meta)
+    return () if owner is None else (owner_key(meta.namespace, owner.uid),)
 
 
 def _runs(integration: Integration[Any], job: Any) -> bool:

@@ -13,18 +13,19 @@ from muster.api.meta import controller_of
 from muster.api.pods import job_reference
 from muster.api.values.selectors import LabelMatcher, SelectorError, label_matcher
 from muster.runtime.informer import Informer
+from muster.runtime.objects import owner_key
 
 # Indexes of the informers.
-BY_CONTROLLER = "job-controller-uid"  # pods, by the UID of the Job that controls them
+BY_CONTROLLER = "job-controller-uid"  # pods, by the namespace and the UID of the Job that controls them
 UNCONTROLLED = "job-uncontrolled"  # pods without a controller, by namespace and by the UID in their label
 BY_UID = "job-uid"  # Jobs
 MANUAL = "job-manual-selector"  # Jobs with a selector of the user's, by namespace
 
 
 def by_controller(pod: Pod) -> tuple[str, ...]:
-    """Return a pod's values in the index BY_CONTROLLER: the UID of its Job, if a Job controls it."""
+    """Return a pod's values in the index BY_CONTROLLER: the key of its Job, if a Job controls it."""
     owner = job_reference(pod)
-    return (owner.uid,) if owner else ()
+    return (owner_key(pod.metadata.namespace, owner.uid),) if owner else ()
 
 
 def uncontrolled(pod: Pod) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from muster.jobs.job.terms import managed_by
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import BY_NAMESPACE, by_namespace, family_of, key_of, revision_of
+from muster.runtime.objects import BY_NAMESPACE, by_namespace, family_of, key_of, own_key, revision_of
 from muster.runtime.ownwrites import Expectations
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.transport import TransportError
@@ -180,7 +180,7 @@ class JobController(Reconciler):
             memory = self._memories[key] = _Memory(job.metadata.uid)
         if memory.unsure:
             await self._ask_for_pods(job, memory)
-        pods = self._pods.by(claims.BY_CONTROLLER, job.metadata.uid)
+        pods = self._pods.by(claims.BY_CONTROLLER, own_key(job.metadata))
         memory.gather = _gathering(pods)
         memory.expected.look(pods)
         memory.waits = not memory.expected.are_met(job, self._pods.version)

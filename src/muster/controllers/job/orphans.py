@@ -16,7 +16,7 @@ from muster.jobs.job.terms import managed_by
 from muster.runtime.controller import Controller, Result
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of
+from muster.runtime.objects import key_of, own_key
 from muster.runtime.ownwrites import Expectations
 
 WORKERS = 16
@@ -49,7 +49,7 @@ class Orphans:
             self._deleted[uid] = None
             if len(self._deleted) > _REMEMBERED:
                 del self._deleted[next(iter(self._deleted))]
-        for pod in self._pods.by(claims.BY_CONTROLLER, uid):
+        for pod in self._pods.by(claims.BY_CONTROLLER, own_key(job.metadata)):
             self.pod_changed(pod)
 
     def pod_changed(self, pod: Pod) -> None:

@@ -40,7 +40,7 @@ from muster.jobs.jobset.ttl import expiry
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of
+from muster.runtime.objects import key_of, own_key
 from muster.runtime.ownwrites import Expectations
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
@@ -193,7 +193,7 @@ class JobSetController(Reconciler):
             self._yield_to_upstream(jobset, memory, *held)
             return None
         memory.stood_back = False
-        jobs = self._jobs.by(owned.BY_JOBSET, jobset.metadata.uid)
+        jobs = self._jobs.by(owned.BY_JOBSET, own_key(jobset.metadata))
         memory.jobs = len(jobs)
         memory.expected.look(jobs)
         memory.waits = not memory.expected.are_met(jobset, self._jobs.version)
@@ -208,7 +208,7 @@ class JobSetController(Reconciler):
         group = self._starting.standing(jobset)
         pods = self._in_place.standing(jobset, jobs)
         failed = any(is_failing(job) for job in jobs)
-        disturbed = self._pods.by(owned.PODS_BY_JOBSET, jobset.metadata.uid) if failed else ()
+        disturbed = self._pods.by(owned.PODS_BY_JOBSET, own_key(jobset.metadata)) if failed else ()
         plan = decide(
             jobset,
             jobs,

@@ -7,11 +7,11 @@ from muster.api.jobset.names import JOBSET_UID
 from muster.api.jobset.naming import subdomain
 from muster.api.meta import OwnerReference, controller_of
 from muster.jobs.jobset.terms import has_dns_names
-from muster.runtime.objects import meta_of
+from muster.runtime.objects import meta_of, owner_key
 
 # Indexes of the informers.
-BY_JOBSET = "jobset-uid"  # Jobs, by the UID of the JobSet that controls them
-PODS_BY_JOBSET = "jobset-uid-of-pod"  # pods, by the UID of their JobSet
+BY_JOBSET = "jobset-uid"  # Jobs, by the namespace and the UID of the JobSet that controls them
+PODS_BY_JOBSET = "jobset-uid-of-pod"  # pods, by the namespace and the UID of their JobSet
 BY_SERVICE = "jobset-service"  # JobSets, by the key of the Service that names their pods
 
 
@@ -30,13 +30,13 @@ def is_of(obj: Job | ConfigMap, jobset: JobSet) -> bool:
 def by_jobset(job: Job) -> tuple[str, ...]:
     """Return a Job's values in the index BY_JOBSET."""
     owner = jobset_reference(job)
-    return (owner.uid,) if owner is not None else ()
+    return (owner_key(job.metadata.namespace, owner.uid),) if owner is not None else ()
 
 
 def pods_by_jobset(pod: Pod) -> tuple[str, ...]:
     """Return a pod's values in the index PODS_BY_JOBSET."""
     uid = pod.metadata.labels.get(JOBSET_UID)
-    return (uid,) if uid else ()
+    return (owner_key(pod.metadata.namespace, uid),) if uid else ()
 
 
 def by_service(jobset: JobSet) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from muster.jobs.volcano.pods import pod_group_name
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
+from muster.runtime.objects import own_key, owner_key
 from muster.runtime.ownwrites import Expectations
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.writes import Refusal
@@ -97,7 +98,7 @@ class VolcanoJobController(Reconciler):
         if memory is None or memory.uid != job.metadata.uid:
             memory = self._memories[key] = _Memory(job.metadata.uid)
         now = self._clock.now().replace(microsecond=0)
-        pods = self._pods.by(_BY_JOB, job.metadata.uid)
+        pods = self._pods.by(_BY_JOB, own_key(job.metadata))
         memory.pods = len(pods)
         memory.expected.look(pods)
         memory.waits = not memory.expected.are_met(job, self._pods.version)
@@ -139,7 +140,7 @@ class VolcanoJobController(Reconciler):
 def _uid_of_job(pod: Pod) -> tuple[str, ...]:
     """Return a pod's values in the index `_BY_JOB`."""
     owner = _job_of(pod)
-    return (owner.uid,) if owner is not None else ()
+    return (owner_key(pod.metadata.namespace, owner.uid),) if owner is not None else ()
 
 
 def _job_of(pod: Pod) -> OwnerReference | None:

@@ -1,5 +1,7 @@
 """What follows when an owner goes, rule by rule, and as a law: nothing is left, nothing is taken by mistake."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,6 +80,15 @@ def test_dependents_keep_the_order_in_which_they_came():
     graph.put(item("z", "owner", deleting=True))
     assert [dependent.uid for dependent in graph.dependents("owner")] == ["z", "a", "m"]
     assert next(graph.dependents("owner")).deleting
+
+
+def test_an_object_of_another_namespace_holds_up_no_owner():
+    graph, stranger = Graph(), replace(item("stranger", "a"), namespace="other")
+    for one in (FRONT, CHILD, stranger):
+        graph.put(one)
+    assert list(graph.blocking(FRONT)) == [CHILD]
+    graph.remove("a")
+    assert list(graph.dependents("a")) == [CHILD, stranger], "both have lost their owner"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from muster.api.batch import JOB
+from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import POD
 from muster.api.jobset import JOB_SET
 from muster.api.volcano import VOLCANO_JOB
@@ -11,12 +11,14 @@ from muster.cluster.apiserver.decode import Document
 
 
 def pod_specs(resource: str, document: Document) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each pod spec of a pod, a Job, a JobSet or a Volcano Job, with its path. `resource`: a resource's key."""
+    """Yield each pod spec of a pod or a job of any kind, with its path. `resource`: a resource's key."""
     spec = document.get("spec") or {}
     if resource == POD.resource:
         yield "spec", spec
     elif resource == JOB.resource:
         yield "spec.template.spec", _within(spec)
+    elif resource == CRON_JOB.resource:
+        yield "spec.jobTemplate.spec.template.spec", _within((spec.get("jobTemplate") or {}).get("spec") or {})
     elif resource == JOB_SET.resource:
         for i, role in enumerate(spec.get("replicatedJobs") or ()):
             path = f"spec.replicatedJobs[{i}].template.spec.template.spec"

@@ -19,6 +19,7 @@ from muster.cluster.nodeconnection import RESIZE, STDERR, STDIN, STDOUT
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container.logs import POLL_SECONDS, Reader, Rendering
 from muster.cluster.nodes.shim.attachment import DEAF, HEAD_BYTES, SOCKET, WRITER, frame
+from muster.cluster.nodes.shim.log import READ_BYTES
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import Missing, runs
 
@@ -39,12 +40,18 @@ class Joined:
         self._listens = listens
 
     async def output(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Yield what the process writes from now on, until it has ended."""
+        """Yield what the process writes from now on, until it has ended.
+
+        A frame that no shim sends ends the output: the user of the container may answer in the shim's place.
+        """
         buffer = b""
         while data := await self._receive_data():
             buffer += data
             while len(buffer) >= HEAD_BYTES:
-                end = HEAD_BYTES + int.from_bytes(buffer[1:HEAD_BYTES], "big")
+                size = int.from_bytes(buffer[1:HEAD_BYTES], "big")
+                if size > READ_BYTES:
+                    return
+                end = HEAD_BYTES + size
                 if len(buffer) < end:
                     break
                 yield buffer[0], buffer[HEAD_BYTES:end]

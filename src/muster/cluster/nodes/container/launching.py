@@ -20,6 +20,7 @@ from muster.api.core import (
     Secret,
     SecurityContext,
 )
+from muster.api.ours.umask import DEFAULT_UMASK, UMASK_ANNOTATION, parse_umask
 from muster.api.pods import container_requests, job_uid
 from muster.api.values.quantity import Quantity
 from muster.api.values.shells import HANGS_UP
@@ -188,7 +189,7 @@ def variables(kit: Kit, pod: Pod, container: Container, objects: Objects) -> Env
     login = account.variables if account is not None else {"HOME": "/"}
     defaults = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname(pod), **login, **kit.defaults}
     if kit.states is not None and (job := job_uid(pod)):
-        defaults[STATE] = str(kit.states.of(job))
+        defaults[STATE] = str(kit.states.of(job, account))
     resolved = environment.environment(pod, container, objects, kit.surroundings(pod), defaults)
     gpus = kit.gpus.variables(pod.metadata.uid, container.name)
     # A container without a GPU may set these variables itself; a container with GPUs gets these values and no others.
@@ -218,12 +219,24 @@ def command_of(
         "argv": environment.encode_words(argv),
         "env": env,
         "working_directory": os.fsencode(container.working_dir or "/"),
+        "umask": _umask_of(pod),
         "ids": rights.ids(pod, context) if account is None else None,
         "no_new_privileges": context.allow_privilege_escalation is False or account is not None,
         "dropped": rights.dropped(context),
         "writable": writable,
         "cgroup": cgroup,
     }
+
+
+def _umask_of(pod: Pod) -> int:
+    """Return the umask of the pod's processes. Raises `ConfigError`."""
+    text = pod.metadata.annotations.get(UMASK_ANNOTATION)
+    if text is None:
+        return DEFAULT_UMASK
+    try:
+        return parse_umask(text)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _acting_for(account: Account | None) -> AbstractContextManager[None]:

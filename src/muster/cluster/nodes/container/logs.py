@@ -194,13 +194,10 @@ class Reader:
         The previous file stays locked until the new one is.
         """
         try:
-            descriptor = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+            descriptor = plainfiles.open_file(file.path)
         except FileNotFoundError:
             return False
-        try:
-            plainfiles.require_own_file(descriptor, file.path)
         except plainfiles.OddFileError:
-            os.close(descriptor)
             self._refused.add(file.path)
             return False
         # A file that the shim is about to delete, or that cannot be locked, is read all the same.

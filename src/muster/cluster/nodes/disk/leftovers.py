@@ -53,10 +53,8 @@ def prepare_for_accounts(state: Path) -> None:
     This process loses the superuser's groups, which would count when it acts for an account. Raises `NotOursError`
     where other users could change what runs as the superuser, OSError.
     """
-    for file in (Path(sys.executable), Path(shims.__file__)):
-        status = require_way(file)
-        if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise NotOursError(f"other users can change {file}, which runs as root here: install Muster as root")
+    for place in (sys.executable, shims.__file__, *sys.path):
+        _require_program(Path(place).absolute())
     os.umask(0o022)  # accounts read the hosts files of their pods
     os.setgroups([])
     state.parent.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -65,6 +63,16 @@ def prepare_for_accounts(state: Path) -> None:
     for directory in (state.parent, state):
         directory.mkdir(mode=0o711, exist_ok=True)
         directory.chmod(0o711)
+
+
+def _require_program(path: Path) -> None:
+    """Refuse a program, or a directory of programs, that other users can change. Raises `NotOursError`, OSError."""
+    try:
+        status = require_way(path)
+    except FileNotFoundError:
+        return
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise NotOursError(f"other users can change {path}, from where root runs programs: install Muster as root")
 
 
 async def end_everything(state: Path, *, spare: Collection[str] = ()) -> int:
@@ -159,7 +167,8 @@ async def end_pod(storage: Storage, uid: str) -> int:
             if shim is not None:
                 count += 1
                 await _end_shim(shim)
-            elif record is not None and not record.finished:
+            elif record is not None and not record.finished and directory.stat().st_uid == os.geteuid():
+                # Containers of accounts end with their shims. Root does not search processes for what a user may claim.
                 await asyncio.to_thread(shims.kill_marked, launching.mark(uid, container).encode())
     return count
 

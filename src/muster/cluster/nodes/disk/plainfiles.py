@@ -14,8 +14,8 @@ from pathlib import Path
 
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
-# The errors of a link, a socket, something that is closed to us, a bad sector.
-_ODD = (errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.EIO, errno.ENAMETOOLONG)
+# The errors of a link, a socket, something that is closed to us, a bad sector, a file with a lease of its user.
+_ODD = (errno.ELOOP, errno.ENXIO, errno.EACCES, errno.EPERM, errno.EIO, errno.ENAMETOOLONG, errno.EAGAIN)
 _MOST_BYTES = 1 << 20
 
 
@@ -26,6 +26,15 @@ class OddFileError(Exception):
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
     """Open a file for reading. Raises FileNotFoundError, `OddFileError`, OSError."""
+    descriptor = open_file(path)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_file(path: Path) -> int:
+    """Return a descriptor for reading a file. Raises FileNotFoundError, `OddFileError`, OSError."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:
@@ -33,13 +42,14 @@ def opened(path: Path) -> Iterator[int]:
             raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
         raise (OddFileError(str(error)) if error.errno in _ODD else error) from None
     try:
-        require_own_file(descriptor, path)
-        yield descriptor
-    finally:
+        _require_own_file(descriptor, path)
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
-def require_own_file(descriptor: int, path: Path) -> None:
+def _require_own_file(descriptor: int, path: Path) -> None:
     """Refuse an open file that is none, or whose owner is not that of its directory. Raises `OddFileError`, OSError."""
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):

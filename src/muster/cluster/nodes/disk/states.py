@@ -3,7 +3,9 @@
     <uid>/      what `MUSTER_STATE` names to each pod of a Job or JobSet, on all nodes of the machine
     .<uid>      the directory of a deleted job, until it is removed
 
-Under a system server the directory belongs to the Unix account of the job's pods.
+Under a system server `MUSTER_STATE` names a directory in there that belongs to the Unix account of the pod, by the
+account's id. A pod of another account may name the same job as its owner, even before the job has pods. That pod gets a
+directory of its own.
 
 The directory exists before the first pod of the job starts, and goes when the Job or JobSet is deleted. Its contents
 are the user's: the node does not look at them.
@@ -35,31 +37,27 @@ class States:
         self._mode = 0o711 if shared else 0o700
         self._earlier_names = plainfiles.names(root)
 
-    def of(self, job: str) -> Path:
-        """Return the directory of a Job or JobSet, by its UID.
+    def of(self, job: str, owner: Account | None = None) -> Path:
+        """Return the directory of a Job or JobSet, by its UID. owner: the account whose pods it is for, if any.
 
         Raises OSError for an impossible UID: a user may put any UID into a pod's owner.
         """
         if not _UID.fullmatch(job):
             raise OSError(errno.EINVAL, "a job with this uid cannot have a directory", job)
-        return self._root / job
+        return self._root / job if owner is None else self._root / job / str(owner.uid)
 
     def make(self, job: str, owner: Account | None = None) -> None:
         """Make the directory if it is missing. Raises OSError.
 
-        owner: the account that it belongs to; None for the node's own user. A pod of another account may name the same
-        job as its owner. It does not get the directory.
+        owner: the account that it belongs to; None for the node's own user.
         """
-        self._root.mkdir(mode=0o700, exist_ok=True)
-        self._root.chmod(self._mode)
-        directory = self.of(job)
-        try:
-            directory.mkdir(mode=0o700)
-        except FileExistsError:
-            if directory.lstat().st_uid != os.geteuid():
-                return
-        if owner is not None:  # so far nobody else could reach it
-            os.chown(directory, owner.uid, owner.gid)
+        for directory in (self._root, self.of(job)):
+            directory.mkdir(mode=0o700, exist_ok=True)
+            directory.chmod(self._mode)
+        if owner is not None:
+            own = self.of(job, owner)
+            own.mkdir(mode=0o700, exist_ok=True)
+            os.chown(own, owner.uid, owner.gid)
 
     def forget(self, job: str) -> list[Path]:
         """Set aside the directory of a deleted job; return the paths to remove."""

@@ -20,6 +20,7 @@ Everything else stays the superuser's: the account can replace nothing that the 
 Foreign files are left alone, and do not keep the node from working.
 """
 
+import contextlib
 import errno
 import itertools
 import os
@@ -238,7 +239,11 @@ class PodStorage:
     def log_bytes(self) -> int:
         """Return the size of the logs, and of the records beside them."""
         attempts = [self.attempt(name, number) for name in self.containers() for number in self.attempts(name)]
-        return sum((path / name).lstat().st_size for path in attempts for name in plainfiles.names(path))
+        total = 0
+        for file in (path / name for path in attempts for name in plainfiles.names(path)):
+            with contextlib.suppress(FileNotFoundError):  # the pod's user may remove it meanwhile
+                total += file.lstat().st_size
+        return total
 
     def remove_volumes(self) -> list[Path]:
         """Release what lives only as long as the pod; return the paths to remove. Logs and records stay."""

@@ -108,6 +108,7 @@ async def _try_isolation(isolation: Isolation, attempt: Path, hosts: Path, ident
         "working_directory": b"/",
         "ids": None,
         "no_new_privileges": False,
+        "umask": 0o022,
         "dropped": [],
         "writable": None,
         "cgroup": "",

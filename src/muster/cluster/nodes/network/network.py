@@ -36,12 +36,19 @@ class Network:
     """Addresses and hosts files of pods. Runs under a `Manager`, before the nodes.
 
     pods: the informer of pods. only_node: the one node whose pods the network sees, if it may not see others.
+    apart: whether the pods of a namespace learn no names of other namespaces, which belong to other users.
     """
 
     name = "process-network"
 
     def __init__(
-        self, manager: Manager, addresses: Addresses, *, only_node: str = "", machine_hosts: Path = _MACHINE
+        self,
+        manager: Manager,
+        addresses: Addresses,
+        *,
+        only_node: str = "",
+        machine_hosts: Path = _MACHINE,
+        apart: bool = False,
     ) -> None:
         self._clock = manager.clock
         indexes = {BY_NODE: by_node, _UNBOUND: _circle_if_unbound, _LIVE: _node_if_live}
@@ -49,6 +56,7 @@ class Network:
         self._services = manager.informer(SERVICE)
         self._addresses = addresses
         self._machine_hosts = machine_hosts
+        self._apart = apart
         self._nodes: set[str] = set()
         self._files: dict[str, tuple[Pod, Path]] = {}  # hosts files that are kept up to date, by pod uid
         self._shared: dict[Circle, str] = {}  # what the files of a circle share, until something changes
@@ -103,7 +111,11 @@ class Network:
         circle = Circle.of(pod)
         shared = self._shared.get(circle)
         if shared is None:
-            shared = shared_part(circle, self._list_peers(circle), self._services.all(), self._read_machine_hosts())
+            peers, services = self._list_peers(circle), self._services.all()
+            if self._apart:
+                peers = [peer for peer in peers if peer.pod.metadata.namespace == circle.namespace]
+                services = [service for service in services if service.metadata.namespace == circle.namespace]
+            shared = shared_part(circle, peers, services, self._read_machine_hosts())
             self._shared[circle] = shared
         return render(pod, self.address(pod), shared)
 

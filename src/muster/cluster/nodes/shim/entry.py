@@ -11,7 +11,7 @@ import os
 import sys
 
 from .execution import control_terminal, execute
-from .identity import open_cgroup, take_on
+from .identity import take_on
 from .mounting import detach_mounts
 from .supervisor import Supervisor, report
 from .system import (
@@ -29,6 +29,7 @@ from .system import (
     try_to,
     write_file,
 )
+from .usher import Usher, start_usher
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ def main() -> None:
         enter(spec)
     os.umask(0o077)
     try:
-        cgroup_procs = -1
+        usher = None
         if mode == "start":
-            cgroup_procs = open_cgroup(spec)  # while we may
+            usher = start_usher(spec)  # while we may
             take_on(spec["identity"])
         if mode in ("start", "reserve"):
-            begin(spec, descriptor)
+            begin(spec, descriptor, usher)
         if mode == "reserve":
             spec = await_word(spec)
             if spec["identity"] is not None:
@@ -64,7 +65,7 @@ def main() -> None:
             if inherited >= 0:
                 os.set_inheritable(inherited, False)
         os.close(descriptor)
-        Supervisor(spec, cgroup_procs).run()
+        Supervisor(spec, usher).run()
     except Exception as error:  # noqa: BLE001 - the server must hear of whatever it is
         report(spec, f"error {describe(error)}")
         os._exit(1)
@@ -87,7 +88,7 @@ def await_word(reserved: Reserved) -> Spec:
     return spec
 
 
-def begin(spec: Any, descriptor: int) -> None:
+def begin(spec: Any, descriptor: int, usher: Usher | None = None) -> None:
     """Make the namespaces of the container. Only the process that becomes the shim returns."""
     if spec["isolation"] == "bubblewrap":
         for inherited in (descriptor, spec["report"], spec["lifeline"], spec["fence"]):
@@ -97,6 +98,8 @@ def begin(spec: Any, descriptor: int) -> None:
     isolate(spec["isolation"], own_pids=spec["own_pids"])
     if shim := os.fork():
         os.write(spec["report"], b"pid %d\n" % shim)  # the pid as the server sees it, which reaps the shim
+        if usher is not None:
+            usher.wait()
         os._exit(0)
 
 
@@ -125,7 +128,7 @@ def enter(entry: Entry) -> NoReturn:
         for ours in (entry["pidfd"], entry["report"]):
             if ours > _STDERR:
                 os.set_inheritable(ours, False)
-        cgroup_procs = open_cgroup(entry)
+        usher = start_usher(entry)
         take_on(entry["identity"])
         own_pids = bool(entry["namespaces"] & CLONE_NEWPID)
         if entry["namespaces"]:
@@ -139,11 +142,14 @@ def enter(entry: Entry) -> NoReturn:
             os.setsid()
             if entry["terminal"]:
                 control_terminal(0)
-            if cgroup_procs >= 0:
-                os.write(cgroup_procs, b"0")
+            if usher is not None:
+                usher.join()
+                usher.leave()
             elif entry["cgroup"]:
                 write_file(f"{entry['cgroup']}/cgroup.procs", b"0")
             execute(entry)
+        if usher is not None:
+            usher.wait()
         code = _wait_for_command(pid)
         if not own_pids:
             _kill_descendants()  # with a pid namespace they end with the container

@@ -9,21 +9,11 @@ from __future__ import annotations
 
 import os
 
-from .system import PR_SET_DUMPABLE, system
+from .system import PR_SET_DUMPABLE, leave_session_keyring, system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .spec import Command, Identity
-
-
-def open_cgroup(command: Command) -> int:
-    """Return a descriptor by which the account can join its container's cgroup; -1 if it needs none.
-
-    Since Linux 5.16 the kernel checks the rights of the process that opened the file.
-    """
-    if command["identity"] is None or not command["cgroup"]:
-        return -1
-    return os.open(f"{command['cgroup']}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+    from .spec import Identity
 
 
 def take_on(identity: Identity | None) -> None:
@@ -31,6 +21,7 @@ def take_on(identity: Identity | None) -> None:
     if identity is None:
         return
     _load_what_comes_later()
+    leave_session_keyring()
     for resource_number, soft, hard in identity["limits"]:
         _set_limit(resource_number, soft, hard)
     os.setgroups(identity["groups"])

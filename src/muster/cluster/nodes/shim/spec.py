@@ -20,6 +20,7 @@ class Command(TypedDict):
     argv: list[bytes]
     env: list[tuple[bytes, bytes]]
     working_directory: bytes  # empty for the present one
+    umask: int
     ids: tuple[int, int, list[int]] | None  # uid, gid, groups to take on; None to keep our own
     no_new_privileges: bool
     dropped: list[int]  # capabilities that no program gets

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from .attachment import Attachments
     from .spec import Spec
+    from .usher import Usher
 
 STATE = "state"
 STATE_BYTES = 4096
@@ -57,9 +58,10 @@ STDOUT, STDERR = 1, 2
 class Supervisor:
     """The supervisor of one attempt. `run` does everything, once."""
 
-    def __init__(self, spec: Spec, cgroup_procs: int = -1) -> None:
+    def __init__(self, spec: Spec, usher: Usher | None = None) -> None:
         self._spec = spec
-        self._cgroup_procs = cgroup_procs  # by which the container joins its cgroup, if it cannot do so by itself
+        self._usher = usher  # by which the container joins its cgroup, if it cannot do so by itself
+        self._cgroup_procs = -1
         self._directory = os.open(spec["directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._state = -1
         self._wakeup = -1
@@ -149,7 +151,7 @@ class Supervisor:
             raise RefusedError(MESSAGE)
         if spec["cgroup"]:
             self._cgroup = os.open(spec["cgroup"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            if self._cgroup_procs < 0:
+            if self._usher is None:
                 self._cgroup_procs = os.open("cgroup.procs", os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._cgroup)
         if spec["isolation"] in ("namespaces", "user-namespaces"):
             Mounts(spec["mounts"]).apply()
@@ -164,7 +166,9 @@ class Supervisor:
         failure = os.pipe2(os.O_CLOEXEC)
         self._container = os.fork()
         if self._container == 0:
-            become(self._spec, self._cgroup_procs, theirs, failure[1])
+            become(self._spec, self._cgroup_procs, self._usher, theirs, failure[1])
+        if self._usher is not None:
+            self._usher.leave()
         for descriptor in {*theirs, failure[1]} - {-1}:
             os.close(descriptor)
         why = b""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 
 TYPE_CHECKING = False
@@ -22,6 +23,8 @@ PR_SET_DUMPABLE = 4
 NOT_STARTED = 128
 _RUSAGE_CHILDREN = -1
 _CLOCK_BOOTTIME, _TFD_TIMER_ABSTIME = 7, 1
+_KEYCTL = {"x86_64": 250}.get(os.uname().machine, 219)
+_KEYCTL_JOIN_SESSION_KEYRING = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
@@ -36,6 +39,17 @@ def system(call: str, *arguments: object) -> None:
     if getattr(_libc, call)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+
+
+def leave_session_keyring() -> None:
+    """Get a session keyring of our own, empty, in the place of the inherited one. Raises OSError.
+
+    A process may use the keys of its session's keyring whoever owns them, also after a change of ids.
+    """
+    if _libc.syscall(_KEYCTL, _KEYCTL_JOIN_SESSION_KEYRING, None) < 0:
+        number = ctypes.get_errno()
+        if number not in (errno.ENOSYS, errno.EPERM):  # refused by the kernel or by a sandbox, which refuse it to all
+            raise OSError(number, os.strerror(number))
 
 
 def boot_timer() -> int:

@@ -2,13 +2,16 @@
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from muster.api.core import Pod
 from muster.api.values.quantity import canonical, value
 
 _BLOCK = 512
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# The kernel's limit of a path. It also bounds the work for deep trees.
+_LONGEST_PATH = 4096
 
 
 def size_limits(pod: Pod) -> dict[str, int]:
@@ -28,23 +31,30 @@ def find_overfull(limits: Mapping[str, int], sources: Mapping[str, Path]) -> str
 
 def measure(directory: Path) -> int:
     """Return how many bytes of the disk a directory takes, without what we may not read."""
-    total, pending = 0, [os.fspath(directory)]
+    total, pending = 0, [""]
     while pending:
-        for entry in _list_entries(pending.pop()):
-            with contextlib.suppress(OSError):  # it is gone meanwhile
-                total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
-            if entry.is_dir(follow_symlinks=False):
-                pending.append(entry.path)
+        path = pending.pop()
+        with contextlib.suppress(OSError), _opened(directory, path) as descriptor, os.scandir(descriptor) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # it is gone meanwhile
+                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
+                if entry.is_dir(follow_symlinks=False) and len(path) < _LONGEST_PATH:
+                    pending.append(f"{path}{entry.name}/")
     return total
 
 
-def _list_entries(directory: str) -> list[os.DirEntry[str]]:
-    """Return the entries of a directory; none if it is gone, or closed to us."""
+@contextlib.contextmanager
+def _opened(root: Path, path: str) -> Iterator[int]:
+    """Open a directory below a root. Raises OSError, also for a link on the way: a pod may just have put it there."""
+    descriptor = os.open(root, _DIRECTORY)
     try:
-        with os.scandir(directory) as entries:
-            return list(entries)
-    except OSError:
-        return []
+        for name in path.split("/")[:-1]:
+            inner = os.open(name, _DIRECTORY, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def describe_overfull(pod: Pod, name: str) -> str:

@@ -21,6 +21,7 @@ from muster.jobs.job.terms import Terms
 from muster.queueing.elastic.growth import count_granted_pods
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.objects import own_key, owner_key
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
@@ -46,7 +47,7 @@ class QuotaGates(Reconciler):
         if owner is None or not JOB.is_of(owner):
             return []
         waits = is_elastic(workload.metadata.annotations) or any(
-            is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, owner.uid)
+            is_gated(pod) for pod in self._pods.by(BY_CONTROLLER, owner_key(workload.metadata.namespace, owner.uid))
         )
         return [f"{workload.metadata.namespace}/{owner.name}"] if waits else []
 
@@ -59,7 +60,7 @@ class QuotaGates(Reconciler):
         mine = [one for one in workloads if (owner := controller_of(one.metadata)) and owner.uid == meta.uid]
         admitted = [(one, sum(have.values())) for one in mine if (have := count_granted_pods(one))]
         pods = sum(count for _, count in admitted)
-        waiting = sorted(self._pods.by(BY_CONTROLLER, meta.uid), key=_age)
+        waiting = sorted(self._pods.by(BY_CONTROLLER, own_key(meta)), key=_age)
         for pod in may_go(waiting, Terms.of(job), pods):
             if POD_SET_LABEL in pod.metadata.labels:
                 await self._open(pod, admitted[-1][0])

@@ -16,6 +16,7 @@ from muster.jobs.jobset.quota import by_role, may_go
 from muster.queueing.elastic.growth import count_granted_pods
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
+from muster.runtime.objects import own_key, owner_key
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
@@ -36,22 +37,26 @@ class JobSetGates(Reconciler):
         self._owners = owners
         self._gates = GateWaits(manager, labels_of_queues(manager, configuration))
         self._jobsets = manager.informer(JOB_SET)
-        self._pods = manager.informer(POD, indexes={_BY_JOBSET: _jobset_uid, _WAITING: _waiting_of})
+        self._pods = manager.informer(POD, indexes={_BY_JOBSET: _jobset_key, _WAITING: _waiting_of})
         self._controller.watch(self._pods, self._jobset_of, when=_matters)
         self._controller.watch(owners.workloads, self._jobset_of_workload)
 
     def _jobset_of(self, pod: Pod) -> list[str]:
         name = pod.metadata.labels.get(names.JOBSET_NAME, "")
-        return [f"{pod.metadata.namespace}/{name}"] if name and self._is_waiting(*_jobset_uid(pod)) else []
+        return [f"{pod.metadata.namespace}/{name}"] if name and self._is_waiting(*_jobset_key(pod)) else []
 
     def _jobset_of_workload(self, workload: Workload) -> list[str]:
         owner = controller_of(workload.metadata)
-        if owner is None or not JOB_SET.is_of(owner) or not self._is_waiting(owner.uid):
+        if (
+            owner is None
+            or not JOB_SET.is_of(owner)
+            or not self._is_waiting(owner_key(workload.metadata.namespace, owner.uid))
+        ):
             return []
         return [f"{workload.metadata.namespace}/{owner.name}"]
 
-    def _is_waiting(self, uid: str = "") -> bool:
-        return bool(self._pods.by(_WAITING, uid))
+    def _is_waiting(self, jobset: str = "") -> bool:
+        return bool(self._pods.by(_WAITING, jobset))
 
     async def _reconcile(self, key: str) -> Result:
         jobset = self._jobsets.get(key)
@@ -62,7 +67,7 @@ class JobSetGates(Reconciler):
         mine = next((one for one in workloads if (o := controller_of(one.metadata)) and o.uid == meta.uid), None)
         if mine is None:
             return None
-        pods = by_age(self._pods.by(_BY_JOBSET, meta.uid))
+        pods = by_age(self._pods.by(_BY_JOBSET, own_key(meta)))
         for role, count in by_role(jobset, mine, count_granted_pods(mine)).items():
             members = (pod for pod in pods if pod.metadata.labels.get(names.REPLICATED_JOB_NAME) == role)
             for pod in may_go(members, count):
@@ -76,13 +81,13 @@ class JobSetGates(Reconciler):
             self._gates.removed(GATE, pod, workload)
 
 
-def _jobset_uid(pod: Pod) -> Iterable[str]:
+def _jobset_key(pod: Pod) -> Iterable[str]:
     uid = pod.metadata.labels.get(names.JOBSET_UID)
-    return (uid,) if uid else ()
+    return (owner_key(pod.metadata.namespace, uid),) if uid else ()
 
 
 def _waiting_of(pod: Pod) -> Iterable[str]:
-    return _jobset_uid(pod) if is_gated(pod) else ()
+    return _jobset_key(pod) if is_gated(pod) else ()
 
 
 def _matters(_old: Pod | None, new: Pod | None) -> bool:

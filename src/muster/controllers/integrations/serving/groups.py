@@ -62,7 +62,7 @@ from muster.queueing.jobframework.observedjob import ObservedJob
 from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of
+from muster.runtime.objects import key_of, own_key, owner_key
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.refusals import ignoring
 
@@ -245,7 +245,7 @@ class GroupsReconciler(Reconciler):
     async def _keep(self, job: ExternalJob) -> None:
         meta = job.metadata
         names = self._groups.names(job, partial(self._has, meta.namespace))
-        mine = self._workloads.by(_BY_OWNER, meta.uid)
+        mine = self._workloads.by(_BY_OWNER, own_key(meta))
         there = (self._workloads.get(f"{meta.namespace}/{name}") for name in names)
         others = [one for one in there if one is not None and one not in mine]
         facts = self._facts(job)
@@ -312,4 +312,5 @@ def _is_set(owner: OwnerReference) -> bool:
 
 
 def _owners_of(workload: Workload) -> Iterable[str]:
-    return [owner.uid for owner in workload.metadata.owner_references if _is_set(owner)]
+    meta = workload.metadata
+    return [owner_key(meta.namespace, owner.uid) for owner in meta.owner_references if _is_set(owner)]

@@ -1,5 +1,8 @@
 """What emptyDir volumes may hold and do hold."""
 
+import contextlib
+import os
+
 from muster.cluster.nodes.volumes.sizes import describe_overfull, find_overfull, measure, size_limits
 
 
@@ -37,3 +40,24 @@ def test_the_first_volume_over_its_limit_counts(tmp_path):
     sources = {"a": tmp_path, "b": tmp_path}
     assert find_overfull({"a": 1 << 20, "b": 4096}, sources) == "b"
     assert find_overfull({"a": 1 << 20, "missing": 1}, sources) == ""
+
+
+def test_a_directory_that_becomes_a_link_meanwhile_is_not_entered(tmp_path, monkeypatch):
+    outside, volume = tmp_path / "outside", tmp_path / "volume"
+    (volume / "deep").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "large").write_bytes(b"x" * (1 << 20))
+    scandir = os.scandir
+
+    def scandir_of_a_moment_ago(directory):
+        entries = scandir(directory)
+        if (volume / "deep").is_dir() and not (volume / "deep").is_symlink():
+            listed = list(entries)
+            [entry.is_dir(follow_symlinks=False) for entry in listed]  # as the system listed it
+            (volume / "deep").rmdir()
+            (volume / "deep").symlink_to(outside)
+            return contextlib.nullcontext(listed)
+        return entries
+
+    monkeypatch.setattr(os, "scandir", scandir_of_a_moment_ago)
+    assert measure(volume) < 1 << 16

@@ -26,7 +26,10 @@ def note_submitter(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (on
     if attempt.operation == "UPDATE" and not _changes_template(attempt):
         submitter = _read_submitter(attempt.old or {})
     else:
-        named = written if MASTERS in attempt.user.groups else ""
+        # What a controller makes has the annotations of a template, into which its user may write any name.
+        named = (
+            written if MASTERS in attempt.user.groups and _list_controllers(attempt) in ([], [CRON_JOB.kind]) else ""
+        )
         submitter = named or ("" if _is_part(attempt) else attempt.user.name)
     if submitter != written:
         _write_submitter(attempt.document, submitter)
@@ -45,15 +48,18 @@ def _is_part(attempt: Attempt) -> bool:
 
     A Job that a user made from a CronJob, as `kubectl create job --from` does, counts as the user's own.
     """
-    meta = _member(attempt.document, "metadata")
-    owners = meta.get("ownerReferences")
-    controllers = (
-        [one for one in owners if isinstance(one, dict) and one.get("controller")] if isinstance(owners, list) else []
-    )
-    if controllers:
-        is_from_cron_job = attempt.resource.key == JOB.resource and controllers[0].get("kind") == CRON_JOB.kind
+    if controllers := _list_controllers(attempt):
+        is_from_cron_job = attempt.resource.key == JOB.resource and controllers[0] == CRON_JOB.kind
         return not is_from_cron_job or attempt.user.name.startswith(_SYSTEM_PREFIX)
-    return attempt.resource.key == POD.resource and QUEUE_NAME_LABEL not in _member(meta, "labels")
+    labels = _member(_member(attempt.document, "metadata"), "labels")
+    return attempt.resource.key == POD.resource and QUEUE_NAME_LABEL not in labels
+
+
+def _list_controllers(attempt: Attempt) -> list[Any]:
+    """Return the kinds of the object's controllers: none or one."""
+    owners = _member(attempt.document, "metadata").get("ownerReferences")
+    references = [one for one in owners if isinstance(one, dict)] if isinstance(owners, list) else []
+    return [one.get("kind") for one in references if one.get("controller")]
 
 
 def _read_submitter(document: Document) -> str:

@@ -1,18 +1,20 @@
 """Decides as which Unix account a node of a system server runs a pod, and which pods it refuses. Pure.
 
 The namespace says whose pods it holds. A pod cannot choose another account, and has nothing that the node would have to
-do for it with the superuser's rights.
+do for it with the superuser's rights. The API server already refuses what the node would, and tells the submitter; the
+node does not rely on that.
 """
 
 from collections.abc import Callable, Iterator
 
-from muster.api.core import Namespace, Pod, PodSecurityContext, SecurityContext, Volume
+from muster.api.core import Container, Namespace, PodSecurityContext, PodSpec, SecurityContext, Volume
 from muster.api.meta import wire_name
 from muster.api.ours.unixusers import UNIX_UID, UNIX_USER
 from muster.runtime.process.accounts import Account, AccountError
 
 # The volumes that hold only what the pod's user writes, or may read by the API.
 _VOLUMES = frozenset(("empty_dir", "config_map", "secret", "downward_api", "projected"))
+_NO_CONTEXT = (None, SecurityContext())
 
 
 class TenancyError(Exception):
@@ -39,19 +41,31 @@ def find_tenant(namespace: Namespace | None, name: str, find: Callable[[int], Ac
     return account
 
 
-def require_tenable(pod: Pod, account: Account) -> None:
+def is_plain(spec: PodSpec) -> bool:
+    """Return whether a pod asks for nothing that any account may not have."""
+    contexts = (container.security_context for container in _list_containers(spec))
+    if spec.security_context not in (None, PodSecurityContext()) or any(one not in _NO_CONTEXT for one in contexts):
+        return False
+    return not any(map(_find_refused_kind, spec.volumes))
+
+
+def require_tenable(spec: PodSpec, account: Account) -> None:
     """Refuse a pod that asks for what its account may not have. Raises `TenancyError`."""
-    for problem in _list_problems(pod, account):
+    for problem in _list_problems(spec, account):
         raise TenancyError(f"{problem}: pods of this namespace run as user {account.name}")
 
 
-def _list_problems(pod: Pod, account: Account) -> Iterator[str]:
-    for volume in pod.spec.volumes:
+def _list_problems(spec: PodSpec, account: Account) -> Iterator[str]:
+    for volume in spec.volumes:
         if kind := _find_refused_kind(volume):
             yield f'volume "{volume.name}": {kind} volumes are refused, name paths of this machine directly'
-    yield from _list_foreign_ids(pod.spec.security_context or PodSecurityContext(), account)
-    for container in (*pod.spec.init_containers, *pod.spec.containers):
+    yield from _list_foreign_ids(spec.security_context or PodSecurityContext(), account)
+    for container in _list_containers(spec):
         yield from _list_foreign_ids(container.security_context or SecurityContext(), account)
+
+
+def _list_containers(spec: PodSpec) -> tuple[Container, ...]:
+    return (*spec.init_containers, *spec.containers)
 
 
 def _find_refused_kind(volume: Volume) -> str:

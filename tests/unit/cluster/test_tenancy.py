@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api.core import Namespace, Pod
-from muster.cluster.nodes.pod.tenancy import TenancyError, find_tenant, require_tenable
+from muster.cluster.tenancy import TenancyError, find_tenant, is_plain, require_tenable
 from muster.runtime.process.accounts import Account, AccountError
 
 ADA = Account("ada", 1000, 1000, (1000, 27), "/home/ada", "/bin/sh")
@@ -64,7 +64,7 @@ def test_a_namespace_of_nobody_runs_nothing(given: Namespace | None, why: str) -
     ],
 )
 def test_a_pod_may_name_what_is_its_users(fine: Pod) -> None:
-    require_tenable(fine, ADA)
+    require_tenable(fine.spec, ADA)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +83,13 @@ def test_a_pod_may_name_what_is_its_users(fine: Pod) -> None:
 )
 def test_a_pod_may_not_name_what_is_anothers(refused: Pod, why: str) -> None:
     with pytest.raises(TenancyError) as error:
-        require_tenable(refused, ADA)
+        require_tenable(refused.spec, ADA)
     assert why in str(error.value)
     assert "pods of this namespace run as user ada" in str(error.value)
+    assert not is_plain(refused.spec)
+
+
+def test_a_plain_pod_asks_for_nothing_special() -> None:
+    assert is_plain(pod(volumes=[{"name": "e", "emptyDir": {}}], pod_context={}, context={}).spec)
+    assert not is_plain(pod(context={"runAsUser": 1000}).spec)
+    assert not is_plain(pod(pod_context={"fsGroup": 1000}).spec)

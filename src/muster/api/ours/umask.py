@@ -1,0 +1,24 @@
+"""The umask of a pod's processes on a process node, as an annotation of the pod says it. Pure."""
+
+import re
+from typing import Final
+
+# The annotation with the umask in octal digits, such as `0077`.
+UMASK_ANNOTATION: Final = "muster.dev/umask"
+
+# The umask of a pod without the annotation.
+DEFAULT_UMASK: Final = 0o022
+
+_UMASK = re.compile(r"0?[0-7]{3}")
+
+
+def parse_umask(text: str) -> int:
+    """Return the umask that an annotation names. Raises ValueError."""
+    if not _UMASK.fullmatch(text):
+        raise ValueError(f"annotation {UMASK_ANNOTATION}: {text!r} is no umask: write three octal digits, such as 077")
+    return int(text, 8)
+
+
+def render_umask(umask: int) -> str:
+    """Return the text of an annotation that names a umask."""
+    return f"{umask:04o}"

@@ -1,0 +1,45 @@
+"""Refuses pods and pod templates that no node of a system server would run, so that the submitter learns it at once."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from muster.api.core import NAMESPACE, PodSpec
+from muster.api.ours.unixusers import UNIX_USER
+from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.admission.podspecs import pod_specs
+from muster.cluster.store import Key, Store
+from muster.cluster.tenancy import TenancyError, find_tenant, is_plain, require_tenable
+from muster.runtime.process.accounts import Account
+
+
+def require_tenancy(find: Callable[[int], Account]) -> Plugin:
+    """Return the plugin of a system server. find: looks up an account, or raises `AccountError`.
+
+    A namespace without a Unix user is left to the nodes: nodes of other kinds may run its pods.
+    """
+
+    def check(attempt: Attempt, store: Store) -> None:
+        """Raise `ApiError` (403) for a pod spec that asks for what the namespace's user may not have."""
+        if attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
+            return
+        for path, spec in _list_new_specs(attempt):
+            parsed = msgspec.convert(spec, PodSpec, strict=False)
+            entry = None if is_plain(parsed) else store.latest(Key(NAMESPACE.resource, "", attempt.namespace))
+            namespace = NAMESPACE.decode(entry.body) if entry is not None else None
+            if namespace is None or UNIX_USER not in namespace.metadata.annotations:
+                continue
+            try:
+                require_tenable(parsed, find_tenant(namespace, attempt.namespace, find))
+            except TenancyError as error:
+                raise attempt.refused(f"{path}: {error}") from None
+
+    return check
+
+
+def _list_new_specs(attempt: Attempt) -> list[tuple[str, dict[str, Any]]]:
+    """Return the pod specs that the write adds or changes, with their paths."""
+    resource, old = attempt.resource.key, attempt.old
+    earlier = dict(pod_specs(resource, old)) if old is not None else {}
+    return [(path, spec) for path, spec in pod_specs(resource, attempt.document) if earlier.get(path) != spec]

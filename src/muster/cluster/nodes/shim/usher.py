@@ -1,0 +1,90 @@
+"""Lets a process of an account join its container's cgroup, without giving the account the right to move others there.
+
+A descriptor of the cgroup's `cgroup.procs` that the superuser opened would carry that right: with it the account could
+move any process of the machine, and the end of the container would kill it. So the descriptor stays with a child of
+the superuser, the usher. A process asks by a socket, and the kernel tells the usher who asks.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .system import RefusedError, describe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+
+    from .spec import Command
+
+_SOL_SOCKET, _SO_PASSCRED, _SCM_CREDENTIALS = 1, 16, 2
+_CREDENTIALS_BYTES = 12  # struct ucred: pid, uid, gid
+_MESSAGE_BYTES = 4096
+_JOINED = b"!"
+
+
+class Usher:
+    """The usher of one container or command. It moves one process, and ends when nobody can ask any more."""
+
+    def __init__(self, door: socket, pid: int) -> None:
+        self._door = door
+        self._pid = pid
+
+    def join(self) -> None:
+        """Move this process into the cgroup. Raises `RefusedError`."""
+        self._door.send(_JOINED)
+        answer = self._door.recv(_MESSAGE_BYTES)
+        if answer != _JOINED:
+            raise RefusedError(f"joining the cgroup: {answer.decode(errors='replace') or 'nobody answers'}")
+
+    def leave(self) -> None:
+        """Close our end of the socket."""
+        self._door.close()
+
+    def wait(self) -> None:
+        """Close our end of the socket, and reap the usher, which is a child of this process."""
+        self._door.close()
+        os.waitpid(self._pid, 0)
+
+
+def start_usher(command: Command) -> Usher | None:
+    """Start an usher, while this process may; None for a command without an account or a cgroup. Raises OSError."""
+    identity = command["identity"]
+    if identity is None or not command["cgroup"]:
+        return None
+    import _socket  # few containers need it
+
+    procs = os.open(f"{command['cgroup']}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+    door, inside = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    inside.setsockopt(_SOL_SOCKET, _SO_PASSCRED, 1)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            door.close()
+            _serve(inside, procs, identity["uid"])
+        finally:
+            os._exit(0)
+    os.close(procs)
+    inside.close()
+    return Usher(door, pid)
+
+
+def _serve(inside: socket, procs: int, uid: int) -> None:
+    """Move the first process that asks, if it belongs to the account."""
+    data, ancillary, _, _ = inside.recvmsg(_MESSAGE_BYTES, _CREDENTIALS_BYTES * 4)
+    if not data:
+        return
+    try:
+        pid = next(
+            int.from_bytes(content[:4], "little")
+            for level, kind, content in ancillary
+            if (level, kind) == (_SOL_SOCKET, _SCM_CREDENTIALS)
+        )
+        # The number may mean another process by now: the sender may have ended.
+        if os.stat(f"/proc/{pid}").st_uid != uid:  # noqa: PTH116
+            raise PermissionError(1, "the process belongs to another user")
+        os.write(procs, b"%d" % pid)
+        answer = _JOINED
+    except (OSError, StopIteration) as error:
+        answer = describe(error).encode()
+    inside.send(answer)
