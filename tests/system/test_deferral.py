@@ -1,6 +1,7 @@
 """Jobs that start later, in virtual time, with all controllers of an embedded cluster; pods are driven by hand."""
 
 import asyncio
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -18,8 +19,10 @@ from muster.api.jobset import JOB_SET, JobSet
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.defaultqueue import create_default_queue
+from muster.controllers import deferral
 from muster.controllers.deferral import DeferralController
 from muster.insight.reader.job import investigate
+from muster.jobs.deferral import find_circle
 from muster.jobs.job.conditions import finish
 from muster.jobs.jobset.terms import finish as jobset_finish
 from muster.runtime.client import Client
@@ -176,6 +179,51 @@ async def test_a_circle_ends(world: World) -> None:
     messages = [(await verdict(world, name) or ("", ""))[1] for name in "abc"]
     assert any(message.startswith("the jobs wait for each other: ") for message in messages)
     assert all(messages)
+
+
+@virtual
+async def test_a_circle_that_a_change_closes_ends(world: World) -> None:
+    await begin(world, queue=True)
+    await world.job("prep", 1)
+    await defer(world, "a", "prep")
+    await world.elapse(10)
+    await defer(world, "b", "a")
+    await world.elapse(10)
+    await defer(world, "c", "b")
+    await world.settle()
+    await world.client.patch(JOB, "a", {"metadata": {"annotations": {"muster.dev/after": "c"}}}, "default")
+    assert await verdict(world, "c") == ("DependencyNeverSatisfied", "the jobs wait for each other: c -> b -> a -> c")
+    assert await verdict(world, "a") == ("DependencyNeverSatisfied", "it waits for c to complete, and c failed")
+
+
+def test_a_job_searches_no_circle_among_newer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain of jobs, each created after the one that it waits for, costs no search, however long the chain is."""
+    visited: list[list[str]] = []
+
+    def spy(name: str, list_waiting: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+        reached_jobs: list[str] = []
+        visited.append(reached_jobs)
+
+        def list_and_note(reached: str) -> Iterable[str]:
+            reached_jobs.append(reached)
+            return list_waiting(reached)
+
+        return find_circle(name, list_and_note)
+
+    async def story() -> None:
+        async with running() as plane:
+            world = World(plane)
+            await begin(world, queue=True)
+            await world.job("j0", 1)
+            for number in range(1, 10):
+                await world.elapse(2)
+                await defer(world, f"j{number}", f"j{number - 1}")
+            await end(world, "j0")
+
+    monkeypatch.setattr(deferral, "find_circle", spy)
+    run_virtual(story())
+    assert {reached for reached, *_ in visited} == {f"j{number}" for number in range(1, 10)}
+    assert {len(each) for each in visited} == {1}
 
 
 @virtual

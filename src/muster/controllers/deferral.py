@@ -2,9 +2,13 @@
 
 A waiting job is reconciled when it changes, when a job that it waits for comes, ends or goes, and when its moment has
 come. All memory is a cache: the annotations of the job say what it waits for and what it has seen.
+
+Jobs that wait for each other in a circle never start. The newest job of a circle finds it: the circle was open before.
+The search goes along older jobs alone, so a job whose dependencies existed before it, as usual, searches nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -23,7 +27,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, reference, split_key
+from muster.runtime.objects import key_of, reference
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.tasks import together
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -57,7 +61,8 @@ class DeferralController(Reconciler):
         }
         for informer in self._informers.values():
             self._controller.watch(informer, when=_may_wait)
-            self._controller.watch(informer, self._list_waiting_for, when=_comes_ends_or_goes)
+            self._controller.watch(informer, self._list_keys_waiting_for, when=_comes_ends_or_goes)
+            self._controller.watch(informer, self._list_all_awaited, when=_waits_for_more)  # one may be in a circle now
 
     async def run(self) -> None:
         """Reconcile until `stop`."""
@@ -68,10 +73,24 @@ class DeferralController(Reconciler):
             if _waits(job):
                 self._controller.queue.add(key_of(job))
 
-    def _list_waiting_for(self, job: Job | JobSet) -> list[str]:
+    def _list_keys_waiting_for(self, job: Job | JobSet) -> list[str]:
         """Return the keys of the jobs that wait for this one."""
-        key = key_of(job)
-        return [key_of(one) for informer in self._informers.values() for one in informer.by(_BY_DEPENDENCY, key)]
+        return [key_of(one) for one in self._list_waiting_for(key_of(job))]
+
+    def _list_waiting_for(self, key: str) -> Iterator[Job | JobSet]:
+        return chain.from_iterable(informer.by(_BY_DEPENDENCY, key) for informer in self._informers.values())
+
+    def _list_all_awaited(self, job: Job | JobSet) -> Collection[str]:
+        """Return the keys of the jobs that this one waits for, that those wait for, and so on."""
+        keys = dict.fromkeys(_list_dependencies(job))
+        pending = list(keys)
+        while pending:
+            key = pending.pop()
+            jobs = (informer.get(key) for informer in self._informers.values())
+            new = {one for job in jobs if job is not None for one in _list_dependencies(job)} - keys.keys()
+            keys |= dict.fromkeys(sorted(new))
+            pending += new
+        return keys
 
     async def _reconcile(self, key: str) -> Result:
         delays = [
@@ -105,7 +124,7 @@ class DeferralController(Reconciler):
         if now >= created + GRACE:
             for name in (name for name, standing in standings.items() if standing is Standing.ABSENT):
                 standings[name] = await self._ask_for_standing(name, meta.namespace)  # the caches may be behind
-        circle = find_circle(meta.name, lambda name: self._list_awaited(f"{meta.namespace}/{name}"))
+        circle = find_circle(meta.name, lambda name: self._list_older_waiting(f"{meta.namespace}/{name}", created))
         return decide(deferral, met, standings, circle, created=created, now=now)
 
     def _find_standing(self, key: str) -> Standing:
@@ -115,10 +134,11 @@ class DeferralController(Reconciler):
         found = [await self._client.find(kind, name, namespace) for kind in self._informers]
         return _judge(job for job in found if job is not None)
 
-    def _list_awaited(self, key: str) -> Sequence[str]:
-        """Return the names of the jobs that the jobs of a key wait for."""
-        jobs = (informer.get(key) for informer in self._informers.values())
-        return [split_key(awaited)[1] for job in jobs if job is not None for awaited in _list_dependencies(job)]
+    def _list_older_waiting(self, key: str, created: datetime) -> Iterator[str]:
+        """Yield the names of the jobs that wait for a job and were created by then."""
+        for meta in (job.metadata for job in self._list_waiting_for(key)):
+            if meta.creation_timestamp is None or meta.creation_timestamp <= created:
+                yield meta.name
 
     async def _release(self, kind: Kind[Any], job: Job | JobSet) -> None:
         """Open the gate, and resume the job if no queue does."""
@@ -175,6 +195,11 @@ def _list_dependencies(job: Job | JobSet) -> tuple[str, ...]:
 
 def _may_wait(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:  # noqa: ARG001  (as all are called)
     return new is not None and _waits(new)
+
+
+def _waits_for_more(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:
+    """Return whether an existing job has got a further dependency."""
+    return old is not None and new is not None and not set(_list_dependencies(new)) <= set(_list_dependencies(old))
 
 
 def _comes_ends_or_goes(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:

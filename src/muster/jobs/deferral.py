@@ -5,7 +5,7 @@ there, or waits for the job itself. A dependency that was deleted before its end
 it counts as ended for `:any` alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
@@ -106,22 +106,22 @@ def _explain_never(dependency: Dependency, standing: Standing) -> Verdict:
     return Verdict(False, NEVER_SATISFIED, f"it waits for {dependency.wish}, and {outcome}")
 
 
-def find_circle(name: str, waits_for: Callable[[str], Sequence[str]]) -> tuple[str, ...]:
+def find_circle(name: str, list_waiting: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
     """Return the jobs of a circle through this job, from it to itself; empty if there is none.
 
-    waits_for: the names of the jobs that a waiting job waits for; none for any other job.
+    list_waiting: returns the names of the jobs that wait for a job.
     """
-    waiters = {name: ""}  # by name, the job through which the search reached it
+    awaited = {name: ""}  # by name, the job through which the search reached it
     stack = [name]
     while stack:
-        waiter = stack.pop()
-        for dependency in waits_for(waiter):
-            if dependency == name:
-                path = [name, waiter]
+        reached = stack.pop()
+        for waiting in list_waiting(reached):
+            if waiting == name:
+                path = [name, reached]
                 while path[-1] != name:
-                    path.append(waiters[path[-1]])
-                return tuple(reversed(path))
-            if dependency not in waiters:
-                waiters[dependency] = waiter
-                stack.append(dependency)
+                    path.append(awaited[path[-1]])
+                return tuple(path)
+            if waiting not in awaited:
+                awaited[waiting] = reached
+                stack.append(waiting)
     return ()
