@@ -257,6 +257,11 @@ class JobRecord(Struct, frozen=True):
         return sum(job.status.failed for job in self.jobs if not _is_job_interrupted(job))
 
     @property
+    def succeeded_trials(self) -> Indexes:
+        """The ranks of a sweep's trials that the job's status counts as succeeded."""
+        return Indexes.parse(self.jobs[0].status.completed_indexes, self.wanted) if self.array else Indexes()
+
+    @property
     def failed_trials(self) -> Indexes:
         """The ranks of a sweep's trials that have failed for good."""
         return Indexes.parse(self.jobs[0].status.failed_indexes or "", self.wanted) if self.array else Indexes()
