@@ -12,8 +12,6 @@ from muster.cluster.nodes.machine.consumption import Key, Metered
 SAMPLE_SECONDS = 1.0
 # Each of so many samples counts shared pages once in the containers that seem to hold more than ever.
 EXACT_EVERY = 30
-# No container holds so much.
-_NEVER = 1 << 63
 
 
 class Excess(NamedTuple):
@@ -24,15 +22,17 @@ class Excess(NamedTuple):
 
 
 def find_thresholds(containers: Mapping[Key, Metered], peaks: Mapping[Key, int], *, exact: bool) -> dict[Key, int]:
-    """Return how much memory each container may seem to hold before its shared pages are counted once.
+    """Return how much memory each container to read may seem to hold before its shared pages are counted once.
 
-    peaks: the most that each container has held so far. exact: whether this sample looks for new peaks, too.
+    peaks: the most that each container has held so far. exact: whether this sample looks for new peaks, too. If not, it
+    reads no container without a limit.
     """
     thresholds = {}
     for key, container in containers.items():
         bounds = [container.memory_limit] if container.memory_limit else []
         bounds += [peaks.get(key, 0)] if exact else []
-        thresholds[key] = min(bounds, default=_NEVER)
+        if bounds:
+            thresholds[key] = min(bounds)
     return thresholds
 
 

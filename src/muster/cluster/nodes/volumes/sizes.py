@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,14 +28,27 @@ def find_overfull(limits: Mapping[str, int], sources: Mapping[str, Path]) -> str
 
 
 def measure(directory: Path) -> int:
-    """Return how many bytes of the disk a directory takes, without what we may not read."""
+    """Return how many bytes of its disk a directory takes, without what we may not read.
+
+    As with `du -x`, a file with several links counts once, and what is mounted there does not count.
+    """
+    try:
+        disk = directory.stat().st_dev
+    except OSError:
+        return 0
     total, pending = 0, [os.fspath(directory)]
+    linked: set[int] = set()  # the inodes of files with several links
     while pending:
         for entry in _list_entries(pending.pop()):
             with contextlib.suppress(OSError):  # it is gone meanwhile
-                total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
-            if entry.is_dir(follow_symlinks=False):
-                pending.append(entry.path)
+                status = entry.stat(follow_symlinks=False)
+                if status.st_dev != disk or status.st_ino in linked:
+                    continue
+                total += status.st_blocks * _BLOCK
+                if stat.S_ISDIR(status.st_mode):
+                    pending.append(entry.path)
+                elif status.st_nlink > 1:
+                    linked.add(status.st_ino)
     return total
 
 
