@@ -35,7 +35,7 @@ from muster.cluster.apiserver.admission.plugins.requester import note_requester
 from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmission
 from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
 from muster.cluster.apiserver.admission.plugins.submitter import note_submitter
-from muster.cluster.apiserver.admission.plugins.userqueue import queue_of_submitter
+from muster.cluster.apiserver.admission.plugins.userqueue import set_queue_of_submitter
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
 from muster.cluster.apiserver.admission.schedulers import scheduler_of_nobody
@@ -182,7 +182,7 @@ async def control_plane(
                 set_default_resources,
                 note_requester,
                 note_submitter,
-                queue_of_submitter,
+                set_queue_of_submitter,
                 *access.changing,
                 *managed_plugins(configuration, integrations),
             ),
