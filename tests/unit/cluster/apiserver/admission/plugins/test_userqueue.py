@@ -19,7 +19,8 @@ from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.store import Header, Key, MemoryJournal, Put, Store
 
-ADA = f"system:serviceaccount:{USERS_NAMESPACE}:ada"
+ACCOUNTS = f"system:serviceaccount:{USERS_NAMESPACE}"
+ADA = f"{ACCOUNTS}:ada"
 
 
 def put(kind: Kind[Any], namespace: str, name: str, annotations: dict[str, str]) -> Put:
@@ -79,10 +80,8 @@ def test_a_named_queue_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "user",
-    ["", "ada", "unix:ada", f"system:serviceaccount:{USERS_NAMESPACE}:bob", f"system:serviceaccount:{USERS_NAMESPACE}:x",
-     "system:serviceaccount:default:ada"],
-)  # fmt: skip
+    "user", ["", "ada", "unix:ada", f"{ACCOUNTS}:bob", f"{ACCOUNTS}:x", "system:serviceaccount:default:ada"]
+)
 def test_only_users_with_a_queue_have_one(user: str) -> None:
     assert admit(by(user)) == {}
 
