@@ -112,8 +112,8 @@ class JobRecord(Struct, frozen=True):
 
     @property
     @abstractmethod
-    def workers(self) -> int:
-        """How many pods the job runs side by side."""
+    def workers_by_role(self) -> list[int]:
+        """How many pods each role runs side by side."""
 
     @property
     @abstractmethod
