@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.system.job_cluster import Wire
-from tests.system.plane import World, looks, running, virtual
+from tests.system.plane import World, looks, running, under, virtual
 
 from muster.actions.cancelling import cancel
 from muster.actions.holding import set_active
@@ -16,6 +16,7 @@ from muster.actions.session import Session
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE
 from muster.api.jobset import JOB_SET, JobSet
+from muster.api.managed.surroundings import Settings
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.defaultqueue import create_default_queue
@@ -32,7 +33,8 @@ from muster.runtime.manager import Manager
 
 HOUR = 3600.0
 QUEUE = "kueue.x-k8s.io/queue-name"
-GATED = {"kueue.x-k8s.io/admission-gated-by": "muster.dev/deferral"}
+GATE = "kueue.x-k8s.io/admission-gated-by"
+GATED = {GATE: "muster.dev/deferral"}
 
 
 async def begin(world: World, *, queue: bool) -> None:
@@ -47,6 +49,16 @@ async def defer(world: World, name: str, after: str = "", **at: float) -> Job:
     if at:
         annotations |= {"muster.dev/begin-at": (world.clock.now() + timedelta(**at)).isoformat()}
     return await world.job(name, 1, annotations=annotations, suspend=True)
+
+
+async def create_job(world: World, namespace: str, annotations: dict[str, str]) -> None:
+    """Create a suspended Job behind the gate that names no queue."""
+    pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none", "command": ["x"]}]}}
+    document = {
+        "metadata": {"name": "j", "annotations": GATED | annotations},
+        "spec": {"suspend": True, "template": pods},
+    }
+    await world.client.create(JOB, msgspec.convert(document, Job), namespace)
 
 
 async def end(world: World, name: str, phase: str = "Succeeded") -> None:
@@ -125,6 +137,24 @@ async def test_a_job_whose_dependency_failed_fails(world: World) -> None:
     assert await runs(world, "mend")
     assert await runs(world, "last")
     assert await told(world, "train") == ("Failed", "it waits for prep to complete, and prep failed")
+
+
+ALL_BUT_ONE = """
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector:
+  matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kueue-system]}]
+"""
+
+
+@under(ALL_BUT_ONE)
+async def test_a_job_of_a_namespace_without_queues_is_resumed(world: World) -> None:
+    await begin(world, queue=False)
+    begin_at = (world.clock.now() + timedelta(hours=1)).isoformat()
+    for namespace in ("kube-system", "default"):
+        await create_job(world, namespace, {"muster.dev/begin-at": begin_at})
+    await world.elapse(HOUR + 10)
+    jobs = [await world.client.get(JOB, "j", namespace) for namespace in ("kube-system", "default")]
+    assert [(job.spec.suspend, GATE in job.metadata.annotations) for job in jobs] == [(False, False), (True, False)]
 
 
 @virtual
@@ -347,7 +377,7 @@ def test_the_controller_dies(number: int, lost: bool, lag: float) -> None:
     async def control(world: World, wire: Wire) -> None:
         manager = Manager(Client(wire), world.clock, Random(3))
         recorder = world.plane.events.recorder("deferral")
-        manager.add(DeferralController(manager, recorder, without_queue=False))
+        manager.add(DeferralController(manager, recorder, settings=Settings()))
         run = asyncio.create_task(manager.run())
         await world.elapse(300)
         await manager.stop()

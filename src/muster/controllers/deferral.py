@@ -13,9 +13,12 @@ from itertools import chain
 from typing import Any
 
 from muster.api.batch import JOB, Job
+from muster.api.core import NAMESPACE
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.jobset import names as jobset_names
 from muster.api.kinds import Kind
+from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.managed.surroundings import Settings
 from muster.api.ours.deferral import MET_ANNOTATION, is_deferred, parse_deferral, parse_met
 from muster.jobs.deferral import GRACE, NEVER_SATISFIED, DeferralPlan, Standing, decide, find_circle, make_release
 from muster.jobs.ending import make_job_failure, make_jobset_failure
@@ -44,17 +47,18 @@ class DeferralController(Reconciler):
     """A part that runs under a `Manager`; a key is the jobs of a name, of whatever kind.
 
     kinds: of `DEFERRABLE`, those that the engine may change.
-    without_queue: whether a job that names no queue queues, too, so that its queue resumes it.
+    settings: which jobs queue, so that their queue resumes them.
     """
 
     name = "deferral-controller"
 
     def __init__(
-        self, manager: Manager, recorder: Recorder, kinds: Iterable[Kind[Any]] = DEFERRABLE, *, without_queue: bool
+        self, manager: Manager, recorder: Recorder, kinds: Iterable[Kind[Any]] = DEFERRABLE, *, settings: Settings
     ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
-        self._without_queue = without_queue
+        self._settings = settings
+        self._namespaces = manager.informer(NAMESPACE)
         self._informers: dict[Kind[Any], Informer[Any]] = {
             kind: manager.informer(kind, indexes={_BY_DEPENDENCY: _list_dependencies}, optional=kind is JOB_SET)
             for kind in kinds
@@ -142,9 +146,16 @@ class DeferralController(Reconciler):
 
     async def _release(self, kind: Kind[Any], job: Job | JobSet) -> None:
         """Open the gate, and resume the job if no queue does."""
-        patch = make_release(job.metadata, without_queue=self._without_queue)
+        patch = make_release(job.metadata, queues=self._queues(job))
         await self._client.patch_object(kind, job, patch)
         self._recorder.event(reference(kind, job), "Normal", "Released", "All that the job waited for has happened")
+
+    def _queues(self, job: Job | JobSet) -> bool:
+        """Return whether a queue resumes the job: it is in a managed namespace, and names a queue or needs not to."""
+        meta = job.metadata
+        namespace = self._namespaces.get(meta.namespace)
+        is_managed = self._settings.selects.matches(namespace.metadata.labels if namespace is not None else {})
+        return is_managed and (QUEUE_NAME_LABEL in meta.labels or self._settings.without_queue)
 
     async def _end(self, job: Job | JobSet, verdict: Verdict) -> None:
         """Fail a job that can never start; its own controller tells of it."""

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta
 from muster.api.ours.deferral import Deferral, Dependency, Outcome, remove_gate
 from muster.jobs.job.conditions import Verdict
@@ -86,15 +85,13 @@ def decide(
     return DeferralPlan(release=True, met=met)
 
 
-def make_release(meta: ObjectMeta, *, without_queue: bool = False) -> dict[str, Any]:
-    """Return the merge patch that opens the gate of a waiting job, and resumes the job if no queue does.
+def make_release(meta: ObjectMeta, *, queues: bool) -> dict[str, Any]:
+    """Return the merge patch that opens the gate of a waiting job.
 
-    without_queue: whether a job that names no queue queues, too.
+    queues: whether a queue then resumes the job. If not, the patch resumes it.
     """
-    resumes = QUEUE_NAME_LABEL not in meta.labels and not without_queue
-    return {"metadata": {"annotations": remove_gate(meta.annotations)}} | (
-        {"spec": {"suspend": False}} if resumes else {}
-    )
+    resumption = {} if queues else {"spec": {"suspend": False}}
+    return {"metadata": {"annotations": remove_gate(meta.annotations)}} | resumption
 
 
 def _has_ended(standing: Standing, *, missing_counts: bool) -> bool:
