@@ -11,6 +11,7 @@ from typing import Any
 
 from joblib.parallel import AutoBatchingMixin, ParallelBackendBase, register_parallel_backend
 
+from muster.actions.quantities import worker_cpus
 from muster.api.values.quantity import milli
 from muster.sdk import core
 from muster.sdk.background import background
@@ -86,8 +87,9 @@ class Backend(AutoBatchingMixin, ParallelBackendBase):  # type: ignore[misc]  # 
 
 
 def count_workers(cpus: Iterable[int], each: float | str) -> int:
-    """Return how many workers fit. cpus: those of each node, in thousandths; each: those of a worker."""
-    return sum(node // max(1, milli(str(each))) for node in cpus)
+    """Return how many workers fit. cpus: those of each node, in thousandths; each: the option `cpus` of a worker."""
+    request = max(1, milli(worker_cpus(str(each)).request))
+    return sum(node // request for node in cpus)
 
 
 register_parallel_backend("muster", Backend)

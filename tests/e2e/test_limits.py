@@ -246,3 +246,4 @@ def test_each_worker_is_shown_with_what_it_uses_and_asks_for(up):
     assert [rank for rank, _ in figures] == ["0", "1"], workers
     assert all(60 <= int(used) < 100 for _, used in figures)
     assert re.search(r"held .* [12]\d\dMi ", up("ps", "-o", "wide", "held").stdout)
+    assert re.search(r"^default +held .* \d\.\d\d +1[2-9]\dMi *$", up("top").stdout, re.MULTILINE)

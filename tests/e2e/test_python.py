@@ -434,6 +434,33 @@ def test_a_job_of_submitit_continues_after_its_time_and_after_it_lost_its_place(
     assert said == "2 [2, 2]\nTrue\nattempt 2 timed\n"
 
 
+def test_a_trial_of_submitit_that_is_retried_has_not_ended(shared_up, program):
+    said = program(
+        shared_up,
+        """
+        from pathlib import Path
+        import time
+        from muster import submitit
+
+        tried = Path("tried").absolute()
+
+        def trial(number):
+            if not tried.exists():
+                tried.touch()
+                raise ValueError("the first attempt")
+            return number
+
+        executor = submitit.AutoExecutor(folder="logs")
+        executor.update_parameters(name="again", muster_retries=1)
+        [job] = executor.map_array(trial, [7])
+        while "the first attempt" not in (job.stderr() or ""):
+            time.sleep(0.1)
+        print(job.done(), job.result())
+        """,
+    )
+    assert said == "False 7\n"
+
+
 @pytest.mark.parametrize("array", [True, False])
 def test_jobs_of_submitit_are_told_in_the_order_of_their_ends(shared_up, program, array):
     said = program(

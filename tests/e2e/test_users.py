@@ -24,3 +24,32 @@ def test_a_user_from_the_line_to_the_removal(muster: Muster, tmp_path: Path) -> 
     refused = as_ada("muster ps")
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False)
     assert muster("user", "list", "-o", "name").stdout == ""
+
+
+def test_the_streams_of_a_removed_user_end(muster: Muster, tmp_path: Path) -> None:
+    muster("up", "--detach", "--port", "0")
+    env = muster.env() | {"MUSTER_HOME": str(tmp_path / "ada")}
+    line = muster("user", "add", "ada").stdout
+    assert subprocess.run(["sh", "-c", line], env=env, capture_output=True, check=False).returncode == 0
+    muster("run", "--detach", "--name", "j", "--", "sh", "-c", "echo begun; sleep 1000")
+    commands = {"logs": ["logs", "-f", "j"], "exec": ["exec", "j", "--", "sh", "-c", "echo begun; sleep 1000"]}
+    followers = {
+        name: subprocess.Popen(
+            [muster.command, *words], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for name, words in commands.items()
+    }
+    errors = {}
+    try:
+        for follower in followers.values():
+            assert follower.stdout is not None
+            assert follower.stdout.readline() == "begun\n"
+        muster("user", "remove", "ada")
+        for name, follower in followers.items():
+            output, errors[name] = follower.communicate(timeout=60)
+            assert (follower.returncode, output, "Traceback" in errors[name]) == (1, "", False)
+    finally:
+        for follower in followers.values():
+            follower.kill()
+    assert errors["logs"].count("Unauthorized") == 1
+    assert muster("ps", "-o", "name").stdout == "j\n"

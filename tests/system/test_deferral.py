@@ -1,13 +1,14 @@
 """Jobs that start later, in virtual time, with all controllers of an embedded cluster; pods are driven by hand."""
 
 import asyncio
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 from tests.system.job_cluster import Wire
-from tests.system.plane import World, looks, running, virtual
+from tests.system.plane import World, looks, running, under, virtual
 
 from muster.actions.cancelling import cancel
 from muster.actions.holding import set_active
@@ -15,11 +16,14 @@ from muster.actions.session import Session
 from muster.api.batch import JOB, Job
 from muster.api.core import NODE
 from muster.api.jobset import JOB_SET, JobSet
+from muster.api.managed.surroundings import Settings
 from muster.api.status import ApiError
 from muster.cluster.apiserver.inprocess import InProcessTransport
 from muster.cluster.defaultqueue import create_default_queue
+from muster.controllers import deferral
 from muster.controllers.deferral import DeferralController
 from muster.insight.reader.job import investigate
+from muster.jobs.deferral import find_circle
 from muster.jobs.job.conditions import finish
 from muster.jobs.jobset.terms import finish as jobset_finish
 from muster.runtime.client import Client
@@ -29,7 +33,8 @@ from muster.runtime.manager import Manager
 
 HOUR = 3600.0
 QUEUE = "kueue.x-k8s.io/queue-name"
-GATED = {"kueue.x-k8s.io/admission-gated-by": "muster.dev/deferral"}
+GATE = "kueue.x-k8s.io/admission-gated-by"
+GATED = {GATE: "muster.dev/deferral"}
 
 
 async def begin(world: World, *, queue: bool) -> None:
@@ -44,6 +49,16 @@ async def defer(world: World, name: str, after: str = "", **at: float) -> Job:
     if at:
         annotations |= {"muster.dev/begin-at": (world.clock.now() + timedelta(**at)).isoformat()}
     return await world.job(name, 1, annotations=annotations, suspend=True)
+
+
+async def create_job(world: World, namespace: str, annotations: dict[str, str]) -> None:
+    """Create a suspended Job behind the gate that names no queue."""
+    pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "none", "command": ["x"]}]}}
+    document = {
+        "metadata": {"name": "j", "annotations": GATED | annotations},
+        "spec": {"suspend": True, "template": pods},
+    }
+    await world.client.create(JOB, msgspec.convert(document, Job), namespace)
 
 
 async def end(world: World, name: str, phase: str = "Succeeded") -> None:
@@ -124,6 +139,24 @@ async def test_a_job_whose_dependency_failed_fails(world: World) -> None:
     assert await told(world, "train") == ("Failed", "it waits for prep to complete, and prep failed")
 
 
+ALL_BUT_ONE = """
+manageJobsWithoutQueueName: true
+managedJobsNamespaceSelector:
+  matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kueue-system]}]
+"""
+
+
+@under(ALL_BUT_ONE)
+async def test_a_job_of_a_namespace_without_queues_is_resumed(world: World) -> None:
+    await begin(world, queue=False)
+    begin_at = (world.clock.now() + timedelta(hours=1)).isoformat()
+    for namespace in ("kube-system", "default"):
+        await create_job(world, namespace, {"muster.dev/begin-at": begin_at})
+    await world.elapse(HOUR + 10)
+    jobs = [await world.client.get(JOB, "j", namespace) for namespace in ("kube-system", "default")]
+    assert [(job.spec.suspend, GATE in job.metadata.annotations) for job in jobs] == [(False, False), (True, False)]
+
+
 @virtual
 async def test_an_end_is_remembered_after_its_job_was_deleted(world: World) -> None:
     await begin(world, queue=True)
@@ -176,6 +209,51 @@ async def test_a_circle_ends(world: World) -> None:
     messages = [(await verdict(world, name) or ("", ""))[1] for name in "abc"]
     assert any(message.startswith("the jobs wait for each other: ") for message in messages)
     assert all(messages)
+
+
+@virtual
+async def test_a_circle_that_a_change_closes_ends(world: World) -> None:
+    await begin(world, queue=True)
+    await world.job("prep", 1)
+    await defer(world, "a", "prep")
+    await world.elapse(10)
+    await defer(world, "b", "a")
+    await world.elapse(10)
+    await defer(world, "c", "b")
+    await world.settle()
+    await world.client.patch(JOB, "a", {"metadata": {"annotations": {"muster.dev/after": "c"}}}, "default")
+    assert await verdict(world, "c") == ("DependencyNeverSatisfied", "the jobs wait for each other: c -> b -> a -> c")
+    assert await verdict(world, "a") == ("DependencyNeverSatisfied", "it waits for c to complete, and c failed")
+
+
+def test_a_job_searches_no_circle_among_newer_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chain of jobs, each created after the one that it waits for, costs no search, however long the chain is."""
+    visited: list[list[str]] = []
+
+    def spy(name: str, list_waiting: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
+        reached_jobs: list[str] = []
+        visited.append(reached_jobs)
+
+        def list_and_note(reached: str) -> Iterable[str]:
+            reached_jobs.append(reached)
+            return list_waiting(reached)
+
+        return find_circle(name, list_and_note)
+
+    async def story() -> None:
+        async with running() as plane:
+            world = World(plane)
+            await begin(world, queue=True)
+            await world.job("j0", 1)
+            for number in range(1, 10):
+                await world.elapse(2)
+                await defer(world, f"j{number}", f"j{number - 1}")
+            await end(world, "j0")
+
+    monkeypatch.setattr(deferral, "find_circle", spy)
+    run_virtual(story())
+    assert {reached for reached, *_ in visited} == {f"j{number}" for number in range(1, 10)}
+    assert {len(each) for each in visited} == {1}
 
 
 @virtual
@@ -299,7 +377,7 @@ def test_the_controller_dies(number: int, lost: bool, lag: float) -> None:
     async def control(world: World, wire: Wire) -> None:
         manager = Manager(Client(wire), world.clock, Random(3))
         recorder = world.plane.events.recorder("deferral")
-        manager.add(DeferralController(manager, recorder, without_queue=False))
+        manager.add(DeferralController(manager, recorder, settings=Settings()))
         run = asyncio.create_task(manager.run())
         await world.elapse(300)
         await manager.stop()

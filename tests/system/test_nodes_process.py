@@ -17,14 +17,14 @@ import pytest
 from tests.system import node_world
 from tests.system.node_world import DICT, LIMIT, condition, main, shell
 
-from muster.api.core import CONFIG_MAP, NODE, POD
+from muster.api.core import CONFIG_MAP, EVENT, NODE, POD
 from muster.api.jobset.names import GROUP_SCHEDULING_INIT
 from muster.api.ours.usage import USAGE_ANNOTATION, usage_of
 from muster.api.status import ApiError
 from muster.cluster.nodes.disk import leftovers
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodStorage
-from muster.cluster.nodes.machine import machine
+from muster.cluster.nodes.machine import cgroups, machine
 from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.store import MemoryJournal, StorageFull
 from muster.jobs.interruption import interruption_of
@@ -776,6 +776,21 @@ def test_without_namespaces_the_pod_runs_and_is_told_what_it_lacks(play):
         assert not Path("/no-such-path").exists()
 
     play(story, tried=[Isolation("none")])
+
+
+def test_without_cgroups_the_node_says_once_that_it_enforces_no_cpu_limits(play, monkeypatch):
+    monkeypatch.setattr(cgroups, "prepare", lambda _name: "there is no cgroup v2 hierarchy")
+
+    async def story(world):
+        for name in "ab":
+            await world.create(name, resources={"limits": {"cpu": "1"}}, **shell("true"))
+            await world.phase("Succeeded", name)
+        told = [one for one in (await world.client.list(EVENT)).items if one.reason == "LimitsNotEnforced"]
+        assert [(one.involved_object.kind, one.count, one.message) for one in told] == [
+            ("Node", 1, "CPU limits are not enforced here: there is no cgroup v2 hierarchy")
+        ]
+
+    play(story)
 
 
 def test_without_namespaces_variables_name_where_volumes_really_are(play):

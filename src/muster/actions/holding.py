@@ -89,7 +89,8 @@ async def set_active(session: Session, name: str, *, active: bool) -> str:
         return f"{name} has ended already"
     deferral = describe_deferral(job) if workload is None or workload.spec.active else ""
     if job is not None and active and deferral:
-        await session.client.patch_object(job.kind, job.source, make_release(job.metadata), lock=False)
+        patch = make_release(job.metadata, queues=QUEUE_NAME_LABEL in job.metadata.labels)
+        await session.client.patch_object(job.kind, job.source, patch, lock=False)
         return f"{name} released: it starts without waiting"
     is_active = workload.spec.active if workload is not None else not (job is not None and job.suspended)
     if is_active == active:

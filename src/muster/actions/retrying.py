@@ -14,7 +14,6 @@ from muster.api.batch import JOB
 from muster.api.kueue import WORKLOAD
 from muster.api.ours.trials import RETRY_ANNOTATION, Array
 from muster.api.status import ApiError
-from muster.api.values.indexes import Indexes
 from muster.insight.reader.queues import list_or_none
 from muster.insight.record import JobRecord
 from muster.runtime.client import Client
@@ -62,8 +61,7 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -
 def unfinished(job: JobRecord) -> list[int]:
     """Return the ranks of the trials that have not succeeded: they failed, or the sweep ended before they ran."""
     assert job.array is not None, "it is a sweep"
-    succeeded = Indexes.parse(job.jobs[0].status.completed_indexes, len(job.array))
-    return succeeded.lowest_missing(len(job.array), len(job.array))
+    return job.succeeded_trials.lowest_missing(len(job.array), len(job.array))
 
 
 async def _template_before(client: Client, job: JobRecord) -> Mapping[str, Any] | None:

@@ -36,7 +36,7 @@ from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmiss
 from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
 from muster.cluster.apiserver.admission.plugins.submitter import note_submitter
 from muster.cluster.apiserver.admission.plugins.tenancy import require_tenancy
-from muster.cluster.apiserver.admission.plugins.userqueue import queue_of_submitter
+from muster.cluster.apiserver.admission.plugins.userqueue import set_queue_of_submitter
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
 from muster.cluster.apiserver.admission.schedulers import scheduler_of_nobody
@@ -186,7 +186,7 @@ async def control_plane(
                 set_default_resources,
                 note_requester,
                 note_submitter,
-                queue_of_submitter,
+                set_queue_of_submitter,
                 *access.changing,
                 *managed_plugins(configuration, integrations),
             ),

@@ -196,9 +196,7 @@ async def begun(
     """
     inputs, trust = ExternalInputs(RealClock(), Ids(), Random(), zone=None), entrance.trust if entrance else Trust
     configuration = _with_release_address(configuration)
-    serving = control_plane(
-        journal, inputs, configuration, trust, definitions=definitions, find_account=find_account
-    )
+    serving = control_plane(journal, inputs, configuration, trust, definitions=definitions, find_account=find_account)
     async with serving as plane, beside(plane):
         plane.add_controllers()
         variables = entrance.variables() if entrance else {}

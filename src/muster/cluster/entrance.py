@@ -81,6 +81,7 @@ class Entrance:
             await users.share()
         find_peer = users.user_of if users is not None else None
         front = HttpsFront(plane.server, authenticator, self.credentials.server_context(), find_peer)
+        front.follow_credentials(plane.store)
         for listener in self._listeners.values():
             await front.listen(listener)
         if self._local_listener is not None:

@@ -1,18 +1,24 @@
 """Starts jobs that are deferred until a time or until other jobs end: `muster.jobs.deferral.decide` decides.
 
-The controller reconciles a deferred job when the job changes, when one of its dependencies is created, ends or is
-deleted, and when the time has come. The annotations of the job hold its dependencies and those already met, so a
-restarted controller loses nothing.
+A waiting job is reconciled when it changes, when a job that it waits for comes, ends or goes, and when its moment has
+come. All memory is a cache: the annotations of the job say what it waits for and what it has seen.
+
+Jobs that wait for each other in a circle never start. The newest job of a circle finds it: the circle was open before.
+The search goes along older jobs alone, so a job whose dependencies existed before it, as usual, searches nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
 from muster.api.batch import JOB, Job
+from muster.api.core import NAMESPACE
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.jobset import names as jobset_names
 from muster.api.kinds import Kind
+from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.managed.surroundings import Settings
 from muster.api.ours.deferral import MET_ANNOTATION, is_deferred, parse_deferral, parse_met
 from muster.jobs.deferral import GRACE, NEVER_SATISFIED, DeferralPlan, Standing, decide, find_circle, make_release
 from muster.jobs.ending import make_job_failure, make_jobset_failure
@@ -24,7 +30,7 @@ from muster.runtime.controller import Result
 from muster.runtime.events.recorder import Recorder
 from muster.runtime.informer import Informer
 from muster.runtime.manager import Manager
-from muster.runtime.objects import key_of, reference, split_key
+from muster.runtime.objects import key_of, reference
 from muster.runtime.reconciler import Reconciler
 from muster.runtime.tasks import together
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
@@ -40,25 +46,27 @@ DEFERRABLE: tuple[Kind[Any], ...] = (JOB, JOB_SET)
 class DeferralController(Reconciler):
     """The reconciler of deferred jobs. A key `namespace/name` stands for the jobs of that name, of each kind.
 
-    kinds: the kinds of `DEFERRABLE` that the engine may change.
-    without_queue: whether jobs without a queue name queue as well. The queue then resumes them, not this controller.
+    kinds: of `DEFERRABLE`, those that the engine may change.
+    settings: which jobs queue, so that their queue resumes them.
     """
 
     name = "deferral-controller"
 
     def __init__(
-        self, manager: Manager, recorder: Recorder, kinds: Iterable[Kind[Any]] = DEFERRABLE, *, without_queue: bool
+        self, manager: Manager, recorder: Recorder, kinds: Iterable[Kind[Any]] = DEFERRABLE, *, settings: Settings
     ) -> None:
         super().__init__(manager, workers=WORKERS)
         self._recorder = recorder
-        self._without_queue = without_queue
+        self._settings = settings
+        self._namespaces = manager.informer(NAMESPACE)
         self._informers: dict[Kind[Any], Informer[Any]] = {
             kind: manager.informer(kind, indexes={_BY_DEPENDENCY: _list_dependencies}, optional=kind is JOB_SET)
             for kind in kinds
         }
         for informer in self._informers.values():
             self._controller.watch(informer, when=_may_wait)
-            self._controller.watch(informer, self._list_waiting_for, when=_comes_ends_or_goes)
+            self._controller.watch(informer, self._list_keys_waiting_for, when=_comes_ends_or_goes)
+            self._controller.watch(informer, self._list_all_awaited, when=_waits_for_more)  # one may be in a circle now
 
     async def run(self) -> None:
         """Reconcile until `stop`."""
@@ -69,10 +77,24 @@ class DeferralController(Reconciler):
             if _waits(job):
                 self._controller.queue.add(key_of(job))
 
-    def _list_waiting_for(self, job: Job | JobSet) -> list[str]:
+    def _list_keys_waiting_for(self, job: Job | JobSet) -> list[str]:
         """Return the keys of the jobs that wait for this one."""
-        key = key_of(job)
-        return [key_of(one) for informer in self._informers.values() for one in informer.by(_BY_DEPENDENCY, key)]
+        return [key_of(one) for one in self._list_waiting_for(key_of(job))]
+
+    def _list_waiting_for(self, key: str) -> Iterator[Job | JobSet]:
+        return chain.from_iterable(informer.by(_BY_DEPENDENCY, key) for informer in self._informers.values())
+
+    def _list_all_awaited(self, job: Job | JobSet) -> Collection[str]:
+        """Return the keys of the jobs that this one waits for, that those wait for, and so on."""
+        keys = dict.fromkeys(_list_dependencies(job))
+        pending = list(keys)
+        while pending:
+            key = pending.pop()
+            jobs = (informer.get(key) for informer in self._informers.values())
+            new = {one for job in jobs if job is not None for one in _list_dependencies(job)} - keys.keys()
+            keys |= dict.fromkeys(sorted(new))
+            pending += new
+        return keys
 
     async def _reconcile(self, key: str) -> Result:
         delays = [
@@ -106,7 +128,7 @@ class DeferralController(Reconciler):
         if now >= created + GRACE:
             for name in (name for name, standing in standings.items() if standing is Standing.ABSENT):
                 standings[name] = await self._ask_for_standing(name, meta.namespace)  # the caches may be behind
-        circle = find_circle(meta.name, lambda name: self._list_awaited(f"{meta.namespace}/{name}"))
+        circle = find_circle(meta.name, lambda name: self._list_older_waiting(f"{meta.namespace}/{name}", created))
         return decide(deferral, met, standings, circle, created=created, now=now)
 
     def _find_standing(self, key: str) -> Standing:
@@ -116,16 +138,24 @@ class DeferralController(Reconciler):
         jobs = [await self._client.find(kind, name, namespace) for kind in self._informers]
         return _judge(job for job in jobs if job is not None)
 
-    def _list_awaited(self, key: str) -> Sequence[str]:
-        """Return the names of the jobs that the jobs of a key wait for."""
-        jobs = (informer.get(key) for informer in self._informers.values())
-        return [split_key(awaited)[1] for job in jobs if job is not None for awaited in _list_dependencies(job)]
+    def _list_older_waiting(self, key: str, created: datetime) -> Iterator[str]:
+        """Yield the names of the jobs that wait for a job and were created by then."""
+        for meta in (job.metadata for job in self._list_waiting_for(key)):
+            if meta.creation_timestamp is None or meta.creation_timestamp <= created:
+                yield meta.name
 
     async def _release(self, kind: Kind[Any], job: Job | JobSet) -> None:
         """Open the gate, and resume the job if no queue does."""
-        patch = make_release(job.metadata, without_queue=self._without_queue)
+        patch = make_release(job.metadata, queues=self._queues(job))
         await self._client.patch_object(kind, job, patch)
         self._recorder.event(reference(kind, job), "Normal", "Released", "All that the job waited for has happened")
+
+    def _queues(self, job: Job | JobSet) -> bool:
+        """Return whether a queue resumes the job: it is in a managed namespace, and names a queue or needs not to."""
+        meta = job.metadata
+        namespace = self._namespaces.get(meta.namespace)
+        is_managed = self._settings.selects.matches(namespace.metadata.labels if namespace is not None else {})
+        return is_managed and (QUEUE_NAME_LABEL in meta.labels or self._settings.without_queue)
 
     async def _end(self, job: Job | JobSet, verdict: Verdict) -> None:
         """Fail a job that can never start; its own controller tells of it."""
@@ -176,6 +206,11 @@ def _list_dependencies(job: Job | JobSet) -> tuple[str, ...]:
 
 def _may_wait(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:  # noqa: ARG001  (as all are called)
     return new is not None and _waits(new)
+
+
+def _waits_for_more(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:
+    """Return whether an existing job has got a further dependency."""
+    return old is not None and new is not None and not set(_list_dependencies(new)) <= set(_list_dependencies(old))
 
 
 def _comes_ends_or_goes(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:

@@ -16,6 +16,7 @@ from muster.controllers.elastic.quota import ElasticQuota
 from muster.controllers.elastic.world import WorldController
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.setup import reconcilers
+from muster.controllers.integrations.surroundings import settings_of
 from muster.controllers.integrations.table import INTEGRATIONS, chosen, gang_sources, pod_groups
 from muster.controllers.job import JobController
 from muster.controllers.job.ttl import TtlController
@@ -187,8 +188,7 @@ def _add_queueing(
     manager.add(WorkloadController(manager, events.recorder("kueue-workload-controller"), configuration))
     queued = [one.kind for one in chosen(integrations, configuration)]
     kinds = [kind for kind in DEFERRABLE if kind in queued]
-    without_queue = configuration.manage_jobs_without_queue_name
-    manager.add(DeferralController(manager, events.recorder("deferral"), kinds, without_queue=without_queue))
+    manager.add(DeferralController(manager, events.recorder("deferral"), kinds, settings=settings_of(configuration)))
     for part in reconcilers(manager, events.recorder("kueue-job-controller"), configuration, integrations):
         manager.add(part)
     return Visibility(cache)

@@ -20,33 +20,33 @@ WORKER_HEADER = ("RANK", "POD", "NODE", "CPU", "MEMORY", "MEMORY LIMIT")
 _MEBIBYTE = 1 << 20
 
 
-class Used(Struct, frozen=True):
+class CurrentUsage(Struct, frozen=True):
     """What pods use: CPUs in thousandths, on average of the last moments, and bytes of memory."""
 
     milli_cpus: int = 0
     memory: int = 0
 
-    def __add__(self, other: "Used") -> "Used":
-        return Used(self.milli_cpus + other.milli_cpus, self.memory + other.memory)
+    def __add__(self, other: "CurrentUsage") -> "CurrentUsage":
+        return CurrentUsage(self.milli_cpus + other.milli_cpus, self.memory + other.memory)
 
 
-def usage_by_pod(metrics: Iterable[PodMetrics]) -> dict[Name, Used]:
+def usage_by_pod(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
     """Return what each pod uses."""
     return {(one.metadata.namespace, one.metadata.name): _sum_containers(one) for one in metrics}
 
 
-def usage_by_job(metrics: Iterable[PodMetrics]) -> dict[Name, Used]:
+def usage_by_job(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
     """Return what the pods of each JobSet, and of each Job without one, use together."""
-    usage: dict[Name, Used] = {}
+    usage: dict[Name, CurrentUsage] = {}
     for one in metrics:
         labels = one.metadata.labels
         if name := labels.get(JOBSET_NAME) or labels.get(JOB_NAME_LABEL):
             key = one.metadata.namespace, name
-            usage[key] = usage.get(key, Used()) + _sum_containers(one)
+            usage[key] = usage.get(key, CurrentUsage()) + _sum_containers(one)
     return usage
 
 
-def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, Used]) -> list[Sequence[str]]:
+def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -> list[Sequence[str]]:
     """Return a row for each pod of a job, in the order of their ranks: what it uses, and of how much."""
     rows: list[Sequence[str]] = []
     for pod in sorted(pods, key=_order):
@@ -61,19 +61,21 @@ def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, Used]) -> list[Se
     return rows
 
 
-def format_cpus(used: Used | None) -> str:
+def format_cpus(used: CurrentUsage | None) -> str:
     """Return how many CPUs are used, to a hundredth; "-" if it is not known."""
     return f"{used.milli_cpus / 1000:.2f}" if used is not None else "-"
 
 
-def format_memory(used: Used | None) -> str:
+def format_memory(used: CurrentUsage | None) -> str:
     """Return how much memory is used, to a mebibyte; "-" if it is not known."""
     return format_quantity("memory", -(-used.memory // _MEBIBYTE) * _MEBIBYTE) if used is not None else "-"
 
 
-def _sum_containers(metrics: PodMetrics) -> Used:
+def _sum_containers(metrics: PodMetrics) -> CurrentUsage:
     amounts = [container.usage for container in metrics.containers]
-    return Used(sum(milli(one.get("cpu", 0)) for one in amounts), sum(value(one.get("memory", 0)) for one in amounts))
+    return CurrentUsage(
+        sum(milli(one.get("cpu", 0)) for one in amounts), sum(value(one.get("memory", 0)) for one in amounts)
+    )
 
 
 def _order(pod: Pod) -> tuple[int, str]:

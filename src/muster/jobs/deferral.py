@@ -5,14 +5,13 @@ there, or waits for the job itself. A dependency that was deleted before its end
 it counts as ended for `:any` alone.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
 from msgspec import Struct
 
-from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.meta import ObjectMeta
 from muster.api.ours.deferral import Deferral, Dependency, Outcome, remove_gate
 from muster.jobs.job.conditions import Verdict
@@ -86,15 +85,13 @@ def decide(
     return DeferralPlan(release=True, met=met)
 
 
-def make_release(meta: ObjectMeta, *, without_queue: bool = False) -> dict[str, Any]:
-    """Return the merge patch that opens the gate of a waiting job, and resumes the job if no queue does.
+def make_release(meta: ObjectMeta, *, queues: bool) -> dict[str, Any]:
+    """Return the merge patch that opens the gate of a waiting job.
 
-    without_queue: whether a job that names no queue queues, too.
+    queues: whether a queue then resumes the job. If not, the patch resumes it.
     """
-    resumes = QUEUE_NAME_LABEL not in meta.labels and not without_queue
-    return {"metadata": {"annotations": remove_gate(meta.annotations)}} | (
-        {"spec": {"suspend": False}} if resumes else {}
-    )
+    resumption = {} if queues else {"spec": {"suspend": False}}
+    return {"metadata": {"annotations": remove_gate(meta.annotations)}} | resumption
 
 
 def _has_ended(standing: Standing, *, missing_counts: bool) -> bool:
@@ -106,22 +103,22 @@ def _explain_never(dependency: Dependency, standing: Standing) -> Verdict:
     return Verdict(False, NEVER_SATISFIED, f"it waits for {dependency.wish}, and {outcome}")
 
 
-def find_circle(name: str, waits_for: Callable[[str], Sequence[str]]) -> tuple[str, ...]:
+def find_circle(name: str, list_waiting: Callable[[str], Iterable[str]]) -> tuple[str, ...]:
     """Return the jobs of a circle through this job, from it to itself; empty if there is none.
 
-    waits_for: the names of the jobs that a waiting job waits for; none for any other job.
+    list_waiting: returns the names of the jobs that wait for a job.
     """
-    waiters = {name: ""}  # by name, the job through which the search reached it
+    awaited = {name: ""}  # by name, the job through which the search reached it
     stack = [name]
     while stack:
-        waiter = stack.pop()
-        for dependency in waits_for(waiter):
-            if dependency == name:
-                path = [name, waiter]
+        reached = stack.pop()
+        for waiting in list_waiting(reached):
+            if waiting == name:
+                path = [name, reached]
                 while path[-1] != name:
-                    path.append(waiters[path[-1]])
-                return tuple(reversed(path))
-            if dependency not in waiters:
-                waiters[dependency] = waiter
-                stack.append(dependency)
+                    path.append(awaited[path[-1]])
+                return tuple(path)
+            if waiting not in awaited:
+                awaited[waiting] = reached
+                stack.append(waiting)
     return ()

@@ -2,7 +2,7 @@
 
 import pickle
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -109,13 +109,14 @@ def outcome_of(directory: Path, rank: int) -> Outcome | None:
     return _read_outcome(directory, rank) if _is_trusted(directory) else None
 
 
-def ranks_done(directory: Path) -> frozenset[int]:
-    """Return the ranks with an outcome, by the names of the files alone. Raises `Error`."""
+def list_returned_ranks(directory: Path, known: Container[int]) -> frozenset[int]:
+    """Return the ranks whose calls have returned, without the known ones, whose files are not read. Raises `Error`."""
     if not _is_trusted(directory):
         return frozenset()
     head, tail = OUTCOME.split("{rank}")
-    ranks = (path.name.removeprefix(head).removesuffix(tail) for path in directory.glob(OUTCOME.format(rank="*")))
-    return frozenset(int(rank) for rank in ranks if rank.isdecimal())
+    names = (path.name for path in directory.glob(OUTCOME.format(rank="*")))
+    ranks = [int(rank) for name in names if (rank := name.removeprefix(head).removesuffix(tail)).isdecimal()]
+    return frozenset(rank for rank in ranks if rank not in known and _has_returned(directory, rank))
 
 
 def _is_trusted(directory: Path) -> bool:
@@ -131,6 +132,16 @@ def _is_trusted(directory: Path) -> bool:
     except (NotOursError, OSError) as error:
         raise Error(f"results are read only from where no other user can put any: {error}") from error
     return True
+
+
+def _has_returned(directory: Path, rank: int) -> bool:
+    """Return whether the last attempt of a call has returned. The result, which may be large, is not read."""
+    try:
+        with (directory / OUTCOME.format(rank=rank)).open("rb") as file:
+            facts, _ = unpacked(file.readline())
+    except FileNotFoundError:  # the next attempt has begun
+        return False
+    return bool(facts["how"] == RETURNED)
 
 
 def _read_outcome(directory: Path, rank: int) -> Outcome | None:

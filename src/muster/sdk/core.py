@@ -40,7 +40,7 @@ from muster.runtime.ids import Random
 from muster.runtime.tasks import first
 from muster.runtime.transport import TransportError
 from muster.sdk import worker
-from muster.sdk.calls import Outcome, outcome_of, outcomes, packed_call, ranks_done, title
+from muster.sdk.calls import Outcome, list_returned_ranks, outcome_of, outcomes, packed_call, title
 from muster.sdk.connections import Connections
 from muster.sdk.directories import call_directory, new_directory
 from muster.sdk.errors import Error
@@ -104,10 +104,10 @@ class Work:
     trials: Sequence[bytes] = ()
     at_once: int | None = None
 
-    @property
-    def sweep(self) -> Sweep | None:
-        """The trials as a sweep; None for a gang."""
-        return Sweep(Array.of(range(len(self.trials))), at_once=self.at_once) if self.trials else None
+    def make_sweep(self, retries: int) -> Sweep | None:
+        """Return the trials as a sweep; None for a gang. retries: how often a trial is retried after a failure."""
+        indexes = Array.of(range(len(self.trials)))
+        return Sweep(indexes, at_once=self.at_once, retries=retries) if self.trials else None
 
     def files(self) -> dict[str, bytes]:
         """Return the files with pickled calls for the workers' directory, by name: one file, or one for each trial."""
@@ -138,11 +138,12 @@ async def run(connections: Connections, work: Work, options: Options) -> Referen
     """Submit the work; return the job. Raises `UserError`, and the errors of the server."""
     if work.command:
         return await _submit(await _open_session(connections, options), work.command, work.name, options)
+    sweep = work.make_sweep(options.get("retries") or 0)
     directory = await directory_of(connections, options)
     try:
         for name, call in work.files().items():
             (directory / name).write_bytes(call)
-        return await submit_workers(connections, directory, worker.ONCE, work.name, options, work.sweep)
+        return await submit_workers(connections, directory, worker.ONCE, work.name, options, sweep)
     except BaseException:
         shutil.rmtree(directory)
         raise
@@ -328,13 +329,17 @@ async def any_ended(jobs: Collection[Reference], trials: Collection[tuple[Refere
 
 
 async def trials_done(reference: Reference) -> Collection[int]:
-    """Return the ranks of the trials that have ended."""
+    """Return the ranks of the trials that have ended for good.
+
+    An outcome is there before the job's status counts it. That of a call that raised may not be the last one.
+    """
     job = await record(reference)
     if job.end is not None:
         return range(job.wanted)
     directory = call_directory(job)
     assert directory is not None, "the trials are calls"
-    return (await asyncio.to_thread(ranks_done, directory)).union(job.failed_trials)
+    counted = frozenset(job.succeeded_trials | job.failed_trials)
+    return await asyncio.to_thread(list_returned_ranks, directory, counted) | counted
 
 
 async def watch(reference: Reference, tell: Callable[[JobState], None]) -> Ending:

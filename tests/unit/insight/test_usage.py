@@ -5,7 +5,7 @@ import pytest
 
 from muster.api.core import Pod
 from muster.api.server.metrics import PodMetrics
-from muster.insight.usage import Used, format_cpus, format_memory, make_worker_rows, usage_by_job, usage_by_pod
+from muster.insight.usage import CurrentUsage, format_cpus, format_memory, make_worker_rows, usage_by_job, usage_by_pod
 
 
 def metrics(name, labels=None, *containers):
@@ -26,7 +26,10 @@ def pod(rank, resources=None, node="n"):
 
 def test_a_pod_uses_what_its_containers_use():
     two = metrics("p", {}, {"cpu": "1500000000n", "memory": "1024Ki"}, {"cpu": "250m", "memory": "1Mi"})
-    assert usage_by_pod([two, metrics("q")]) == {("lab", "p"): Used(1750, 2 << 20), ("lab", "q"): Used()}
+    assert usage_by_pod([two, metrics("q")]) == {
+        ("lab", "p"): CurrentUsage(1750, 2 << 20),
+        ("lab", "q"): CurrentUsage(),
+    }
 
 
 def test_a_job_uses_what_its_pods_use_and_a_jobset_what_its_jobs_use():
@@ -40,12 +43,12 @@ def test_a_job_uses_what_its_pods_use_and_a_jobset_what_its_jobs_use():
             metrics("alone", {}, one),
         ]
     )
-    assert found == {("lab", "s"): Used(2000, 2 << 20), ("lab", "j"): Used(1000, 1 << 20)}
+    assert found == {("lab", "s"): CurrentUsage(2000, 2 << 20), ("lab", "j"): CurrentUsage(1000, 1 << 20)}
 
 
 def test_each_worker_is_shown_beside_what_it_requests_by_rank():
     resources = {"requests": {"cpu": "7500m", "memory": "4Gi"}, "limits": {"memory": "8Gi"}}
-    usage = {("lab", "j-10-x"): Used(1204, 3 << 30), ("lab", "j-2-x"): Used(5, 1)}
+    usage = {("lab", "j-10-x"): CurrentUsage(1204, 3 << 30), ("lab", "j-2-x"): CurrentUsage(5, 1)}
     assert make_worker_rows([pod("10", resources), pod("2"), pod("3", node="")], usage) == [
         ("2", "j-2-x", "n", "0.01", "1Mi", "-"),
         ("3", "j-3-x", "-", "-", "-", "-"),
@@ -55,7 +58,12 @@ def test_each_worker_is_shown_beside_what_it_requests_by_rank():
 
 @pytest.mark.parametrize(
     ("used", "cpus", "memory"),
-    [(None, "-", "-"), (Used(), "0.00", "0"), (Used(1996, 1536 << 20), "2.00", "1.5Gi"), (Used(1, 1), "0.00", "1Mi")],
+    [
+        (None, "-", "-"),
+        (CurrentUsage(), "0.00", "0"),
+        (CurrentUsage(1996, 1536 << 20), "2.00", "1.5Gi"),
+        (CurrentUsage(1, 1), "0.00", "1Mi"),
+    ],
 )
 def test_use_in_words(used, cpus, memory):
     assert (format_cpus(used), format_memory(used)) == (cpus, memory)

@@ -93,14 +93,10 @@ def test_a_circle_never_starts():
     ],
 )
 def test_circles_are_seen(edges, circle):
-    assert find_circle("a", lambda name: edges.get(name, ())) == circle
+    assert find_circle("a", lambda name: [one for one, awaited in edges.items() if name in awaited]) == circle
 
 
 def test_a_job_without_a_queue_is_resumed():
-    def release(labels, **settings):
-        return make_release(ObjectMeta(labels=labels, annotations={GATED: "muster.dev/deferral"}), **settings)
-
-    opened = {"metadata": {"annotations": {GATED: None}}}
-    assert release({QUEUE: "q"}) == opened
-    assert release({}, without_queue=True) == opened
-    assert release({}) == opened | {"spec": {"suspend": False}}
+    meta, opened = ObjectMeta(annotations={GATED: "muster.dev/deferral"}), {"metadata": {"annotations": {GATED: None}}}
+    assert make_release(meta, queues=True) == opened
+    assert make_release(meta, queues=False) == opened | {"spec": {"suspend": False}}

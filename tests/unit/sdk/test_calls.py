@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.sdk.calls import outcome_of, outcomes, packed_call, ranks_done
+from muster.sdk.calls import list_returned_ranks, outcome_of, outcomes, packed_call
 from muster.sdk.errors import Error
 from muster.sdk.worker import OUTCOME, perform
 
@@ -21,14 +21,24 @@ def test_each_rank_has_left_one_or_none(directory):
     assert something.value("train", 1) == 5
     assert outcome_of(directory, 0) is None
     assert outcome_of(directory, 1).value("train", 1) == 5
+
+
+def test_a_call_that_raised_may_be_made_again(directory):
+    (directory / OUTCOME.format(rank=0)).write_bytes(perform(packed_call(abs, ("x",), {}), lambda: 1.0))
+    (directory / OUTCOME.format(rank=12)).write_bytes(perform(packed_call(abs, (-1,), {}), lambda: 1.0))
     (directory / "outcome-2.part").write_bytes(b"")  # it is being written
-    assert ranks_done(directory) == {1}
+    assert list_returned_ranks(directory, ()) == {1, 12}
+    assert list_returned_ranks(directory, {12}) == {1}
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o755])
 def test_a_directory_that_is_open_to_others_is_not_read(directory, mode):
     directory.chmod(mode)
-    for reading in (lambda: outcomes(directory, 2), lambda: outcome_of(directory, 1), lambda: ranks_done(directory)):
+    for reading in (
+        lambda: outcomes(directory, 2),
+        lambda: outcome_of(directory, 1),
+        lambda: list_returned_ranks(directory, ()),
+    ):
         with pytest.raises(
             Error, match=r"results are read only from where no other user can put any: .* open to others"
         ):
@@ -40,4 +50,4 @@ def test_what_is_gone_has_left_nothing(tmp_path):
     for path in (tmp_path / "gone", tmp_path / "file"):
         assert outcomes(path, 2) == [None, None]
         assert outcome_of(path, 0) is None
-        assert ranks_done(path) == set()
+        assert list_returned_ranks(path, ()) == set()

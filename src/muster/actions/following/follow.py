@@ -32,7 +32,7 @@ from muster.insight.reader.history import recalled_job
 from muster.insight.reader.queues import is_embedded
 from muster.insight.record import JobRecord, container_statuses, record_of
 from muster.jobs.interruption import ENDED_WITH_CLUSTER
-from muster.runtime.client import Client
+from muster.runtime.client import Client, error_of
 from muster.runtime.clock import Clock
 from muster.runtime.containerlogs import KeptPod
 from muster.runtime.ids import Random
@@ -97,7 +97,8 @@ class Follower:
     async def run(self, job: JobRecord | None = None) -> Ending:
         """Follow the job to its end, and its output to the last line. job: its record, if the caller has read it.
 
-        Raises `ApiError` (NotFound; output that the user may not read), `TransportError` when the server stays gone.
+        Raises `ApiError` (NotFound; Unauthorized; output that the user may not read), `TransportError` when the server
+        stays gone.
         """
         job = job or await get_job(self.client, self.name, self.namespace)
         self._raw = self.show is not None and await is_embedded(self.client)
@@ -227,13 +228,20 @@ class Follower:
         return [attempt for attempt in attempts if self.excerpt.has(attempt.rank)]
 
     async def _until_gone(self) -> None:
-        """Probe the server. Raises `TransportError` once the cluster was stopped, or after a long silence."""
+        """Probe the server.
+
+        Raises `TransportError` once the cluster was stopped, or after a long silence; `ApiError` once the credentials
+        are void.
+        """
         probe = Request("GET", "/version", timeout_seconds=PROBE_TIMEOUT_SECONDS)
         answered, is_there, is_ours = self.clock.monotonic(), True, False
         while True:
             try:
-                is_ours = SERVER_MARK.encode() in (await self.client.transport.request(probe)).body
+                answer = await self.client.transport.request(probe)
+                is_ours = SERVER_MARK.encode() in answer.body
                 answered, is_there = self.clock.monotonic(), True
+                if answer.status == 401:
+                    raise error_of(answer, probe.method, probe.path)
             except TransportError as error:
                 if self._stopping:
                     advice = f"the job goes on at the next muster up: muster logs -f {self.name}"
@@ -472,11 +480,11 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class _QuietInformer(Informer[T]):
-    """An informer that leaves reports about an unreachable server to the follower, which reports once.
+    """An informer that leaves reports about an unreachable server, or void credentials, to the follower.
 
-    A user who may list but not watch learns of errors from the next list.
+    The follower reports once. A user who may list but not watch learns of errors from the next list.
     """
 
     def _report(self, error: ApiError | TransportError) -> None:
-        if isinstance(error, ApiError):
+        if isinstance(error, ApiError) and error.code != 401:
             super()._report(error)

@@ -191,6 +191,8 @@ class ProcessNode:
         for notice in (*self._storage.notices, *map(_describe_foreign, self._storage.foreign())):
             log.warning("%s: %s", self.node_name, notice)
             self._record_event("ForeignFiles", notice)
+        if kit.cgroups is None:
+            self._record_event("LimitsNotEnforced", f"CPU limits are not enforced here: {kit.no_cgroups_because}")
         self.ready.set()
         side = [
             asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat"),

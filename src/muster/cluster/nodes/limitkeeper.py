@@ -34,11 +34,11 @@ class LimitKeeper:
         containers: dict[Key, Metered] = {
             (uid, name): metered for uid, runner in runners.items() for name, metered in runner.metered()
         }
-        if not containers:
-            return
         peaks = {(uid, name): runner.peak(name) for uid, runner in runners.items() for name, _ in runner.metered()}
         thresholds = find_thresholds(containers, peaks, exact=exact)
-        readings = await asyncio.to_thread(read_usage, containers, thresholds)
+        if not thresholds:
+            return
+        readings = await asyncio.to_thread(read_usage, {key: containers[key] for key in thresholds}, thresholds)
         if exact:
             for (uid, name), reading in readings.items():
                 runners[uid].note_memory(name, reading.memory_bytes)

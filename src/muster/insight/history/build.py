@@ -111,9 +111,9 @@ def run_of(
 
 
 def _sum_requested_cpus(job: JobRecord) -> float | None:
-    """Return how many CPUs the workers of a job request together; None if they request none."""
-    workers = zip(job.roles, job.templates, strict=False)
-    return sum(role.wanted * pod_requests(one.spec).get("cpu", 0) for role, one in workers) / 1000 or None
+    """Return how many CPUs the workers that run side by side request together; None if they request none."""
+    roles = zip(job.workers_by_role, job.templates, strict=True)
+    return sum(workers * pod_requests(one.spec).get("cpu", 0) for workers, one in roles) / 1000 or None
 
 
 def _judged(run: Run, job: JobRecord, pods: Sequence[Pod]) -> Run:

@@ -31,7 +31,7 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     interruptions: how often the platform ended pods of the job.
     cpu_seconds: the CPU time of all pods; None if no node reported it.
     memory_bytes: the peak of the pod that used the most memory; None if no node reported it.
-    requested_cpus: how many CPUs the workers request together; None if they request none, or nobody knows.
+    requested_cpus: how many CPUs the workers that run side by side request; None if they request none, or nobody knows.
     """
 
     uid: str

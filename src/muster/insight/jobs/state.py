@@ -344,7 +344,7 @@ def _state_between_pods(job: JobRecord, pods: Sequence[Pod], done: int, wanted: 
     pods = [pod for pod in pods if not job.is_excused(pod)]
     failed = max(job.failed, sum(pod.status.phase == "Failed" for pod in pods))
     ending = job.ends_with(pods)
-    if not pods and not job.workers:
+    if not pods and not any(job.workers_by_role):
         reason = "it has 0 workers, and waits to be scaled" if job.roles else "it has no roles, and never runs"
         return JobState("Pending", done, wanted, reason, blocked=True)
     if not pods or (len(pods) < wanted and not (failed or ending)):

@@ -16,9 +16,9 @@ class PlainJobRecord(JobRecord, frozen=True):
     source: Job
 
     @property
-    def workers(self) -> int:
+    def workers_by_role(self) -> list[int]:
         """The Job's parallelism, or less where it has fewer completions."""
-        return pods_at_once(self.source.spec)
+        return [pods_at_once(self.source.spec)]
 
     @property
     def templates(self) -> list[PodTemplateSpec]:

@@ -27,9 +27,9 @@ class JobSetRecord(JobRecord, frozen=True):
     source: JobSet
 
     @property
-    def workers(self) -> int:
-        """The sum of what the replicated jobs run side by side."""
-        return sum(map(pods_of_role, self.source.spec.replicated_jobs))
+    def workers_by_role(self) -> list[int]:
+        """The pods that each replicated job runs side by side."""
+        return list(map(pods_of_role, self.source.spec.replicated_jobs))
 
     @property
     def templates(self) -> list[PodTemplateSpec]:

@@ -112,8 +112,8 @@ class JobRecord(Struct, frozen=True):
 
     @property
     @abstractmethod
-    def workers(self) -> int:
-        """How many pods the job runs side by side."""
+    def workers_by_role(self) -> list[int]:
+        """How many pods each role runs side by side."""
 
     @property
     @abstractmethod
@@ -255,6 +255,11 @@ class JobRecord(Struct, frozen=True):
     def failed(self) -> int:
         """How many pods the job's status counts as failed, without those of a Job that was interrupted as a whole."""
         return sum(job.status.failed for job in self.jobs if not _is_job_interrupted(job))
+
+    @property
+    def succeeded_trials(self) -> Indexes:
+        """The ranks of a sweep's trials that the job's status counts as succeeded."""
+        return Indexes.parse(self.jobs[0].status.completed_indexes, self.wanted) if self.array else Indexes()
 
     @property
     def failed_trials(self) -> Indexes:

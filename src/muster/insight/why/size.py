@@ -12,7 +12,7 @@ def describe_size(readings: JobReadings) -> Level:
     text = count_of(wanted, "pod")
     partial = _describe_partial_admission(readings.quota_state) if readings.quota_state is not None else ""
     if readings.job is not None and readings.job.array is not None:
-        text = f"{count_of(wanted, 'trial')}, at most {readings.job.workers} at a time"
+        text = f"{count_of(wanted, 'trial')}, at most {sum(readings.job.workers_by_role)} at a time"
         return Level("size", "none", f"{text} ({partial})" if partial else text)
     if partial:
         return Level("size", "none", f"{text}, {partial}")

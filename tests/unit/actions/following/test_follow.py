@@ -4,6 +4,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager, nullcontext
 
+import msgspec
 import pytest
 from tests.unit.runtime.conftest import MemoryServer, busy, down
 
@@ -13,7 +14,7 @@ from muster.actions.following.queuewatch import POSITION_SECONDS
 from muster.api.batch import COMPLETION_INDEX, JOB
 from muster.api.core import EVENT, POD
 from muster.api.kueue import WORKLOAD
-from muster.api.status import ApiError, forbidden, not_found
+from muster.api.status import ApiError, forbidden, not_found, unauthorized
 from muster.cli.terminal.progress import Progress
 from muster.insight.jobs.state import Ending
 from muster.runtime.client import Client
@@ -353,6 +354,21 @@ def test_what_ended_with_a_cluster_earlier_is_no_stop_of_it_now():
         server.job("Complete")
 
     assert follow(server, script)[0] == Ending(0)
+
+
+def test_a_user_whose_credentials_are_void_stops_following_at_once(caplog):
+    server = Server()
+    server.job()
+
+    async def script():
+        await asyncio.sleep(100)
+        server.fault = lambda request: Response(401, msgspec.json.encode(unauthorized().status))
+        server.break_streams(TransportError("reset"))
+
+    error, when = follow(server, script)
+    assert isinstance(error, ApiError)
+    assert (error.code, not caplog.records) == (401, True)
+    assert when == pytest.approx(100, abs=3)
 
 
 def test_a_server_that_comes_back_or_is_only_busy_is_waited_for():

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from muster.actions.gang import Gang, SoftSignal
 from muster.actions.scripts import Script, command
@@ -163,6 +164,15 @@ def test_what_the_workers_request_together(cpu: str | None, requested: float | N
     run = run_of(record, [])
     assert run is not None
     assert run.requested_cpus == requested
+
+
+def test_trials_that_wait_for_their_turn_request_nothing() -> None:
+    record = job(ended("Complete"), succeeded=2, requests={"cpu": "1"})
+    assert isinstance(record.source, Job)
+    spec = replace(record.source.spec, completions=100, parallelism=8)
+    run = run_of(replace(record, source=replace(record.source, spec=spec)), [])
+    assert run is not None
+    assert run.requested_cpus == 8.0
 
 
 def test_of_pods_that_are_gone_what_they_left_counts() -> None:

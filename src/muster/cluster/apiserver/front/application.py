@@ -7,6 +7,7 @@ It bounds the time and the seats of each request. The pipeline decides what is a
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from muster.cluster.apiserver.exchange import Exchange
 from muster.cluster.apiserver.front.asgi import AUDIT_ID, EXTENSION, Caller, Receive, Scope, Send, query_of, text
 from muster.cluster.apiserver.front.flow import Flow, Shares, room_for, seats_for
 from muster.cluster.apiserver.front.incoming import Body
+from muster.cluster.apiserver.front.revocation import RevocableStreams
 from muster.cluster.apiserver.front.sending import respond
 from muster.cluster.apiserver.identity.users import Authenticator, User
 from muster.cluster.apiserver.pipeline import ApiServer
@@ -44,6 +46,7 @@ class Application:
     def __init__(
         self, server: ApiServer, authenticator: Authenticator, flow: Flow, find_peer: FindPeer | None = None
     ) -> None:
+        self.streams = RevocableStreams()
         self._find_peer = find_peer
         self._server = server
         self._authenticator = authenticator
@@ -62,6 +65,9 @@ class Application:
                 user = await self._find_user(caller, request, headers)
                 caller.slot.owner = user.name
                 exchange = self._server.begin(request, user)
+                if is_long_running(request.method, request.path, request.query):
+                    authenticate = partial(self._authenticator.user, caller.user, text(headers, b"authorization"))
+                    opened.callback(self.streams.enter(user.name, authenticate, caller.break_off))
                 with ExitStack() as taken:
                     answer = await self._answer(exchange, body, caller, taken, opened)
             except ApiError as error:

@@ -1,15 +1,18 @@
 """The HTTPS front of the API server: its application on a listener, with the limits and the allocator tuned for it."""
 
+import asyncio
 import ctypes
 import socket
 import ssl
 import sys
 
+from muster.api.core import SECRET, SERVICE_ACCOUNT
 from muster.cluster.apiserver.front.application import Application, FindPeer
 from muster.cluster.apiserver.front.flow import Flow, Limits
 from muster.cluster.apiserver.front.listener import Listener
 from muster.cluster.apiserver.identity.users import Authenticator
 from muster.cluster.apiserver.pipeline import ApiServer
+from muster.cluster.store import Change, Store
 
 LIMITS = Limits()
 
@@ -26,7 +29,19 @@ class HttpsFront(Listener):
     ) -> None:
         """Make a front that listens nowhere yet. find_peer: returns the user at the other end of a local socket."""
         self.flow = Flow(server.metrics, LIMITS)
-        super().__init__(Application(server, authenticator, self.flow, find_peer), context, server.stop)
+        application = Application(server, authenticator, self.flow, find_peer)
+        self._streams = application.streams
+        super().__init__(application, context, server.stop)
+
+    def follow_credentials(self, store: Store) -> None:
+        """End each stream of a service account from now on once its token is void."""
+        for kind in (SERVICE_ACCOUNT, SECRET):
+            store.listen(kind.resource, self._on_credential_changed)
+
+    def _on_credential_changed(self, change: Change) -> None:
+        if change.previous is not None:  # an object that comes makes no token void
+            namespace = change.entry.key.namespace
+            asyncio.get_running_loop().call_soon(self._streams.end_void, namespace)
 
     async def listen(self, address: socket.socket) -> int:
         """Listen on a bound socket, and return its port. Raises `OSError`."""

@@ -13,8 +13,6 @@ from muster.cluster.nodes.machine.consumption import Key, Metered
 SAMPLE_SECONDS = 1.0
 # In one of so many samples, shared pages are counted exactly in containers whose estimate exceeds their peak.
 EXACT_EVERY = 30
-# No container holds so much.
-_NEVER = 1 << 63
 
 
 class Excess(NamedTuple):
@@ -37,7 +35,8 @@ def find_thresholds(containers: Mapping[Key, Metered], peaks: Mapping[Key, int],
     for key, container in containers.items():
         bounds = [container.memory_limit] if container.memory_limit else []
         bounds += [peaks.get(key, 0)] if exact else []
-        thresholds[key] = min(bounds, default=_NEVER)
+        if bounds:
+            thresholds[key] = min(bounds)
     return thresholds
 
 

@@ -386,7 +386,7 @@ class PodRunner:
         else:
             self._prepared, self._trouble = True, None
             self._spawn(self._volumes.keep_tokens, "tokens")
-            self._warn_of_limits()
+            self._warn_of_isolation()
         finally:
             self._preparing = False
             self._wake()
@@ -394,13 +394,9 @@ class PodRunner:
     def _set_trouble(self, reason: str, message: str) -> None:
         self._trouble = Trouble(reason, message, self._kit.clock.monotonic() + RETRY_SECONDS)
 
-    def _warn_of_limits(self) -> None:
-        limited = any("cpu" in c.resources.limits for c in self.pod.spec.containers)
+    def _warn_of_isolation(self) -> None:
         if not self._kit.isolation.complete:
             self._record_event("Warning", "NamespacesUnavailable", self._kit.isolation.warning())
-        elif limited and self._kit.cgroups is None:
-            why = f"CPU limits are not enforced on this node: {self._kit.no_cgroups_because}"
-            self._record_event("Warning", "LimitsNotEnforced", why)
         if lacking := rights.lacking(self.pod, self._kit.isolation):
             self._record_event("Warning", "SecurityContextNotEnforced", lacking)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -30,16 +31,26 @@ def find_overfull(limits: Mapping[str, int], sources: Mapping[str, Path]) -> str
 
 
 def measure(directory: Path) -> int:
-    """Return how many bytes of the disk a directory takes, without what we may not read."""
-    total, pending = 0, [""]
+    """Return how many bytes of its disk a directory takes, without what we may not read.
+
+    As with `du -x`, a file with several links counts once, and what is mounted there does not count.
+    """
+    total, pending, disk = 0, [""], None
+    linked: set[int] = set()  # the inodes of files with several links
     while pending:
         path = pending.pop()
         with contextlib.suppress(OSError), _opened(directory, path) as descriptor, os.scandir(descriptor) as entries:
+            disk = os.fstat(descriptor).st_dev if disk is None else disk
             for entry in entries:
                 with contextlib.suppress(OSError):  # it is gone meanwhile
-                    total += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
-                if entry.is_dir(follow_symlinks=False) and len(path) < _LONGEST_PATH:
-                    pending.append(f"{path}{entry.name}/")
+                    status = entry.stat(follow_symlinks=False)
+                    if status.st_dev != disk or status.st_ino in linked:
+                        continue
+                    total += status.st_blocks * _BLOCK
+                    if stat.S_ISDIR(status.st_mode) and len(path) < _LONGEST_PATH:
+                        pending.append(f"{path}{entry.name}/")
+                    elif status.st_nlink > 1:
+                        linked.add(status.st_ino)
     return total
 
 

@@ -2,6 +2,10 @@
 
 import contextlib
 import os
+import tempfile
+from pathlib import Path
+
+import pytest
 
 from muster.cluster.nodes.volumes.sizes import describe_overfull, find_overfull, measure, size_limits
 
@@ -33,6 +37,26 @@ def test_a_directory_holds_what_is_below_it_and_nothing_behind_links(tmp_path):
         sparse.truncate(1 << 30)
     assert empty + (1 << 20) <= measure(volume) < empty + (2 << 20)
     assert measure(tmp_path / "gone") == 0
+
+
+def test_a_file_with_several_links_counts_once(tmp_path):
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "file").write_bytes(b"x" * (1 << 20))
+    before = measure(tmp_path)
+    for number in range(10):
+        os.link(tmp_path / "file", tmp_path / f"copy/{number}")
+    assert measure(tmp_path) < before + (1 << 16)
+
+
+def test_what_is_mounted_in_a_directory_does_not_count():
+    outer, mounted = Path("/dev"), Path("/dev/shm")
+    if outer.stat().st_dev == mounted.stat().st_dev:
+        pytest.skip("this machine mounts nothing at /dev/shm")
+    before = measure(outer)
+    with tempfile.NamedTemporaryFile(dir=mounted) as file:
+        file.write(b"x" * (4 << 20))
+        file.flush()
+        assert measure(outer) < before + (1 << 20)
 
 
 def test_the_first_volume_over_its_limit_counts(tmp_path):

@@ -14,7 +14,7 @@ from muster.cluster.store import Key, Store
 _JOBS = frozenset({JOB.resource, JOB_SET.resource})
 
 
-def queue_of_submitter(attempt: Attempt, store: Store) -> None:
+def set_queue_of_submitter(attempt: Attempt, store: Store) -> None:
     """Label a new job with its submitter's queue, if the namespace has that queue. In place.
 
     It runs after `note_submitter`, whose annotation parts of other objects do not have. A job of a CronJob has it.
