@@ -297,6 +297,8 @@ async def trial_ended(reference: Reference, rank: int) -> Ended:
     outcome = await asyncio.to_thread(outcome_of, directory, rank)
     if outcome is not None:
         return Ended(reference.name, Ending(0), [outcome], rank)
+    if rank in job.cancelled_trials:
+        return Ended(reference.name, Ending(1, f"trial {rank} was cancelled"), [None], rank)
     if rank in job.failed_trials:
         return Ended(reference.name, Ending(1, f"trial {rank} has failed without a word"), [None], rank)
     return Ended(reference.name, await ending(reference), [None], rank)
@@ -332,7 +334,7 @@ async def trials_done(reference: Reference) -> Collection[int]:
         return range(job.wanted)
     directory = call_directory(job)
     assert directory is not None, "the trials are calls"
-    return (await asyncio.to_thread(ranks_done, directory)).union(job.failed_trials)
+    return (await asyncio.to_thread(ranks_done, directory)).union(job.failed_trials, job.cancelled_trials)
 
 
 async def watch(reference: Reference, tell: Callable[[JobState], None]) -> Ending:
