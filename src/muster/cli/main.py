@@ -58,7 +58,7 @@ COMMANDS = {
 }
 
 # Commands that Muster itself calls, which no help page lists.
-_INTERNAL = frozenset({"batch-job", "mpi-agent"})
+_INTERNAL = frozenset({"batch-job", "mpi-agent", "notify"})
 
 PROGRAM = "muster"
 # The variable by which a shell asks for completions.

@@ -74,11 +74,13 @@ from muster.controllers.cronjob import CronJobController
 from muster.controllers.engine import Engine, Part, assemble
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import INTEGRATIONS, pod_groups
+from muster.controllers.notices import NoticeController
 from muster.controllers.volcano import VolcanoJobController
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.givens import Givens
 from muster.runtime.manager import Manager
+from muster.runtime.process.program import compose_muster_call
 from muster.runtime.yielding import YieldingTransport
 
 
@@ -140,6 +142,8 @@ class ControlPlane:
             self.manager.add(VolcanoJobController(self.manager, self.events.recorder("vc-controller-manager")))
             recorder = self.events.recorder("cronjob-controller")
             self.manager.add(CronJobController(self.manager, recorder, self.surroundings.zone))
+            recorder = self.events.recorder("notice-controller")
+            self.manager.add(NoticeController(self.manager, recorder, compose_muster_call()))
         settings = self.configuration
         engine = assemble(self.manager, self.events, settings, parts, self.integrations, matches=device_matches)
         self.server.actions |= pending_actions(engine.visibility)
