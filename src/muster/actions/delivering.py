@@ -1,6 +1,7 @@
 """Delivers the notice of an event of a job: as JSON to a URL, or by mail. Runs within a pod of the job's user."""
 
 import asyncio
+import os
 import shutil
 import subprocess
 import urllib.error
@@ -14,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from muster.actions.errors import UserError
-from muster.api.ours.notify import TargetKind, Wishes, address_of, find_kind
+from muster.api.ours.notify import NotifyError, TargetKind, Wishes, address_of, check_target, find_kind
 from muster.runtime.clock import Clock
 
 # Where sendmail lies if it is not on the PATH of a user.
@@ -40,6 +41,21 @@ class Notice(Struct, frozen=True):
     reason: str
     text: str
     content: str
+
+
+async def deliver(target: str, environment: Mapping[str, str], clock: Clock) -> None:
+    """Deliver the notice that the environment of its pod describes to a URL or a mail address. Raises `UserError`."""
+    notice = read_notice(environment)
+    try:
+        kind = find_kind(check_target(target))
+    except NotifyError as error:
+        raise UserError(str(error)) from None
+    if kind is TargetKind.URL:
+        await post(target, notice, clock)
+    elif sendmail := find_sendmail(environment.get("PATH", os.defpath)):
+        mail(target, notice, sendmail)
+    else:
+        raise UserError("this machine has no sendmail")
 
 
 def read_notice(environment: Mapping[str, str]) -> Notice:

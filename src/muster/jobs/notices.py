@@ -3,7 +3,7 @@
 The events follow from the status of the job alone. So none is lost while the server does not run.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -16,6 +16,7 @@ from muster.api.ours.notify import (
     NOTICE_EVENT_ANNOTATION,
     NOTICE_JOB_ANNOTATION,
     NOTICE_LABEL,
+    NOTICE_TARGET_VARIABLE,
     Event,
     TargetKind,
     find_kind,
@@ -100,18 +101,7 @@ def make_notice_pod(job: Job | JobSet, notice: Notice, targets: Sequence[str], m
     }
     plain = {one.name: one.value for one in worker.env if one.value_from is None}
     environment = plain | {name: escape(value) for name, value in told.items()}
-    place = {"workingDir": worker.working_dir} if worker.working_dir else {}
-    containers = [
-        {
-            "name": f"target-{at}",
-            "image": worker.image or "none",
-            "command": [escape(word) for word in _make_command(target, muster)],
-            "env": [{"name": name, "value": value} for name, value in environment.items()],
-            "terminationMessagePolicy": "FallbackToLogsOnError",
-            **place,
-        }
-        for at, target in enumerate(targets)
-    ]
+    containers = [_make_container(at, target, worker, environment, muster) for at, target in enumerate(targets)]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -157,10 +147,18 @@ def _find_worker(job: Job | JobSet) -> Container:
     return next((container for template in templates for container in template.spec.containers), Container())
 
 
-def _make_command(target: str, muster: str) -> list[str]:
-    """Return the words that tell a target."""
-    kind = find_kind(target)
-    if kind is TargetKind.COMMAND:
-        return [_SHELL, "-c", target]
-    option = "--url" if kind is TargetKind.URL else "--mail"
-    return [_SHELL, "-c", f'exec {muster} notify {option} "$1"', _SHELL, target]
+def _make_container(
+    at: int, target: str, worker: Container, environment: Mapping[str, str], muster: str
+) -> dict[str, Any]:
+    """Return the container that tells a target. It finds a URL in a variable, since all users see command lines."""
+    if find_kind(target) is TargetKind.COMMAND:
+        line = target
+    else:
+        line, environment = f"exec {muster} notify", {**environment, NOTICE_TARGET_VARIABLE: escape(target)}
+    return {
+        "name": f"target-{at}",
+        "image": worker.image or "none",
+        "command": [_SHELL, "-c", escape(line)],
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    } | ({"workingDir": worker.working_dir} if worker.working_dir else {})

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from muster.api.ours.notify import NotifyError, check_target
 from muster.slurm import values
 from muster.slurm.batch import Batch
 from muster.slurm.options import Fate, OptionError, Setting, read_line
@@ -222,7 +223,12 @@ def _take_mail(asked: _Asked) -> list[str]:
     if not address:
         asked.ignored["--mail-type"] = "no --mail-user says where mail goes"
         return []
-    target = address if "@" in address else f"mailto:{address}"
+    target = f"mailto:{address}"  # without the prefix, an address with an odd letter is a command
+    try:
+        check_target(target)
+    except NotifyError:
+        asked.ignored[f"--mail-user={address}"] = "it is no mail address"
+        return []
     return ["--notify", target, "--notify-on", ",".join(events)]
 
 

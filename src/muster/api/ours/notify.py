@@ -21,6 +21,8 @@ NOTIFIED_ANNOTATION: Final = "muster.dev/notified"
 NOTICE_LABEL: Final = "muster.dev/notice-of"
 NOTICE_JOB_ANNOTATION: Final = "muster.dev/notice-job"
 NOTICE_EVENT_ANNOTATION: Final = "muster.dev/notice-event"
+# The variable by which `muster notify` in such a pod finds a URL or an address.
+NOTICE_TARGET_VARIABLE: Final = "MUSTER_NOTICE_TARGET"
 
 MOST_TARGETS: Final = 5
 _LONGEST_TARGET = 4096
