@@ -39,6 +39,7 @@ from muster.cluster.apiserver.admission.plugins.userqueue import queue_of_submit
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
 from muster.cluster.apiserver.admission.schedulers import scheduler_of_nobody
+from muster.cluster.apiserver.admission.schedules import endless_wait
 from muster.cluster.apiserver.admission.volcano import parts_of_volcano
 from muster.cluster.apiserver.admission.webhooks import HttpCalls, WebhookDispatcher
 from muster.cluster.apiserver.admission.webhooks.services import address_of
@@ -208,6 +209,7 @@ async def control_plane(
                 definition_of_our_own(registry, own),
                 scheduler_of_nobody(configuration.muster.scheduling.scheduler_names),
                 warn_of_bounds,
+                endless_wait(clock),
                 parts_of_volcano(configuration.muster.scheduling.scheduler_names),
             ),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),
