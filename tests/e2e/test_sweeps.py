@@ -50,7 +50,7 @@ def test_only_what_failed_runs_again(up, tmp_path):
     assert up("wait", "tune", check=False).returncode == 1
     assert "1/3" in up("ps", "tune").stdout
     [row] = json.loads(up("ps", "tune", "-o", "json").stdout)
-    assert row["trials"] == {"done": 1, "failed": 2, "running": 0, "left": 0}
+    assert row["trials"] == {"done": 1, "failed": 2, "running": 0, "left": 0, "cancelled": 0}
     assert "2 of 3 trials failed (1-2): trial 1 ended with exit code 1: 1 2" in up("why", "tune").stdout
     trials = json.loads(up("ps", "tune", "--trials", "-o", "json").stdout)
     assert [(row["index"], row["values"], row["state"]) for row in trials] == [
@@ -68,6 +68,23 @@ def test_only_what_failed_runs_again(up, tmp_path):
     assert "there is none to retry" in up("retry", again.stdout.strip()).stderr
 
 
+def test_single_trials_are_cancelled_and_the_others_go_on(up, tmp_path):
+    go = tmp_path / "go"
+    command = ["sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done; echo $MUSTER_INDEX"]
+    up("run", "--name", "part", "--array", "10-14", "--cpus", "0", "--detach", "--", *command)
+    assert up("cancel", "part", "--index", "11,13-14").stdout == "part goes on without trials 11,13-14\n"
+    assert "keeps as it is: trial 11 ended already" in up("cancel", "part", "--index", "11").stdout
+    assert "3 of 5 trials cancelled (11,13-14)" in up("ps", "part").stdout
+    assert "3 of 5 trials cancelled (11,13-14)" in up("why", "part").stdout
+    go.touch()
+    assert up("wait", "part").returncode == 0
+    trials = json.loads(up("ps", "part", "--trials", "-o", "json").stdout)
+    assert [row["state"] for row in trials] == ["Completed", "Cancelled", "Completed", "Cancelled", "Cancelled"]
+    assert sorted(up("logs", "part").stdout.splitlines()) == ["[10] 10", "[12] 12"]
+    assert "part has ended already" in up("cancel", "part", "--index", "12").stdout
+    assert "part has no trial 9" in up("cancel", "part", "--index", "9", check=False).stderr
+
+
 @pytest.fixture(scope="module")
 def plain(shared_up):
     """A cluster with a job that is no sweep."""
@@ -80,6 +97,8 @@ def plain(shared_up):
     [
         (["retry", "plain"], "plain is no sweep, and only trials of a sweep can be retried"),
         (["ps", "plain", "--trials"], "plain is no sweep: it has no trials"),
+        (["cancel", "plain", "--index", "0"], "plain is no sweep: its workers have ranks"),
+        (["cancel", "plain", "tune", "--index", "0"], "--index: name one job, without --delete"),
         (["logs", "plain", "--index", "0"], "plain is no sweep: its workers have ranks"),
         (["ps", "--trials"], "--trials needs the name of one sweep: muster ps JOB --trials"),
         (["ps", "-w", "tune", "--trials"], "--trials cannot watch; follow a sweep with: muster logs -f JOB"),

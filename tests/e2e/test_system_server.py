@@ -223,6 +223,19 @@ def test_nothing_runs_as_root(world: World) -> None:
     assert "as whom this server runs nothing" in message
 
 
+def test_a_notice_of_a_job_runs_as_its_user(world: World) -> None:
+    marks = {"muster.dev/notify": "id -u >> ~/told; id -g >> ~/told; touch ~/told-all"}
+    work = {"spec": pod("", "true")["spec"]}
+    world.ada.create(
+        f"/apis/batch/v1/namespaces/{world.ada.namespace}/jobs",
+        {"metadata": {"name": "noted", "annotations": marks}, "spec": {"template": work}},
+    )
+    told = world.ada.home / "told"
+    until((world.ada.home / "told-all").exists)
+    assert told.read_text().split() == [str(world.ada.uid), str(world.ada.entry.pw_gid)]
+    assert told.stat().st_uid == world.ada.uid
+
+
 # -- what others see
 
 

@@ -1,18 +1,23 @@
-"""Cancels jobs, pod groups and CronJobs, and deletes them if that is asked for."""
+"""Cancels jobs, trials of sweeps, pod groups and CronJobs, and deletes them if that is asked for."""
 
 import msgspec
 
 from muster.actions.choices import get_job
 from muster.actions.conflicts import rewriting
+from muster.actions.errors import UserError
 from muster.actions.podgroups import cancel_pods, find_pods
 from muster.api.batch import CRON_JOB, JOB, CronJob, Job
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.meta import controller_of
+from muster.api.ours.trials import CANCELLED_ANNOTATION, Array, cancelled_of
 from muster.api.status import ApiError
+from muster.api.values.indexes import Indexes
+from muster.insight.jobs.failures import shorten_indexes
+from muster.insight.jobs.trials import rank_of_trial
 from muster.insight.reader.queues import get_or_none, is_embedded
-from muster.insight.record import CANCELLED, JobRecord
+from muster.insight.record import JobRecord
 from muster.jobs.ending import make_job_failure, make_jobset_failure
-from muster.jobs.job.conditions import Verdict, find_announced_end, finish
+from muster.jobs.job.conditions import CANCELLED, Verdict, find_announced_end, finish
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
 from muster.runtime.refusals import ignoring
@@ -62,6 +67,45 @@ async def _cancel_job(client: Client, name: str, namespace: str, *, delete: bool
         return "cancelled"
 
     return await rewriting(client, name, namespace, end)
+
+
+async def cancel_trials(client: Client, name: str, namespace: str, indexes: str) -> str:
+    """Cancel single trials of a sweep, which goes on with the others; return the outcome in a few words.
+
+    indexes: of the trials, as `3,5-7`. The Job's controller ends their pods, and does not count them as failures.
+    Raises `ApiError`, `TransportError`, `UserError`.
+    """
+    is_ours = await is_embedded(client)
+
+    async def mark(job: JobRecord) -> str:
+        ranks = Indexes.of(_parse_trials(job, indexes))
+        if job.end is not None or job.is_cancelled:
+            return "has ended already" if job.end is not None else "has been cancelled already"
+        if not is_ours or job.manager or job.remote_counts is not None:
+            raise UserError(f"{name}: only the Job controller of Muster cancels single trials, and another one runs it")
+        open_ranks = ranks - job.ended_trials
+        if not open_ranks:
+            return f"keeps as it is: {_describe_trials(job, ranks)} ended already"
+        cancelled = cancelled_of(job.metadata.annotations, job.wanted) | open_ranks
+        patch = {"metadata": {"annotations": {CANCELLED_ANNOTATION: str(cancelled)}}}
+        await client.patch_object(job.kind, job.source, patch)
+        rest = ranks - open_ranks
+        said = f"goes on without {_describe_trials(job, open_ranks)}"
+        return f"{said}; {_describe_trials(job, rest)} ended already" if rest else said
+
+    return await rewriting(client, name, namespace, mark)
+
+
+def _parse_trials(job: JobRecord, indexes: str) -> list[int]:
+    """Return the ranks of these trials. Raises `UserError`."""
+    try:
+        return [int(rank_of_trial(job, str(index))) for index in Array.parse(indexes)]
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def _describe_trials(job: JobRecord, ranks: Indexes) -> str:
+    return f"{'trial' if len(ranks) == 1 else 'trials'} {shorten_indexes(str(job.indexes_of(ranks)))}"
 
 
 async def _cancel_cron_job(client: Client, cron_job: CronJob, *, delete: bool) -> str:

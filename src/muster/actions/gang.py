@@ -11,6 +11,7 @@ from muster.actions.sweep import Sweep
 from muster.api.ours.deferral import Deferral
 from muster.api.ours.elastic import Bounds
 from muster.api.ours.gpus import NVIDIA_GPU
+from muster.api.ours.notify import Wishes
 from muster.slurm.batch import Batch
 
 # The name of the only role of a gang without roles.
@@ -91,6 +92,7 @@ class Gang:
     sweep: the trials, if the job is a sweep of single workers; None for a gang.
     schedule: the cron schedule by which a CronJob starts the job again and again; "" for a job that starts once.
     deferral: what has to happen before the job starts.
+    notify: whom the job tells of its start and end.
     mpi: the shell words by which workers call Muster, if rank 0 alone runs the command and the command is or calls
     `mpirun`; "" if every worker runs the command.
     script: what the command finds if it is a script for Slurm; else None.
@@ -132,6 +134,7 @@ class Gang:
     sweep: Sweep | None = None
     schedule: str = ""
     deferral: Deferral = field(default_factory=Deferral)
+    notify: Wishes = field(default_factory=Wishes)
     mpi: str = ""
     script: SlurmScript | None = None
 

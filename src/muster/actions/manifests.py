@@ -13,6 +13,7 @@ from muster.actions.sweep import swept
 from muster.actions.workers import pod_spec
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
+from muster.api.ours import notify
 from muster.api.ours.cronjobs import CRON_JOB_LABEL
 from muster.api.ours.deferral import make_annotations
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, World
@@ -102,7 +103,7 @@ def _make_metadata(gang: Gang, own: Mapping[str, str]) -> dict[str, Any]:
     queueing = {QUEUE_NAME_LABEL: gang.queue, PRIORITY_CLASS_LABEL: gang.queue_priority}
     labels = {**gang.labels, **{label: value for label, value in queueing.items() if value}}
     return {"name": gang.name, "namespace": gang.namespace} | _make_marks(
-        labels, {**gang.annotations, **own, **make_annotations(gang.deferral)}
+        labels, {**gang.annotations, **own, **make_annotations(gang.deferral), **notify.make_annotations(gang.notify)}
     )
 
 

@@ -59,9 +59,12 @@ async def retry(client: Client, name: str, namespace: str, new: str, ids: Ids) -
 
 
 def unfinished(job: JobRecord) -> list[int]:
-    """Return the ranks of the trials that have not succeeded: they failed, or the sweep ended before they ran."""
+    """Return the ranks of the trials that have not succeeded: they failed, or the sweep ended before they ran.
+
+    Trials that a user cancelled one by one are left out.
+    """
     assert job.array is not None, "it is a sweep"
-    return job.succeeded_trials.lowest_missing(len(job.array), len(job.array))
+    return (job.succeeded_trials | job.cancelled_trials).lowest_missing(len(job.array), len(job.array))
 
 
 async def _template_before(client: Client, job: JobRecord) -> Mapping[str, Any] | None:

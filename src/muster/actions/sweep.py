@@ -14,8 +14,16 @@ from muster.api.batch import COMPLETION_INDEX, INDEX_FAILURE_COUNT
 from muster.api.kueue.names import JOB_MIN_PARALLELISM
 from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.api.ours.interruptions import ATTEMPT_ANNOTATION
+from muster.api.ours.notify import NOTIFIED_ANNOTATION
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
-from muster.api.ours.trials import ARRAY_ANNOTATION, GRID_ANNOTATION, RETRY_ANNOTATION, Array, Grid
+from muster.api.ours.trials import (
+    ARRAY_ANNOTATION,
+    CANCELLED_ANNOTATION,
+    GRID_ANNOTATION,
+    RETRY_ANNOTATION,
+    Array,
+    Grid,
+)
 from muster.api.values.expansion import escape
 from muster.api.values.shells import prepared
 
@@ -131,7 +139,7 @@ def again(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str
     metadata, spec, template = manifest["metadata"], manifest["spec"], manifest["spec"]["template"]
     annotations: Mapping[str, str] = metadata.get("annotations", {})
     limit = annotations[ARRAY_ANNOTATION].partition("%")[2]
-    dropped = (_LAST_APPLIED, SUBMITTER_ANNOTATION)  # who retries submits
+    dropped = (_LAST_APPLIED, CANCELLED_ANNOTATION, NOTIFIED_ANNOTATION, SUBMITTER_ANNOTATION)  # who retries submits
     kept_annotations = {
         key: value for key, value in annotations.items() if not key.startswith(_QUEUE_KEYS) and key not in dropped
     }

@@ -1,6 +1,7 @@
 """Makes the pods of a gang's workers and the variables in their environment. Pure."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from muster.actions.batch import script_call
@@ -35,6 +36,7 @@ _RANK = "$((MUSTER_ROLE_FIRST + MUSTER_ROLE_RANK))"
 # The program replaces the shell and keeps its process id: signal, exit code and input are the program's own. The timer
 # is no child of the program, and holds none of its files open.
 _SIGNALLED = "( (sleep {after}; kill -s {name} $$) </dev/null >/dev/null 2>&1 & ); "
+_TIMER = re.compile(r"\(sleep \d+; kill -s [A-Z0-9]+ \$+\)", re.ASCII)
 
 
 def pod_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
@@ -95,6 +97,11 @@ def _make_command(gang: Gang, role: Role, first: int) -> Sequence[str]:
     if first and role.workers > 1 and "RANK" not in gang.environment:
         words = prepared(_make_rank_export(gang), words)
     return words
+
+
+def has_timer(command: Iterable[str]) -> bool:
+    """Return whether the command of a worker sends the program a signal before the time limit."""
+    return any(_TIMER.search(word) for word in command)
 
 
 def _make_rank_export(gang: Gang) -> str:

@@ -40,6 +40,7 @@ COMMANDS = {
     "cancel": "End jobs, named or selected ones.",
     "hold": "Keep jobs, or a queue, from starting.",
     "release": "Release held jobs, or a queue.",
+    "alter": "Change the time limit, the queue or the priority of a job.",
     "scale": "Change the number of workers of a job.",
     "queue": "List, create, change, stop and delete queues.",
     "user": "Add, list and remove users of the cluster.",
@@ -58,7 +59,7 @@ COMMANDS = {
 }
 
 # Commands that Muster itself calls, which no help page lists.
-_INTERNAL = frozenset({"batch-job", "mpi-agent"})
+_INTERNAL = frozenset({"batch-job", "mpi-agent", "notify"})
 
 PROGRAM = "muster"
 # The variable by which a shell asks for completions.

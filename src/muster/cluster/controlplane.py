@@ -40,6 +40,7 @@ from muster.cluster.apiserver.admission.plugins.userqueue import set_queue_of_su
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
 from muster.cluster.apiserver.admission.schedulers import scheduler_of_nobody
+from muster.cluster.apiserver.admission.schedules import endless_wait
 from muster.cluster.apiserver.admission.volcano import parts_of_volcano
 from muster.cluster.apiserver.admission.webhooks import HttpCalls, WebhookDispatcher
 from muster.cluster.apiserver.admission.webhooks.services import address_of
@@ -75,12 +76,14 @@ from muster.controllers.cronjob import CronJobController
 from muster.controllers.engine import Engine, Part, assemble
 from muster.controllers.integrations.framework import Integration
 from muster.controllers.integrations.table import INTEGRATIONS, pod_groups
+from muster.controllers.notices import NoticeController
 from muster.controllers.volcano import VolcanoJobController
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import EventSink
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.manager import Manager
 from muster.runtime.process.accounts import Account
+from muster.runtime.process.program import compose_muster_call
 from muster.runtime.yielding import YieldingTransport
 
 
@@ -142,6 +145,8 @@ class ControlPlane:
             self.manager.add(VolcanoJobController(self.manager, self.events.recorder("vc-controller-manager")))
             recorder = self.events.recorder("cronjob-controller")
             self.manager.add(CronJobController(self.manager, recorder, self.inputs.zone))
+            recorder = self.events.recorder("notice-controller")
+            self.manager.add(NoticeController(self.manager, recorder, compose_muster_call()))
         settings = self.configuration
         engine = assemble(self.manager, self.events, settings, parts, self.integrations, matches=device_matches)
         self.server.actions |= pending_actions(engine.visibility)
@@ -209,6 +214,7 @@ async def control_plane(
                 definition_of_our_own(registry, own),
                 scheduler_of_nobody(configuration.muster.scheduling.scheduler_names),
                 warn_of_bounds,
+                endless_wait(clock),
                 parts_of_volcano(configuration.muster.scheduling.scheduler_names),
             ),
             webhooks=PolicyJudge(store, registry, WebhookDispatcher(store, registry, ids, calls)),

@@ -300,6 +300,8 @@ async def trial_ended(reference: Reference, rank: int) -> Ended:
     outcome = await asyncio.to_thread(outcome_of, directory, rank)
     if outcome is not None:
         return Ended(reference.name, Ending(0), [outcome], rank)
+    if rank in job.cancelled_trials:
+        return Ended(reference.name, Ending(1, f"trial {rank} was cancelled"), [None], rank)
     if rank in job.failed_trials:
         return Ended(reference.name, Ending(1, f"trial {rank} has failed without a word"), [None], rank)
     return Ended(reference.name, await ending(reference), [None], rank)
@@ -338,7 +340,7 @@ async def trials_done(reference: Reference) -> Collection[int]:
         return range(job.wanted)
     directory = call_directory(job)
     assert directory is not None, "the trials are calls"
-    counted = frozenset(job.succeeded_trials | job.failed_trials)
+    counted = frozenset(job.succeeded_trials | job.failed_trials | job.cancelled_trials)
     return await asyncio.to_thread(list_returned_ranks, directory, counted) | counted
 
 

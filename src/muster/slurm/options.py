@@ -62,7 +62,8 @@ def _split(name: str) -> tuple[str, str]:
 
 _FOLLOWED = (
     "array/a", "begin/b", "chdir/D", "cpus-per-gpu", "cpus-per-task/c", "dependency/d", "error/e", "export",
-    "gpus-per-node", "gpus-per-task", "gpus/G", "gres", "input/i", "job-name/J", "mem", "mem-per-cpu", "mem-per-gpu",
+    "gpus-per-node", "gpus-per-task", "gpus/G", "gres", "input/i", "job-name/J", "mail-type", "mail-user",
+    "mem", "mem-per-cpu", "mem-per-gpu",
     "nodes/N", "ntasks-per-node", "ntasks/n", "open-mode", "output/o", "partition/p", "qos/q", "signal", "time/t",
 )  # fmt: skip
 _NEEDLESS = ("oversubscribe/s", "parsable", "quiet/Q", "requeue", "verbose/v", "wait/W")
@@ -74,7 +75,6 @@ SBATCH = (
     *(Option(*_split(name)) for name in _FOLLOWED),
     Option("exclusive", value=Value.OPTIONAL),
     *(Option(*_split(name), value=Value.NONE, fate=Fate.NEEDLESS) for name in _NEEDLESS),
-    *_ignored("Muster sends no mail", "mail-type", "mail-user"),
     *_ignored("quota belongs to queues", "account/A"),
     *_ignored("Muster keeps no such note", "comment", "wckey", "admin-comment"),
     *_ignored("jobs have no such numbers", "priority"),

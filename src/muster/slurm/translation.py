@@ -10,12 +10,14 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from muster.api.ours.notify import NotifyError, check_target
 from muster.slurm import values
 from muster.slurm.batch import Batch
 from muster.slurm.options import Fate, OptionError, Setting, read_line
 
 Parsed = TypeVar("Parsed")
 
+_NO_SUCH_MAIL = "Muster tells of the start, the end, a failure and the first interruption"
 _PASSED_ON = "Muster passes on PATH and a few more; name others, as --export=A,B=1"
 _ANY_TYPE = "GPUs have no types here"
 _ALL_MEMORY = "no job asks for all memory of a node"
@@ -113,6 +115,7 @@ def _make_translation(asked: _Asked, environment: Container[str]) -> Translation
         *_take_time(asked),
         *_take_names(asked),
         *_take_deferral(asked),
+        *_take_mail(asked),
         *_take_environment(asked, environment),
         *(["--exclusive"] if "exclusive" in asked else []),
     ]
@@ -207,6 +210,26 @@ def _take_names(asked: _Asked) -> list[str]:
 def _take_deferral(asked: _Asked) -> list[str]:
     begin, after = asked.parsed("begin", values.begin), asked.parsed("dependency", values.dependencies)
     return [*(["--begin", begin] if begin else []), *(["--after", ",".join(after)] if after else [])]
+
+
+def _take_mail(asked: _Asked) -> list[str]:
+    """Return the options of `--mail-type` and `--mail-user`: without either, Muster sends no mail."""
+    events, unsent = asked.parsed("mail-type", values.mail_events) or ((), ())
+    for name in unsent:
+        asked.ignored[f"--mail-type={name}"] = _NO_SUCH_MAIL
+    address = asked.text("mail-user")
+    if not events:
+        return []
+    if not address:
+        asked.ignored["--mail-type"] = "no --mail-user says where mail goes"
+        return []
+    target = f"mailto:{address}"  # without the prefix, an address with an odd letter is a command
+    try:
+        check_target(target)
+    except NotifyError:
+        asked.ignored[f"--mail-user={address}"] = "it is no mail address"
+        return []
+    return ["--notify", target, "--notify-on", ",".join(events)]
 
 
 def _take_environment(asked: _Asked, environment: Container[str]) -> list[str]:

@@ -18,6 +18,18 @@ _CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,7})(?::(\d{1,7}))?(?::(\d{1,7}))?", r
 _SIGNAL = re.compile(r"(?:([BR]+):)?(?:SIG)?([A-Z0-9]+)(?:@(\d{1,9}))?", re.ASCII)
 _USUAL_NOTICE = 60
 _ENDS = {"afterok": "ok", "afternotok": "fail", "afterany": "any"}
+# The types of mail, each with the events of `muster run --notify-on`, and those that Muster does not send.
+_MAIL = {
+    "NONE": (),
+    "BEGIN": ("start",),
+    "END": ("end",),
+    "FAIL": ("fail",),
+    "REQUEUE": ("requeue",),
+    "ALL": ("start", "end", "fail", "requeue"),
+    "TIME_LIMIT": ("fail",),
+    "INVALID_DEPEND": ("fail",),
+}
+_NO_MAIL = ("TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS", "STAGE_OUT")
 _FROM_NOW = re.compile(r"now(?:\+(\d{1,8})(|(?:second|minute|hour|day|week)s?))?", re.ASCII)
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?|\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2})?)?", re.ASCII)
 _UNIT_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
@@ -108,6 +120,15 @@ def begin(text: str) -> str:
     if _TIME_OF_DAY.fullmatch(text):
         return text
     raise OptionError(f"{text!r} is no time: now+2hours, 16:00, noon, 2026-01-31 or 2026-01-31T16:00")
+
+
+def mail_events(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the events of `--notify-on` of which `BEGIN,FAIL` sends mail, and the types that have no such event."""
+    names = [name.strip().upper() for name in text.split(",")]
+    if unknown := next((name for name in names if name not in (*_MAIL, *_NO_MAIL)), None):
+        raise OptionError(f"{unknown!r} is no type of mail: {', '.join(_MAIL)}")
+    events = dict.fromkeys(event for name in names for event in _MAIL.get(name, ()))
+    return tuple(events), tuple(name for name in names if name in _NO_MAIL)
 
 
 def gpus(text: str) -> tuple[int, str]:

@@ -75,10 +75,10 @@ def test_of_an_option_that_is_written_twice_the_last_counts():
 
 
 def test_what_changes_nothing_is_named_once_with_the_reason():
-    found = translated("--mail-type=END", "--mail-user=a@b.c --mail-type=FAIL -A lab", "--gres=gpu:a100:1 --export=ALL")
+    found = translated("--comment=a", "--wckey=b -A lab", "--gres=gpu:a100:1 --export=ALL")
     assert found.ignored == (
-        "--mail-type (Muster sends no mail)",
-        "--mail-user (Muster sends no mail)",
+        "--comment (Muster keeps no such note)",
+        "--wckey (Muster keeps no such note)",
         "--account (quota belongs to queues)",
         "the type a100 of --gres (GPUs have no types here)",
         "--export=ALL (Muster passes on PATH and a few more; name others, as --export=A,B=1)",
@@ -86,8 +86,33 @@ def test_what_changes_nothing_is_named_once_with_the_reason():
 
 
 @pytest.mark.parametrize(
+    ("line", "words", "ignored"),
+    [
+        ("--mail-type=END,FAIL --mail-user=a@b.c", ("--notify", "mailto:a@b.c", "--notify-on", "end,fail"), ()),
+        ("--mail-type=ALL --mail-user=ada", ("--notify", "mailto:ada", "--notify-on", "start,end,fail,requeue"), ()),
+        ("--mail-type=NONE --mail-user=a@b.c", (), ()),
+        ("--mail-user=a@b.c", (), ()),
+        ("--mail-type=END", (), ("--mail-type (no --mail-user says where mail goes)",)),
+        ("--mail-type=END --mail-user=<me@b.c>", (), ("--mail-user=<me@b.c> (it is no mail address)",)),
+        (
+            "--mail-type=TIME_LIMIT_80,end --mail-user=a@b.c",
+            ("--notify", "mailto:a@b.c", "--notify-on", "end"),
+            ("--mail-type=TIME_LIMIT_80 (Muster tells of the start, the end, a failure and the first interruption)",),
+        ),
+    ],
+)
+def test_mail_becomes_a_notice(line, words, ignored):
+    found = translated(line)
+    assert (found.words, found.ignored) == (("--cpus", "1", *words), ignored)
+
+
+@pytest.mark.parametrize(
     ("line", "complaint"),
     [
+        (
+            "--mail-type=ENDE",
+            "--mail-type: 'ENDE' is no type of mail: NONE, BEGIN, END, FAIL, REQUEUE, ALL, TIME_LIMIT, INVALID_DEPEND",
+        ),
         ("-d afterok:12", "--dependency: 12 is a number, and jobs have names here: afterok:NAME"),
         ("-d singleton", "--dependency: 'singleton': a job waits for ends of others: afterok, afternotok, afterany"),
         ("--begin=soon", "--begin: 'soon' is no time: now+2hours, 16:00, noon, 2026-01-31 or 2026-01-31T16:00"),

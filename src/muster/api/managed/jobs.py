@@ -27,6 +27,7 @@ from muster.api.managed.surroundings import Settings, Surroundings
 from muster.api.meta import ObjectMeta, OwnerReference, controller_of
 from muster.api.ours.deferral import AFTER_ANNOTATION, BEGIN_ANNOTATION, parse_dependencies, parse_moment
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, GANG_ANNOTATION, is_elastic
+from muster.api.ours.notify import NOTIFY_ANNOTATION, NOTIFY_ON_ANNOTATION, NotifyError, parse_events, parse_targets
 from muster.api.status import FieldError
 from muster.api.validation import names
 from muster.api.validation.fields import IMMUTABLE, Errors, each, immutable, invalid
@@ -117,6 +118,7 @@ def new_rules(meta: ObjectMeta, old: ObjectMeta | None) -> Errors:
     yield from _longest(meta)
     yield from gates(meta)
     yield from _deferral(meta)
+    yield from _notify(meta)
     yield from readiness(meta)
     if part_of(meta) is None:  # the rules of JobSets check the queue of a JobSet
         yield from gang(meta, old)
@@ -130,6 +132,17 @@ def _deferral(meta: ObjectMeta) -> Errors:
             if text is not None:
                 parse(text)
         except ValueError as error:
+            yield invalid(annotation_path(annotation), text, str(error))
+
+
+def _notify(meta: ObjectMeta) -> Errors:
+    """Check Muster's annotations about notices."""
+    for annotation, parse in ((NOTIFY_ANNOTATION, parse_targets), (NOTIFY_ON_ANNOTATION, parse_events)):
+        text = meta.annotations.get(annotation)
+        try:
+            if text is not None:
+                parse(text)
+        except NotifyError as error:
             yield invalid(annotation_path(annotation), text, str(error))
 
 

@@ -14,6 +14,8 @@ from typing import Self
 
 import msgspec
 
+from muster.api.values.indexes import Indexes
+
 # The annotation of a Job with the indexes of its trials (`0-99`, `1,3,5` or `0-99:10`), and `%8` to limit the trials
 # that run at the same time.
 ARRAY_ANNOTATION = "muster.dev/array"
@@ -23,6 +25,9 @@ GRID_ANNOTATION = "muster.dev/grid"
 
 # The annotation of a Job with the name of the Job whose trials it repeats.
 RETRY_ANNOTATION = "muster.dev/retry-of"
+
+# The annotation of a Job with the completion indexes of trials that a user cancelled, written as `failedIndexes` is.
+CANCELLED_ANNOTATION = "muster.dev/cancelled-indexes"
 
 # The API accepts Jobs with more indexes only if few of them run at the same time.
 MOST_TRIALS = 100_000
@@ -205,6 +210,11 @@ def array_of(annotations: Mapping[str, str], completions: int | None) -> Array |
     except ValueError:
         return None
     return array if len(array) == completions else None
+
+
+def cancelled_of(annotations: Mapping[str, str], completions: int) -> Indexes:
+    """Return the completion indexes that a user cancelled."""
+    return Indexes.parse(annotations.get(CANCELLED_ANNOTATION, ""), completions)
 
 
 def grid_of(annotations: Mapping[str, str]) -> Grid | None:

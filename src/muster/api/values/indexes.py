@@ -63,6 +63,23 @@ class Indexes:
             return self if self.runs else other
         return Indexes(_joined(sorted((*self.runs, *other.runs))))
 
+    def __sub__(self, other: "Indexes") -> "Indexes":
+        runs: list[Run] = []
+        for first, last in self.runs:
+            start = first
+            for cut_first, cut_last in other.runs[max(bisect_right(other._firsts, first) - 1, 0) :]:
+                if cut_first > last:
+                    break
+                if cut_first > start:
+                    runs.append((start, cut_first - 1))
+                start = max(start, cut_last + 1)
+            if start <= last:
+                runs.append((start, last))
+        return Indexes(tuple(runs))
+
+    def __and__(self, other: "Indexes") -> "Indexes":
+        return self - (self - other)
+
     def overlap(self, other: "Indexes") -> int:
         """Return how many indexes are in both sets."""
         count = here = there = 0

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from muster.api.kueue import BEST_EFFORT_FIFO, STRICT_FIFO
+from muster.api.values.quantity import parse as parse_quantity
 
 # The value that removes a limit.
 UNLIMITED = "unlimited"
@@ -61,6 +62,29 @@ def patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
     if edit.weight:
         changed["fairSharing"] = {"weight": edit.weight}
     return {name: value for name, value in changed.items() if _differs(spec.get(name), value)}
+
+
+def describe_excess(queue: Spec) -> list[str]:
+    """Return for each quota of an edited ClusterQueue that jobs exceed what they use; a cohort may lend the rest."""
+    spec, status = queue["spec"], queue.get("status") or {}
+    if spec.get("cohortName"):
+        return []
+    used = {
+        (flavor["name"], one["name"]): one.get("total", "0")
+        for flavor in status.get("flavorsReservation") or ()
+        for one in flavor.get("resources") or ()
+    }
+    quotas = [
+        (flavor["name"], one["name"], one["nominalQuota"])
+        for group in spec.get("resourceGroups") or ()
+        for flavor in group["flavors"]
+        for one in flavor["resources"]
+    ]
+    return [
+        f"jobs use {total} {resource}, and the quota is {quota} now: they go on, and none starts until they use less"
+        for flavor, resource, quota in quotas
+        if parse_quantity(total := used.get((flavor, resource), "0")) > parse_quantity(quota)
+    ]
 
 
 def _differs(there: Any, wanted: Any) -> bool:

@@ -1,8 +1,6 @@
 """Makes a gang from the options of `muster run` and the caller's environment."""
 
 import os
-import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,6 +26,7 @@ from muster.cli.actions import runoptions
 from muster.cli.names.roles import BEHIND_A_COLON, COLON, RoleOptions, Segment
 from muster.mpi.launchers import is_launcher
 from muster.runtime.ids import Ids
+from muster.runtime.process.program import compose_muster_call
 
 # The hexadecimal digits of the number by which a script for Slurm knows its job: nine decimal ones at most.
 _DIGITS_OF_A_NUMBER = 7
@@ -89,6 +88,7 @@ def gang_from_options(
         sweep=sweep,
         schedule=options["schedule"],
         deferral=runoptions.deferral(options["begin"], options["after"]),
+        notify=runoptions.notify(options["notify"], options["notify_on"]),
         mpi=_find_mpi_call(arguments, options, workers, script, on_this_machine=on_this_machine),
         script=script,
         state=runoptions.state(options["state"], on_this_machine=on_this_machine),
@@ -128,12 +128,8 @@ def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool
 
 
 def _muster_call(*, on_this_machine: bool) -> str:
-    """Return the shell words by which workers call Muster.
-
-    Workers on this machine call this installation, which need not be on the PATH. The job's variables for Python (-E)
-    and its directory (-P) are for its own programs.
-    """
-    return f"{shlex.quote(sys.executable)} -E -P -m muster.cli" if on_this_machine else "muster"
+    """Return the shell words by which workers call Muster; those on this machine call this installation."""
+    return compose_muster_call() if on_this_machine else "muster"
 
 
 def _find_mpi_call(

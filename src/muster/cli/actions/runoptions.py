@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from msgspec.structs import replace
 
 from muster.actions import caller, dotenv, limits
 from muster.actions.errors import UserError
@@ -12,6 +13,7 @@ from muster.actions.gang import SecretVariables, SoftSignal
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.ours.deferral import Deferral, check_dependencies, parse_dependencies
 from muster.api.ours.elastic import Bounds
+from muster.api.ours.notify import NotifyError, Wishes, check_target, parse_events, parse_targets
 from muster.api.validation import names
 from muster.api.values import durations
 from muster.api.values.durations import DurationError
@@ -123,6 +125,20 @@ def deferral(begin: str, after: Sequence[str]) -> Deferral:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--after") from None
     return Deferral(begin_at, dependencies)
+
+
+def notify(targets: Sequence[str], events: str) -> Wishes:
+    """Return whom the job tells of which events."""
+    try:
+        wishes = Wishes(parse_targets("\n".join(map(check_target, targets))))
+    except NotifyError as error:
+        raise click.BadParameter(str(error), param_hint="--notify") from None
+    if events and not wishes:
+        raise click.UsageError("--notify-on: say whom to tell with --notify")
+    try:
+        return replace(wishes, events=parse_events(events)) if events else wishes
+    except NotifyError as error:
+        raise click.BadParameter(str(error), param_hint="--notify-on") from None
 
 
 def start_timeout(text: str) -> int | None:

@@ -18,6 +18,7 @@ from muster.cli.session import connect, run, target_options
         "muster cancel train",
         "muster cancel train tune -n lab",
         "muster cancel train --delete",
+        "muster cancel tune --index 3,5-7",
         "muster cancel --queue vision --state Queued",
         "muster cancel -l sweep=lr --yes",
         "muster cancel --all",
@@ -27,10 +28,11 @@ from muster.cli.session import connect, run, target_options
 @click.option("--all", "everything", is_flag=True, help="All jobs of the namespace.")
 @click.option("-l", "--selector", metavar="LABELS", default="", help="The jobs with these labels, as team=vision.")
 @selecting("The jobs", STATES, by_state="The jobs in this state; may be repeated.")
+@click.option("--index", metavar="N,N-M", default="", help="Only these trials of JOB, a sweep; the others go on.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask, where jobs are not named.")
 @click.option("--delete", is_flag=True, help="Also delete the job, with its output.")
 @target_options
-def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, **options: Any) -> None:
+def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, index: str, **options: Any) -> None:
     """End the workers of every JOB gracefully, or of all jobs that the options select.
 
     A CronJob starts no more jobs, and those that run are cancelled.
@@ -42,10 +44,12 @@ def command(jobs: tuple[str, ...], delete: bool, yes: bool, everything: bool, **
     alike = any(options.values())
     if bool(jobs) + everything + alike != 1:
         raise click.UsageError("name jobs, or select them with --all, --selector, --queue, --state or --user")
+    if index and (len(jobs) != 1 or delete):
+        raise click.UsageError("--index: name one job, without --delete, which removes the whole job")
     if not jobs:
         jobs = _choose_jobs(target, options, delete=delete, yes=yes)
     if jobs:
-        run(_cancel(target, jobs, delete=delete))
+        run(_cancel(target, jobs, index=index, delete=delete))
 
 
 def _choose_jobs(target: Target, options: dict[str, Any], *, delete: bool, yes: bool) -> tuple[str, ...]:
@@ -71,13 +75,17 @@ async def _find_jobs(target: Target, options: dict[str, Any]) -> list[dict[str, 
         return await jobs_alike(session, options["selector"], options["states"], options["queue"], options["user"])
 
 
-async def _cancel(target: Target, jobs: tuple[str, ...], *, delete: bool) -> None:
-    from muster.actions.cancelling import cancel
+async def _cancel(target: Target, jobs: tuple[str, ...], *, index: str, delete: bool) -> None:
+    from muster.actions.cancelling import cancel, cancel_trials
     from muster.cli.actions.each import each
 
     async with connect(target) as session:
 
         async def end(name: str) -> None:
-            click.echo(f"{name} {await cancel(session.client, name, session.namespace, delete=delete)}")
+            if index:
+                outcome = await cancel_trials(session.client, name, session.namespace, index)
+            else:
+                outcome = await cancel(session.client, name, session.namespace, delete=delete)
+            click.echo(f"{name} {outcome}")
 
         await each(jobs, end)

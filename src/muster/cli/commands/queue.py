@@ -338,8 +338,8 @@ async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool
     from functools import partial
 
     from muster.actions import queues
-    from muster.cli.actions.editedqueue import patch
-    from muster.cli.terminal.output import dump
+    from muster.cli.actions.editedqueue import describe_excess, patch
+    from muster.cli.terminal.output import dump, say
 
     async with connect(target) as session:
         try:
@@ -350,6 +350,8 @@ async def _edit(target: Target, name: str, wanted: "QueueEdit", *, dry_run: bool
         click.echo(f"clusterqueue/{name} is unchanged")
     else:
         click.echo(dump(after["spec"], "yaml") if dry_run else f"clusterqueue/{name} changed")
+        for sentence in describe_excess(after):
+            say(sentence)
 
 
 @command.command(

@@ -173,6 +173,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     from muster.actions.choices import check_secrets, priority_classes, queue_to_name
     from muster.actions.deferring import check_dependencies
     from muster.api.managed.jobs import DEFAULT_QUEUE
+    from muster.cli.actions.notifying import fit_notify
     from muster.insight.reader.clusters import sends_away
     from muster.insight.reader.queues import is_embedded
 
@@ -186,6 +187,7 @@ async def _submit(session: Session, arguments: Sequence[str], options: dict[str,
     gang = _make_gang(arguments, options, session.namespace, on_this_machine=embedded)
     await check_secrets(session.client, session.namespace, gang.secrets)
     await check_dependencies(session.client, gang.name, session.namespace, gang.deferral)
+    gang = fit_notify(gang, embedded=embedded and not session.own, is_batch=options["batch"] is not None)
     complaint = _explain_bound_to_cluster(gang)
     if complaint and await sends_away(session.client, session.namespace, options["queue"] or DEFAULT_QUEUE):
         raise click.UsageError(complaint)

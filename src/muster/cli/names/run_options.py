@@ -102,6 +102,19 @@ _OPTIONS = (
         "(:any); several with commas, or repeated.",
         shell_complete=names.jobs,
     ),
+    click.option(
+        "--notify",
+        metavar="TARGET",
+        multiple=True,
+        help="Tell a URL, a mail address or a command of the end of the job; the command runs as the job does; may be "
+        "repeated.",
+    ),
+    click.option(
+        "--notify-on",
+        metavar="EVENT,...",
+        default="",
+        help="The events to tell of: start, end, fail, and requeue, the first interruption (default: end).",
+    ),
     click.option("--gpus", metavar="N", type=gpus, default="0", help="GPUs of each worker."),
     click.option(
         "-q",

@@ -256,6 +256,14 @@ def describe_failed_trials(job: JobRecord, lost: Indexes) -> str:
     return f"{len(lost)} of {count_of(job.wanted, 'trial')} failed ({shorten_indexes(str(job.indexes_of(lost)))})"
 
 
+def describe_cancelled_trials(job: JobRecord) -> str:
+    """Return how many and which trials were cancelled: `2 of 100 trials cancelled (7,12)`; "" if none was."""
+    ranks = job.cancelled_trials
+    if not ranks:
+        return ""
+    return f"{len(ranks)} of {count_of(job.wanted, 'trial')} cancelled ({shorten_indexes(str(job.indexes_of(ranks)))})"
+
+
 def shorten_indexes(array: str) -> str:
     """Return the indexes of trials, shortened to fit a line."""
     return array if len(array) <= _NAMES_LENGTH else f"{array[:_NAMES_LENGTH].rpartition(',')[0]},..."

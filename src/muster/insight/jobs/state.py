@@ -13,6 +13,7 @@ from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.jobs.failures import (
     count_times,
     describe_absent,
+    describe_cancelled_trials,
     describe_failures_so_far,
     explain_failure,
     explain_unheard,
@@ -229,7 +230,8 @@ def _state_of_ending(job: JobRecord, pods: Sequence[Pod], live: Sequence[Pod], d
     if end is not None:
         told = job.past.reason if job.past is not None else ""  # before pods were gone
         reason = told or explain_failure(job, end, pods) if end.word == "Failed" else ""
-        return JobState(end.word, job.succeeded, wanted, reason)
+        cancelled = "" if end.word == "Cancelled" else describe_cancelled_trials(job)
+        return JobState(end.word, job.succeeded, wanted, "; ".join(filter(None, (reason, cancelled))))
     if job.gone or job.metadata.deletion_timestamp is not None:
         return JobState("Deleting", min(done, wanted), wanted)  # of its Jobs some may have gone before their pods
     return None

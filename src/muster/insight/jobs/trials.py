@@ -10,6 +10,7 @@ from muster.api.ours.trials import grid_of
 from muster.api.pods import is_deleting, is_finished, why_unplaced
 from muster.api.values.indexes import Indexes
 from muster.insight.jobs.failures import (
+    describe_cancelled_trials,
     describe_failed_trials,
     describe_interruptions_and_restarts,
     explain_waiting,
@@ -25,17 +26,18 @@ _MOST_DIGITS = 9
 
 @dataclass(frozen=True, slots=True)
 class TrialCount:
-    """How many trials have succeeded, have failed for good, run now, and are still to come."""
+    """How many trials have succeeded, have failed for good, run now, are still to come, and were cancelled."""
 
     done: int
     failed: int
     running: int
     left: int
+    cancelled: int = 0
 
     @property
     def over(self) -> int:
         """How many trials have ended for good."""
-        return self.done + self.failed
+        return self.done + self.failed + self.cancelled
 
     @property
     def all(self) -> int:
@@ -43,17 +45,18 @@ class TrialCount:
         return self.over + self.running + self.left
 
     def __str__(self) -> str:
-        parts = {"failed": self.failed, "running": self.running, "to go": self.left}
+        parts = {"failed": self.failed, "cancelled": self.cancelled, "running": self.running, "to go": self.left}
         return ", ".join([f"{self.done} of {self.all} done", *(f"{n} {what}" for what, n in parts.items() if n)])
 
 
 def count_trials(job: JobRecord, pods: Sequence[Pod]) -> TrialCount:
     """Return the count of a sweep's trials: pods show an end before the Job's status does."""
     done = job.succeeded_trials | _indexes_in_phase(pods, "Succeeded")
-    failed = job.failed_trials
+    failed, cancelled = job.failed_trials, job.cancelled_trials - done
     running = Indexes() if job.end is not None else _indexes_in_phase(pods, "Running")
-    going = len(running) - running.overlap(done)
-    return TrialCount(len(done), len(failed), going, max(job.wanted - len(done) - len(failed) - going, 0))
+    over = done | failed | cancelled
+    going = len(running - over)
+    return TrialCount(len(done), len(failed), going, max(job.wanted - len(over) - going, 0), len(cancelled))
 
 
 def _indexes_in_phase(pods: Sequence[Pod], phase: str) -> Indexes:
@@ -65,7 +68,8 @@ def describe_sweep(job: JobRecord, count: TrialCount) -> str:
     parts = {"running": count.running, "to go": count.left}
     told = [f"{number} {what}" for what, number in parts.items() if number]
     lost = describe_failed_trials(job, job.failed_trials) if count.failed else ""
-    return "; ".join(filter(None, (", ".join(told), lost, describe_interruptions_and_restarts(job))))
+    cancelled, happened = describe_cancelled_trials(job), describe_interruptions_and_restarts(job)
+    return "; ".join(filter(None, (", ".join(told), lost, cancelled, happened)))
 
 
 def rank_of_trial(job: JobRecord, index: str) -> str:
@@ -90,7 +94,7 @@ def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[
     rows = []
     for rank, index in enumerate(job.array):
         pod = newest.get(rank)
-        state = "Completed" if rank in done else "Failed" if rank in failed else _state_of_trial(job, pod)
+        state = "Completed" if rank in done else "Failed" if rank in failed else _state_of_trial(job, rank, pod)
         row = {"index": index, "values": grid.values(index) if grid is not None else {}, "state": state}
         row |= _row_of_pod(job, pod, state, now)
         rows.append(row if pod is not None or state not in ("Completed", "Failed") else row | _row_of_past(job, row))
@@ -125,9 +129,11 @@ def _row_of_pod(job: JobRecord, pod: Pod | None, state: str, now: datetime) -> d
     return {"tries": tries, "node": pod.spec.node_name, "seconds": seconds, "reason": reason}
 
 
-def _state_of_trial(job: JobRecord, pod: Pod | None) -> str:
-    """Return the state of a trial that its Job has not counted yet."""
+def _state_of_trial(job: JobRecord, rank: int, pod: Pod | None) -> str:
+    """Return the state of a trial that its Job has not counted as succeeded or failed."""
     phase = pod.status.phase if pod is not None else ""
+    if rank in job.cancelled_trials:
+        return "Cancelling" if pod is not None and not is_finished(pod) else "Cancelled"
     if phase == "Succeeded":
         return "Completed"
     if job.is_cancelled and pod is not None and not is_finished(pod):

@@ -2,10 +2,9 @@
 
 from muster.insight.record.build import record_of, records_of
 from muster.insight.record.pods import container_statuses, has_joined, is_indexed, is_late, job_of
-from muster.insight.record.record import CANCELLED, JobEnd, JobRecord, RemoteCounts, Role
+from muster.insight.record.record import JobEnd, JobRecord, RemoteCounts, Role
 
 __all__ = [
-    "CANCELLED",
     "JobEnd",
     "JobRecord",
     "RemoteCounts",

@@ -4,7 +4,8 @@ from typing import Literal
 
 from muster.api.batch import JOB, JOB_CONTROLLER_NAME, JOB_NAME_LABEL, Job, pods_at_once
 from muster.api.core import Pod, PodTemplateSpec
-from muster.insight.record.record import CANCELLED, JobEnd, JobRecord, RemoteCounts
+from muster.insight.record.record import JobEnd, JobRecord, RemoteCounts
+from muster.jobs.job.conditions import CANCELLED
 
 
 class PlainJobRecord(JobRecord, frozen=True):

@@ -10,7 +10,8 @@ from muster.api.jobset import JOB_SET, GroupSchedulingStatus, JobSet, names
 from muster.api.meta import Condition, controller_of
 from muster.api.pods import rank_of
 from muster.insight.record.pods import is_indexed
-from muster.insight.record.record import CANCELLED, JobEnd, JobRecord, RemoteCounts
+from muster.insight.record.record import JobEnd, JobRecord, RemoteCounts
+from muster.jobs.job.conditions import CANCELLED
 from muster.jobs.jobset.ordering import may_start
 from muster.jobs.jobset.size import pods_of_role
 

@@ -22,7 +22,7 @@ from muster.api.kinds import Kind
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.meta import Condition, ObjectMeta
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, has_fixed_size
-from muster.api.ours.trials import Array
+from muster.api.ours.trials import Array, cancelled_of
 from muster.api.pods import rank_of
 from muster.api.values.indexes import Indexes
 from muster.insight.history.runs import Run
@@ -35,11 +35,8 @@ from muster.jobs.interruption import (
     is_interrupted,
     last_interruption,
 )
-from muster.jobs.job.conditions import FAILURE_TARGET, SUCCESS_CRITERIA_MET
+from muster.jobs.job.conditions import CANCELLED, FAILURE_TARGET, SUCCESS_CRITERIA_MET
 from muster.runtime.containerlogs import KeptPod
-
-# The reason of a failed job that a user has cancelled.
-CANCELLED = "Cancelled"
 
 
 class Role(Struct, frozen=True):
@@ -264,7 +261,27 @@ class JobRecord(Struct, frozen=True):
     @property
     def failed_trials(self) -> Indexes:
         """The ranks of a sweep's trials that have failed for good."""
-        return Indexes.parse(self.jobs[0].status.failed_indexes or "", self.wanted) if self.array else Indexes()
+        if self.array is None:
+            return Indexes()
+        status = self.jobs[0].status
+        return Indexes.parse(status.failed_indexes or "", self.wanted) - self.cancelled_trials
+
+    @property
+    def cancelled_trials(self) -> Indexes:
+        """The ranks of a sweep's trials that a user cancelled before they succeeded."""
+        if self.array is None:
+            return Indexes()
+        succeeded = Indexes.parse(self.jobs[0].status.completed_indexes, self.wanted)
+        return cancelled_of(self.metadata.annotations, self.wanted) - succeeded
+
+    @property
+    def ended_trials(self) -> Indexes:
+        """The ranks of a sweep's trials that succeeded, failed for good or were cancelled."""
+        if self.array is None:
+            return Indexes()
+        status = self.jobs[0].status
+        succeeded = Indexes.parse(status.completed_indexes, self.wanted)
+        return succeeded | Indexes.parse(status.failed_indexes or "", self.wanted) | self.cancelled_trials
 
     @property
     def interruptions(self) -> int:

@@ -1,7 +1,7 @@
 """The level of size: how many pods the job has, and whether that may change. Pure."""
 
 from muster.api.ours.elastic import ELASTIC_ANNOTATION, is_elastic
-from muster.insight.jobs.failures import count_of
+from muster.insight.jobs.failures import count_of, describe_cancelled_trials
 from muster.insight.quota.state import QuotaState
 from muster.insight.why.readings import JobReadings, Level
 
@@ -13,7 +13,8 @@ def describe_size(readings: JobReadings) -> Level:
     partial = _describe_partial_admission(readings.quota_state) if readings.quota_state is not None else ""
     if readings.job is not None and readings.job.array is not None:
         text = f"{count_of(wanted, 'trial')}, at most {sum(readings.job.workers_by_role)} at a time"
-        return Level("size", "none", f"{text} ({partial})" if partial else text)
+        text = f"{text} ({partial})" if partial else text
+        return Level("size", "none", "; ".join(filter(None, (text, describe_cancelled_trials(readings.job)))))
     if partial:
         return Level("size", "none", f"{text}, {partial}")
     annotations = readings.job.metadata.annotations if readings.job is not None else {}

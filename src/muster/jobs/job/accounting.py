@@ -34,7 +34,8 @@ class Tally(Struct, frozen=True):
     succeeded: for an Indexed Job the number of `completed`.
     failed: failures without those that the podFailurePolicy ignores.
     completed: indexes in range that have succeeded; empty for a NonIndexed Job.
-    failed_indexes: indexes in range that have failed for good; None without a back-off limit per index.
+    failed_indexes: indexes in range that have failed for good or were cancelled; None without a back-off limit per
+        index.
     new_succeeded, new_failed: ended pods that the stored status does not count yet (including ignored failures).
     awaiting: by index, the failed pod that stays until its replacement has taken over its count of failures.
     """
@@ -112,16 +113,22 @@ def _collect_completed(status: JobStatus, terms: Terms, ours: list[Member]) -> I
     stored = Indexes.parse(status.completed_indexes, terms.completions or 0)
     # A pod that was counted as failed stays failed, whatever its phase is now.
     failed = frozenset(_read_uncounted(status).failed)
-    return stored | Indexes.of(member.index for member in ours if member.succeeded and member.uid not in failed)
+    ended_indexes = Indexes.parse(status.failed_indexes or "", terms.completions or 0) & terms.cancelled
+    return stored | Indexes.of(
+        member.index
+        for member in ours
+        if member.succeeded and member.uid not in failed and member.index not in ended_indexes
+    )
 
 
 def _collect_failed_indexes(status: JobStatus, terms: Terms, ours: list[Member], completed: Indexes) -> Indexes | None:
     if terms.backoff_limit_per_index is None:
         return None
     stored = Indexes.parse(status.failed_indexes or "", terms.completions or 0)
-    return stored | Indexes.of(
+    failed = Indexes.of(
         member.index for member in ours if member.index not in completed and _fails_index(terms, member)
     )
+    return stored | failed | (terms.cancelled - completed)
 
 
 def _fails_index(terms: Terms, member: Member) -> bool:

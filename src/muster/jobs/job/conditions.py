@@ -28,6 +28,9 @@ FAILURE_TARGET = "FailureTarget"
 COMPLETE = "Complete"
 FAILED = "Failed"
 
+# The reason of a job that a user has cancelled.
+CANCELLED = "Cancelled"
+
 # The reason of a Job's end by its podFailurePolicy.
 POD_FAILURE_POLICY = "PodFailurePolicy"
 
@@ -58,6 +61,8 @@ MAX_FAILED_INDEXES_EXCEEDED = Verdict(
     False, "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
 )
 FAILED_INDEXES = Verdict(False, "FailedIndexes", "Job has failed indexes")
+OTHERS_CANCELLED = Verdict(True, "CompletionsReached", "All indexes that were not cancelled have succeeded")
+ALL_CANCELLED = Verdict(False, CANCELLED, "All its indexes were cancelled")
 
 
 def backoff_limit_verdict(evidence: str) -> Verdict:

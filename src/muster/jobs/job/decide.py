@@ -141,10 +141,12 @@ class _Decision(Struct, frozen=True):
         )
 
     def _plan_deletion(self, member: Member, *, untrack: bool) -> Deletion:
-        """Return how to delete a pod.
+        """Return how to delete a pod. A pod of a cancelled index never counts.
 
         A trial that ran when its Job is suspended stays until the next pod has taken over its counts.
         """
+        if member.index in self.terms.cancelled:
+            return Deletion(member.pod, untrack=True)
         keeps_counts = untrack and self.terms.suspended and self.terms.backoff_limit_per_index is not None
         suspended = keeps_counts and self.verdict is None and has_run(member)
         return Deletion(member.pod, untrack and not suspended, suspended)
@@ -278,10 +280,13 @@ def _find_verdict(
     if deadline is not None and now >= deadline:
         return conditions.DEADLINE_EXCEEDED
     if count.failed_indexes:
-        if terms.max_failed_indexes is not None and len(count.failed_indexes) > terms.max_failed_indexes:
+        lost = count.failed_indexes - terms.cancelled
+        if terms.max_failed_indexes is not None and len(lost) > terms.max_failed_indexes:
             return conditions.MAX_FAILED_INDEXES_EXCEEDED
         if len(count.failed_indexes) + len(count.completed) >= (terms.completions or 0):
-            return conditions.FAILED_INDEXES
+            if lost:
+                return conditions.FAILED_INDEXES
+            return conditions.OTHERS_CANCELLED if count.completed else conditions.ALL_CANCELLED
     return conditions.success_policy_verdict(satisfied) if satisfied else None
 
 

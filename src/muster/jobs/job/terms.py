@@ -13,6 +13,8 @@ from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import GROUP_SCHEDULING_EPOCH
 from muster.api.meta import controller_of
 from muster.api.ours.elastic import GANG_ANNOTATION
+from muster.api.ours.trials import cancelled_of
+from muster.api.values.indexes import Indexes
 
 # kube-apiserver's default of `spec.backoffLimit`, in effect unlimited where there is a limit per index.
 DEFAULT_BACKOFF_LIMIT = 6
@@ -28,6 +30,7 @@ class Terms(Struct, frozen=True):
     restarts_in_place: containers restart inside their pod (restartPolicy OnFailure).
     is_of_jobset: a JobSet created the Job, and counts the suspensions of all its Jobs.
     restarts_whole: the Job's JobSet restarts all pods when one is interrupted.
+    cancelled: the indexes that a user cancelled. They need a limit per index, as only then an index may end by itself.
     """
 
     indexed: bool
@@ -44,6 +47,7 @@ class Terms(Struct, frozen=True):
     restarts_whole: bool
     pod_failure_policy: PodFailurePolicy | None
     success_policy: SuccessPolicy | None
+    cancelled: Indexes
 
     @classmethod
     def of(cls, job: Job) -> Self:
@@ -73,6 +77,7 @@ class Terms(Struct, frozen=True):
             restarts_whole=_restarts_whole(job, backoff_limit),
             pod_failure_policy=spec.pod_failure_policy,
             success_policy=spec.success_policy if indexed else None,
+            cancelled=cancelled_of(job.metadata.annotations, completions or 0) if per_index is not None else Indexes(),
         )
 
     def has_index(self, index: int) -> bool:

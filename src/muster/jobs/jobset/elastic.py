@@ -1,12 +1,14 @@
-"""Resizes running Jobs of a role: parallelism and completions together, as Indexed Jobs allow."""
+"""Changes running Jobs of a role: their time limit, and the parallelism and completions of Indexed Jobs together."""
 
 from msgspec.structs import replace
 
 from muster.api.batch import INDEXED, JobSpec
 
 
-def resized(spec: JobSpec, wanted: JobSpec) -> JobSpec:
-    """Return a Job's spec with the size that its role wants now."""
+def adjusted(spec: JobSpec, wanted: JobSpec) -> JobSpec:
+    """Return a Job's spec with the size and the time limit that its role wants now."""
+    if spec.active_deadline_seconds != wanted.active_deadline_seconds:
+        spec = replace(spec, active_deadline_seconds=wanted.active_deadline_seconds)
     size = wanted.completions
     if wanted.completion_mode != INDEXED or size is None or wanted.parallelism != size:
         return spec

@@ -1,4 +1,4 @@
-"""Decides the desired state of existing Jobs: their size, their suspension, and the changes since they were created.
+"""Decides the desired state of existing Jobs: their size, their time limit, their suspension, and later changes.
 
 While a JobSet is suspended, its pod placement may change. A Job gets that change when it is resumed. Its template is
 then what a new Job would have, with nothing left of earlier changes.
@@ -24,7 +24,7 @@ from muster.api.meta import ObjectMeta
 from muster.jobs.job.conditions import SUSPENDED
 from muster.jobs.jobset.census import Member
 from muster.jobs.jobset.children import Children
-from muster.jobs.jobset.elastic import resized
+from muster.jobs.jobset.elastic import adjusted
 from muster.jobs.jobset.plan import Change, JobSetPlan
 from muster.jobs.jobset.start.group import is_of_earlier_start
 from muster.jobs.jobset.terms import is_suspended
@@ -42,7 +42,7 @@ def changes(
         if member.deleting:
             continue
         job, role = member.job, roles[member.role]
-        metadata, spec = job.metadata, resized(job.spec, role.template.spec)
+        metadata, spec = job.metadata, adjusted(job.spec, role.template.spec)
         if is_suspended(jobset) or (not spec.suspend and is_of_earlier_start(jobset, member.role, job)):
             spec = spec if spec.suspend else replace(spec, suspend=True)
         elif spec.suspend and member.role in may_run:

@@ -68,3 +68,9 @@ def test_runs_not_indexes_cost() -> None:
     assert len(many.runs) == 1
     assert len(many) == 100_000
     assert many.lowest_missing(5, 100_000) == []
+
+
+@given(sets, sets)
+def test_difference_and_intersection(one: set[int], other: set[int]) -> None:
+    assert Indexes.of(one) - Indexes.of(other) == Indexes.of(one - other)
+    assert Indexes.of(one) & Indexes.of(other) == Indexes.of(one & other)

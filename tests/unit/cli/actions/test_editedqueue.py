@@ -2,7 +2,7 @@
 
 import pytest
 
-from muster.cli.actions.editedqueue import UNLIMITED, QueueEdit, patch
+from muster.cli.actions.editedqueue import UNLIMITED, QueueEdit, describe_excess, patch
 
 
 def group(*flavors: str, **quotas: str):
@@ -73,3 +73,18 @@ def test_a_new_resource_joins_the_others_of_its_flavor():
 def test_what_cannot_be_is_said(spec, edit, words):
     with pytest.raises(ValueError, match=words):
         patch(spec, edit)
+
+
+def using(spec, **totals):
+    resources = [{"name": name, "total": total} for name, total in totals.items()]
+    return {"spec": spec, "status": {"flavorsReservation": [{"name": "f", "resources": resources}]}}
+
+
+def test_a_quota_below_what_jobs_use_is_told_of():
+    alone = {"resourceGroups": [group("f", cpu="500m", memory="1Gi")]}
+    assert describe_excess(using(alone, cpu="1", memory="1Gi")) == [
+        "jobs use 1 cpu, and the quota is 500m now: they go on, and none starts until they use less"
+    ]
+    assert describe_excess(using(alone, cpu="500m")) == []
+    assert describe_excess({"spec": alone}) == []
+    assert describe_excess(using({**alone, "cohortName": "lab"}, cpu="1")) == []

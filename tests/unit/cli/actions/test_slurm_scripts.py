@@ -59,7 +59,10 @@ def test_its_lines_are_what_the_job_asks_for_and_its_text_is_the_command():
         "limits": {"cpu": "6", "memory": "4096Mi", "nvidia.com/gpu": 2},
     }
     assert container["command"][-5:] == ["/bin/bash", "-c", TEXT, "job.sh", "x"]
-    assert said == "job.sh: ignored: --account (quota belongs to queues), --mail-type (Muster sends no mail)\n"
+    assert (
+        said
+        == "job.sh: ignored: --account (quota belongs to queues), --mail-type (no --mail-user says where mail goes)\n"
+    )
 
 
 def test_the_worker_is_told_what_the_script_finds(here):

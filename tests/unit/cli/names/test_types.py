@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from muster.cli.main import COMMANDS, cli
 
-COMMANDS_OF_JOBS = ["cancel", "wait", "hold", "release", "logs", "why", "scale"]
+COMMANDS_OF_JOBS = ["cancel", "wait", "hold", "release", "logs", "why", "scale", "alter"]
 
 
 @pytest.mark.parametrize("command", COMMANDS_OF_JOBS)

@@ -229,3 +229,23 @@ def test_a_trial_that_there_is_not(index):
 def test_what_is_no_sweep_has_no_trials():
     with pytest.raises(ValueError, match="s is no sweep: its workers have ranks"):
         rank_of_trial(sweep("what"), "1")
+
+
+def cancelled(indexes, conditions=(), **status):
+    job = sweep(conditions=conditions, **status)
+    job.metadata.annotations["muster.dev/cancelled-indexes"] = indexes
+    return job
+
+
+def test_cancelled_trials_are_not_told_as_failed():
+    job = cancelled("1-2", failedIndexes="1-3")
+    assert said(job, [pod(0)]) == (
+        "Running", 1, 4, "1 running; 1 of 4 trials failed (13); 2 of 4 trials cancelled (11-12)",
+    )  # fmt: skip
+    assert str(find_job_state(job, [pod(0)]).count) == "0 of 4 done, 1 failed, 2 cancelled, 1 running"
+
+
+def test_a_cancelled_trial_is_cancelling_while_its_pod_runs():
+    job = cancelled("0-2", completedIndexes="0")
+    states = [row["state"] for row in make_trial_rows(job, [pod(1), pod(3)], NOW)]
+    assert states == ["Completed", "Cancelling", "Cancelled", "Running"]

@@ -1,4 +1,4 @@
-"""The rules of changes of a JobSet: those of upstream's webhook, except that the number of Jobs may change."""
+"""The rules of changes of a JobSet: those of upstream's webhook, except for the number of Jobs and their time limit."""
 
 from msgspec.structs import replace
 
@@ -34,6 +34,8 @@ def _scaled(path: str, new: ReplicatedJob, old: ReplicatedJob, *, ended: bool) -
     job, before = new.template.spec, old.template.spec
     pods, pods_before = job.parallelism, before.parallelism
     done, done_before = job.completions, before.completions
+    if ended and job.active_deadline_seconds != before.active_deadline_seconds:
+        yield forbidden(f"{path}.template.spec.activeDeadlineSeconds", f"Cannot mutate the time limit {_ENDED}")
     if job.completion_mode != INDEXED or (pods, done) == (pods_before, done_before):
         return
     path = f"{path}.template.spec"
@@ -52,6 +54,7 @@ def _scaled(path: str, new: ReplicatedJob, old: ReplicatedJob, *, ended: bool) -
 def _as_before(new: ReplicatedJob, old: ReplicatedJob, *, suspended: bool) -> ReplicatedJob:
     """Return the replicated job with the old values of all changeable fields."""
     job, before = new.template.spec, old.template.spec
+    job = replace(job, active_deadline_seconds=before.active_deadline_seconds)
     if job.completion_mode == INDEXED:
         job = replace(job, parallelism=before.parallelism, completions=before.completions)
     if suspended:

@@ -1,0 +1,125 @@
+"""Delivers the notice of an event of a job: as JSON to a URL, or by mail. Runs within a pod of the job's user."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from email.message import EmailMessage
+from email.policy import SMTP
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from muster.actions.errors import UserError
+from muster.api.ours.notify import NotifyError, TargetKind, Wishes, address_of, check_target, find_kind
+from muster.runtime.clock import Clock
+
+# Where sendmail lies if it is not on the PATH of a user.
+SENDMAIL_PATH: Final = "/usr/sbin:/usr/lib:/usr/local/sbin"
+
+_ATTEMPTS = 3
+_PAUSE_SECONDS = 5
+_TIMEOUT_SECONDS = 10
+_PERMANENT = range(400, 500)  # the receiver understood, and will refuse again
+_BUSY = 429
+
+
+class Notice(Struct, frozen=True):
+    """An event of a job for a receiver: the body of the request to a URL.
+
+    text, content: the same sentence, under the names by which chat services read it.
+    """
+
+    job: str
+    namespace: str
+    event: str
+    state: str
+    reason: str
+    text: str
+    content: str
+
+
+async def deliver(target: str, environment: Mapping[str, str], clock: Clock) -> None:
+    """Deliver the notice that the environment of its pod describes to a URL or a mail address. Raises `UserError`."""
+    notice = read_notice(environment)
+    try:
+        kind = find_kind(check_target(target))
+    except NotifyError as error:
+        raise UserError(str(error)) from None
+    if kind is TargetKind.URL:
+        await post(target, notice, clock)
+    elif sendmail := find_sendmail(environment.get("PATH", os.defpath)):
+        mail(target, notice, sendmail)
+    else:
+        raise UserError("this machine has no sendmail")
+
+
+def read_notice(environment: Mapping[str, str]) -> Notice:
+    """Return the notice that the environment of its pod describes."""
+    names = ("MUSTER_JOB", "MUSTER_NAMESPACE", "MUSTER_EVENT", "MUSTER_JOB_STATE", "MUSTER_JOB_REASON")
+    job, namespace, event, state, reason = (environment.get(name, "") for name in names)
+    sentence = f"{job}: {state.lower()}" + (f": {reason}" if reason else "")
+    return Notice(job, namespace, event, state, reason, sentence, sentence)
+
+
+async def post(url: str, notice: Notice, clock: Clock) -> None:
+    """Send the notice to a URL, several times if the receiver is not there.
+
+    Raises `UserError`, whose text does not name the URL: it may be a secret.
+    """
+    request = urllib.request.Request(  # noqa: S310 - the scheme was checked
+        url, msgspec.json.encode(notice), {"Content-Type": "application/json", "User-Agent": "muster"}, method="POST"
+    )
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            await asyncio.to_thread(_send, request)
+        except urllib.error.HTTPError as error:
+            failure, is_permanent = f"HTTP status {error.code}", error.code in _PERMANENT and error.code != _BUSY
+        except (OSError, ValueError) as error:  # ValueError: an answer that is no HTTP, or a redirection elsewhere
+            failure, is_permanent = str(getattr(error, "reason", error)), False
+        else:
+            return
+        if is_permanent or attempt == _ATTEMPTS:
+            raise UserError(f"the receiver did not take the notice: {failure}")
+        await clock.sleep(_PAUSE_SECONDS)
+
+
+def _send(request: urllib.request.Request) -> None:
+    with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):  # noqa: S310
+        pass
+
+
+def find_sendmail(path: str) -> str:
+    """Return the path of sendmail; "" if this machine has none. path: the user's PATH."""
+    return shutil.which("sendmail", path=f"{path}:{SENDMAIL_PATH}") or ""
+
+
+def explain_unsent(wishes: Wishes, path: str, *, embedded: bool) -> str:
+    """Return why nothing would send the notices of a job; "" if they are sent.
+
+    embedded: whether the cluster is that of `muster up`. path: the user's PATH.
+    """
+    if not embedded:
+        return "only a server sends notices; start one with: muster up --detach"
+    if any(find_kind(target) is TargetKind.MAIL for target in wishes.targets) and not find_sendmail(path):
+        return "this machine has no sendmail, which hands on mail"
+    return ""
+
+
+def mail(target: str, notice: Notice, sendmail: str) -> None:
+    """Hand the notice to sendmail. Raises `UserError`."""
+    message = EmailMessage(policy=SMTP)
+    message["To"] = address_of(target)
+    message["Subject"] = f"[muster] {notice.job}: {notice.state.lower()}"
+    message["Auto-Submitted"] = "auto-generated"
+    body = {"Job": notice.job, "Namespace": notice.namespace, "State": notice.state, "Reason": notice.reason}
+    message.set_content("".join(f"{name}: {value}\n" for name, value in body.items() if value))
+    text = message.as_bytes(policy=SMTP.clone(linesep="\n"))
+    done = subprocess.run([sendmail, "-i", "-t"], input=text, capture_output=True, check=False)
+    if done.returncode:
+        complaint = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise UserError(f"sendmail ended with exit code {done.returncode}: {complaint}")

@@ -1,0 +1,144 @@
+"""The annotations of a job that tells somebody of its start and end, and the marks of the pods that do so. Pure.
+
+A target is a URL that gets the notice as JSON, a mail address, or a command. The server runs a pod in the namespace of
+the job for each event, so that a command has the rights of the job's own pods and no others.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+NOTIFY_ANNOTATION: Final = "muster.dev/notify"  # the targets, one on a line
+NOTIFY_ON_ANNOTATION: Final = "muster.dev/notify-on"  # the events, with commas; without it, the end
+# The events of which a notice was sent, with commas. The server writes it.
+NOTIFIED_ANNOTATION: Final = "muster.dev/notified"
+
+# On a pod that sends notices: the UID of its job as a label, the name of the job and the event as annotations.
+NOTICE_LABEL: Final = "muster.dev/notice-of"
+NOTICE_JOB_ANNOTATION: Final = "muster.dev/notice-job"
+NOTICE_EVENT_ANNOTATION: Final = "muster.dev/notice-event"
+# The variable by which `muster notify` in such a pod finds a URL or an address.
+NOTICE_TARGET_VARIABLE: Final = "MUSTER_NOTICE_TARGET"
+
+MOST_TARGETS: Final = 5
+_LONGEST_TARGET = 4096
+_QUOTED = 60
+
+_MAIL_PREFIX = "mailto:"
+_ADDRESS = re.compile(r"[A-Za-z0-9._%+=/-]+@[A-Za-z0-9.-]+", re.ASCII)
+_LOCAL_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
+
+
+class Event(StrEnum):
+    """An event of a job that somebody may be told of, each at most once."""
+
+    START = "start"
+    REQUEUE = "requeue"
+    END = "end"
+    FAIL = "fail"
+
+
+class TargetKind(StrEnum):
+    """The ways in which a notice reaches a target."""
+
+    URL = "url"
+    MAIL = "mail"
+    COMMAND = "command"
+
+
+class NotifyError(ValueError):
+    """Targets or events that mean nothing; the text is for the user."""
+
+
+def find_kind(target: str) -> TargetKind:
+    """Return how a notice reaches this target."""
+    if target.startswith(("http://", "https://")):
+        return TargetKind.URL
+    return TargetKind.MAIL if target.startswith(_MAIL_PREFIX) or _ADDRESS.fullmatch(target) else TargetKind.COMMAND
+
+
+def check_target(target: str) -> str:
+    """Return the target. Raises `NotifyError`."""
+    shown = repr(target) if len(target) <= _QUOTED else f"{target[:_QUOTED]!r}..."
+    if not target.strip() or "\n" in target or "\0" in target:
+        raise NotifyError(f"{shown}: a notice goes to a URL, a mail address or a command, on one line")
+    if len(target) > _LONGEST_TARGET:
+        raise NotifyError(f"{shown} is longer than {_LONGEST_TARGET} characters")
+    kind = find_kind(target)
+    if kind is TargetKind.URL and not _is_url(target):
+        raise NotifyError(f"{shown} is no URL, such as https://example.org/hook")
+    if kind is TargetKind.MAIL and not _is_address(address_of(target)):
+        raise NotifyError(
+            f"{shown} is no mail address, such as ada@example.org, or mailto:ada for a user of the machine"
+        )
+    return target
+
+
+def address_of(target: str) -> str:
+    """Return the mail address of a target."""
+    return target.removeprefix(_MAIL_PREFIX)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        has_host = bool(parts.hostname) and parts.port != 0
+        return has_host and text.isprintable() and " " not in text
+    except ValueError:
+        return False
+
+
+def _is_address(text: str) -> bool:
+    return bool(_ADDRESS.fullmatch(text) or _LOCAL_USER.fullmatch(text))
+
+
+def parse_targets(text: str) -> tuple[str, ...]:
+    """Return the targets of the annotation, each once. Raises `NotifyError`."""
+    targets = tuple(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+    if len(targets) > MOST_TARGETS:
+        raise NotifyError(f"{len(targets)} targets are more than {MOST_TARGETS}")
+    return tuple(map(check_target, targets))
+
+
+def parse_events(text: str) -> frozenset[Event]:
+    """Return the events of a text such as `start,end`. Raises `NotifyError`."""
+    names = [name.strip() for name in text.split(",")]
+    if unknown := next((name for name in names if name not in tuple(Event)), None):
+        raise NotifyError(f"{unknown!r} is no event of a job: there are {', '.join(Event)}")
+    if "" in names:
+        raise NotifyError(f"{text!r} names no event; there are {', '.join(Event)}")
+    return frozenset(map(Event, names))
+
+
+class Wishes(Struct, frozen=True):
+    """The targets of a job and the events that they are told of."""
+
+    targets: tuple[str, ...] = ()
+    events: frozenset[Event] = frozenset({Event.END})
+
+    def __bool__(self) -> bool:
+        """Return whether somebody is to be told."""
+        return bool(self.targets)
+
+
+def read_wishes(annotations: Mapping[str, str]) -> Wishes:
+    """Return whom a job tells of which events. Raises `NotifyError`."""
+    targets = parse_targets(annotations.get(NOTIFY_ANNOTATION, ""))
+    return Wishes(targets, parse_events(annotations.get(NOTIFY_ON_ANNOTATION, Event.END)))
+
+
+def make_annotations(wishes: Wishes) -> dict[str, str]:
+    """Return the annotations of a new job that tells its targets."""
+    if not wishes:
+        return {}
+    events = ",".join(event for event in Event if event in wishes.events)
+    return {NOTIFY_ANNOTATION: "\n".join(wishes.targets), NOTIFY_ON_ANNOTATION: events}
+
+
+def read_notified(annotations: Mapping[str, str]) -> frozenset[str]:
+    """Return the events of which a notice was sent."""
+    return frozenset(filter(None, annotations.get(NOTIFIED_ANNOTATION, "").split(",")))

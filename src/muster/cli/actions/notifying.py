@@ -1,0 +1,25 @@
+"""Decides whether a job of `muster run` can tell somebody of its start and end."""
+
+import os
+from dataclasses import replace
+
+import click
+
+from muster.actions.delivering import explain_unsent
+from muster.actions.gang import Gang
+from muster.api.ours.notify import Wishes
+from muster.cli.terminal.output import say
+
+
+def fit_notify(gang: Gang, *, embedded: bool, is_batch: bool) -> Gang:
+    """Return the gang without notices that nothing would send, if they come from a script for Slurm.
+
+    embedded: whether the cluster is that of `muster up`. Raises `click.UsageError` if the user asked for the notices.
+    """
+    complaint = explain_unsent(gang.notify, os.environ.get("PATH", os.defpath), embedded=embedded)
+    if not gang.notify or not complaint:
+        return gang
+    if not is_batch:
+        raise click.UsageError(f"--notify: {complaint}")
+    say(f"no notice is sent: {complaint}")
+    return replace(gang, notify=Wishes())

@@ -1,0 +1,67 @@
+"""`muster alter`: change the settings of a job that was submitted."""
+
+from typing import Any
+
+import click
+
+from muster.actions.session import Target
+from muster.cli.completion import names
+from muster.cli.names.examples import examples
+from muster.cli.names.types import name, time_limit
+from muster.cli.session import connect, run, target_options
+
+
+@click.command(
+    epilog=examples(
+        "muster alter train --time 12h",
+        "muster alter train --queue vision --priority high",
+    ),
+)
+@click.argument("job", type=name, shell_complete=names.jobs)
+@click.option(
+    "-t",
+    "--time",
+    "limit",
+    metavar="TIME",
+    type=time_limit,
+    help="The time limit of each attempt, as 90s, 2h or 2:00:00; also while the job runs.",
+)
+@click.option(
+    "-q",
+    "--queue",
+    metavar="Q",
+    default="",
+    help="The LocalQueue to wait in; only while the job waits.",
+    shell_complete=names.local_queues,
+)
+@click.option(
+    "--priority",
+    metavar="P",
+    default="",
+    help="The WorkloadPriorityClass; while the job runs, only another one than it was submitted with.",
+)
+@click.option("--force", is_flag=True, help="Also a time limit that the job has passed already, which ends it.")
+@click.option("--name", "new_name", metavar="N", default="", hidden=True)
+@target_options
+def command(job: str, limit: int | None, queue: str, priority: str, force: bool, new_name: str, **options: Any) -> None:
+    """Change the time limit, the queue or the priority of JOB.
+
+    A job gets all changes of one command or none. Its name, its command and what its workers request are fixed.
+    """
+    if new_name:
+        raise click.UsageError(
+            f"--name: a job keeps its name, by which its workers find each other, and other jobs, its output and its "
+            f"state are found; cancel it and submit it as {new_name}"
+        )
+    if limit is None and not queue and not priority:
+        raise click.UsageError("say what to change: --time, --queue or --priority")
+    run(_alter(Target.of(options), job, limit, queue, priority, force=force))
+
+
+async def _alter(target: Target, name: str, limit: int | None, queue: str, priority: str, *, force: bool) -> None:
+    from muster.actions.altering import Alteration, alter
+    from muster.runtime.clock import RealClock
+
+    async with connect(target) as session:
+        for sentence in await alter(session, name, Alteration(limit, queue, priority, force), RealClock().now()):
+            click.echo(sentence)

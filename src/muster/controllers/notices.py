@@ -1,0 +1,147 @@
+"""Tells people of the start and the end of their jobs: caches in, `muster.jobs.notices` decides, pods out.
+
+A notice is a pod in the namespace of the job. Its name follows from the job and the event, so that a controller that
+was killed between two writes sends no notice twice. Once the pod has ended, the job records the event in an annotation,
+and the pod of a notice that arrived is deleted. A pod that the platform ended is created again.
+"""
+
+from typing import Any
+
+from muster.api.batch import JOB, Job
+from muster.api.core import POD, Pod
+from muster.api.jobset import JOB_SET, JobSet
+from muster.api.kinds import Kind
+from muster.api.kueue.names import MULTI_KUEUE_ORIGIN_LABEL
+from muster.api.ours.notify import (
+    NOTICE_JOB_ANNOTATION,
+    NOTICE_LABEL,
+    NOTIFIED_ANNOTATION,
+    NOTIFY_ANNOTATION,
+    Event,
+    NotifyError,
+    read_notified,
+    read_wishes,
+)
+from muster.api.pods import is_deleting, is_finished
+from muster.api.status import ApiError
+from muster.jobs.interruption import is_interrupted
+from muster.jobs.notices import Notice, describe_failure, find_notices, make_notice_pod, name_notice
+from muster.runtime.controller import Result
+from muster.runtime.events.recorder import Recorder
+from muster.runtime.informer import Informer
+from muster.runtime.manager import Manager
+from muster.runtime.objects import key_of, reference
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring, is_refusal
+
+WORKERS = 4
+
+_BY_JOB = "notice-job"
+
+
+class NoticeController(Reconciler):
+    """A part that runs under a `Manager`; a key is the jobs of a name, of whatever kind.
+
+    muster: the shell words by which a pod calls Muster.
+    """
+
+    name = "notice-controller"
+
+    def __init__(self, manager: Manager, recorder: Recorder, muster: str) -> None:
+        super().__init__(manager, workers=WORKERS)
+        self._recorder = recorder
+        self._muster = muster
+        self._recorded: dict[str, set[tuple[str, str]]] = {}  # by key, (UID, event): what a cached job may lack
+        self._informers: dict[Kind[Any], Informer[Any]] = {
+            JOB: manager.informer(JOB),
+            JOB_SET: manager.informer(JOB_SET, optional=True),
+        }
+        self._pods = manager.informer(POD, labels=NOTICE_LABEL, indexes={_BY_JOB: _list_jobs})
+        for informer in self._informers.values():
+            self._controller.watch(informer, when=_may_tell)
+        self._controller.watch(self._pods, _list_jobs)
+
+    async def _reconcile(self, key: str) -> Result:
+        jobs = [(kind, job) for kind, informer in self._informers.items() if (job := informer.get(key)) is not None]
+        uids = {job.metadata.uid for _, job in jobs}
+        for kind, job in jobs:
+            await self._attend(kind, job)
+        for pod in self._pods.by(_BY_JOB, key):
+            if pod.metadata.labels.get(NOTICE_LABEL) not in uids and is_finished(pod):
+                await self._delete(pod)
+        if not jobs:
+            self._recorded.pop(key, None)
+        return None
+
+    async def _attend(self, kind: Kind[Any], job: Job | JobSet) -> None:
+        """Send the notices of a job that are due, and record those that have been sent."""
+        meta = job.metadata
+        if NOTIFY_ANNOTATION not in meta.annotations or MULTI_KUEUE_ORIGIN_LABEL in meta.labels:
+            return  # the manager cluster tells of a job that MultiKueue sent here
+        try:
+            wishes = read_wishes(meta.annotations)
+        except NotifyError as error:
+            self._recorder.event(reference(kind, job), "Warning", "InvalidNotify", str(error), series=True)
+            return
+        if not wishes:
+            return
+        recorded = self._read_recorded(job)
+        for notice in find_notices(job, wishes.events):
+            pod = self._pods.get(f"{meta.namespace}/{name_notice(job, notice.event)}")
+            if notice.event in recorded:
+                if pod is not None and pod.status.phase == "Succeeded":
+                    await self._delete(pod)
+            elif pod is None:
+                await self._send(kind, job, notice, wishes.targets)
+            elif is_finished(pod) and not is_deleting(pod):
+                await self._conclude(kind, job, notice.event, pod)
+
+    async def _send(self, kind: Kind[Any], job: Job | JobSet, notice: Notice, targets: tuple[str, ...]) -> None:
+        pod = make_notice_pod(job, notice, targets, self._muster)
+        try:
+            with ignoring("AlreadyExists"):
+                await self._client.create(POD.seen_as(dict), pod, job.metadata.namespace)
+        except ApiError as error:
+            if not is_refusal(error, "Forbidden", "Invalid"):
+                raise
+            await self._record(kind, job, notice.event)
+            self._tell_failure(kind, job, f"The notice of {notice.event} was refused: {error}")
+
+    async def _conclude(self, kind: Kind[Any], job: Job | JobSet, event: Event, pod: Pod) -> None:
+        """Record that a notice was sent, or delete its pod to send it again if the platform ended that pod."""
+        if is_interrupted(pod):
+            await self._delete(pod)
+            return
+        await self._record(kind, job, event)
+        if failure := describe_failure(pod):
+            self._tell_failure(kind, job, f"The notice of {event} failed: {failure}")
+        else:
+            await self._delete(pod)
+
+    async def _record(self, kind: Kind[Any], job: Job | JobSet, event: Event) -> None:
+        recorded = ",".join(sorted(self._read_recorded(job) | {event}))
+        await self._client.patch_object(kind, job, {"metadata": {"annotations": {NOTIFIED_ANNOTATION: recorded}}})
+        self._recorded.setdefault(key_of(job), set()).add((job.metadata.uid, event))
+
+    def _read_recorded(self, job: Job | JobSet) -> frozenset[str]:
+        """Return the events of which a notice was sent, also where the cached version of the job lacks one."""
+        ours = self._recorded.get(key_of(job), ())
+        return read_notified(job.metadata.annotations) | {event for uid, event in ours if uid == job.metadata.uid}
+
+    def _tell_failure(self, kind: Kind[Any], job: Job | JobSet, message: str) -> None:
+        self._recorder.event(reference(kind, job), "Warning", "NoticeFailed", message)
+
+    async def _delete(self, pod: Pod) -> None:
+        with ignoring("NotFound", "Conflict"):
+            await self._client.delete_object(POD, pod, grace_period_seconds=0)
+
+
+def _list_jobs(pod: Pod) -> tuple[str, ...]:
+    """Return the key of the job of a pod that sends a notice."""
+    name = pod.metadata.annotations.get(NOTICE_JOB_ANNOTATION, "")
+    return (f"{pod.metadata.namespace}/{name}",) if name else ()
+
+
+def _may_tell(old: Job | JobSet | None, new: Job | JobSet | None) -> bool:
+    job = new if new is not None else old
+    return job is not None and NOTIFY_ANNOTATION in job.metadata.annotations
