@@ -34,7 +34,7 @@ from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.requester import note_requester
 from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmission
 from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
-from muster.cluster.apiserver.admission.plugins.submitter import note_submitter
+from muster.cluster.apiserver.admission.plugins.submitter import note_submitters
 from muster.cluster.apiserver.admission.plugins.userqueue import queue_of_submitter
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
@@ -73,7 +73,7 @@ from muster.cluster.store import Journal, Store
 from muster.controllers.cronjob import CronJobController
 from muster.controllers.engine import Engine, Part, assemble
 from muster.controllers.integrations.framework import Integration
-from muster.controllers.integrations.table import INTEGRATIONS, pod_groups
+from muster.controllers.integrations.table import INTEGRATIONS, chosen, pod_groups
 from muster.controllers.volcano import VolcanoJobController
 from muster.runtime.client import Client
 from muster.runtime.events.recorder import EventSink
@@ -181,7 +181,7 @@ async def control_plane(
                 follow_runtime_class,
                 set_default_resources,
                 note_requester,
-                note_submitter,
+                note_submitters(one.kind.resource for one in chosen(integrations, configuration)),
                 queue_of_submitter,
                 *access.changing,
                 *managed_plugins(configuration, integrations),

@@ -23,6 +23,7 @@ from muster.api.kueue import (
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.managed.variants import is_parent, is_variant
+from muster.api.ours.teams import NO_LIMITS
 from muster.api.values.quantity import QuantityError
 from muster.controllers.queueing.additions import Additions, Concerned
 from muster.controllers.queueing.definitions import Definitions, is_only_status
@@ -138,8 +139,8 @@ class QueueingCache:
             isinstance(place_of(obj), Waits)
             and local is not None
             and local.spec.cluster_queue == workload.queue
-            and (current.podsets, current.local_queue, current.priority)
-            == (workload.podsets, workload.local_queue, workload.priority)
+            and (current.podsets, current.local_queue, current.priority, current.owner)
+            == (workload.podsets, workload.local_queue, workload.priority, workload.owner)
         )
 
     def assume(self, key: str) -> None:
@@ -329,7 +330,7 @@ class QueueingCache:
         """Wake the workloads that the freed quota could help."""
         freed = [fr for fr, amount in (before.usage or {}).items() if amount > usage.get(fr, 0)]
         node = self.tree.queues.get(before.queue)
-        if freed and node is not None:
+        if node is not None and (freed or node.policy.limits != NO_LIMITS):
             self.queues.flush(node, freed)
             self.notifier.wake()
         if before.places != places:
