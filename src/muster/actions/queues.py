@@ -9,10 +9,10 @@ from muster.actions.conflicts import ATTEMPTS
 from muster.actions.errors import UserError
 from muster.actions.session import Session
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, ClusterQueue, LocalQueue
+from muster.api.ours.teams import FOLLOWS_NODES
 from muster.api.status import ApiError
 from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.reader.queues import get_or_none, list_or_none
-from muster.queueing.quota.nodes import FOLLOWS_NODES
 from muster.runtime.client import Client
 
 

@@ -53,7 +53,9 @@ async def let_eve_edit(api):
     await api.made(f"{RBAC}/clusterrolebindings", binding)
 
 
-@pytest.mark.parametrize(("path", "thing"), [(JOBS, job), (SETS, jobset), (CRON_JOBS, cron_job), (PODS, pod), (WORKLOADS, workload)])
+@pytest.mark.parametrize(
+    ("path", "thing"), [(JOBS, job), (SETS, jobset), (CRON_JOBS, cron_job), (PODS, pod), (WORKLOADS, workload)]
+)
 def test_a_user_cannot_pass_for_another(path, thing):
     @api
     async def story(api):

@@ -16,6 +16,12 @@ QUEUE_USERS: Final = "muster.dev/users"
 # The ClusterQueue that follows the nodes, and gives up what this ClusterQueue has been given.
 QUOTA_OF: Final = "muster.dev/quota-of"
 
+# An annotation of a ClusterQueue with one resource group, whose nominal quota then follows its nodes.
+FOLLOWS_NODES: Final = "muster.dev/quota-from-nodes"
+
+# Whether work of no team may run in the ClusterQueue that teams take their parts of: `true` or `false`.
+WITHOUT_TEAM: Final = "muster.dev/without-team"
+
 # The limits for each user, as `jobs=4,gpus=2,waiting-jobs=20,waiting-gpus=8`.
 USER_LIMITS: Final = "muster.dev/user-limits"
 

@@ -8,11 +8,9 @@ import msgspec
 from muster.api.core import Node
 from muster.api.kueue import ClusterQueue, FlavorQuotas, ResourceFlavor, ResourceGroup, ResourceQuota
 from muster.api.nodes import is_ready
+from muster.api.ours.teams import FOLLOWS_NODES
 from muster.api.values.quantity import amount, format_amount
 from muster.api.values.taints import untolerated
-
-# An annotation of a ClusterQueue with one resource group, whose nominal quota then follows its nodes.
-FOLLOWS_NODES = "muster.dev/quota-from-nodes"
 
 
 def follows(queue: ClusterQueue) -> bool:

@@ -5,7 +5,8 @@ import pytest
 
 from muster.api.core import Node
 from muster.api.kueue import ClusterQueue, ResourceFlavor, ResourceGroup
-from muster.queueing.quota.nodes import FOLLOWS_NODES, following, quota_from_nodes
+from muster.api.ours.teams import FOLLOWS_NODES
+from muster.queueing.quota.nodes import following, quota_from_nodes
 
 READY = [{"type": "Ready", "status": "True", "reason": "R", "message": "m"}]
 FLAVORS = {
