@@ -12,6 +12,8 @@ from typing import cast
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
+from muster.api.config import FairSharing as FairSharingSettings
+from muster.api.config.features import FeatureGates
 from muster.api.core import NAMESPACE, NODE, Namespace
 from muster.api.core import Node as ClusterNode
 from muster.api.kueue import (
@@ -82,7 +84,9 @@ class QueueingCache:
             reclaims=configuration.features.enabled("ReclaimablePods"),
             variants=configuration.features.enabled("ConcurrentAdmission"),
         )
-        self._fair = _fair_sharing(configuration)
+        self._fair = _fair_sharing(configuration.fair_sharing, configuration.features)
+        by_weight = FairSharingSettings() if configuration.muster.fair_sharing_on_demand else None
+        self._fair_by_weight = _fair_sharing(by_weight, configuration.features)  # once there is a weight
         self._ignore_undeclared = configuration.resources.quota_check_strategy == "IgnoreUndeclared"
         self._assumed: dict[str, int] = {}  # the number of our writes under way, by key
         self.workloads = manager.informer(
@@ -118,9 +122,15 @@ class QueueingCache:
     def settings(self) -> AdmissionSettings:
         """The present settings of admission."""
         blocking = self._definitions.blocking(by_workload=self._by_workload)
+        fair = self._fair or (self._fair_by_weight if self._definitions.has_weights else None)
         return AdmissionSettings(
-            fair=self._fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared, past=self.queues.usage
+            fair=fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared, past=self.queues.usage
         )
+
+    @property
+    def can_share_fairly(self) -> bool:
+        """Whether fair sharing is on, or comes on with the first weight."""
+        return self._fair is not None or self._fair_by_weight is not None
 
     # Reports of admission.
 
@@ -398,8 +408,7 @@ class QueueingCache:
             self.notifier.notify_change(queue.spec.cluster_queue if queue is not None else "", local)
 
 
-def _fair_sharing(configuration: Configuration) -> FairSharing | None:
-    fair, features = configuration.fair_sharing, configuration.features
+def _fair_sharing(fair: FairSharingSettings | None, features: FeatureGates) -> FairSharing | None:
     if fair is None:
         return None
     return FairSharing(
