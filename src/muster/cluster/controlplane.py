@@ -69,6 +69,7 @@ from muster.cluster.controllers.quotas import QuotaController
 from muster.cluster.controllers.resourceclaims import ClaimMaker, ClaimReleaser
 from muster.cluster.controllers.serviceaccounts import CertificatePublisher, TokenSecrets
 from muster.cluster.controllers.tainteviction import TaintEviction
+from muster.cluster.controllers.teamqueues import TeamQueues
 from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Journal, Store
 from muster.controllers.cronjob import CronJobController
@@ -122,6 +123,7 @@ class ControlPlane:
         self.manager.add(LostPodCollector(self.manager))
         self.manager.add(UnscheduledPodCollector(self.manager))
         self.manager.add(RoleAggregator(self.manager))
+        self.manager.add(TeamQueues(self.manager))
         trust = self.access.trust
         if trust.authority_pem:
             self.manager.add(ApiServices(self.manager, self.server.registry))

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import msgspec
 
 from muster.api.core import NAMESPACE, Namespace
-from muster.api.kueue import LOCAL_QUEUE
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
+from muster.api.managed.teams import find_teams
 from muster.api.meta import ObjectMeta
 from muster.api.ours.unixusers import UNIX_UID, UNIX_USER, group_name_of, namespace_of, user_name_of
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRole, PolicyRule
@@ -19,6 +20,7 @@ from muster.api.server.rbac import GROUP as RBAC
 from muster.api.status import forbidden
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, User
 from muster.cluster.apiserver.objects.bootstrap import create_missing
+from muster.cluster.controllers.teamqueues import create_team_queue
 from muster.cluster.defaultqueue import LOCAL_QUEUE_NAME
 from muster.cluster.defaultqueue import NAMESPACE as DEFAULT_NAMESPACE
 from muster.runtime.client import Client
@@ -87,6 +89,9 @@ class UnixUsers:
         await create_missing(self._client, ROLE_BINDING, _bind(_BINDING, "admin", subject), name)
         if _FURNISHED not in namespace.metadata.annotations:
             await self._create_queue(name)
+            for team in find_teams((await self._client.list(CLUSTER_QUEUE)).items):
+                if account.name in team.users:  # before the first job, which the controller might not be
+                    await create_team_queue(self._client, team, name)
             await self._client.patch(NAMESPACE, name, {"metadata": {"annotations": {_FURNISHED: "true"}}})
 
     async def _create_queue(self, namespace: str) -> None:

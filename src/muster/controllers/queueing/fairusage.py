@@ -36,7 +36,6 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.reconciler import Reconciler
 
-
 # The settings where queues ask for the order by themselves: a half-life of a week, as Slurm has it.
 ON_DEMAND: Final = AdmissionFairSharing(usage_half_life_time=7 * 24 * HOUR)
 
