@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 
 from muster.actions.errors import UserError
 from muster.actions.session import Session
-from muster.api.core import NODE, SERVICE_ACCOUNT
-from muster.api.kueue import ANY, CLUSTER_QUEUE, NEVER, RESOURCE_FLAVOR, ClusterQueue
+from muster.api.core import NAMESPACE, NODE, SERVICE_ACCOUNT
+from muster.api.kueue import ANY, CLUSTER_QUEUE, LOCAL_QUEUE, NEVER, RESOURCE_FLAVOR, ClusterQueue
 from muster.api.managed.teams import find_teams, is_open, is_shared, list_queues_of
 from muster.api.ours.teams import QUEUE_USERS, QUOTA_OF, read_users, write_users
-from muster.api.ours.unixusers import SHARED_ROLE
-from muster.api.ours.users import USERS_NAMESPACE
-from muster.api.server.rbac import CLUSTER_ROLE
+from muster.api.ours.unixusers import SHARED_ROLE, UNIX_USER
+from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE
+from muster.api.server.rbac import CLUSTER_ROLE, ROLE_BINDING
 from muster.api.values.quantity import amount
 from muster.insight.nearest import find_nearest
-from muster.insight.reader.queues import is_embedded
+from muster.insight.reader.queues import is_embedded, list_or_none
 from muster.insight.text import format_quantity
 from muster.queueing.quota.nodes import following, follows
 from muster.runtime.client import Client
@@ -171,13 +171,58 @@ def describe_rest(division: Division, queues: Sequence[ClusterQueue]) -> str:
     )
 
 
-async def change_users(
-    client: Client, queue: ClusterQueue, *, add: Iterable[str] = (), remove: Iterable[str] = ()
-) -> bool:
-    """Add and remove users of a team; return whether the team changed. Raises `ApiError`."""
+async def join_team(session: Session, local_queue: str, user: str) -> None:
+    """Add a user to the team that a LocalQueue of the session's namespace leads to, if it does. Raises `ApiError`."""
+    client = session.client
+    local = await client.find(LOCAL_QUEUE, local_queue, session.namespace)
+    queue = await client.find(CLUSTER_QUEUE, local.spec.cluster_queue) if local is not None else None
+    if queue is not None:
+        await _change_users(client, queue, add={user})
+
+
+async def leave_teams(client: Client, user: str) -> None:
+    """Remove a user from all teams: a later user of the same name is another one. Raises `ApiError`."""
+    for queue in await list_or_none(client, CLUSTER_QUEUE) or ():
+        await _change_users(client, queue, remove={user})
+
+
+async def _change_users(
+    client: Client, queue: ClusterQueue, *, add: Collection[str] = (), remove: Collection[str] = ()
+) -> None:
     users = read_users(queue.metadata.annotations)
-    if users is None or (after := (users | set(add)) - set(remove)) == users:
-        return False
+    if users is None or (after := users.union(add).difference(remove)) == users:
+        return
     change = {"resourceVersion": queue.metadata.resource_version, "annotations": {QUEUE_USERS: write_users(after)}}
     await client.patch(CLUSTER_QUEUE, queue.metadata.name, {"metadata": change})
-    return True
+
+
+async def choose_queue(client: Client, user: str, queue: str) -> None:
+    """Set the queue of a user's jobs that name none; "" for that of the user's oldest team.
+
+    Raises `ApiError`, `UserError` if the cluster has no such user, or the user's namespaces have no such queue.
+    """
+    change = {"metadata": {"annotations": {USER_QUEUE_ANNOTATION: queue or None}}}
+    account = await client.find(SERVICE_ACCOUNT, user, USERS_NAMESPACE)
+    if account is not None:
+        bindings = (await client.list(ROLE_BINDING, labels=f"{USER_LABEL}={user}")).items
+        await _require_queue(client, {one.metadata.namespace for one in bindings}, queue)
+        await client.patch(SERVICE_ACCOUNT, user, change, USERS_NAMESPACE)
+        return
+    namespaces = [
+        one.metadata.name
+        for one in (await client.list(NAMESPACE)).items
+        if one.metadata.annotations.get(UNIX_USER) == user
+    ]
+    if not namespaces:
+        raise UserError(f"there is no user {user}, or the user has not used this cluster yet")
+    await _require_queue(client, namespaces, queue)
+    for namespace in namespaces:
+        await client.patch(NAMESPACE, namespace, change)
+
+
+async def _require_queue(client: Client, namespaces: Collection[str], queue: str) -> None:
+    """Raise `UserError` if none of the namespaces has a LocalQueue of this name."""
+    queues = [one for one in (await client.list(LOCAL_QUEUE)).items if one.metadata.namespace in namespaces]
+    if queue and queue not in {one.metadata.name for one in queues}:
+        known = ", ".join(sorted({one.metadata.name for one in queues})) or "none"
+        raise UserError(f"no queue {queue} where the user works; there is: {known}")
