@@ -86,7 +86,7 @@ async def _set_policy(target: Target, name: str, policy: str, *, cluster: bool) 
 @command.command(
     short_help="Make a queue NAME with its own quota.",
     epilog=examples(
-        "muster queue create vision --share 2 --gpus 4 --users ada,grace      # a team's part of the machine",
+        "muster queue create vision --share 2 --gpus 4 --users ada,grace",
         "muster queue create vision --cpus 8 --memory 32Gi",
         "muster queue create speech --cpus 8 --cohort lab --borrow cpu=4",
         "muster queue create vision --gpus 4 --cpus 32 --dry-run",
