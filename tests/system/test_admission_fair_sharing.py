@@ -11,7 +11,7 @@ from tests.system.job_cluster import Wire
 from tests.system.plane import World, looks, running
 from tests.system.queueing_world import admitted, finish, flavor, is_, local_queue, queue, workload
 
-from muster.api.config import Configuration
+from muster.api.config import Configuration, Muster
 from muster.api.config.types import AdmissionFairSharing
 from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, AdmissionFairSharingStatus
 from muster.api.kueue.names import ELASTIC_JOB
@@ -120,6 +120,18 @@ async def test_without_the_setting_the_past_does_not_matter_and_nothing_is_kept(
     await line(world, "blocker", "a1", "b1", queues="bab")
     assert await order(world) == ["blocker", "a1", "b1"]
     assert await past(world, "a") is None
+
+
+@fair(Configuration(wait_for_pods_ready=None, muster=Muster(fair_sharing_on_demand=True)))
+async def test_a_queue_that_asks_for_it_needs_no_setting_and_others_keep_no_account(world: World) -> None:
+    await two(world)
+    await queue(world, "other", 4)
+    await ran(world, "elsewhere", "other", 3600)
+    await ran(world, "before", "a", 3600)
+    assert await consumed(world, "a") > 0
+    assert await past(world, "other") is None
+    await line(world, "blocker", "a1", "b1", queues="bab")
+    assert await order(world) == ["blocker", "b1", "a1"]
 
 
 @fair()

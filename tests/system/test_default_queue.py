@@ -28,8 +28,8 @@ EXAMPLE_GROUP = {
 }
 
 
-async def nominal(world):
-    (group,) = (await world.client.get(CLUSTER_QUEUE, QUEUE)).spec.resource_groups
+async def nominal(world, queue=QUEUE):
+    (group,) = (await world.client.get(CLUSTER_QUEUE, queue)).spec.resource_groups
     return {quota.name: quota.nominal_quota for quota in group.flavors[0].resources}
 
 
@@ -55,6 +55,29 @@ async def test_it_has_what_the_nodes_have_as_they_come_and_go(world: World):
     await world.client.delete(NODE, "b")
     await world.settle()
     assert await nominal(world) == {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "0", "pods": "110"}
+
+
+@virtual
+async def test_it_gives_up_what_a_team_is_given_and_gets_it_back(world: World):
+    await world.node("a", cpu="4")
+    gpus = {"status": {"allocatable": {"nvidia.com/gpu": "8"}}}
+    await world.client.patch(NODE, "a", gpus, subresource="status")
+    await made(world)
+    before = await nominal(world)
+    meta = {"name": "vision", "annotations": {"muster.dev/quota-of": QUEUE}}
+    quota = {"name": "nvidia.com/gpu", "nominalQuota": "6"}
+    group = {"coveredResources": [quota["name"]], "flavors": [{"name": NODES_FLAVOR, "resources": [quota]}]}
+    document = {"metadata": meta, "spec": {"resourceGroups": [group]}}
+    await world.client.create(CLUSTER_QUEUE.seen_as(dict), document)
+    await world.settle()
+    assert await nominal(world) == before | {"nvidia.com/gpu": "2"}
+    assert await nominal(world, "vision") == {"nvidia.com/gpu": "6", "cpu": "0", "memory": "0", "pods": "0"}
+    await world.client.patch(NODE, "a", {"status": {"allocatable": {"nvidia.com/gpu": "7"}}}, subresource="status")
+    await world.settle()
+    assert await nominal(world) == before | {"nvidia.com/gpu": "1"}
+    await world.client.delete(CLUSTER_QUEUE, "vision")
+    await world.settle()
+    assert await nominal(world) == before | {"nvidia.com/gpu": "7"}
 
 
 @virtual

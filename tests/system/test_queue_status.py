@@ -214,6 +214,29 @@ async def test_shares_are_told_where_sharing_is_fair(world: World) -> None:
 
 
 @virtual
+async def test_fair_sharing_begins_with_the_first_weight(world: World) -> None:
+    await flavor(world)
+    await cohort(world, "top")
+    await queue(world, "lender", cpu=9, cohortName="top")
+    for name, count in (("one", 18), ("two", 9)):
+        await queue(world, name, cpu=0, cohortName="top")
+        for number in range(count):
+            await workload(world, f"{name}-{number:02}", name)
+            await world.settle(1)
+    held = [await status_of(world, CLUSTER_QUEUE, name) for name in ("one", "two")]
+    assert [status.reserving_workloads for status in held] == [9, 0]
+    for name, weight in (("one", 1), ("two", 2)):
+        await world.client.patch(CLUSTER_QUEUE, name, {"spec": {"fairSharing": {"weight": weight}}})
+    await world.settle(5)
+    for number in range(9):
+        await finish(world, f"one-{number:02}")
+    await world.settle(5)
+    held = [await status_of(world, CLUSTER_QUEUE, name) for name in ("one", "two")]
+    assert [status.reserving_workloads for status in held] == [3, 6]
+    assert (await status_of(world, COHORT, "top")).fair_sharing.weighted_share == 0
+
+
+@virtual
 async def test_shares_are_not_told_where_they_decide_nothing(world: World) -> None:
     await flavor(world)
     await cohort(world, "top")

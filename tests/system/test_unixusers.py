@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from muster.api.core import NAMESPACE
-from muster.api.kueue import LOCAL_QUEUE
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
+from muster.api.ours.teams import QUEUE_USERS
 from muster.api.server.rbac import ROLE_BINDING
 from muster.api.status import ApiError
 from muster.cluster.controlplane import control_plane
@@ -106,5 +107,17 @@ def test_a_namespace_that_is_not_the_users_is_left_alone(marks: dict[str, str]) 
         assert await client.find(ROLE_BINDING, "muster:unix-user", "user-ada") is None
         kept = msgspec.to_builtins((await client.get(NAMESPACE, "user-ada")).metadata.annotations)
         assert kept == marks
+
+    play(scene)
+
+
+def test_a_user_of_a_team_has_its_queue_from_the_first_contact() -> None:
+    async def scene(client: Client, users: UnixUsers) -> None:
+        for name, members in (("vision", "ada,bob"), ("speech", "bob")):
+            meta = {"name": name, "annotations": {QUEUE_USERS: members}}
+            await client.create(CLUSTER_QUEUE.seen_as(dict), {"metadata": meta, "spec": {}})
+        await users.user_of(1000)
+        queues = {one.metadata.name for one in (await client.list(LOCAL_QUEUE, "user-ada")).items}
+        assert queues == {"default", "vision"}
 
     play(scene)

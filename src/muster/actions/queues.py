@@ -1,6 +1,6 @@
 """Changes and deletes ClusterQueues with the LocalQueues that point to them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,34 +8,65 @@ from muster.actions.choices import check_queue
 from muster.actions.conflicts import ATTEMPTS
 from muster.actions.errors import UserError
 from muster.actions.session import Session
-from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD, ClusterQueue, LocalQueue
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD, ClusterQueue, LocalQueue
+from muster.api.ours.teams import FOLLOWS_NODES
 from muster.api.status import ApiError
 from muster.insight.quota.state import display_name, find_quota_state
 from muster.insight.reader.queues import get_or_none, list_or_none
-from muster.queueing.quota.nodes import FOLLOWS_NODES
 from muster.runtime.client import Client
 
 
-async def edit(
-    session: Session, name: str, patch: Callable[[Mapping[str, Any]], dict[str, Any]], *, dry_run: bool
-) -> dict[str, Any] | None:
-    """Change the spec of a ClusterQueue; return the changed object, or None if nothing had to change.
+async def create_all(client: Client, documents: Iterable[dict[str, Any]]) -> list[str]:
+    """Create the objects of new queues; return a sentence for each new one. Raises `ApiError`; flavors may exist."""
+    made = list(documents)
+    for document in made:  # all objects are checked before the first one is stored
+        await _create(client, document, dry_run=True)
+    return [
+        f"{document['kind'].lower()}/{document['metadata']['name']} created"
+        for document in made
+        if await _create(client, document, dry_run=False)
+    ]
 
-    patch: returns the merge patch of a spec. Quotas that followed the nodes stop following them, because the next
-    change of a node would overwrite the edit. Raises `ApiError`, `UserError` if there is no such queue, and what
-    `patch` raises.
+
+async def _create(client: Client, document: dict[str, Any], *, dry_run: bool) -> bool:
+    """Create an object; return whether it is new."""
+    kind = next(kind for kind in (RESOURCE_FLAVOR, CLUSTER_QUEUE, LOCAL_QUEUE) if kind.kind == document["kind"])
+    namespace = document["metadata"].get("namespace", "")
+    try:
+        await client.create(kind.seen_as(dict), document, namespace, dry_run=dry_run)
+    except ApiError as error:
+        if kind is RESOURCE_FLAVOR and error.reason == "AlreadyExists":
+            return False
+        raise
+    return True
+
+
+async def edit(
+    session: Session,
+    name: str,
+    patch: Callable[[Mapping[str, Any]], dict[str, Any]],
+    annotate: Callable[[Mapping[str, str]], Mapping[str, str | None]],
+    *,
+    dry_run: bool,
+) -> dict[str, Any] | None:
+    """Change a ClusterQueue; return the changed object, or None if nothing had to change.
+
+    patch: returns the merge patch of a spec. annotate: the same of its annotations. Quotas that followed the nodes stop
+    following them, because the next change of a node would overwrite the edit. Raises `ApiError`, `UserError` if there
+    is no such queue, and what `patch` and `annotate` raise.
     """
     client, kind = session.client, CLUSTER_QUEUE.seen_as(dict)
     for attempt in range(1, ATTEMPTS + 1):
         queue = await client.find(kind, name)
         if queue is None:
             raise UserError(await _explain_missing_queue(session, name))
-        spec = patch(queue["spec"])
-        if not spec:
+        annotations = queue["metadata"].get("annotations") or {}
+        spec, changed = patch(queue["spec"]), dict(annotate(annotations))
+        if not spec and not changed:
             return None
-        metadata: dict[str, Any] = {"resourceVersion": queue["metadata"]["resourceVersion"]}
-        if "resourceGroups" in spec and FOLLOWS_NODES in (queue["metadata"].get("annotations") or {}):
-            metadata["annotations"] = {FOLLOWS_NODES: None}
+        if "resourceGroups" in spec and FOLLOWS_NODES in annotations:
+            changed[FOLLOWS_NODES] = None
+        metadata = {"resourceVersion": queue["metadata"]["resourceVersion"], "annotations": changed}
         change = {"metadata": metadata, "spec": spec}
         try:
             after: dict[str, Any] = await client.patch(kind, name, change, dry_run=dry_run)

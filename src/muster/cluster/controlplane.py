@@ -34,9 +34,10 @@ from muster.cluster.apiserver.admission.plugins.quotaledger import QuotaLedger
 from muster.cluster.apiserver.admission.plugins.requester import note_requester
 from muster.cluster.apiserver.admission.plugins.resourcequota import QuotaAdmission
 from muster.cluster.apiserver.admission.plugins.runtimeclass import follow_runtime_class, require_overhead_of_class
-from muster.cluster.apiserver.admission.plugins.submitter import note_submitter
+from muster.cluster.apiserver.admission.plugins.submitter import note_submitters
 from muster.cluster.apiserver.admission.plugins.tenancy import require_tenancy
-from muster.cluster.apiserver.admission.plugins.userqueue import set_queue_of_submitter
+from muster.cluster.apiserver.admission.plugins.userqueue import give_queues, require_team
+from muster.cluster.apiserver.admission.plugins.waitinglimits import WaitingLimits
 from muster.cluster.apiserver.admission.podgroups import endless_batch_pods
 from muster.cluster.apiserver.admission.policies import PolicyJudge
 from muster.cluster.apiserver.admission.schedulers import scheduler_of_nobody
@@ -70,12 +71,14 @@ from muster.cluster.controllers.quotas import QuotaController
 from muster.cluster.controllers.resourceclaims import ClaimMaker, ClaimReleaser
 from muster.cluster.controllers.serviceaccounts import CertificatePublisher, TokenSecrets
 from muster.cluster.controllers.tainteviction import TaintEviction
+from muster.cluster.controllers.teamqueues import TeamQueues
 from muster.cluster.nodeconnection import NodeConnection
 from muster.cluster.store import Journal, Store
 from muster.controllers.cronjob import CronJobController
 from muster.controllers.engine import Engine, Part, assemble
 from muster.controllers.integrations.framework import Integration
-from muster.controllers.integrations.table import INTEGRATIONS, pod_groups
+from muster.controllers.integrations.surroundings import settings_of
+from muster.controllers.integrations.table import INTEGRATIONS, chosen, pod_groups
 from muster.controllers.notices import NoticeController
 from muster.controllers.volcano import VolcanoJobController
 from muster.runtime.client import Client
@@ -125,6 +128,7 @@ class ControlPlane:
         self.manager.add(LostPodCollector(self.manager))
         self.manager.add(UnscheduledPodCollector(self.manager))
         self.manager.add(RoleAggregator(self.manager))
+        self.manager.add(TeamQueues(self.manager))
         trust = self.access.trust
         if trust.authority_pem:
             self.manager.add(ApiServices(self.manager, self.server.registry))
@@ -179,6 +183,7 @@ async def control_plane(
         own = as_stored(definitions)
         registry = Registry(with_own_definitions(builtin(configuration.muster.elastic, configuration.muster.apis), own))
         groups = pod_groups(configuration)
+        queued = [one.kind.resource for one in chosen(integrations, configuration)]
         ledger, calls = QuotaLedger(store), HttpCalls(partial(address_of, store))
         admission = Admission(
             changing=(
@@ -190,13 +195,14 @@ async def control_plane(
                 follow_runtime_class,
                 set_default_resources,
                 note_requester,
-                note_submitter,
-                set_queue_of_submitter,
+                note_submitters(queued),
+                give_queues(queued),
                 *access.changing,
                 *managed_plugins(configuration, integrations),
             ),
             judging=(
                 require_readable(configuration, integrations),
+                require_team(queued, settings_of(configuration)),
                 require_bounds_of_pods,
                 require_limits_kept,
                 require_overhead_of_class,
@@ -206,7 +212,7 @@ async def control_plane(
                 *([require_tenancy(find_account)] if find_account is not None else []),
                 *access.judging,
             ),
-            last=(QuotaAdmission(ledger), NameSettlement(clock)),
+            last=(WaitingLimits(chosen(integrations, configuration)), QuotaAdmission(ledger), NameSettlement(clock)),
             remarks=(
                 queue_of_nobody(configuration, integrations),
                 queue_of_a_part(configuration, integrations),

@@ -28,8 +28,9 @@ from muster.api.kueue import (
 from muster.api.managed.jobs import DEFAULT_QUEUE
 from muster.api.meta import ObjectMeta
 from muster.api.ours.embedded import NODES_FLAVOR
+from muster.api.ours.teams import FOLLOWS_NODES
 from muster.cluster.apiserver.objects.bootstrap import create_missing
-from muster.queueing.quota.nodes import FOLLOWS_NODES, quota_from_nodes
+from muster.queueing.quota.nodes import quota_from_nodes
 from muster.runtime.client import Client
 
 QUEUE = "muster-default"

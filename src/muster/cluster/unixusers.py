@@ -11,22 +11,23 @@ from collections.abc import Callable
 import msgspec
 
 from muster.api.core import NAMESPACE, Namespace
-from muster.api.kueue import LOCAL_QUEUE
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE
+from muster.api.managed.teams import find_teams
 from muster.api.meta import ObjectMeta
-from muster.api.ours.unixusers import UNIX_UID, UNIX_USER, group_name_of, namespace_of, user_name_of
+from muster.api.ours.unixusers import SHARED_ROLE, UNIX_UID, UNIX_USER, group_name_of, namespace_of, user_name_of
 from muster.api.server.rbac import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRole, PolicyRule
 from muster.api.server.rbac import GROUP as RBAC
 from muster.api.status import forbidden
 from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, User
 from muster.cluster.apiserver.objects.bootstrap import create_missing
+from muster.cluster.controllers.teamqueues import create_team_queue
 from muster.cluster.defaultqueue import LOCAL_QUEUE_NAME
 from muster.cluster.defaultqueue import NAMESPACE as DEFAULT_NAMESPACE
 from muster.runtime.client import Client
 from muster.runtime.process.accounts import Account, AccountError, find_account, name_groups
 
-# The group of all Unix users, and the role that lets them read what they share.
+# The group of all Unix users.
 UNIX_USERS = "unix-users"
-_SHARED_ROLE = "muster:unix-users"
 _BINDING = "muster:unix-user"
 # The annotation of a namespace that has got all that a user begins with. What the superuser removes later stays away.
 _FURNISHED = "muster.dev/unix-user-furnished"
@@ -52,10 +53,10 @@ class UnixUsers:
 
     async def share(self) -> None:
         """Create the role by which all users read what they share. Raises `ApiError`."""
-        role = ClusterRole(metadata=ObjectMeta(name=_SHARED_ROLE), rules=_SHARED)
+        role = ClusterRole(metadata=ObjectMeta(name=SHARED_ROLE), rules=_SHARED)
         await create_missing(self._client, CLUSTER_ROLE, msgspec.to_builtins(role))
         subject = {"kind": "Group", "apiGroup": RBAC, "name": UNIX_USERS}
-        await create_missing(self._client, CLUSTER_ROLE_BINDING, _bind(_SHARED_ROLE, _SHARED_ROLE, subject))
+        await create_missing(self._client, CLUSTER_ROLE_BINDING, _bind(SHARED_ROLE, SHARED_ROLE, subject))
 
     async def user_of(self, uid: int) -> User:
         """Return the user with an id, who has a namespace from now on. Raises `ApiError`."""
@@ -87,6 +88,9 @@ class UnixUsers:
         await create_missing(self._client, ROLE_BINDING, _bind(_BINDING, "admin", subject), name)
         if _FURNISHED not in namespace.metadata.annotations:
             await self._create_queue(name)
+            for team in find_teams((await self._client.list(CLUSTER_QUEUE)).items):
+                if account.name in team.users:  # before the first job, which the controller might not be
+                    await create_team_queue(self._client, team, name)
             await self._client.patch(NAMESPACE, name, {"metadata": {"annotations": {_FURNISHED: "true"}}})
 
     async def _create_queue(self, namespace: str) -> None:

@@ -13,10 +13,10 @@ from muster.api.kueue import ClusterQueue, MultiKueueConfig
 from muster.api.kueue.checks import AUTOMATED
 from muster.api.kueue.names import NOT_REQUESTED, QUOTA_AUTOMATED, UNSUPPORTED_CONFIGURATION
 from muster.api.kueue.quotas import ResourceGroups
+from muster.api.ours.teams import FOLLOWS_NODES
 from muster.api.values.quantity import QuantityError, amount, format_amount
 from muster.multicluster.sanitizing import one_line
 from muster.queueing.pending.activity import Activity
-from muster.queueing.quota.nodes import FOLLOWS_NODES
 
 # A larger amount is no quota: no machine has it, and sums with it would overflow somewhere.
 MOST = 2**63 - 1

@@ -26,6 +26,9 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.variants import allowed_flavors, has_closed_gate, parent_of
 from muster.api.meta import Condition, ObjectMeta
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
+from muster.api.ours.teams import read_limits, read_users
+from muster.api.ours.users import short_user
 from muster.api.pods import amounts, pod_requests
 from muster.api.values.nodeaffinity import required_terms
 from muster.api.values.quantity import Quantity, amount, parse
@@ -117,6 +120,8 @@ def queue_spec(queue: kueue.ClusterQueue) -> QueueSpec:
         by_usage=spec.admission_scope is not None
         and spec.admission_scope.admission_mode == kueue.USAGE_BASED_ADMISSION,
         migration=_convert_migration(spec.concurrent_admission_policy),
+        users=read_users(queue.metadata.annotations),
+        limits=read_limits(queue.metadata.annotations),
     )
 
 
@@ -197,6 +202,7 @@ def workload(
         preempting=_is_preempting(status.conditions),
         family=parent.uid if parent is not None else "",
         gated=settings.variants and has_closed_gate(obj),
+        owner=short_user(meta.annotations.get(SUBMITTER_ANNOTATION, "")),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, field
 
 from muster.api.core import NodeSelectorTerm, Taint, Toleration
+from muster.api.ours.teams import NO_LIMITS, UserLimits
 from muster.api.values.selectors import LabelMatcher
 
 # The resource whose amount is the number of pods; counted only where a ClusterQueue covers it.
@@ -103,6 +104,8 @@ class QueueSpec(Struct, frozen=True):
     checks: names of AdmissionChecks, and of the flavors that each is for (empty is all).
     by_usage: order its LocalQueues by their past usage (admission fair sharing).
     migration: whether a better variant replaces a running one; None: there are no variants.
+    users: short names of the only users whose workloads may use it; None is everybody.
+    limits: what each user may have in it.
     """
 
     name: str
@@ -118,6 +121,8 @@ class QueueSpec(Struct, frozen=True):
     stop: StopPolicy = "None"
     by_usage: bool = False
     migration: Migration | None = None
+    users: frozenset[str] | None = None
+    limits: UserLimits = NO_LIMITS
 
     def group_of(self, resource: str) -> ResourceGroup | None:
         """Return the group that covers the resource."""
@@ -326,6 +331,7 @@ class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
     places: where its pods are.
     family: the UID of its parent, if it is a variant.
     gated: whether it may not preempt others yet.
+    owner: the short name of the user who submitted it; "" if that is not known.
     """
 
     key: str
@@ -347,6 +353,7 @@ class WorkloadInfo(Struct, frozen=True, eq=False, gc=False):
     places: tuple[Places, ...] = ()
     family: str = ""
     gated: bool = False
+    owner: str = ""
 
     @property
     def whole(self) -> str:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
+from muster.api.config import FairSharing as FairSharingSettings
 from muster.api.core import Pod
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
@@ -76,7 +77,7 @@ class Engine:
         self._flavors = {one.metadata.name: convert.flavor_spec(one) for one in site.flavors}
         self._queues = Queues()
         self._settings = cycle.AdmissionSettings(
-            fair=FairSharing.of(configuration),
+            fair=_find_fairness(site, configuration),
             ignore_undeclared=configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         )
         for namespace in site.namespaces:
@@ -270,3 +271,12 @@ class Engine:
     @property
     def _epoch(self) -> float:
         return self._start.timestamp() + self.record.now
+
+
+def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | None:
+    """Return the settings of fair sharing, which a weight turns on where the Configuration says so."""
+    fair = configuration.fair_sharing
+    weighted = any(one.spec.fair_sharing is not None for one in (*site.cluster_queues, *site.cohorts))
+    if fair is None and configuration.muster.fair_sharing_on_demand and weighted:
+        fair = FairSharingSettings()
+    return FairSharing.of(fair, configuration.features)

@@ -9,6 +9,7 @@ from muster.cluster.apiserver.identity.users import AUTHENTICATED, MASTERS, User
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets"
 CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
+WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads"
 EVE = User("eve", frozenset({AUTHENTICATED}))
 POD = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 CALLED_ADA = {"annotations": {SUBMITTER_ANNOTATION: "ada"}}
@@ -32,6 +33,11 @@ def pod(**meta):
     return {"metadata": {"name": "j", "labels": {"kueue.x-k8s.io/queue-name": "q"}, **meta}, **POD}
 
 
+def workload(**meta):
+    pod_set = {"name": "main", "count": 1, "template": {"spec": POD["spec"]}}
+    return {"metadata": {"name": "j", **meta}, "spec": {"podSets": [pod_set]}}
+
+
 def said(obj):
     return obj["metadata"].get("annotations", {}).get(SUBMITTER_ANNOTATION)
 
@@ -47,7 +53,9 @@ async def let_eve_edit(api):
     await api.made(f"{RBAC}/clusterrolebindings", binding)
 
 
-@pytest.mark.parametrize(("path", "thing"), [(JOBS, job), (SETS, jobset), (CRON_JOBS, cron_job), (PODS, pod)])
+@pytest.mark.parametrize(
+    ("path", "thing"), [(JOBS, job), (SETS, jobset), (CRON_JOBS, cron_job), (PODS, pod), (WORKLOADS, workload)]
+)
 def test_a_user_cannot_pass_for_another(path, thing):
     @api
     async def story(api):

@@ -1,7 +1,7 @@
 """Build worlds with waiting workloads from short lines on top of those of `worlds`.
 
     queues:   as in `worlds`, and: strict stop=Hold try-borrow stop-preempt prefer=preemption for=LABEL:VALUE
-    waiting:  name: "QUEUE p=1 at=3 lq=team | cpu=2 x=3 least=1 on=spot | gpu=1"
+    waiting:  name: "QUEUE p=1 at=3 lq=team user=ada | cpu=2 x=3 least=1 on=spot | gpu=1"
 
 Flavors of a ClusterQueue that have the same resources form a resource group, in the order in which they are written.
 `for` is the namespace selector (`nobody`: there is none).
@@ -70,6 +70,7 @@ def workload(name: str, text: str) -> WorkloadInfo:
         queued=START + timedelta(seconds=int(about.get("at", "0"))),
         podsets=tuple(_podset(f"set{number}" if number else "main", text) for number, text in enumerate(podsets)),
         blocks={"yes": True, "no": False}.get(about.get("blocks", "")),
+        owner=about.get("user", ""),
         growth_of=f"{namespace}/{name[:-1]}" if name.endswith("+") else "",
     )
 

@@ -2,7 +2,7 @@
 
     queues:    name: "in=COHORT cpu=4 gpu=2,b1,l0 within=lower reclaim=any borrow=0 weight=1/2 by-usage"
     cohorts:   name: "in=PARENT cpu=10"
-    admitted:  name: "QUEUE cpu=2 spot/memory=1 p=-1 since=3 queued=-5 lq=team evicted"
+    admitted:  name: "QUEUE cpu=2 spot/memory=1 p=-1 since=3 queued=-5 lq=team user=ada evicted"
     incoming:  "QUEUE cpu=2 memory=1:fit p=1"
 
 A resource without a flavor is of flavor `default`. `,b1` and `,l0` are borrowing and lending limits. `borrow=` is
@@ -94,6 +94,7 @@ def workload(name: str, text: str, *, admitted: bool = True) -> WorkloadInfo:
     priority, evicted = int(words.pop("p", "0")), words.pop("evicted", None) is not None
     since, queued = (timedelta(seconds=int(words.pop(word, "0"))) for word in ("since", "queued"))
     local_queue = words.pop("lq", queue)
+    owner = words.pop("user", "")
     usage = {_resource(name): int(amount) for name, amount in words.items()}
     return WorkloadInfo(
         key=f"ns/{name}",
@@ -107,6 +108,7 @@ def workload(name: str, text: str, *, admitted: bool = True) -> WorkloadInfo:
         usage=usage if admitted else None,
         reserved=START + since if admitted else None,
         evicted=evicted,
+        owner=owner,
     )
 
 

@@ -45,11 +45,13 @@ __all__ = [
 DEFAULT: Final = Configuration.default()
 
 # The settings of an embedded cluster without a file: all kinds of jobs that the engine supports use queues. Quotas
-# follow those of the workers as soon as there is a MultiKueueConfig.
+# follow those of the workers as soon as there is a MultiKueueConfig. Weights, and orders by past usage, work as soon as
+# a queue has them.
 EMBEDDED: Final = msgspec.structs.replace(
     DEFAULT,
     integrations=Integrations(frameworks=BUILT_IN),
     feature_gates={"MultiKueueManagerQuotaAutomation": True},
+    muster=Muster(fair_sharing_on_demand=True),
 )
 
 MAX_BYTES: Final = 1 << 20  # the size limit of an object in an API server; real files have a few kilobytes
@@ -71,7 +73,7 @@ class ConfigurationError(ValueError):
 def load(text: str, *, embedded: bool = False) -> Configuration:
     """Return the settings of a file, which is one YAML or JSON document.
 
-    embedded: whether the frameworks and features that the file does not set default to those of `EMBEDDED`.
+    embedded: whether the settings of `EMBEDDED` that the file does not set default to those.
 
     Raises:
         ConfigurationError: the file is invalid.
@@ -94,12 +96,19 @@ def load(text: str, *, embedded: bool = False) -> Configuration:
 
 
 def _as_embedded(document: dict[str, Any], configuration: Configuration) -> Configuration:
-    """Complete the settings of a file. Without frameworks in the file, all kinds of jobs use queues."""
+    """Complete the settings of a file with those of `EMBEDDED`. Without frameworks, all kinds of jobs use queues."""
     named, integrations = document.get("integrations"), configuration.integrations
     if not (isinstance(named, dict) and named.get("frameworks")):
         integrations = msgspec.structs.replace(integrations, frameworks=EMBEDDED.integrations.frameworks)
-    gates = EMBEDDED.feature_gates | configuration.feature_gates
-    return msgspec.structs.replace(configuration, integrations=integrations, feature_gates=gates)
+    ours, section = configuration.muster, document.get("muster")
+    if not (isinstance(section, dict) and "fairSharingOnDemand" in section):
+        ours = msgspec.structs.replace(ours, fair_sharing_on_demand=EMBEDDED.muster.fair_sharing_on_demand)
+    return msgspec.structs.replace(
+        configuration,
+        integrations=integrations,
+        feature_gates=EMBEDDED.feature_gates | configuration.feature_gates,
+        muster=ours,
+    )
 
 
 def _document(text: str) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -543,6 +543,9 @@ class Muster(Struct):
     group_scheduling: the group start of JobSets.
     history: the history of ended jobs.
     nodes: the handling of lost nodes in an embedded cluster.
+    fair_sharing_on_demand: whether queues get fair sharing by asking for it: by weight while any ClusterQueue or Cohort
+        has one, without `fairSharing`; by past usage in a ClusterQueue with an `admissionScope`, without
+        `admissionFairSharing` and with a half-life of a week. On under `muster up` unless its file says otherwise.
     job_set_namespace: the namespace of JobSet's own controller, if there is one. Muster leaves JobSets to it while it
         works.
     """
@@ -553,6 +556,7 @@ class Muster(Struct):
     group_scheduling: GroupScheduling = GroupScheduling()
     history: History = History()
     nodes: Nodes = Nodes()
+    fair_sharing_on_demand: bool = False
     job_set_namespace: TextOrDefault = JOBSET_NAMESPACE
 
     @property

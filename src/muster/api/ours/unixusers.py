@@ -17,6 +17,9 @@ UNIX_UID: Final = "muster.dev/unix-uid"
 # What precedes the account in the user name of the API.
 UNIX_PREFIX: Final = "unix:"
 
+# The ClusterRole by which all Unix users read what they share. Only a system server has it.
+SHARED_ROLE: Final = "muster:unix-users"
+
 ROOT_NAMESPACE: Final = "default"
 _SAFE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,48}[a-z0-9])?")
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.api.kueue import BEST_EFFORT_FIFO, STRICT_FIFO
+from muster.api.kueue import BEST_EFFORT_FIFO, STRICT_FIFO, USAGE_BASED_ADMISSION
+from muster.api.ours.teams import QUEUE_USERS, USER_LIMITS, WITHOUT_TEAM, read_users, write_users
 from muster.api.values.quantity import parse as parse_quantity
 
 # The value that removes a limit.
@@ -20,6 +21,8 @@ class QueueEdit:
     quotas, borrowing, lending: by resource; a limit may be UNLIMITED. flavor: whose quota changes; "" if there is only
     one.
     cohort: "" removes the queue from its cohort.
+    users: the only users from now on. added, removed: users to add and to remove. everybody: the queue is for all.
+    limits: what each user may have, by name; UNLIMITED removes a limit. without_team: whether other work may run.
     """
 
     quotas: Mapping[str, str] = field(default_factory=dict)
@@ -31,6 +34,13 @@ class QueueEdit:
     within: str = ""
     reclaim: str = ""
     weight: str = ""
+    by_usage: bool | None = None
+    users: frozenset[str] | None = None
+    added: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+    everybody: bool = False
+    limits: Mapping[str, str] = field(default_factory=dict)
+    without_team: bool | None = None
 
 
 def patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
@@ -51,7 +61,13 @@ def patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
         for quota in (quota for group in groups for flavor in group["flavors"] for quota in flavor["resources"]):
             quota.pop("borrowingLimit", None)
             quota.pop("lendingLimit", None)
-    changed: dict[str, Any] = {"resourceGroups": groups or None}
+    changed = {"resourceGroups": groups or None} | _change_rules(edit)
+    return {name: value for name, value in changed.items() if _differs(spec.get(name), value)}
+
+
+def _change_rules(edit: QueueEdit) -> dict[str, Any]:
+    """Return the fields of the spec beside its quotas that change."""
+    changed: dict[str, Any] = {}
     if edit.cohort is not None:
         changed["cohortName"] = edit.cohort or None
     if edit.strict is not None:
@@ -61,7 +77,32 @@ def patch(spec: Spec, edit: QueueEdit) -> dict[str, Any]:
         changed["preemption"] = given
     if edit.weight:
         changed["fairSharing"] = {"weight": edit.weight}
-    return {name: value for name, value in changed.items() if _differs(spec.get(name), value)}
+    if edit.by_usage is not None:
+        changed["admissionScope"] = {"admissionMode": USAGE_BASED_ADMISSION} if edit.by_usage else None
+    return changed
+
+
+def annotate(annotations: Mapping[str, str], edit: QueueEdit) -> dict[str, str | None]:
+    """Return the annotations that change; None removes one. Raises `ValueError` with a sentence for the user."""
+    changed: dict[str, str | None] = {}
+    users = edit.users if edit.users is not None else read_users(annotations)
+    if edit.everybody:
+        changed[QUEUE_USERS] = None
+    elif users is not None:
+        changed[QUEUE_USERS] = write_users((users | edit.added) - edit.removed)
+    elif edit.added or edit.removed:
+        raise ValueError("the queue is for everybody; say who alone may use it with --users")
+    if edit.limits:
+        limits = _read_limit_texts(annotations.get(USER_LIMITS, "")) | dict(edit.limits)
+        kept = [f"{name}={most}" for name, most in limits.items() if most != UNLIMITED]
+        changed[USER_LIMITS] = ",".join(kept) or None
+    if edit.without_team is not None:
+        changed[WITHOUT_TEAM] = "true" if edit.without_team else "false"
+    return {name: text for name, text in changed.items() if annotations.get(name) != text}
+
+
+def _read_limit_texts(text: str) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
 
 
 def describe_excess(queue: Spec) -> list[str]:

@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from muster.api.kueue import ANY, BEST_EFFORT_FIFO, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, STRICT_FIFO
+from muster.api.kueue import (
+    ANY,
+    BEST_EFFORT_FIFO,
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    STRICT_FIFO,
+    USAGE_BASED_ADMISSION,
+)
+from muster.api.ours.teams import QUEUE_USERS, QUOTA_OF, USER_LIMITS, write_users
 
 # The flavor of Kueue's own examples.
 USUAL_FLAVOR = "default-flavor"
@@ -17,6 +26,8 @@ class NewQueue:
     namespace: of the LocalQueue; "" for none.
     quotas, borrowing, lending: by resource; limits only in a cohort.
     within, reclaim: which workloads its own may preempt, in the queue and among those that borrow its quota.
+    users: the only users, None for everybody. limits: what each user may have, by name.
+    part_of: the ClusterQueue whose quota it has a part of, or "". by_usage: whether past usage orders its LocalQueues.
     """
 
     name: str
@@ -30,6 +41,10 @@ class NewQueue:
     within: str = "LowerPriority"
     reclaim: str = ANY
     weight: str = ""
+    users: frozenset[str] | None = None
+    limits: Mapping[str, str] = field(default_factory=dict)
+    part_of: str = ""
+    by_usage: bool = False
 
 
 def documents(queue: NewQueue) -> list[dict[str, Any]]:
@@ -38,6 +53,8 @@ def documents(queue: NewQueue) -> list[dict[str, Any]]:
         _make_document(RESOURCE_FLAVOR, queue.flavor, {}),
         _make_document(CLUSTER_QUEUE, queue.name, _make_spec(queue)),
     ]
+    if annotations := _make_annotations(queue):
+        made[1]["metadata"]["annotations"] = annotations
     if queue.namespace:
         made.append(_make_document(LOCAL_QUEUE, queue.name, {"clusterQueue": queue.name}, queue.namespace))
     return made
@@ -49,11 +66,22 @@ def _make_document(kind: Any, name: str, spec: dict[str, Any], namespace: str = 
     return head | ({"spec": spec} if spec else {})
 
 
+def _make_annotations(queue: NewQueue) -> dict[str, str]:
+    annotations = {QUOTA_OF: queue.part_of} if queue.part_of else {}
+    if queue.users is not None:
+        annotations[QUEUE_USERS] = write_users(queue.users)
+    if queue.limits:
+        annotations[USER_LIMITS] = ",".join(f"{name}={most}" for name, most in queue.limits.items())
+    return annotations
+
+
 def _make_spec(queue: NewQueue) -> dict[str, Any]:
     flavor = {"name": queue.flavor, "resources": [_make_quota(queue, resource) for resource in queue.quotas]}
     spec: dict[str, Any] = {"cohortName": queue.cohort} if queue.cohort else {}
     if queue.weight:
         spec["fairSharing"] = {"weight": queue.weight}
+    if queue.by_usage:
+        spec["admissionScope"] = {"admissionMode": USAGE_BASED_ADMISSION}
     preemption = {"withinClusterQueue": queue.within} | ({"reclaimWithinCohort": queue.reclaim} if queue.cohort else {})
     return spec | {
         "resourceGroups": [{"coveredResources": list(queue.quotas), "flavors": [flavor]}],

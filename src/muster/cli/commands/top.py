@@ -72,6 +72,7 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
     from muster.api.kueue import CLUSTER_QUEUE, WORKLOAD
     from muster.api.ours.gpus import is_gpu
     from muster.api.pods import is_finished, pod_requests
+    from muster.insight.history.build import owner_of
     from muster.insight.quota.state import find_quota_state, index_by_owner
     from muster.insight.reader.clusters import clusters_of
     from muster.insight.reader.queues import list_or_none, list_or_say
@@ -89,14 +90,15 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
         say(f"jobs are those of namespace {where}: you may not list the pods of others")
     workloads = index_by_owner(await list_or_none(session.client, WORKLOAD, where) or [])
     used: dict[str, Counter[str]] = defaultdict(Counter)
-    users: dict[tuple[str, str, str], Counter[str]] = defaultdict(Counter)
+    users: dict[tuple[str, str, str, str], Counter[str]] = defaultdict(Counter)
     for pod in pods:
         if not pod.spec.node_name or is_finished(pod):
             continue
         uid, name = job_of(pod)
         workload = workloads.get(uid)
         queue = find_quota_state(workload).cluster_queue if workload is not None else ""
-        for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, name, queue or "-"]):
+        owner = owner_of((workload if workload is not None else pod).metadata)
+        for tally in (used[pod.spec.node_name], users[pod.metadata.namespace, name, owner, queue or "-"]):
             tally.update(Counter(pod_requests(pod.spec)) + Counter(pods=1))
     usage = usage_by_job(await read_usage(session.client, where, say) if users else ())
     here = {r for node in nodes for r in node.status.allocatable} if nodes is not None else set().union(*used.values())
@@ -134,7 +136,7 @@ def _make_gpus_table(nodes: Any, pods: Any) -> str:
 
 def _make_users_table(users: Any, resources: list[str], usage: Any) -> str:
     from muster.api.ours.gpus import is_gpu
-    from muster.insight.text import format_quantity, format_table
+    from muster.insight.text import format_owner, format_quantity, format_table
     from muster.insight.usage import format_cpus, format_memory
 
     order = [*filter(is_gpu, resources), "cpu", "pods"]
@@ -143,8 +145,10 @@ def _make_users_table(users: Any, resources: list[str], usage: Any) -> str:
     for who, tally in most:
         used = usage.get(who[:2])
         requested = [format_quantity(r, tally[r]) for r in resources]
-        lines.append([*who, *requested, format_cpus(used), format_memory(used)])
-    header = ["NAMESPACE", "NAME", "CLUSTERQUEUE", *(r.upper() for r in resources), "CPU USED", "MEMORY USED"]
+        namespace, name, owner, queue = who
+        lines.append([namespace, name, format_owner(owner) or "-", queue, *requested])
+        lines[-1] += [format_cpus(used), format_memory(used)]
+    header = ["NAMESPACE", "NAME", "OWNER", "CLUSTERQUEUE", *(r.upper() for r in resources), "CPU USED", "MEMORY USED"]
     return format_table(header, lines)
 
 

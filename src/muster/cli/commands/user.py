@@ -49,6 +49,7 @@ def add(name: str, queue: str | None, admin: bool, server: str, **options: Any) 
 async def _add(target: Target, name: str, queue: str, server: str, *, admin: bool) -> str:
     from muster.actions.choices import check_queue
     from muster.actions.session import connection
+    from muster.actions.teams import join_team
     from muster.cli.actions import inviting
     from muster.cli.actions.newuser import NewUser, login_command
     from muster.cli.terminal.output import say
@@ -62,6 +63,8 @@ async def _add(target: Target, name: str, queue: str, server: str, *, admin: boo
         user = NewUser(name, session.namespace, queue, admin)
         reached = await inviting.how_reached(session.client, connection(target), server)
         embedded = await is_embedded(session.client)
+        if queue and embedded:
+            await join_team(session, queue, name)
         token, authority = await inviting.grant(session.client, user, RealClock())
     say(f"Send this line to {name} as you would send a password; to end it: muster user remove {name}")
     for line in inviting.remarks_on_address(reached.server, embedded=embedded):
@@ -109,6 +112,34 @@ async def _list(target: Target, output: str) -> None:
 
 
 @command.command(
+    "queue",
+    short_help="Choose the queue of NAME's jobs that name none.",
+    epilog=examples("muster user queue ada vision", "muster user queue ada      # the queue of the oldest team again"),
+)
+@click.argument("name", type=name)
+@click.argument("queue", required=False, type=name, shell_complete=names.queues)
+@click.option(
+    "--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.", shell_complete=names.files
+)
+def queue_(name: str, queue: str | None, kubeconfig: str | None) -> None:
+    """Choose the queue in which jobs of user NAME wait that name none.
+
+    Without QUEUE, this is the queue of the oldest team that NAME is in.
+    """
+    click.echo(run(_choose_queue(Target(kubeconfig or ""), name, queue or "")))
+
+
+async def _choose_queue(target: Target, name: str, queue: str) -> str:
+    from muster.actions.teams import choose_queue, require_known_submitters
+
+    async with connect(target) as session:
+        await require_known_submitters(session.client)
+        await choose_queue(session.client, name, queue)
+    where = f"wait in queue {queue}" if queue else "wait in the queue of the oldest team with that user"
+    return f"jobs of {name} that name no queue {where}"
+
+
+@command.command(
     short_help="Remove users: their credentials end at once.",
     epilog=examples("muster user remove ada", "muster cancel --user ada && muster user remove ada"),
 )
@@ -117,17 +148,19 @@ async def _list(target: Target, output: str) -> None:
     "--kubeconfig", metavar="FILE", help="Cluster to use instead of the embedded one.", shell_complete=names.files
 )
 def remove(users: tuple[str, ...], kubeconfig: str | None) -> None:
-    """Remove users: their credentials end at once. Their jobs go on."""
+    """Remove users: their credentials end at once, and they leave their teams. Their jobs go on."""
     run(_remove(Target(kubeconfig or ""), users))
 
 
 async def _remove(target: Target, users: tuple[str, ...]) -> None:
+    from muster.actions.teams import leave_teams
     from muster.cli.actions.users import list_users, remove_user
 
     unknown = []
     async with connect(target) as session:
         for user in users:
             if await remove_user(session.client, user):
+                await leave_teams(session.client, user)
                 click.echo(f"user {user} removed")
             else:
                 unknown.append(user)

@@ -59,6 +59,13 @@ def quantity(text: str) -> str:
     return _read(quantities.quantity, text)
 
 
+def weight(text: str) -> str:
+    """Return a weight for fair sharing, a number of at least 0. Raises `click.BadParameter`."""
+    if re.fullmatch(r"\d{1,6}(\.\d{1,3})?", text, re.ASCII) or not text:
+        return text
+    raise click.BadParameter(f"{text!r} is no weight such as 1, 2 or 0.5")
+
+
 def memory(text: str) -> str:
     """Return an amount of memory. Raises `click.BadParameter`."""
     from muster.actions import quantities

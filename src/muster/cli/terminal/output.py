@@ -3,7 +3,7 @@
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 import click
@@ -47,6 +47,14 @@ def dump(document: Any, form: str) -> str:
     Dumper.add_implicit_resolver("tag:yaml.org,2002:bool", _GO_BOOL, list("yYnN"))
     Dumper.add_implicit_resolver("tag:yaml.org,2002:float", _GO_NUMBER, list("-+.0123456789"))
     return yaml.dump(msgspec.to_builtins(document), Dumper=Dumper, sort_keys=False, default_flow_style=False).rstrip()
+
+
+def print_documents(documents: Sequence[Any], form: str) -> None:
+    """Print manifests as a `json` List, or as a stream of `yaml` documents."""
+    if form == "json":
+        click.echo(dump({"apiVersion": "v1", "kind": "List", "items": documents}, "json"))
+    else:
+        click.echo("\n---\n".join(dump(document, "yaml") for document in documents))
 
 
 def prefix(rank: str, *, colour: bool) -> str:

@@ -19,6 +19,7 @@ from muster.api.kueue.names import (
 )
 from muster.api.managed.dispatch import home_of
 from muster.api.meta import ObjectMeta, OwnerReference
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError
 from muster.controllers.integrations.injection import InjectionError
 from muster.controllers.integrations.notes import of_checks, of_update
@@ -90,12 +91,16 @@ class Workloads:
         labels = copied_labels(members if group else (meta,), self._labels_to_copy)
         assert labels is not None, "members that disagree make no Workload"
         requests = {key: text for key, text in meta.annotations.items() if key.startswith(PROVISIONING_REQUEST_PREFIX)}
+        submitter = find_submitter(members if group else (meta,))
         workload = Workload(
             metadata=ObjectMeta(
                 name=group or workload_name(self._kind.kind, self._kind.group, meta.name, meta.uid),
                 namespace=meta.namespace,
                 labels=labels if group else labels | _uid_label(meta),
-                annotations=requests | dict(facts.annotations) | {CREATED_ANNOTATION: self._clock.now().isoformat()},
+                annotations=requests
+                | dict(facts.annotations)
+                | {CREATED_ANNOTATION: self._clock.now().isoformat()}
+                | ({SUBMITTER_ANNOTATION: submitter} if submitter else {}),
                 owner_references=self._members(members) if group else (self._reference(meta),),
                 finalizers=(RESOURCE_IN_USE_FINALIZER,),
             ),
@@ -214,6 +219,12 @@ def copied_labels(metas: Sequence[ObjectMeta], keys: Sequence[str]) -> dict[str,
             if key in meta.labels and labels.setdefault(key, meta.labels[key]) != meta.labels[key]:
                 return None
     return labels
+
+
+def find_submitter(metas: Sequence[ObjectMeta]) -> str:
+    """Return who submitted all of these objects; "" if that is not known, or if several users did."""
+    submitters = {meta.annotations.get(SUBMITTER_ANNOTATION, "") for meta in metas}
+    return submitters.pop() if len(submitters) == 1 else ""
 
 
 @contextmanager

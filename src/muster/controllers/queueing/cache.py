@@ -11,6 +11,7 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
+from muster.api.config import FairSharing as FairSharingSettings
 from muster.api.core import NAMESPACE, NODE, Namespace
 from muster.api.core import Node as ClusterNode
 from muster.api.kueue import (
@@ -22,6 +23,7 @@ from muster.api.kueue import (
 from muster.api.kueue.names import MULTI_KUEUE_CONTROLLER
 from muster.api.kueue.readiness import READY_ANNOTATION
 from muster.api.managed.variants import is_parent, is_variant
+from muster.api.ours.teams import NO_LIMITS
 from muster.api.values.quantity import QuantityError
 from muster.controllers.queueing.additions import Additions, Concerned
 from muster.controllers.queueing.definitions import Definitions, is_only_status
@@ -69,7 +71,9 @@ class QueueingCache:
         self.unfit: dict[str, str] = {}  # workloads that cannot be queued, by key, and why
         self._by_workload = False  # whether any workload ever set blocking
         self._reading = Reading.of(configuration)
-        self._fair = FairSharing.of(configuration)
+        self._fair = FairSharing.of(configuration.fair_sharing, configuration.features)
+        by_weight = FairSharingSettings() if configuration.muster.fair_sharing_on_demand else None
+        self._fair_by_weight = FairSharing.of(by_weight, configuration.features)  # once there is a weight
         self._ignore_undeclared = configuration.resources.quota_check_strategy == "IgnoreUndeclared"
         self._assumed: dict[str, int] = {}  # the number of our writes under way, by key
         self.workloads = manager.informer(
@@ -105,9 +109,15 @@ class QueueingCache:
     def settings(self) -> AdmissionSettings:
         """The present settings of admission."""
         blocking = self._definitions.blocking(by_workload=self._by_workload)
+        fair = self._fair or (self._fair_by_weight if self._definitions.has_weights else None)
         return AdmissionSettings(
-            fair=self._fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared, past=self.queues.usage
+            fair=fair, blocking=blocking, ignore_undeclared=self._ignore_undeclared, past=self.queues.usage
         )
+
+    @property
+    def can_share_fairly(self) -> bool:
+        """Whether fair sharing is on, or comes on with the first weight."""
+        return self._fair is not None or self._fair_by_weight is not None
 
     # Reports of admission.
 
@@ -126,8 +136,8 @@ class QueueingCache:
             isinstance(place_of(obj), Waits)
             and local is not None
             and local.spec.cluster_queue == workload.queue
-            and (current.podsets, current.local_queue, current.priority)
-            == (workload.podsets, workload.local_queue, workload.priority)
+            and (current.podsets, current.local_queue, current.priority, current.owner)
+            == (workload.podsets, workload.local_queue, workload.priority, workload.owner)
         )
 
     def assume(self, key: str) -> None:
@@ -317,7 +327,7 @@ class QueueingCache:
         """Wake the workloads that the freed quota could help."""
         freed = [fr for fr, amount in (before.usage or {}).items() if amount > usage.get(fr, 0)]
         node = self.tree.queues.get(before.queue)
-        if freed and node is not None:
+        if node is not None and (freed or node.policy.limits != NO_LIMITS):
             self.queues.flush(node, freed)
             self.notifier.wake()
         if before.places != places:

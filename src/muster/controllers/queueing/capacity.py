@@ -1,8 +1,9 @@
-"""Keep the quota of annotated ClusterQueues equal to what the nodes have."""
+"""Keep the quota of annotated ClusterQueues equal to what the nodes have, less what parts of them were given."""
 
 from muster.api.core import NODE, Node
-from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue
-from muster.queueing.quota.nodes import follows, quota_from_nodes
+from muster.api.kueue import CLUSTER_QUEUE, RESOURCE_FLAVOR, ClusterQueue, ResourceGroup
+from muster.api.ours.teams import QUOTA_OF
+from muster.queueing.quota.nodes import cover_same, follows, quota_from_nodes, sum_parts
 from muster.runtime.controller import Result
 from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
@@ -14,7 +15,7 @@ GATHER_SECONDS = 0.05
 
 
 class NodeQuotaController(Reconciler):
-    """The reconciler of ClusterQueues with the annotation `muster.dev/quota-from-nodes: "true"`."""
+    """The reconciler of ClusterQueues with `muster.dev/quota-from-nodes: "true"`, and of their parts."""
 
     name = "quota-from-nodes"
 
@@ -24,12 +25,25 @@ class NodeQuotaController(Reconciler):
         self._flavors = manager.informer(RESOURCE_FLAVOR)
         self._queues = manager.informer(CLUSTER_QUEUE)
         self._controller.watch(self._queues, when=_needs_update)
+        self._queues.on_change(self._queue_changed)
         self._flavors.on_change(lambda _old, _new: self._queue_all())
         self._nodes.on_change(self._node_changed)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> None:
         if old is None or new is None or _quota_state(old) != _quota_state(new):
             self._queue_all()
+
+    def _queue_changed(self, old: ClusterQueue | None, new: ClusterQueue | None) -> None:
+        """Queue the ClusterQueues that a changed one is a part of, and its own parts."""
+        if not _needs_update(old, new):
+            return
+        for queue in filter(None, (old, new)):
+            if whole := _whole_of(queue):
+                self._controller.queue.add(whole)
+        if new is not None and follows(new):
+            for part in self._queues.all():
+                if _whole_of(part) == new.metadata.name:
+                    self._controller.queue.add(key_of(part))
 
     def _queue_all(self) -> None:
         for queue in self._queues.all():
@@ -38,20 +52,36 @@ class NodeQuotaController(Reconciler):
 
     async def _reconcile(self, key: str) -> Result:
         queue = self._queues.get(key)
-        if queue is None or not follows(queue):
+        if queue is None:
             return None
-        flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
-        groups = quota_from_nodes(queue.spec.resource_groups, flavors, self._nodes.all())
+        groups = self._find_groups(queue)
         if groups == queue.spec.resource_groups:
             return None
         with ignoring("NotFound"):
             await self._client.patch_object(CLUSTER_QUEUE, queue, {"spec": {"resourceGroups": groups}})
         return None
 
+    def _find_groups(self, queue: ClusterQueue) -> tuple[ResourceGroup, ...]:
+        """Return the quotas that a ClusterQueue has to have."""
+        groups = queue.spec.resource_groups
+        if follows(queue):
+            flavors = {flavor.metadata.name: flavor for flavor in self._flavors.all()}
+            given = sum_parts(queue.metadata.name, self._queues.all())
+            return quota_from_nodes(groups, flavors, self._nodes.all(), given)
+        whole = self._queues.get(_whole_of(queue))
+        return cover_same(groups, whole.spec.resource_groups) if whole is not None else groups
+
+
+def _whole_of(queue: ClusterQueue) -> str:
+    """Return the ClusterQueue that another one is a part of, or ""."""
+    return queue.metadata.annotations.get(QUOTA_OF, "")
+
 
 def _needs_update(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
     """Return whether more than the status changed."""
-    return old is None or new is None or (old.spec, follows(old)) != (new.spec, follows(new))
+    if old is None or new is None:
+        return True
+    return (old.spec, follows(old), _whole_of(old)) != (new.spec, follows(new), _whole_of(new))
 
 
 def _quota_state(node: Node) -> tuple[object, ...]:

@@ -71,6 +71,7 @@ class Definitions:
         self._by_queue: dict[str, bool] = {}  # the blocking settings of ClusterQueues themselves
         self._by_flavor: dict[str, bool] = {}
         self._active: dict[str, Activity] = {}
+        self._weighted: set[tuple[str, str]] = set()  # the kinds and names of those with a weight for fair sharing
         self._users: dict[str, set[str]] = {}  # ClusterQueues by flavor, and by `check/` and the name of a check
         self.cluster_queues = manager.informer(CLUSTER_QUEUE)
         self.cohorts = manager.informer(COHORT)
@@ -97,6 +98,14 @@ class Definitions:
             return Blocking(everything=everything, queues=self._by_queue, flavors=self._by_flavor)
         return None
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether any ClusterQueue or Cohort has a weight for fair sharing."""
+        return bool(self._weighted)
+
+    def _note_weight(self, kind: str, name: str, *, weighted: bool) -> None:
+        (self._weighted.add if weighted else self._weighted.discard)((kind, name))
+
     def parse_blocking(self, text: str) -> bool | None:
         """Return the setting for blocking of an annotation; None if it is malformed."""
         try:
@@ -111,6 +120,7 @@ class Definitions:
         if is_only_status(old, new):
             return
         name = queue.metadata.name
+        self._note_weight(CLUSTER_QUEUE.kind, name, weighted=new is not None and new.spec.fair_sharing is not None)
         for users in self._users.values():
             users.discard(name)
         blocked_before, checked = self._by_queue.pop(name, None), False
@@ -166,6 +176,7 @@ class Definitions:
         if is_only_status(old, new):
             return
         name = cohort.metadata.name
+        self._note_weight(COHORT.kind, name, weighted=new is not None and new.spec.fair_sharing is not None)
         before = self._tree.cohorts.get(name)
         roots = [before.root] if before is not None else []
         if new is not None:

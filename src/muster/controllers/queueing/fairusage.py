@@ -1,12 +1,16 @@
 """Keep account of the past usage of LocalQueues, which orders them under admission fair sharing (Kueue KEP-4136).
 
-All LocalQueues have an account, as upstream; the order depends on it only where the ClusterQueue says so. The accounts
+All LocalQueues have an account, as upstream; the order depends on it only where the ClusterQueue says so. With Muster's
+fairSharingOnDemand alone, only the LocalQueues of such ClusterQueues have accounts, so an idle system writes nothing.
+
+The accounts
 are in memory. LocalQueueController writes their status, from which a restart goes on. A LocalQueue whose past usage has
 faded completely has no account, no timer, and no writes.
 """
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
@@ -19,6 +23,7 @@ from muster.api.kueue import (
     LocalQueue,
     LocalQueueFairSharingStatus,
 )
+from muster.api.values.durations import HOUR
 from muster.api.values.quantity import parse
 from muster.controllers.queueing.cache import QueueingCache
 from muster.controllers.queueing.indexes import LOCAL_QUEUES_BY_CLUSTER_QUEUE, by_cluster_queue
@@ -31,13 +36,18 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.reconciler import Reconciler
 
+# The settings where queues ask for the order by themselves: a half-life of a week, as Slurm has it.
+ON_DEMAND: Final = AdmissionFairSharing(usage_half_life_time=7 * 24 * HOUR)
+
 
 def fair_usage(manager: Manager, cache: QueueingCache, configuration: Configuration) -> "FairUsageController | None":
     """Return the controller, if the Configuration enables admission fair sharing."""
-    sharing = configuration.admission_fair_sharing
-    if sharing is None or not configuration.features.enabled("AdmissionFairSharing"):
+    sharing, on_demand = configuration.admission_fair_sharing, configuration.muster.fair_sharing_on_demand
+    if not configuration.features.enabled("AdmissionFairSharing"):
         return None
-    return FairUsageController(manager, cache, sharing)
+    if sharing is not None:
+        return FairUsageController(manager, cache, sharing)
+    return FairUsageController(manager, cache, ON_DEMAND, everywhere=False) if on_demand else None
 
 
 class FairUsageController(Reconciler):
@@ -50,8 +60,12 @@ class FairUsageController(Reconciler):
 
     name = "admission-fair-sharing"
 
-    def __init__(self, manager: Manager, cache: QueueingCache, sharing: AdmissionFairSharing) -> None:
+    def __init__(
+        self, manager: Manager, cache: QueueingCache, sharing: AdmissionFairSharing, *, everywhere: bool = True
+    ) -> None:
+        """Create the controller. everywhere: whether LocalQueues have accounts whose order depends on none."""
         super().__init__(manager)
+        self._everywhere = everywhere
         self._cache = cache
         half_life = timedelta(microseconds=sharing.usage_half_life_time // 1000)
         sampling = timedelta(microseconds=sharing.usage_sampling_interval // 1000)
@@ -114,7 +128,7 @@ class FairUsageController(Reconciler):
         """Update the account of a LocalQueue; return when to do so again."""
         local = self._queues.get(key)
         node = self._cache.tree.queues.get(local.spec.cluster_queue) if local is not None else None
-        if local is None or node is None:
+        if local is None or node is None or not (self._everywhere or node.policy.by_usage):
             self._accounts.forget(key)
             self._shown.pop(key, None)
             self._cache.set_usage(key, 0.0)

@@ -91,12 +91,13 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A workload that holds quota that another workload misses: how much of each resource, and since when."""
+    """A workload that holds quota that another workload misses: how much of each resource, since when, and whose."""
 
     name: str
     queue: str
     since: datetime | None
     usage: Mapping[str, int]
+    owner: str = ""
 
 
 class Outlook:
@@ -164,7 +165,7 @@ class Outlook:
             for holder in node.workloads.values():
                 usage = {fr.resource: n for fr, n in (holder.usage or {}).items() if n and fr in missing}
                 if usage and own.isdisjoint(self._owners[holder.key]):
-                    holders.append(Holder(self.names[holder.key], node.name, holder.reserved, usage))
+                    holders.append(Holder(self.names[holder.key], node.name, holder.reserved, usage, holder.owner))
         return sorted(holders, key=lambda one: ([-n for n in one.usage.values()], one.name))
 
     def _fill(self, snapshot: Snapshot) -> None:

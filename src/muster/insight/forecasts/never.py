@@ -130,7 +130,9 @@ class Room:
 
     def _with(self, become: Callable[[Node], Node]) -> Extent:
         nodes = [become(node) for node in self.nodes]
-        return Extent(nodes, [following(queue, self._flavors, nodes) for queue in self.queues], self._cohorts)
+        return Extent(
+            nodes, [following(queue, self._flavors, nodes, self.queues) for queue in self.queues], self._cohorts
+        )
 
     def find_quota(self, extent: Extent, namespace: str, queue: str) -> QuotaNode | None:
         """Return the quota of a LocalQueue, or None if the user may not see how large it can become."""

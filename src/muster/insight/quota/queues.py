@@ -15,6 +15,7 @@ from muster.api.kueue import (
 )
 from muster.api.kueue.names import ACTIVE, UNKNOWN
 from muster.api.meta import Condition
+from muster.api.ours.teams import read_limits, read_users, write_limits
 from muster.api.values.quantity import amount
 from muster.insight.quota.state import closed_queue
 from muster.insight.text import format_quantity
@@ -35,6 +36,9 @@ def make_cluster_queue_row(queue: ClusterQueue) -> dict[str, Any]:
         "strategy": spec.queueing_strategy,
         **_state_and_counts(spec.stop_policy, status),
         "quotas": make_quota_rows(queue),
+        "weight": str(spec.fair_sharing.weight) if spec.fair_sharing is not None else "",
+        "users": None if (users := read_users(queue.metadata.annotations)) is None else sorted(users),
+        "perUser": write_limits(read_limits(queue.metadata.annotations)),
     }
 
 

@@ -35,6 +35,7 @@ from muster.api.pods import why_unplaced
 from muster.api.status import ApiError
 from muster.gang.arrays import is_numpy_installed
 from muster.insight.forecasts.forecast import Outlook, Snapshot
+from muster.insight.history.build import owner_of
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.jobs.obstacles import with_obstacle
 from muster.insight.jobs.replacements import needs_replacements
@@ -221,7 +222,9 @@ async def _outlook(lists: Lists, facts: JobReadings, workload: Workload, queue: 
         return replace(facts, estimate=Estimate(None, Certainty.NONE, f"there is no ClusterQueue {queue}"))
     needs = outlook.find_needs(added.workload(workload), queue)
     names = {one.metadata.uid: outlook.names[key_of(one)] for one in snapshot.workloads}
-    facts = replace(facts, needs=needs, holders=outlook.find_holders(needs, workload), names=names)
+    owners = {(one.metadata.namespace, one.metadata.name): owner_of(one.metadata) for one in snapshot.workloads}
+    holders = outlook.find_holders(needs, workload)
+    facts = replace(facts, needs=needs, holders=holders, names=names, owners=owners)
     facts = replace(facts, strict=outlook.is_strict(queue), head=_head(facts, snapshot))
     told = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if told is not None and told.reason in _NOT_BY_QUOTA:

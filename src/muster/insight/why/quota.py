@@ -1,19 +1,21 @@
 """The level of quota: the job's queue, its place there, what it lacks and who uses that. Pure."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from muster.api.conditions import find_true
 from muster.api.kueue import CLUSTER_QUEUE, Workload
 from muster.api.kueue.names import EVICTED, QUEUE_NAME_LABEL
 from muster.api.values.quantity import amount
+from muster.insight.forecasts.forecast import Holder
 from muster.insight.jobs.deferral import describe_deferral
 from muster.insight.jobs.failures import NAMED
 from muster.insight.jobs.replacements import needs_replacements
 from muster.insight.jobs.state import describe_evictions
 from muster.insight.quota.queues import describe_resume
 from muster.insight.quota.state import UNTIL_RELEASED, QuotaState, display_name
-from muster.insight.text import format_age, format_quantity, format_table, group_alike
+from muster.insight.text import format_age, format_owner, format_quantity, format_table, group_alike
 from muster.insight.why.readings import JobReadings, Level, State
 
 
@@ -150,7 +152,10 @@ def _describe_ahead(readings: JobReadings) -> list[str]:
     if not readings.ahead:
         return []
     names = [
-        f"{display_name(one.metadata, readings.namespace)} (priority {one.priority})" for one in readings.ahead[:NAMED]
+        f"{display_name(one.metadata, readings.namespace)}"
+        f"{_describe_owner(readings.owners.get((one.metadata.namespace, one.metadata.name), ''))} "
+        f"(priority {one.priority})"
+        for one in readings.ahead[:NAMED]
     ]
     head = [f"nothing passes {names[0]} in a StrictFIFO queue{f': {readings.head}' if readings.head else ''}"]
     more = len(readings.ahead) - NAMED
@@ -158,13 +163,18 @@ def _describe_ahead(readings: JobReadings) -> list[str]:
     return [ahead, *(head if readings.strict else [])]
 
 
+def _describe_holder(holder: Holder, now: datetime) -> str:
+    usage = ", ".join(f"{resource} {format_quantity(resource, n)}" for resource, n in holder.usage.items())
+    return f"{holder.name}{_describe_owner(holder.owner)} ({usage}, for {format_age(holder.since, now)})"
+
+
+def _describe_owner(name: str) -> str:
+    return f" of {format_owner(name)}" if name else ""
+
+
 def _describe_holders(readings: JobReadings) -> list[str]:
     if not readings.holders or readings.verdict.decides:
         return []
-    names = [
-        f"{one.name} ({', '.join(f'{r} {format_quantity(r, n)}' for r, n in one.usage.items())}, "
-        f"for {format_age(one.since, readings.now)})"
-        for one in readings.holders[:NAMED]
-    ]
+    names = [_describe_holder(one, readings.now) for one in readings.holders[:NAMED]]
     more = len(readings.holders) - NAMED
     return [f"what is missing is used by: {', '.join(names)}" + (f" and {more} more" if more > 0 else "")]

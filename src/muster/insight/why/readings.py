@@ -30,7 +30,7 @@ class JobReadings:
     ahead: the workloads before it in its queue, in order; None if the server does not serve them.
     waiting: how many workloads wait in that queue. strict: whether the queue is StrictFIFO. head: why its first waits.
     verdict: why the job can never start, or the nodes that it waits for.
-    names: the names of other workloads' jobs, by workload UID.
+    names: the names of other workloads' jobs, by workload UID. owners: who submitted them, by namespace and name.
     clusters: the clusters that the job may run in, if MultiKueue runs it elsewhere.
     needs, holders: what the job asks for, and which workloads use what is missing; empty if the user may not see that.
     apart: the jobs whose pods a waiting pod of the job must be apart from.
@@ -58,6 +58,7 @@ class JobReadings:
     estimate: Estimate | None = None
     verdict: Verdict = OPEN
     names: Mapping[str, str] = field(default_factory=dict)
+    owners: Mapping[tuple[str, str], str] = field(default_factory=dict)
     clusters: Sequence[ClusterState] = ()
     unseen: str = ""
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from sortedcontainers import SortedList
 
+from muster.api.ours.teams import NO_LIMITS
 from muster.queueing.model import PODS, FlavorResource, PendingReason, Places, PodSet, QueueSpec, Usage, WorkloadInfo
 from muster.queueing.pending.ordering import Place
 
@@ -58,10 +59,11 @@ class EquivalenceClass:
     places: the places of its members in the queue.
     aside: whether it was tried and does not fit.
     unplaced: whether a free place for its pods could help, in whatever tree.
+    limited: whether it was set aside for a limit of its user, so that any end of a workload could help.
     entry: its entry among the classes to be tried, if it is one of them.
     """
 
-    __slots__ = ("aside", "entry", "identity", "local_queue", "needs", "note", "places", "unplaced")
+    __slots__ = ("aside", "entry", "identity", "limited", "local_queue", "needs", "note", "places", "unplaced")
 
     def __init__(self, identity: Hashable, local_queue: str, needs: frozenset[FlavorResource]) -> None:
         self.identity = identity
@@ -71,6 +73,7 @@ class EquivalenceClass:
         self.note: PendingReason | None = None
         self.aside = False
         self.unplaced = False
+        self.limited = False
         self.entry: _Entry | None = None
 
 
@@ -228,7 +231,8 @@ class PendingQueue:
             return
         workload = waiter.workload
         local_queue = workload.local_queue if self.by_usage else ""
-        own = workload.family, workload.gated
+        limited_user = workload.owner if self.spec is not None and self.spec.limits != NO_LIMITS else ""
+        own = workload.family, workload.gated, limited_user
         identity = (local_queue, workload.priority, waiter.place.loose, own, shape(workload.podsets))
         equivalence = self._classes.get(identity)
         if equivalence is None:
@@ -276,7 +280,11 @@ class PendingQueue:
 
         Return whether there is anything to try.
         """
-        woken = [equivalence for equivalence in self._aside if freed is None or not equivalence.needs.isdisjoint(freed)]
+        woken = [
+            equivalence
+            for equivalence in self._aside
+            if freed is None or equivalence.limited or not equivalence.needs.isdisjoint(freed)
+        ]
         for equivalence in woken:
             self.reopen(equivalence)
         if self.parked is not None and self.tried:

@@ -3,8 +3,8 @@
 A waiting workload is in one of three states:
 - It is to be tried.
 - It was tried and does not fit (inadmissible, a whole class at a time).
-- It has an obstacle, however much quota is free: it is held back after an eviction, its LocalQueue is stopped, or its
-namespace is not selected.
+- It has an obstacle, however much quota is free: it is held back after an eviction, its LocalQueue is stopped, its
+namespace is not selected, or its ClusterQueue is for other users.
 
 A workload is tried again only after an event that could help:
 - a flush of its tree (`flush`), for workloads that might take some of the freed quota;
@@ -32,6 +32,7 @@ from muster.queueing.moments import NEVER
 from muster.queueing.pending.displaced import Displacements
 from muster.queueing.pending.ordering import place
 from muster.queueing.pending.queue import EquivalenceClass, Parked, PendingQueue, Waiter
+from muster.queueing.pending.users import find_foreigner
 from muster.queueing.quota.tree import Node
 
 # The reason of a workload that is held back until it is added again without `until`.
@@ -292,15 +293,17 @@ class Queues:
         """
         return self._displaced.protected_from(key)
 
-    def set_aside(self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False) -> None:
+    def set_aside(
+        self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False, limited: bool = False
+    ) -> None:
         """Mark a workload that does not fit as inadmissible, together with its equivalence class.
 
-        unplaced: see `queue.EquivalenceClass`.
+        unplaced, limited: see `queue.EquivalenceClass`.
         """
         pending = self._pending[workload.queue]
         self._set_sticky(self._waiters[workload.key], sticky=False)
         equivalence = self._find_class(workload)
-        equivalence.unplaced = unplaced
+        equivalence.unplaced, equivalence.limited = unplaced, limited
         pending.set_aside(equivalence, note)
         self._update_head(pending)
 
@@ -485,7 +488,10 @@ class Queues:
     def _find_obstacle(self, workload: WorkloadInfo, *, selected: bool) -> PendingReason | None:
         if workload.local_queue in self._stopped:
             return PendingReason("Suspended", f"LocalQueue {workload.local_queue.partition('/')[2]} is inactive")
-        return None if selected else _NOT_SELECTED
+        if not selected:
+            return _NOT_SELECTED
+        pending = self._pending.get(workload.queue)
+        return find_foreigner(pending.spec, workload) if pending is not None and pending.spec is not None else None
 
     def _review(self, pending: PendingQueue, waiters: Iterable[Waiter]) -> None:
         """File workloads again whose obstacles may have changed."""
@@ -504,6 +510,7 @@ class Queues:
             and was.podsets == workload.podsets
             and place(was) == place(workload)
             and (was.queue, was.local_queue, was.blocks) == (workload.queue, workload.local_queue, workload.blocks)
+            and was.owner == workload.owner
         )
 
     def _update_head(self, pending: PendingQueue) -> None:

@@ -1,4 +1,8 @@
-"""Set a queue's quota to what the nodes with each flavor's labels have (users' wish kueue#10270)."""
+"""Set a queue's quota to what the nodes with each flavor's labels have (users' wish kueue#10270).
+
+Other ClusterQueues may be parts of it (`muster.dev/quota-of`). What they were given is theirs, so nothing is promised
+twice.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -8,11 +12,12 @@ import msgspec
 from muster.api.core import Node
 from muster.api.kueue import ClusterQueue, FlavorQuotas, ResourceFlavor, ResourceGroup, ResourceQuota
 from muster.api.nodes import is_ready
+from muster.api.ours.teams import FOLLOWS_NODES, QUOTA_OF
 from muster.api.values.quantity import amount, format_amount
 from muster.api.values.taints import untolerated
+from muster.queueing.model import FlavorResource
 
-# An annotation of a ClusterQueue with one resource group, whose nominal quota then follows its nodes.
-FOLLOWS_NODES = "muster.dev/quota-from-nodes"
+NOTHING_GIVEN: Mapping[FlavorResource, int] = {}
 
 
 def follows(queue: ClusterQueue) -> bool:
@@ -20,18 +25,61 @@ def follows(queue: ClusterQueue) -> bool:
     return queue.metadata.annotations.get(FOLLOWS_NODES) == "true" and len(queue.spec.resource_groups) == 1
 
 
-def following(queue: ClusterQueue, flavors: Mapping[str, ResourceFlavor], nodes: Iterable[Node]) -> ClusterQueue:
-    """Return the queue with the quota that these nodes give it, if its quota follows them."""
+def following(
+    queue: ClusterQueue,
+    flavors: Mapping[str, ResourceFlavor],
+    nodes: Iterable[Node],
+    queues: Iterable[ClusterQueue] = (),
+) -> ClusterQueue:
+    """Return the queue with the quota that these nodes give it, if its quota follows them.
+
+    queues: all ClusterQueues, some of which may be parts of this one.
+    """
     if not follows(queue):
         return queue
-    groups = quota_from_nodes(queue.spec.resource_groups, flavors, nodes)
+    given = sum_parts(queue.metadata.name, queues)
+    groups = quota_from_nodes(queue.spec.resource_groups, flavors, nodes, given)
     return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, resource_groups=groups))
 
 
+def sum_parts(name: str, queues: Iterable[ClusterQueue]) -> dict[FlavorResource, int]:
+    """Return the quota of a ClusterQueue that its parts were given."""
+    given = Counter[FlavorResource]()
+    for part in queues:
+        if part.metadata.annotations.get(QUOTA_OF) == name:
+            given.update(
+                {
+                    FlavorResource(flavor.name, quota.name): amount(quota.name, quota.nominal_quota)
+                    for group in part.spec.resource_groups
+                    for flavor in group.flavors
+                    for quota in flavor.resources
+                }
+            )
+    return dict(given)
+
+
+def cover_same(part: tuple[ResourceGroup, ...], whole: tuple[ResourceGroup, ...]) -> tuple[ResourceGroup, ...]:
+    """Return the groups of a part, with none of each resource that only the whole has: the part may borrow it."""
+    if len(part) != 1 or len(whole) != 1:
+        return part
+    (group,), (other,) = part, whole
+    missing = [resource for resource in other.covered_resources if resource not in group.covered_resources]
+    nothing = tuple(ResourceQuota(name=resource, nominal_quota="0") for resource in missing)
+    flavors = tuple(
+        msgspec.structs.replace(flavor, resources=(*flavor.resources, *nothing)) for flavor in group.flavors
+    )
+    return (ResourceGroup(covered_resources=(*group.covered_resources, *missing), flavors=flavors),)
+
+
 def quota_from_nodes(
-    groups: tuple[ResourceGroup, ...], flavors: Mapping[str, ResourceFlavor], nodes: Iterable[Node]
+    groups: tuple[ResourceGroup, ...],
+    flavors: Mapping[str, ResourceFlavor],
+    nodes: Iterable[Node],
+    given: Mapping[FlavorResource, int] = NOTHING_GIVEN,
 ) -> tuple[ResourceGroup, ...]:
     """Return the group with the quotas that the nodes give it, and with all resources that the nodes have.
+
+    given: what parts of the queue were given of that.
 
     A node counts for the first flavor whose labels it has and whose taints cover its own, once it is ready. A cordoned
     node does not count. Limits of borrowing and lending are kept. A resource that no node has any more is kept with 0.
@@ -42,6 +90,9 @@ def quota_from_nodes(
         name = next((name for name in totals if _is_in_flavor(node, flavors.get(name))), None)
         if name is not None and _is_usable(node):
             totals[name].update({resource: amount(resource, q) for resource, q in node.status.allocatable.items()})
+    for fr, parts in given.items():
+        if fr.flavor in totals:
+            totals[fr.flavor][fr.resource] = max(0, totals[fr.flavor][fr.resource] - parts)
     resources = sorted({resource for total in totals.values() for resource in total} | set(group.covered_resources))
     return (
         ResourceGroup(

@@ -1,4 +1,4 @@
-"""Count the workloads that hold quota in a ClusterQueue and in each of its LocalQueues, and sum up their usage.
+"""Count the workloads that hold quota in a ClusterQueue, by LocalQueue and by user, and sum up their usage.
 
 Status and metrics show these numbers for a thousand queues, again and again, without looking at the workloads.
 Invariant: the tallies equal a new count of all holders.
@@ -42,30 +42,38 @@ class Tallies:
 
     total: the tally of all its workloads.
     local: the tallies that are not empty, by LocalQueue (`namespace/name`).
+    owners: the same by user.
     """
 
-    __slots__ = ("local", "total")
+    __slots__ = ("local", "owners", "total")
 
     def __init__(self) -> None:
         self.total = Tally()
         self.local: dict[str, Tally] = {}
+        self.owners: dict[str, Tally] = {}
 
     def add(self, workload: WorkloadInfo) -> None:
         """Add a workload that holds quota from now on."""
         self.total.count(workload, 1)
         self.local.setdefault(workload.local_queue, Tally()).count(workload, 1)
+        self.owners.setdefault(workload.owner, Tally()).count(workload, 1)
 
     def discard(self, workload: WorkloadInfo) -> None:
         """Remove a workload that gave back its quota."""
         self.total.count(workload, -1)
-        tally = self.local[workload.local_queue]
-        tally.count(workload, -1)
-        if not tally.size:
-            del self.local[workload.local_queue]
+        for tallies, name in ((self.local, workload.local_queue), (self.owners, workload.owner)):
+            tally = tallies[name]
+            tally.count(workload, -1)
+            if not tally.size:
+                del tallies[name]
 
     def of(self, local_queue: str) -> Tally:
         """Return the tally of a LocalQueue."""
         return self.local.get(local_queue) or Tally()
+
+    def of_owner(self, owner: str) -> Tally:
+        """Return the tally of a user."""
+        return self.owners.get(owner) or Tally()
 
 
 def _count(total: dict[FlavorResource, int], usage: Usage, sign: int) -> None:

@@ -11,6 +11,7 @@ not, for the rest of the cycle and in every later cycle, until it is admitted or
 gets what its victims give back. A head that fits only because they leave waits as well, and keeps what it will get.
 - A head that does not fit is set aside, with its class, and its successor becomes a head. In a StrictFIFO queue it
 stays the head. If it waits for preemption to become possible, what it may have is kept for it.
+- A head whose user has reached a limit of the ClusterQueue is set aside, in a StrictFIFO queue, too.
 - Growth of a running workload (`growth.growth`) that does not fit is set aside in every queue, and nothing is kept for
 it.
 - A head that fits at the expense of others, where smaller elastic workloads suffice, stays the head and keeps what it
@@ -33,6 +34,7 @@ from muster.api.kueue.names import WAITING_FOR_PREEMPTED_WORKLOADS
 from muster.queueing.model import Assignment, FlavorSpec, Mode, PendingReason, Places, Usage, WorkloadInfo
 from muster.queueing.pending.queue import Parked
 from muster.queueing.pending.queues import Queues
+from muster.queueing.pending.users import find_user_limit
 from muster.queueing.quota.tree import Node, Tree
 from muster.queueing.quota.trial import assume_usage
 from muster.queueing.scheduling import explain
@@ -332,6 +334,9 @@ class _Cycle:
             if self._tree.in_circle(node):
                 self._park(head, PendingReason("Suspended", f"ClusterQueue {node.name} is inactive"), {})
                 return None
+            if (limit := find_user_limit(node, head)) is not None:
+                self._set_aside(head, limit, limited=True)
+                continue
             nomination = self._nominate(node, head)
             best = nomination.found
             strict = node.policy.strict and not head.growth_of
@@ -528,8 +533,10 @@ class _Cycle:
         )
         self._report(workload, note)
 
-    def _set_aside(self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False) -> None:
-        self._queues.set_aside(workload, note, unplaced=unplaced)
+    def _set_aside(
+        self, workload: WorkloadInfo, note: PendingReason, *, unplaced: bool = False, limited: bool = False
+    ) -> None:
+        self._queues.set_aside(workload, note, unplaced=unplaced, limited=limited)
         self._report(workload, note)
 
     def _report(self, workload: WorkloadInfo, note: PendingReason) -> None:

@@ -19,7 +19,8 @@ from typing import Literal, cast
 
 from msgspec import Struct
 
-from muster.api.config import Configuration
+from muster.api.config import FairSharing as FairSharingSettings
+from muster.api.config.features import FeatureGates
 from muster.queueing.model import FlavorResource, Usage, WorkloadInfo
 from muster.queueing.quota.tree import Node
 from muster.queueing.scheduling.childheap import ChildHeap, Key
@@ -46,9 +47,8 @@ class FairSharing(Struct, frozen=True):
     prefer_nominal: bool = True
 
     @classmethod
-    def of(cls, configuration: Configuration) -> "FairSharing | None":
-        """Return the settings of a Configuration; None if fair sharing is off."""
-        fair, features = configuration.fair_sharing, configuration.features
+    def of(cls, fair: FairSharingSettings | None, features: FeatureGates) -> "FairSharing | None":
+        """Return the settings that a Configuration has for fair sharing; None if it is off."""
         if fair is None:
             return None
         return cls(

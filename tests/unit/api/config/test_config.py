@@ -351,5 +351,8 @@ def test_in_an_embedded_cluster_a_file_takes_no_kind_out_of_the_queues_by_silenc
 ) -> None:
     assert load(file(given), embedded=True).integrations.frameworks == frameworks
     assert load(file({}), embedded=True) == EMBEDDED
+    assert load(file({"muster": {"jobSetNamespace": "x"}}), embedded=True).muster.fair_sharing_on_demand
+    off = {"muster": {"fairSharingOnDemand": False}}
+    assert not load(file(off), embedded=True).muster.fair_sharing_on_demand
     gates = {"featureGates": {"MultiKueueManagerQuotaAutomation": False}}
     assert not load(file(gates), embedded=True).features.enabled("MultiKueueManagerQuotaAutomation")

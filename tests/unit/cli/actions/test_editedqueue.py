@@ -2,7 +2,8 @@
 
 import pytest
 
-from muster.cli.actions.editedqueue import UNLIMITED, QueueEdit, describe_excess, patch
+from muster.api.ours.teams import QUEUE_USERS, USER_LIMITS, WITHOUT_TEAM
+from muster.cli.actions.editedqueue import UNLIMITED, QueueEdit, annotate, describe_excess, patch
 
 
 def group(*flavors: str, **quotas: str):
@@ -88,3 +89,36 @@ def test_a_quota_below_what_jobs_use_is_told_of():
     assert describe_excess(using(alone, cpu="500m")) == []
     assert describe_excess({"spec": alone}) == []
     assert describe_excess(using({**alone, "cohortName": "lab"}, cpu="1")) == []
+
+
+TEAM = {QUEUE_USERS: "ada,bob", USER_LIMITS: "jobs=4,gpus=2"}
+
+
+@pytest.mark.parametrize(
+    ("edit", "changed"),
+    [
+        (QueueEdit(added=frozenset({"eve"}), removed=frozenset({"bob"})), {QUEUE_USERS: "ada,eve"}),
+        (QueueEdit(users=frozenset({"zoe"})), {QUEUE_USERS: "zoe"}),
+        (QueueEdit(everybody=True), {QUEUE_USERS: None}),
+        (QueueEdit(added=frozenset({"ada"})), {}),
+        (QueueEdit(limits={"gpus": "3", "waiting-jobs": "9"}), {USER_LIMITS: "jobs=4,gpus=3,waiting-jobs=9"}),
+        (QueueEdit(limits={"gpus": UNLIMITED}), {USER_LIMITS: "jobs=4"}),
+        (QueueEdit(limits={"gpus": UNLIMITED, "jobs": UNLIMITED}), {USER_LIMITS: None}),
+        (QueueEdit(without_team=False), {WITHOUT_TEAM: "false"}),
+        (QueueEdit({"cpu": "12"}), {}),
+    ],
+)
+def test_users_and_their_limits_change(edit, changed):
+    assert annotate(TEAM, edit) == changed
+
+
+def test_users_are_not_added_to_a_queue_for_everybody():
+    with pytest.raises(ValueError, match="the queue is for everybody; say who alone may use it with --users"):
+        annotate({}, QueueEdit(added=frozenset({"ada"})))
+
+
+def test_past_use_may_order_a_queue():
+    by_usage = {"admissionScope": {"admissionMode": "UsageBasedAdmissionFairSharing"}}
+    assert patch(ONE, QueueEdit(by_usage=True)) == by_usage
+    assert patch(ONE | by_usage, QueueEdit(by_usage=False)) == {"admissionScope": None}
+    assert patch(ONE, QueueEdit(by_usage=False)) == {}

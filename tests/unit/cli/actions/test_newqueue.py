@@ -56,7 +56,7 @@ def test_yaml_is_a_stream_of_documents():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "a queue needs a quota: --cpu, --memory, --gpus or --quota RESOURCE=QUANTITY"),
+        ([], "a queue needs a quota: --cpus, --memory, --gpus or --quota RESOURCE=QUANTITY"),
         (["--cpu", "lots"], "'--cpu': 'lots' is no quantity"),
         (["--quota", "cpu"], "--quota: 'cpu': expected RESOURCE=QUANTITY"),
         (["--quota", "cpu=x"], "--quota: 'x' is no quantity"),

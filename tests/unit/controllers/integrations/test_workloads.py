@@ -4,13 +4,16 @@ import json
 from datetime import UTC, datetime
 
 import msgspec
+import pytest
 from tests.unit.runtime.conftest import ScriptedTransport
 
 from muster.api.batch import JOB
 from muster.api.config.features import FeatureGates
 from muster.api.kueue import Workload
+from muster.api.meta import ObjectMeta
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.controllers.customlabels import CustomLabels
-from muster.controllers.integrations.workloads import Workloads
+from muster.controllers.integrations.workloads import Workloads, find_submitter
 from muster.controllers.waits import CreationWaits
 from muster.queueing.conditions import put
 from muster.runtime.client import Client
@@ -42,3 +45,12 @@ def test_of_a_status_only_what_is_new_is_written():
         assert body["metadata"] == {"uid": "u", "resourceVersion": "7"}
 
     run_virtual(scenario())
+
+
+@pytest.mark.parametrize(
+    ("submitters", "one"),
+    [(["ada"], "ada"), (["ada", "ada"], "ada"), (["ada", "bob"], ""), (["ada", ""], ""), ([""], "")],
+)
+def test_a_workload_has_the_submitter_of_all_its_members(submitters, one):
+    metas = [ObjectMeta(annotations={SUBMITTER_ANNOTATION: name} if name else {}) for name in submitters]
+    assert find_submitter(metas) == one

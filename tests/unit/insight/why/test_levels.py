@@ -270,6 +270,18 @@ def test_the_head_of_a_strict_queue_is_named():
     )
 
 
+def test_others_are_named_with_their_owners():
+    ahead = msgspec.convert([{"metadata": {"name": "w", "namespace": "ns"}, "priority": 7}], list[PendingWorkload])
+    owners = {("ns", "w"): "system:serviceaccount:muster-users:grace"}
+    holders = [Holder("a", "c", NOW, {"cpu": 3000}, "unix:ada")]
+    work = workload(pending(NO_ROOM))
+    found = look(facts(job(suspend=True), work=work, ahead=ahead, owners=owners, holders=holders))["quota"]
+    assert found.details[1:] == (
+        "ahead of it: w of grace (priority 7)",
+        "what is missing is used by: a of ada (cpu 3, for 0s)",
+    )
+
+
 def test_what_may_start_with_fewer_is_told_so_and_not_that_it_is_more_than_there_is():
     work = workload(pending(NO_ROOM))
     podsets = (PodSet(name="main", count=8, min_count=1),)

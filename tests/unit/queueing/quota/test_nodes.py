@@ -5,7 +5,8 @@ import pytest
 
 from muster.api.core import Node
 from muster.api.kueue import ClusterQueue, ResourceFlavor, ResourceGroup
-from muster.queueing.quota.nodes import FOLLOWS_NODES, following, quota_from_nodes
+from muster.api.ours.teams import FOLLOWS_NODES, QUOTA_OF
+from muster.queueing.quota.nodes import cover_same, following, quota_from_nodes
 
 READY = [{"type": "Ready", "status": "True", "reason": "R", "message": "m"}]
 FLAVORS = {
@@ -103,3 +104,35 @@ def test_a_queue_that_follows_nodes_has_what_they_have(annotations, cpu):
     flavor = msgspec.convert({"metadata": {"name": "any"}}, ResourceFlavor)
     (given,) = following(queue, {"any": flavor}, [node()]).spec.resource_groups
     assert [quota.nominal_quota for quota in given.flavors[0].resources] == [cpu]
+
+
+def part(name="vision", of="q", flavor="any", **resources):
+    quotas = [{"name": resource, "nominalQuota": amount} for resource, amount in resources.items()]
+    group = {"coveredResources": list(resources), "flavors": [{"name": flavor, "resources": quotas}]}
+    meta = {"name": name, "annotations": {QUOTA_OF: of} if of else {}}
+    return msgspec.convert({"metadata": meta, "spec": {"resourceGroups": [group]}}, ClusterQueue)
+
+
+@pytest.mark.parametrize(
+    ("parts", "left"),
+    [
+        ([part(cpu="3")], "5"),
+        ([part(cpu="3"), part("speech", cpu="500m")], "4500m"),
+        ([part(cpu="9")], "0"),
+        ([part(cpu="3", of="another"), part("own", of="", cpu="1")], "8"),
+        ([part(cpu="3", flavor="gpu")], "8"),
+    ],
+)
+def test_a_queue_gives_up_what_its_parts_were_given(parts, left):
+    meta = {"name": "q", "annotations": {FOLLOWS_NODES: "true"}}
+    spec = {"resourceGroups": [msgspec.to_builtins(group(["any"]))]}
+    queue = msgspec.convert({"metadata": meta, "spec": spec}, ClusterQueue)
+    flavors = {"any": msgspec.convert({"metadata": {"name": "any"}}, ResourceFlavor)}
+    ((after,),) = (following(queue, flavors, [node("8")], [queue, *parts]).spec.resource_groups,)
+    assert after.flavors[0].resources[0].nominal_quota == left
+
+
+def test_a_part_covers_what_the_whole_has():
+    (after,) = cover_same(part(cpu="3").spec.resource_groups, (group(["any"], ["cpu", "memory", "nvidia.com/gpu"]),))
+    assert after.covered_resources == ("cpu", "memory", "nvidia.com/gpu")
+    assert [quota.nominal_quota for quota in after.flavors[0].resources] == ["3", "0", "0"]

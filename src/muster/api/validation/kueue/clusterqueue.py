@@ -12,10 +12,12 @@ from muster.api.kueue import (
     ClusterQueueSpec,
     ConcurrentAdmissionMigration,
 )
+from muster.api.meta import ObjectMeta
+from muster.api.ours.teams import USER_LIMITS, find_limit_problems
 from muster.api.status import FieldError
 from muster.api.validation.fields import Errors, forbidden, immutable, invalid, unsupported
 from muster.api.validation.kueue.quotas import GROUPS, Owner, group_sizes, groups, weight
-from muster.api.validation.kueue.rules import OBJECT, changed, created, readiness
+from muster.api.validation.kueue.rules import OBJECT, annotation_path, changed, created, readiness
 from muster.api.validation.metadata import label_selector
 
 _MAX_FLAVORS = 256  # the most flavors, and the most resources, of all groups
@@ -25,7 +27,7 @@ _MAX_CONCURRENT_FLAVORS = 16
 
 def validate_create(queue: ClusterQueue) -> list[FieldError]:
     """Return the errors in a new ClusterQueue with its defaults."""
-    webhook = chain(_webhook(queue.spec), _on_flavors(queue.spec, {}), readiness(queue.metadata))
+    webhook = chain(_webhook(queue.spec), _on_flavors(queue.spec, {}), _annotations(queue.metadata))
     return created(queue.metadata, _crd(queue.spec), webhook)
 
 
@@ -67,7 +69,15 @@ def _webhook_update(new: ClusterQueue, old: ClusterQueue) -> Errors:
     yield from _on_flavors(new.spec, _known_on_flavors(new.spec, old.spec))
     policies = new.spec.concurrent_admission_policy, old.spec.concurrent_admission_policy
     yield from immutable("spec.concurrentAdmissionPolicy", *policies)
-    yield from readiness(new.metadata)
+    yield from _annotations(new.metadata)
+
+
+def _annotations(metadata: ObjectMeta) -> Errors:
+    """Check the annotations of Muster's own."""
+    yield from readiness(metadata)
+    text = metadata.annotations.get(USER_LIMITS, "")
+    for problem in find_limit_problems(text):
+        yield invalid(annotation_path(USER_LIMITS), text, problem)
 
 
 def _flavors(spec: ClusterQueueSpec) -> tuple[str, ...]:

@@ -30,9 +30,12 @@ class ClusterQueueController(Reconciler):
         super().__init__(manager)
         self._cache = cache
         self._recorder = recorder
-        self._fair = cache.settings.fair is not None
         cache.notifier.on_change(lambda queue, _local: self._queue_soon(queue))
         cache.cluster_queues.on_change(self._queue_changed)
+
+    @property
+    def _fair(self) -> bool:
+        return self._cache.settings.fair is not None
 
     def _queue_soon(self, key: str) -> None:
         if key:

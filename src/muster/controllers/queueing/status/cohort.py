@@ -21,7 +21,7 @@ class CohortController(Reconciler):
         super().__init__(manager)
         self._cache = cache
         self._cohorts = manager.informer(COHORT)
-        if cache.settings.fair is not None:
+        if cache.can_share_fairly:
             cache.notifier.on_change(lambda queue, _local: self._usage_changed(queue))
             cache.cluster_queues.on_change(self._spec_changed)
             self._cohorts.on_change(self._spec_changed)
@@ -45,6 +45,6 @@ class CohortController(Reconciler):
                 self._controller.queue.add(name)
             return None
         cohort, node = self._cohorts.get(key), self._cache.tree.cohorts.get(key)
-        if cohort is not None and node is not None:
+        if cohort is not None and node is not None and self._cache.settings.fair is not None:
             await set_status(self._client, COHORT, cohort, cohort.status, cohort_status(node))
         return None

@@ -1,12 +1,14 @@
 """Records who submitted a job in an annotation, which neither the manifest nor a later write can change."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from muster.api.batch import CRON_JOB, JOB
 from muster.api.core import POD
+from muster.api.kueue import WORKLOAD
 from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.ours.submitter import SUBMITTED_KINDS, SUBMITTER_ANNOTATION
-from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.chain import Attempt, Plugin
 from muster.cluster.apiserver.decode import Document
 from muster.cluster.apiserver.identity.users import MASTERS
 from muster.cluster.store import Store
@@ -15,13 +17,23 @@ from muster.cluster.store import Store
 _SYSTEM_PREFIX = "system:"
 
 
-def note_submitter(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
+def note_submitters(kinds: Iterable[str]) -> Plugin:
+    """Return the plugin for jobs of these kinds, beside the usual ones, and for their Workloads."""
+    submitted = SUBMITTED_KINDS.union(kinds, {WORKLOAD.resource})
+
+    def note_submitter(attempt: Attempt, store: Store) -> None:  # noqa: ARG001  (one of many of this shape)
+        if attempt.resource.key in submitted and attempt.operation in ("CREATE", "UPDATE"):
+            _note_submitter(attempt)
+
+    return note_submitter
+
+
+def _note_submitter(attempt: Attempt) -> None:
     """Set the annotation of a new job, or of a pod that queues by itself; restore it in an update. In place.
 
-    A user who changes the template of a CronJob submits the jobs that the CronJob then starts.
+    A user who changes the template of a CronJob submits the jobs that the CronJob then starts. The engine writes the
+    submitter of a job to its Workload.
     """
-    if attempt.resource.key not in SUBMITTED_KINDS or attempt.operation not in ("CREATE", "UPDATE"):
-        return
     written = _read_submitter(attempt.document)
     if attempt.operation == "UPDATE" and not _changes_template(attempt):
         submitter = _read_submitter(attempt.old or {})

@@ -1,41 +1,117 @@
-"""Puts a new job that names no queue into the queue of its submitter, as `muster user add --queue` set it."""
+"""Puts a new job that names no queue into the queue of its submitter, and refuses work that has to be a team's.
 
-from muster.api.batch import JOB
-from muster.api.core import SERVICE_ACCOUNT
-from muster.api.jobset import JOB_SET
-from muster.api.kueue import LOCAL_QUEUE
+A user's queue is the one that `muster user add --queue` set, or that of the oldest team with the user.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from muster.api.batch import CRON_JOB
+from muster.api.core import NAMESPACE, POD, SERVICE_ACCOUNT
+from muster.api.kueue import LOCAL_QUEUE, WORKLOAD
 from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.managed.surroundings import Settings
+from muster.api.managed.teams import find_teams, list_queues_of, refuse_without_team
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
-from muster.api.ours.users import USER_QUEUE_ANNOTATION, USERS_NAMESPACE
-from muster.cluster.apiserver.admission.chain import Attempt
-from muster.cluster.apiserver.identity.users import account_of
+from muster.api.ours.unixusers import UNIX_PREFIX, UNIX_USER
+from muster.api.ours.users import USER_QUEUE_ANNOTATION, USERS_NAMESPACE, short_user
+from muster.cluster.apiserver.admission.chain import Attempt, Plugin
+from muster.cluster.apiserver.admission.plugins.storedqueues import find_cluster_queue, list_cluster_queues
+from muster.cluster.apiserver.decode import Document
+from muster.cluster.apiserver.identity.users import MASTERS, account_of
 from muster.cluster.store import Key, Store
 
-_JOBS = frozenset({JOB.resource, JOB_SET.resource})
 
+def give_queues(kinds: Iterable[str]) -> Plugin:
+    """Return the plugin that labels a new job of these kinds with its submitter's queue, if the namespace has it.
 
-def set_queue_of_submitter(attempt: Attempt, store: Store) -> None:
-    """Label a new job with its submitter's queue, if the namespace has that queue. In place.
-
-    It runs after `note_submitter`, whose annotation parts of other objects do not have. A job of a CronJob has it.
+    It runs after the plugin that notes the submitter. Parts of other objects have no submitter. A job of a CronJob has
+    one.
     """
-    if attempt.resource.key not in _JOBS or attempt.operation != "CREATE" or attempt.subresource:
-        return
-    meta = attempt.document.get("metadata") or {}
-    labels = meta.get("labels") or {}
-    submitter = (meta.get("annotations") or {}).get(SUBMITTER_ANNOTATION, "")
-    if labels.get(QUEUE_NAME_LABEL) or not (queue := _find_queue(store, submitter)):
-        return
-    if store.latest(Key(LOCAL_QUEUE.resource, attempt.namespace, queue)) is not None:
-        meta["labels"] = {**labels, QUEUE_NAME_LABEL: queue}
+    jobs = frozenset(kinds)
+
+    def give_queue(attempt: Attempt, store: Store) -> None:
+        if attempt.resource.key not in jobs or attempt.operation != "CREATE" or attempt.subresource:
+            return
+        meta = attempt.document.get("metadata") or {}
+        labels = meta.get("labels") or {}
+        submitter = (meta.get("annotations") or {}).get(SUBMITTER_ANNOTATION, "")
+        if submitter and not labels.get(QUEUE_NAME_LABEL) and (queue := _find_queue(store, submitter, attempt)):
+            meta["labels"] = {**labels, QUEUE_NAME_LABEL: queue}
+
+    return give_queue
 
 
-def _find_queue(store: Store, user_name: str) -> str:
-    """Return the queue of a user, or "" if the user has none."""
-    namespace, name = account_of(user_name) or ("", "")
-    if namespace != USERS_NAMESPACE:
-        return ""
-    entry = store.latest(Key(SERVICE_ACCOUNT.resource, namespace, name))
-    if entry is None:
-        return ""
-    return SERVICE_ACCOUNT.decode(entry.body).metadata.annotations.get(USER_QUEUE_ANNOTATION, "")
+def require_team(kinds: Iterable[str], settings: Settings) -> Plugin:
+    """Return the plugin that refuses jobs of these kinds, and pods, that have to be in a team's queue and are not.
+
+    Members of `system:masters` may run everything, and parts of other objects run where those do.
+    """
+    concerned = frozenset({*kinds, CRON_JOB.resource, POD.resource, WORKLOAD.resource})
+
+    def judge(attempt: Attempt, store: Store) -> None:
+        if attempt.resource.key not in concerned or attempt.subresource or attempt.operation == "DELETE":
+            return
+        if MASTERS in attempt.user.groups or _has_controller(attempt.document):
+            return
+        named = _read_queue(attempt.document)
+        if attempt.old is not None and _read_queue(attempt.old) == named:
+            return
+        if not named and (settings.without_queue or not settings.selects.matches(_labels_of(store, attempt.namespace))):
+            return  # it waits until it names one, or nothing in the namespace queues
+        if not named and attempt.resource.key == CRON_JOB.resource:
+            named = _find_queue(store, attempt.user.name, attempt)
+        target = find_cluster_queue(store, attempt.namespace, named) if named else None
+        if named and target is None:
+            return  # it waits until there is such a queue
+        if why := refuse_without_team(short_user(attempt.user.name), target, list_cluster_queues(store)):
+            raise attempt.refused(why)
+
+    return judge
+
+
+def _find_queue(store: Store, user_name: str, attempt: Attempt) -> str:
+    """Return the first queue of a user that the namespace has, or "" if there is none."""
+    wanted = _list_wanted(store, user_name, attempt.namespace)
+    return next((name for name in wanted if _has_queue(store, attempt.namespace, name)), "")
+
+
+def _list_wanted(store: Store, user_name: str, namespace: str) -> Iterator[str]:
+    if own := _find_chosen(store, user_name, namespace):
+        yield own
+    yield from list_queues_of(short_user(user_name), find_teams(list_cluster_queues(store)))
+
+
+def _find_chosen(store: Store, user_name: str, namespace: str) -> str:
+    """Return the queue that an administrator chose for a user, or ""."""
+    account_namespace, name = account_of(user_name) or ("", "")
+    if account_namespace == USERS_NAMESPACE:
+        entry = store.latest(Key(SERVICE_ACCOUNT.resource, account_namespace, name))
+        annotations = SERVICE_ACCOUNT.decode(entry.body).metadata.annotations if entry is not None else {}
+        return annotations.get(USER_QUEUE_ANNOTATION, "")
+    entry = store.latest(Key(NAMESPACE.resource, "", namespace)) if user_name.startswith(UNIX_PREFIX) else None
+    annotations = NAMESPACE.decode(entry.body).metadata.annotations if entry is not None else {}
+    is_own = annotations.get(UNIX_USER) == user_name.removeprefix(UNIX_PREFIX)
+    return annotations.get(USER_QUEUE_ANNOTATION, "") if is_own else ""
+
+
+def _has_queue(store: Store, namespace: str, name: str) -> bool:
+    return store.latest(Key(LOCAL_QUEUE.resource, namespace, name)) is not None
+
+
+def _labels_of(store: Store, namespace: str) -> dict[str, str]:
+    entry = store.latest(Key(NAMESPACE.resource, "", namespace))
+    return entry.header.labels if entry is not None else {}
+
+
+def _read_queue(document: Document) -> str:
+    """Return the queue that an object names: its own, or that of the jobs that a CronJob makes."""
+    spec = document.get("spec") or {}
+    template = spec.get("jobTemplate") if isinstance(spec, dict) else None
+    meta = (template or document).get("metadata") or {}
+    name = (meta.get("labels") or {}).get(QUEUE_NAME_LABEL) or (spec.get("queueName") if isinstance(spec, dict) else "")
+    return name if isinstance(name, str) else ""
+
+
+def _has_controller(document: Document) -> bool:
+    owners = (document.get("metadata") or {}).get("ownerReferences") or ()
+    return any(isinstance(one, dict) and one.get("controller") for one in owners)

@@ -14,7 +14,7 @@ from muster.api.kueue.names import QUEUE_NAME_LABEL
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.users import USER_QUEUE_ANNOTATION, USERS_NAMESPACE
 from muster.cluster.apiserver.admission.chain import Attempt
-from muster.cluster.apiserver.admission.plugins.userqueue import set_queue_of_submitter
+from muster.cluster.apiserver.admission.plugins.userqueue import give_queues
 from muster.cluster.apiserver.identity.users import User
 from muster.cluster.apiserver.registry.resources import Resource, View
 from muster.cluster.store import Header, Key, MemoryJournal, Put, Store
@@ -58,7 +58,7 @@ def admit(
                 put(LOCAL_QUEUE, "default", "vision", {}),
                 put(LOCAL_QUEUE, "default", "a", {}),
             )
-            set_queue_of_submitter(attempt, store)
+            give_queues([JOB.resource])(attempt, store)
 
     asyncio.run(story())
     labels: dict[str, str] = document["metadata"].get("labels", {})

@@ -1,0 +1,74 @@
+"""Decides which queue a user's jobs land in, and whether work outside the queues of teams may run. Pure.
+
+A team is a ClusterQueue that names its users. A shared ClusterQueue names none, and has all of the nodes except what
+teams were given of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec import Struct
+
+from muster.api.kueue import ClusterQueue
+from muster.api.ours.teams import FOLLOWS_NODES, QUOTA_OF, WITHOUT_TEAM, read_users
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class Team(Struct, frozen=True):
+    """A ClusterQueue that is for some users only. shares: the ClusterQueue of whose quota it has a part, or ""."""
+
+    queue: str
+    users: frozenset[str]
+    shares: str = ""
+
+
+def find_teams(queues: Iterable[ClusterQueue]) -> list[Team]:
+    """Return the teams, the oldest first."""
+    oldest_first = sorted(queues, key=lambda one: (one.metadata.creation_timestamp or _LONG_AGO, one.metadata.name))
+    return [
+        Team(one.metadata.name, users, one.metadata.annotations.get(QUOTA_OF, ""))
+        for one in oldest_first
+        if (users := read_users(one.metadata.annotations)) is not None
+    ]
+
+
+def list_queues_of(user: str, teams: Iterable[Team]) -> list[str]:
+    """Return the queues of a user's teams: the jobs of the user that name none land in the first one."""
+    return [team.queue for team in teams if user in team.users]
+
+
+def is_shared(queue: ClusterQueue, teams: Iterable[Team]) -> bool:
+    """Return whether a ClusterQueue is one that teams take their parts of."""
+    annotations = queue.metadata.annotations
+    if read_users(annotations) is not None:
+        return False
+    return annotations.get(FOLLOWS_NODES) == "true" or any(team.shares == queue.metadata.name for team in teams)
+
+
+def is_open(queue: ClusterQueue, teams: Sequence[Team]) -> bool:
+    """Return whether work of no team may run in a shared ClusterQueue: by default while there are no teams."""
+    setting = queue.metadata.annotations.get(WITHOUT_TEAM, "")
+    return setting == "true" or (setting != "false" and not teams)
+
+
+def refuse_without_team(user: str, target: ClusterQueue | None, queues: Sequence[ClusterQueue]) -> str:
+    """Return why a job may not run where it would, or "" if it may.
+
+    target: the ClusterQueue that its queue leads to; None if it names no queue. queues: all ClusterQueues.
+    """
+    teams = find_teams(queues)
+    if target is not None:
+        refused = is_shared(target, teams) and not is_open(target, teams)
+    else:
+        shared = [one for one in queues if is_shared(one, teams)]
+        refused = not any(is_open(one, teams) for one in shared) if shared else bool(teams)
+    if not refused:
+        return ""
+    if own := list_queues_of(user, teams):
+        return f"work outside the queues of teams does not run here: use queue {' or '.join(own)}"
+    if not teams:
+        return "work outside the queues of teams does not run here, and there is no team"
+    example = f"muster queue edit {teams[0].queue} --add-users {user}"
+    return f"user {user} is in no team, and other work does not run here; an administrator may run: {example}"

@@ -1,0 +1,45 @@
+"""Decides whether a user may have one more job in line. Pure."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from muster.api.kueue import PodSet
+from muster.api.ours.gpus import is_gpu
+from muster.api.ours.teams import UserLimits
+from muster.api.pods import pod_requests
+
+
+class InLine(Struct, frozen=True):
+    """The jobs of a user that wait in a ClusterQueue, and the GPUs that they ask for."""
+
+    jobs: int = 0
+    gpus: int = 0
+
+    def __add__(self, other: "InLine") -> "InLine":
+        return InLine(self.jobs + other.jobs, self.gpus + other.gpus)
+
+
+def measure_job(podsets: Iterable[PodSet]) -> InLine:
+    """Return what one waiting job counts. Raises `QuantityError`."""
+    return InLine(1, sum(_count_gpus(podset) * podset.count for podset in podsets))
+
+
+def refuse_in_line(user: str, queue: str, limits: UserLimits, waiting: InLine, more: InLine) -> str:
+    """Return why a user may not have more in line in a ClusterQueue, or "" if the user may."""
+    if limits.waiting_jobs is not None and waiting.jobs + more.jobs > limits.waiting_jobs:
+        return (
+            f"{user} has {waiting.jobs} waiting jobs in ClusterQueue {queue}, and each user may have "
+            f"{limits.waiting_jobs} in line"
+        )
+    if limits.waiting_gpus is not None and more.gpus and waiting.gpus + more.gpus > limits.waiting_gpus:
+        return (
+            f"the waiting jobs of {user} in ClusterQueue {queue} ask for {waiting.gpus} GPUs, this one asks for "
+            f"{more.gpus}, and each user may have {limits.waiting_gpus} in line"
+        )
+    return ""
+
+
+def _count_gpus(podset: PodSet) -> int:
+    requests = pod_requests(podset.template.spec)
+    return sum(amount for resource, amount in requests.items() if is_gpu(resource))

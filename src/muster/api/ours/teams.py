@@ -1,0 +1,86 @@
+"""The annotations by which a ClusterQueue belongs to a team: its users, whose quota it divides, and limits by user.
+
+Only those who may change ClusterQueues write them. `problems` lists what a written annotation breaks; the functions
+that read an annotation ignore what is broken.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+# The short names of the only users whose jobs may use the ClusterQueue, with commas between them.
+QUEUE_USERS: Final = "muster.dev/users"
+
+# The ClusterQueue that follows the nodes, and gives up what this ClusterQueue has been given.
+QUOTA_OF: Final = "muster.dev/quota-of"
+
+# An annotation of a ClusterQueue with one resource group, whose nominal quota then follows its nodes.
+FOLLOWS_NODES: Final = "muster.dev/quota-from-nodes"
+
+# Whether work of no team may run in the ClusterQueue that teams take their parts of: `true` or `false`.
+WITHOUT_TEAM: Final = "muster.dev/without-team"
+
+# The limits for each user, as `jobs=4,gpus=2,waiting-jobs=20,waiting-gpus=8`.
+USER_LIMITS: Final = "muster.dev/user-limits"
+
+# Reasons of the condition QuotaReserved=False.
+NOT_A_USER: Final = "NotUserOfQueue"
+USER_LIMIT_REACHED: Final = "UserLimitReached"
+
+
+class UserLimits(Struct, frozen=True):
+    """What each user may have in a ClusterQueue; None is no limit.
+
+    jobs, gpus: of jobs that hold quota. waiting_jobs, waiting_gpus: of jobs that wait for it.
+    """
+
+    jobs: int | None = None
+    gpus: int | None = None
+    waiting_jobs: int | None = None
+    waiting_gpus: int | None = None
+
+
+NO_LIMITS: Final = UserLimits()
+LIMIT_NAMES: Final = tuple(name.replace("_", "-") for name in UserLimits.__struct_fields__)
+
+
+def read_users(annotations: Mapping[str, str]) -> frozenset[str] | None:
+    """Return the users of a ClusterQueue; None if it is for everybody."""
+    text = annotations.get(QUEUE_USERS)
+    return None if text is None else frozenset(filter(None, (one.strip() for one in text.split(","))))
+
+
+def write_users(users: Iterable[str]) -> str:
+    """Return the text of the annotation with the users."""
+    return ",".join(sorted(users))
+
+
+def read_limits(annotations: Mapping[str, str]) -> UserLimits:
+    """Return the limits for each user of a ClusterQueue, without those that are malformed."""
+    limits = {}
+    for name, amount in _split(annotations.get(USER_LIMITS, "")):
+        if name in LIMIT_NAMES and amount.isascii() and amount.isdigit():
+            limits[name.replace("-", "_")] = int(amount)
+    return UserLimits(**limits)
+
+
+def write_limits(limits: UserLimits) -> str:
+    """Return the text of the annotation with the limits."""
+    return ",".join(f"{name.replace('_', '-')}={n}" for name, n in asdict(limits).items() if n is not None)
+
+
+def find_limit_problems(text: str) -> Iterator[str]:
+    """Yield a sentence for each part of a text of limits that is malformed."""
+    for name, amount in _split(text):
+        if name not in LIMIT_NAMES:
+            yield f"{name!r} is no limit; there are: {', '.join(LIMIT_NAMES)}"
+        elif not (amount.isascii() and amount.isdigit()):
+            yield f"{name}={amount}: expected a number, as {name}=4"
+
+
+def _split(text: str) -> Iterator[tuple[str, str]]:
+    for part in filter(None, (one.strip() for one in text.split(","))):
+        name, _, amount = part.partition("=")
+        yield name.strip(), amount.strip()

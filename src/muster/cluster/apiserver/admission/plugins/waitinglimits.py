@@ -1,0 +1,72 @@
+"""Refuses a new job whose user has as much in line in its ClusterQueue as the queue's limits allow.
+
+A count reads all jobs in the store, and only where the ClusterQueue limits what waits. Uncommitted writes count, so two
+requests cannot both take the last place.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from muster.api.kueue.names import QUEUE_NAME_LABEL
+from muster.api.managed.waiting import InLine, measure_job, refuse_in_line
+from muster.api.ours.submitter import SUBMITTER_ANNOTATION
+from muster.api.ours.teams import read_limits
+from muster.api.ours.users import short_user
+from muster.api.values.quantity import QuantityError
+from muster.cluster.apiserver.admission.chain import Attempt
+from muster.cluster.apiserver.admission.plugins.storedqueues import find_cluster_queue
+from muster.cluster.store import Store
+from muster.controllers.integrations.admission import readable
+from muster.controllers.integrations.framework import Integration, UnreadableJobError
+from muster.runtime.objects import meta_of
+
+
+class WaitingLimits:
+    """The plugin for jobs of these kinds. Pods that queue by themselves have no limit in line."""
+
+    def __init__(self, integrations: Iterable[Integration[Any]]) -> None:
+        self._integrations = {one.kind.resource: one for one in integrations}
+
+    def __call__(self, attempt: Attempt, store: Store) -> None:
+        """Raise `ApiError` (403) if the user of a new job has too much in line."""
+        integration = self._integrations.get(attempt.resource.key)
+        if integration is None or attempt.operation != "CREATE" or attempt.subresource:
+            return
+        job = readable(attempt.document, integration.kind)
+        if job is None or not integration.is_suspended(job):
+            return
+        meta = meta_of(job)
+        submitter = meta.annotations.get(SUBMITTER_ANNOTATION, "")
+        queue = find_cluster_queue(store, attempt.namespace, meta.labels.get(QUEUE_NAME_LABEL, ""))
+        if queue is None or not submitter:
+            return
+        limits = read_limits(queue.metadata.annotations)
+        if limits.waiting_jobs is None and limits.waiting_gpus is None:
+            return
+        name = queue.metadata.name
+        waiting = sum(self._find_waiting(store, submitter, name), InLine())
+        if why := refuse_in_line(short_user(submitter), name, limits, waiting, _measure(integration, job)):
+            raise attempt.refused(why)
+
+    def _find_waiting(self, store: Store, submitter: str, queue: str) -> Iterator[InLine]:
+        """Yield the measure of each job of a user that waits in a ClusterQueue."""
+        mark = submitter.encode()
+        for integration in self._integrations.values():
+            for entry in store.latest_list(integration.kind.resource).entries:
+                if entry.header.deleting or mark not in entry.body:
+                    continue  # decoding the jobs of all others would take most of the time
+                job = integration.kind.decode(entry.body)
+                meta = meta_of(job)
+                if meta.annotations.get(SUBMITTER_ANNOTATION) != submitter or not integration.is_suspended(job):
+                    continue
+                target = find_cluster_queue(store, entry.key.namespace, meta.labels.get(QUEUE_NAME_LABEL, ""))
+                if integration.end(job) is None and target is not None and target.metadata.name == queue:
+                    yield _measure(integration, job)
+
+
+def _measure(integration: Integration[Any], job: Any) -> InLine:
+    """Return what a job counts; a job whose pods cannot be read counts as one without GPUs, and never starts."""
+    try:
+        return measure_job(integration.podsets(job))
+    except (UnreadableJobError, QuantityError):
+        return InLine(1)

@@ -1,0 +1,78 @@
+"""Gives the users of a team a LocalQueue that leads to the team's ClusterQueue, in the namespaces where they work.
+
+A Unix user works in the namespace of that user, and any other user where a RoleBinding of `muster user add` says. What
+an administrator deletes stays away until the team or its users change.
+"""
+
+from collections.abc import Iterable
+
+from muster.api.core import NAMESPACE, Namespace
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, ClusterQueue
+from muster.api.managed.teams import Team, find_teams
+from muster.api.ours.teams import read_users
+from muster.api.ours.unixusers import UNIX_USER
+from muster.api.ours.users import USER_LABEL
+from muster.api.server.rbac import ROLE_BINDING, RoleBinding
+from muster.cluster.apiserver.objects.bootstrap import create_missing
+from muster.runtime.client import Client
+from muster.runtime.controller import Result
+from muster.runtime.manager import Manager
+from muster.runtime.reconciler import Reconciler
+from muster.runtime.refusals import ignoring
+
+
+def find_namespaces(team: Team, namespaces: Iterable[Namespace], bindings: Iterable[RoleBinding]) -> list[str]:
+    """Return the namespaces where the users of a team work, in order."""
+    own = {one.metadata.name for one in namespaces if one.metadata.annotations.get(UNIX_USER) in team.users}
+    given = {one.metadata.namespace for one in bindings if one.metadata.labels.get(USER_LABEL) in team.users}
+    return sorted(own | given)
+
+
+async def create_team_queue(client: Client, team: Team, namespace: str) -> None:
+    """Create the LocalQueue of a team in a namespace, unless there is one of its name. Raises `ApiError`."""
+    document = {"metadata": {"name": team.queue}, "spec": {"clusterQueue": team.queue}}
+    await create_missing(client, LOCAL_QUEUE, document, namespace)
+
+
+class TeamQueues(Reconciler):
+    """The controller of the LocalQueues of teams. Runs under a `Manager`; its keys are ClusterQueues."""
+
+    name = "team-queues"
+
+    def __init__(self, manager: Manager) -> None:
+        super().__init__(manager)
+        self._queues = manager.informer(CLUSTER_QUEUE)
+        self._namespaces = manager.informer(NAMESPACE)
+        self._bindings = manager.informer(ROLE_BINDING)
+        self._controller.watch(self._queues, when=_has_other_users)
+        self._namespaces.on_change(self._namespace_changed)
+        self._bindings.on_change(self._binding_changed)
+
+    def _namespace_changed(self, old: Namespace | None, new: Namespace | None) -> None:
+        if old is None and new is not None and UNIX_USER in new.metadata.annotations:
+            self._queue_teams()
+
+    def _binding_changed(self, old: RoleBinding | None, new: RoleBinding | None) -> None:
+        if old is None and new is not None and USER_LABEL in new.metadata.labels:
+            self._queue_teams()
+
+    def _queue_teams(self) -> None:
+        for team in find_teams(self._queues.all()):
+            self._controller.queue.add(team.queue)
+
+    async def _reconcile(self, key: str) -> Result:
+        queue = self._queues.get(key)
+        if queue is None or queue.metadata.deletion_timestamp is not None:
+            return None
+        for team in find_teams([queue]):
+            for namespace in find_namespaces(team, self._namespaces.all(), self._bindings.all()):
+                with ignoring("NotFound", "Forbidden"):  # the namespace is gone, or is being deleted
+                    await create_team_queue(self._client, team, namespace)
+        return None
+
+
+def _has_other_users(old: ClusterQueue | None, new: ClusterQueue | None) -> bool:
+    """Return whether a change gives a team other users."""
+    if old is None or new is None:
+        return True
+    return read_users(old.metadata.annotations) != read_users(new.metadata.annotations)
