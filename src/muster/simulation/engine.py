@@ -276,7 +276,8 @@ class Engine:
 def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | None:
     """Return the settings of fair sharing, which a weight turns on where the Configuration says so."""
     fair = configuration.fair_sharing
-    weighted = any(one.spec.fair_sharing is not None for one in (*site.cluster_queues, *site.cohorts))
+    shares = [*(one.spec.fair_sharing for one in site.cluster_queues), *(one.spec.fair_sharing for one in site.cohorts)]
+    weighted = any(share is not None for share in shares)
     if fair is None and configuration.muster.fair_sharing_on_demand and weighted:
         fair = FairSharingSettings()
     return FairSharing.of(fair, configuration.features)
