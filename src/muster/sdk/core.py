@@ -199,7 +199,7 @@ async def _submit(
     classes = await priority_classes(client, options.get("priority", ""))
     gang = gang_of(options, command, name, session.namespace, classes, on_this_machine=local)
     if sweep is not None:
-        gang = replace(gang, sweep=sweep)
+        gang = replace(gang, sweep=replace(sweep, retries=gang.retries or 0))
     submitting = asyncio.create_task(_create(session, gang, named=bool(options.get("name"))), name="submit")
     try:
         return await asyncio.shield(submitting)
@@ -330,6 +330,8 @@ async def trials_done(reference: Reference) -> Collection[int]:
     job = await record(reference)
     if job.end is not None:
         return range(job.wanted)
+    if job.retries_trials:  # the outcome that a trial has written may be followed by one more attempt
+        return [*job.completed_trials, *job.failed_trials]
     directory = call_directory(job)
     assert directory is not None, "the trials are calls"
     return (await asyncio.to_thread(ranks_done, directory)).union(job.failed_trials)

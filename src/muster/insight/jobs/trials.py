@@ -49,8 +49,7 @@ class TrialCount:
 
 def count_trials(job: JobRecord, pods: Sequence[Pod]) -> TrialCount:
     """Return the count of a sweep's trials: pods show an end before the Job's status does."""
-    source = job.jobs[0]
-    done = Indexes.parse(source.status.completed_indexes, job.wanted) | _indexes_in_phase(pods, "Succeeded")
+    done = job.completed_trials | _indexes_in_phase(pods, "Succeeded")
     failed = job.failed_trials
     running = Indexes() if job.end is not None else _indexes_in_phase(pods, "Running")
     going = len(running) - running.overlap(done)
@@ -87,8 +86,7 @@ def make_trial_rows(job: JobRecord, pods: Sequence[Pod], now: datetime) -> list[
     """
     assert job.array is not None, "it is a sweep"
     newest = {completion_index(pod): pod for pod in sorted(pods, key=_age_key)}
-    grid, count = grid_of(job.metadata.annotations), len(job.array)
-    done, failed = Indexes.parse(job.jobs[0].status.completed_indexes, count), job.failed_trials
+    grid, done, failed = grid_of(job.metadata.annotations), job.completed_trials, job.failed_trials
     found = []
     for rank, index in enumerate(job.array):
         pod = newest.get(rank)
