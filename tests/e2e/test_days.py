@@ -185,7 +185,7 @@ def people(muster):
         return done.stdout + done.stderr
 
     try:
-        with new_people(place / "socket" / "muster.sock", "muster-ada", "muster-bob", "muster-eve") as found:
+        with new_people(place / "socket" / "muster.sock", "muster-cleo", "muster-dan", "muster-eve") as found:
             if found[0].type("muster --version", path).returncode:
                 pytest.skip("other users cannot run this installation")
             yield [partial(type_line, person) for person in found]
@@ -206,42 +206,42 @@ WAITS = "sh -c 'echo secret of $USER; until test -e enough; do sleep 0.1; done'"
 @pytest.mark.skipif(not CAN_MAKE_USERS, reason=WHY_NOT)
 @pytest.mark.timeout(900)
 def test_an_administrator(muster, shell, people, socket, tmp_path):
-    ada, bob, eve = people
+    cleo, dan, eve = people
     nodes = "--nodes process,cpu=8,memory=8Gi,gpus=4:fake"
     assert "every user of this machine" in shell(f"muster up --detach --port 0 --socket {socket} {nodes}")
 
     # The users come, each with nothing but the command.
-    printed = ada("muster run --gpus 1 -- sh -c 'id -un; pwd; echo GPU $CUDA_VISIBLE_DEVICES; touch made'")
-    assert "muster-ada\n/home/muster-ada\nGPU 0\n" in printed
-    assert (ada.args[0].home / "made").stat().st_uid == ada.args[0].uid
-    trials = bob("muster run --array 0-3%2 --name trials -- sh -c 'echo trial $MUSTER_INDEX' 2> said")
+    printed = cleo("muster run --gpus 1 -- sh -c 'id -un; pwd; echo GPU $CUDA_VISIBLE_DEVICES; touch made'")
+    assert "muster-cleo\n/home/muster-cleo\nGPU 0\n" in printed
+    assert (cleo.args[0].home / "made").stat().st_uid == cleo.args[0].uid
+    trials = dan("muster run --array 0-3%2 --name trials -- sh -c 'echo trial $MUSTER_INDEX' 2> said")
     assert sorted(trials.splitlines()) == [f"[{n}] trial {n}" for n in range(4)]
-    ada(f"muster run --detach --name train --gpus 3 --cpus 1 -- {WAITS}")
-    wait_for(lambda: ada("muster logs train"), "secret of muster-ada")
+    cleo(f"muster run --detach --name train --gpus 3 --cpus 1 -- {WAITS}")
+    wait_for(lambda: cleo("muster logs train"), "secret of muster-cleo")
 
     # None of them reaches what is another's.
     for line in ("logs train", "cancel train", "exec train -- id", "hold train", "why train"):
         verb, *rest = line.split(" ", 1)
-        assert "you (unix:muster-bob) may not" in bob(f"muster {verb} -n user-muster-ada {rest[0]}", code=1)
-    assert "train" not in bob("muster ps --all")
-    assert "muster-ada" not in bob("muster ps --all -o wide")
-    assert "Permission denied" in bob("muster run -- ls /home/muster-ada", code=2)
-    bob("muster queue create mine --cpu 8", code=1)
-    assert bob("muster down").startswith("not running (/home/muster-bob/")
+        assert "you (unix:muster-dan) may not" in dan(f"muster {verb} -n user-muster-cleo {rest[0]}", code=1)
+    assert "train" not in dan("muster ps --all")
+    assert "muster-cleo" not in dan("muster ps --all -o wide")
+    assert "Permission denied" in dan("muster run -- ls /home/muster-cleo", code=2)
+    dan("muster queue create mine --cpu 8", code=1)
+    assert dan("muster down").startswith("not running (/home/muster-dan/")
 
-    # Eve wants all GPUs. The administrator sees who has them, and gives Ada's team what it paid for.
+    # Eve wants all GPUs. The administrator sees who has them, and gives Cleo's team what it paid for.
     eve(f"muster run --detach --name greedy --gpus 4 --cpus 1 -- {WAITS}")
     assert "nvidia.com/gpu" in eve("muster why greedy")
-    assert "used by: user-muster-ada/train (nvidia.com/gpu 3" in shell("muster why greedy -n user-muster-eve")
+    assert "used by: user-muster-cleo/train (nvidia.com/gpu 3" in shell("muster why greedy -n user-muster-eve")
     owners = {row.split()[1]: row.split()[7] for row in shell("muster ps -A").splitlines()[1:] if "greedy" not in row}
-    assert (owners["train"], owners["trials"]) == ("muster-ada", "muster-bob")
+    assert (owners["train"], owners["trials"]) == ("muster-cleo", "muster-dan")
     assert shell("muster ps -A --user muster-eve -o name").split() == ["greedy"]
-    shell("muster queue create vision --cpu 4 --gpus 3 -n user-muster-ada --cohort box")
+    shell("muster queue create vision --cpu 4 --gpus 3 -n user-muster-cleo --cohort box")
     shell("muster queue edit muster-default --cpu 4 --gpus 1 --cohort box")
-    ada("muster cancel --delete train")
+    cleo("muster cancel --delete train")
     wait_for(lambda: eve("muster ps greedy"), "Running")  # it borrows what nobody uses
-    ada(f"muster run --detach --queue vision --name train --gpus 3 --cpus 1 -- {WAITS}")
-    wait_for(lambda: ada("muster ps train"), "Running")
+    cleo(f"muster run --detach --queue vision --name train --gpus 3 --cpus 1 -- {WAITS}")
+    wait_for(lambda: cleo("muster ps train"), "Running")
     assert re.search(r"^greedy +Queued ", eve("muster ps greedy"), re.MULTILINE)
     assert "interrupted by the cluster once" in eve("muster why greedy")
 
@@ -251,18 +251,18 @@ def test_an_administrator(muster, shell, people, socket, tmp_path):
     shell("muster restart --yes")
     os.kill(int((muster.home / "lock").read_text()), signal.SIGKILL)
     shell("muster up --detach")
-    assert re.search(r"^train +Running ", ada("muster ps train"), re.MULTILINE)
-    assert ada("muster logs train") == "secret of muster-ada\n"
+    assert re.search(r"^train +Running ", cleo("muster ps train"), re.MULTILINE)
+    assert cleo("muster logs train") == "secret of muster-cleo\n"
 
-    # Bob leaves. His account goes with what he has here.
-    bob(f"muster run --detach --name late --cpus 1 -- {WAITS}")
-    wait_for(lambda: shell("muster ps -n user-muster-bob late"), "Running")
-    shell("muster cancel --all --delete --yes -n user-muster-bob")
-    subprocess.run(["userdel", "--force", "--remove", "muster-bob"], check=True, capture_output=True)
-    wait_for(lambda: shell("muster ps -n user-muster-bob"), "no jobs")
+    # Dan leaves. His account goes with what he has here.
+    dan(f"muster run --detach --name late --cpus 1 -- {WAITS}")
+    wait_for(lambda: shell("muster ps -n user-muster-dan late"), "Running")
+    shell("muster cancel --all --delete --yes -n user-muster-dan")
+    subprocess.run(["userdel", "--force", "--remove", "muster-dan"], check=True, capture_output=True)
+    wait_for(lambda: shell("muster ps -n user-muster-dan"), "no jobs")
 
-    (ada.args[0].home / "enough").touch()
-    ada("muster wait train")
+    (cleo.args[0].home / "enough").touch()
+    cleo("muster wait train")
     (eve.args[0].home / "enough").touch()
     eve("muster wait greedy")
     rows = [row.split() for row in shell("muster history -A").splitlines()[1:]]
@@ -271,4 +271,4 @@ def test_an_administrator(muster, shell, people, socket, tmp_path):
     }
     shell("muster down")
     assert not muster.processes()
-    assert "no cluster" in ada("muster ps", code=1) or "muster.sock" in ada("muster ps", code=1)
+    assert "no cluster" in cleo("muster ps", code=1) or "muster.sock" in cleo("muster ps", code=1)
