@@ -224,6 +224,10 @@ def test_an_administrator(muster, shell, people, socket, tmp_path):
         verb, *rest = line.split(" ", 1)
         assert "you (unix:muster-dan) may not" in dan(f"muster {verb} -n user-muster-cleo {rest[0]}", code=1)
     assert "train" not in dan("muster ps --all")
+    seen = dan("muster top")
+    assert re.search(r"^node-0 +Ready +-/8 .* -/4 ", seen, re.MULTILINE), "his own jobs are not all there is"
+    assert re.search(r"^muster-default .* 3/4$", seen, re.MULTILINE)
+    assert "Free" not in seen
     assert "muster-cleo" not in dan("muster ps --all -o wide")
     assert "Permission denied" in dan("muster run -- ls /home/muster-cleo", code=2)
     dan("muster queue create mine --cpu 8", code=1)
