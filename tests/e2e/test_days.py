@@ -3,12 +3,19 @@
 import os
 import pwd
 import re
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
+from functools import partial
+from pathlib import Path
 
 import pytest
 from tests.e2e.conftest import ROOT
+from tests.e2e.unixpeople import CAN_MAKE_USERS, WHY_NOT, new_people
+
+from muster.cluster.nodes.disk.leftovers import find_shared
 
 
 @pytest.fixture
@@ -163,3 +170,109 @@ def test_the_habits_of_slurm(muster, shell, tmp_path):
     assert table == {train: "Completed", idle: "Cancelled", trials: "Failed"}
     shell("muster down")
     assert not muster.processes()
+
+
+@pytest.fixture
+def people(muster):
+    """Three users of a machine, and what each of them prints who types a line."""
+    place = Path(tempfile.mkdtemp(prefix="muster-test-", dir="/run"))  # everybody can pass through it
+    place.chmod(0o755)
+    path = muster.env()["PATH"]
+
+    def type_line(person, line, code=0):
+        done = person.type(line, path)
+        assert done.returncode == code, f"{person.name}: {line}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    try:
+        with new_people(place / "socket" / "muster.sock", "muster-cleo", "muster-dan", "muster-eve") as found:
+            if found[0].type("muster --version", path).returncode:
+                pytest.skip("other users cannot run this installation")
+            yield [partial(type_line, person) for person in found]
+    finally:
+        shutil.rmtree(place)
+        shutil.rmtree(find_shared(muster.home), ignore_errors=True)
+
+
+@pytest.fixture
+def socket(people):
+    """The socket that the users know."""
+    return people[0].args[0].socket
+
+
+WAITS = "sh -c 'echo secret of $USER; until test -e enough; do sleep 0.1; done'"
+
+
+@pytest.mark.skipif(not CAN_MAKE_USERS, reason=WHY_NOT)
+@pytest.mark.timeout(900)
+def test_an_administrator(muster, shell, people, socket, tmp_path):
+    cleo, dan, eve = people
+    nodes = "--nodes process,cpu=8,memory=8Gi,gpus=4:fake"
+    assert "every user of this machine" in shell(f"muster up --detach --port 0 --socket {socket} {nodes}")
+
+    # The users come, each with nothing but the command.
+    printed = cleo("muster run --gpus 1 -- sh -c 'id -un; pwd; echo GPU $CUDA_VISIBLE_DEVICES; touch made'")
+    assert "muster-cleo\n/home/muster-cleo\nGPU 0\n" in printed
+    assert (cleo.args[0].home / "made").stat().st_uid == cleo.args[0].uid
+    trials = dan("muster run --array 0-3%2 --name trials -- sh -c 'echo trial $MUSTER_INDEX' 2> said")
+    assert sorted(trials.splitlines()) == [f"[{n}] trial {n}" for n in range(4)]
+    cleo(f"muster run --detach --name train --gpus 3 --cpus 1 -- {WAITS}")
+    wait_for(lambda: cleo("muster logs train"), "secret of muster-cleo")
+
+    # None of them reaches what is another's.
+    for line in ("logs train", "cancel train", "exec train -- id", "hold train", "why train"):
+        verb, *rest = line.split(" ", 1)
+        assert "you (unix:muster-dan) may not" in dan(f"muster {verb} -n user-muster-cleo {rest[0]}", code=1)
+    assert "train" not in dan("muster ps --all")
+    seen = dan("muster top")
+    assert re.search(r"^node-0 +Ready +-/8 .* -/4 ", seen, re.MULTILINE), "his own jobs are not all there is"
+    assert re.search(r"^muster-default .* 3/4$", seen, re.MULTILINE)
+    assert "Free" not in seen
+    assert "muster-cleo" not in dan("muster ps --all -o wide")
+    assert "Permission denied" in dan("muster run -- ls /home/muster-cleo", code=2)
+    dan("muster queue create mine --cpu 8", code=1)
+    assert dan("muster down").startswith("not running (/home/muster-dan/")
+
+    # Eve wants all GPUs. The administrator sees who has them, and gives Cleo's team what it paid for.
+    eve(f"muster run --detach --name greedy --gpus 4 --cpus 1 -- {WAITS}")
+    assert "nvidia.com/gpu" in eve("muster why greedy")
+    assert "used by: user-muster-cleo/train (nvidia.com/gpu 3" in shell("muster why greedy -n user-muster-eve")
+    owners = {row.split()[1]: row.split()[7] for row in shell("muster ps -A").splitlines()[1:] if "greedy" not in row}
+    assert (owners["train"], owners["trials"]) == ("muster-cleo", "muster-dan")
+    assert shell("muster ps -A --user muster-eve -o name").split() == ["greedy"]
+    shell("muster queue create vision --cpu 4 --gpus 3 -n user-muster-cleo --cohort box")
+    shell("muster queue edit muster-default --cpu 4 --gpus 1 --cohort box")
+    cleo("muster cancel --delete train")
+    wait_for(lambda: eve("muster ps greedy"), "Running")  # it borrows what nobody uses
+    cleo(f"muster run --detach --queue vision --name train --gpus 3 --cpus 1 -- {WAITS}")
+    wait_for(lambda: cleo("muster ps train"), "Running")
+    assert re.search(r"^greedy +Queued ", eve("muster ps greedy"), re.MULTILINE)
+    assert "interrupted by the cluster once" in eve("muster why greedy")
+
+    # Upgrades, accidents and backups in the afternoon: nobody's work is lost.
+    shell(f"muster backup {tmp_path}/today.backup")
+    assert (tmp_path / "today.backup").stat().st_mode & 0o777 == 0o600
+    shell("muster restart --yes")
+    os.kill(int((muster.home / "lock").read_text()), signal.SIGKILL)
+    shell("muster up --detach")
+    assert re.search(r"^train +Running ", cleo("muster ps train"), re.MULTILINE)
+    assert cleo("muster logs train") == "secret of muster-cleo\n"
+
+    # Dan leaves. His account goes with what he has here.
+    dan(f"muster run --detach --name late --cpus 1 -- {WAITS}")
+    wait_for(lambda: shell("muster ps -n user-muster-dan late"), "Running")
+    shell("muster cancel --all --delete --yes -n user-muster-dan")
+    subprocess.run(["userdel", "--force", "--remove", "muster-dan"], check=True, capture_output=True)
+    wait_for(lambda: shell("muster ps -n user-muster-dan"), "no jobs")
+
+    (cleo.args[0].home / "enough").touch()
+    cleo("muster wait train")
+    (eve.args[0].home / "enough").touch()
+    eve("muster wait greedy")
+    rows = [row.split() for row in shell("muster history -A").splitlines()[1:]]
+    assert {("train", "Completed"), ("greedy", "Completed"), ("trials", "Completed")} <= {
+        (word, row[at + 1]) for row in rows for at, word in enumerate(row[:-1])
+    }
+    shell("muster down")
+    assert not muster.processes()
+    assert "no cluster" in cleo("muster ps", code=1) or "muster.sock" in cleo("muster ps", code=1)

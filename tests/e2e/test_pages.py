@@ -7,6 +7,7 @@ of them.
 
 import importlib.util
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -42,7 +43,9 @@ PAGES = list(dict.fromkeys(section.partition(":")[0] for section in SECTIONS))
 
 
 # What pages import that no extra of the project has, as it is large.
-LARGE = ("accelerate", "deepspeed", "hydra", "jax", "lightning", "ray", "torch")
+LARGE = ("accelerate", "hydra", "jax", "lightning", "mpi4py", "ray", "torch")
+# What pages call that comes from elsewhere.
+PROGRAMS = ("mpirun", "uv", "/etc/profile.d/modules.sh")
 
 
 def marks(blocks: list[tuple[str, str]]) -> list[pytest.MarkDecorator]:
@@ -50,6 +53,8 @@ def marks(blocks: list[tuple[str, str]]) -> list[pytest.MarkDecorator]:
     needs = [pytest.mark.kubectl] if any("kubectl" in text for kind, text in blocks if kind == "sh") else []
     imported = {name for _, text in blocks for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)}
     missing = [name for name in LARGE if name in imported and importlib.util.find_spec(name) is None]
+    words = {word for kind, text in blocks if kind == "sh" for word in text.split()}
+    missing += [name for name in PROGRAMS if name in words and not (shutil.which(name) or Path(name).exists())]
     return [*needs, *(pytest.mark.skip(reason=f"{name} is not installed") for name in missing)]
 
 

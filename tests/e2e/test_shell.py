@@ -1,5 +1,7 @@
 """A shell through the queue, on a user's terminal."""
 
+from pathlib import Path
+
 import pytest
 from tests.e2e.conftest import Muster
 from tests.e2e.terminals import terminal
@@ -54,6 +56,51 @@ def test_a_command_of_run_has_our_terminal_and_its_job_stays(up: Muster) -> None
     assert "Failed" in up("ps", "box").stdout
 
 
+SEVERAL = """
+import os, signal, sys, time
+
+if os.environ["RANK"] != "0":
+    print("terminal" if sys.stdout.isatty() else "log", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], flush=True)
+    while not os.path.exists("enough"):
+        time.sleep(0.1)
+    sys.exit(int(os.environ["RANK"]) // 2)
+try:
+    print("rank 0 on", tuple(os.get_terminal_size()), flush=True)
+    time.sleep(600)
+except KeyboardInterrupt:
+    print("caught; ending with", input("code? "), flush=True)
+"""
+
+
+def test_rank_0_of_several_workers_has_our_terminal(up: Muster, tmp_path: Path) -> None:
+    (tmp_path / "several.py").write_text(SEVERAL)
+    options = ["--tty", "--name", "box", "--workers", "3", "--workdir", str(tmp_path)]
+    with terminal(rows=30, columns=90) as tty:
+        inside = tty.start(up.command, "run", *options, "--", "python", "several.py", env=up.env())
+        tty.reads(b"rank 0 on (90, 30)")
+        tty.press(b"\3")
+        tty.reads(b"code? ")
+        tty.press(b"0\n")
+        tty.reads(b"caught; ending with 0")
+        tty.reads(b"rank 0 has ended, and other workers run")
+        assert tty.is_as_before()
+        (tmp_path / "enough").touch()
+        screen = tty.reads(b"rank 2 (workers) ended with exit code 1")
+        assert inside.wait(timeout=60) == 1
+    assert b"log 1" not in screen, "the output of other workers goes to the log"
+    assert up("logs", "box", "--rank", "1,2").stdout == "[workers 1] log 1 of 3\n[workers 2] log 2 of 3\n"
+
+
+def test_a_role_of_one_worker_has_our_terminal(up: Muster) -> None:
+    roles = ["--role", "driver", "--role", "worker:2", "--until", "driver"]
+    with terminal() as tty:
+        command = ["sh", "-c", "test $RANK != 0 && sleep 600; read word; echo $MUSTER_ROLE got $word"]
+        inside = tty.start(up.command, "run", "--tty", *roles, "--", *command, env=up.env())
+        tty.press(b"it\n")
+        tty.reads(b"driver got it")
+        assert inside.wait(timeout=60) == 0
+
+
 def test_a_taken_name_leaves_the_job_that_has_it_alone(up: Muster) -> None:
     up("run", "--detach", "--name", "job", "--", "sleep", "1000")
     up("run", "--detach", "--name", "jobset", "--role", "a", "--role", "b", "--", "sleep", "1000")
@@ -73,15 +120,19 @@ def test_a_taken_name_leaves_the_job_that_has_it_alone(up: Muster) -> None:
     ("options", "message"),
     [
         ([], "--tty needs a terminal as standard input and output"),
-        (["--workers", "2"], "--tty and --workers exclude each other: one worker has the terminal, once"),
-        (["--detach"], "--tty and --detach exclude each other: one worker has the terminal, once"),
-        (["--role", "a"], "--tty and --role exclude each other: one worker has the terminal, once"),
-        (["--cron", "0 3 * * *"], "--tty and --cron exclude each other: one worker has the terminal, once"),
-        (["--retries", "1"], "--tty and --retries exclude each other: one worker has the terminal, once"),
+        (["--detach"], "--tty and --detach exclude each other: rank 0 has the terminal, once"),
+        (["--cron", "0 3 * * *"], "--tty and --cron exclude each other: rank 0 has the terminal, once"),
+        (["--dry-run", "--role", "a:2"], "--tty: rank 0 has the terminal, so the first --role has one worker: a:1"),
+        (
+            ["--dry-run", "--workers", "2", "--", "mpirun"],
+            "--tty: the processes that mpirun and srun start on several workers have no terminal",
+        ),
+        (["--retries", "1"], "--tty and --retries exclude each other: rank 0 has the terminal, once"),
     ],
 )
 def test_who_cannot_have_our_terminal(shared_muster: Muster, options: list[str], message: str) -> None:
-    done = shared_muster("run", "--tty", *options, "--", "true", check=False)
+    command = [] if "--" in options else ["--", "true"]
+    done = shared_muster("run", "--tty", *options, *command, check=False)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, f"Error: {message}")
 
 

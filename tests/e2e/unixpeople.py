@@ -88,6 +88,23 @@ class Person:
         value: T = result
         return value
 
+    def type(self, line: str, path: str) -> "subprocess.CompletedProcess[str]":
+        """Run a line of the shell as this user does after a login; path: where the user's programs are."""
+        env = {"HOME": str(self.home), "USER": self.name, "LANG": "C.UTF-8", "PATH": path}
+        return subprocess.run(
+            ["bash", "-c", line],
+            env=env | {"MUSTER_SOCKET": str(self.socket)},
+            cwd=self.home,
+            user=self.uid,
+            group=self.entry.pw_gid,
+            extra_groups=os.getgrouplist(self.name, self.entry.pw_gid),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, str]:
         """Return the status and the body of the server's answer."""
 

@@ -9,7 +9,8 @@ from muster.actions.home import Home
 from muster.api.ours.umask import DEFAULT_UMASK, UMASK_ANNOTATION, render_umask
 
 # Workers inherit these variables without being asked, so that they find the same programs.
-_INHERITED = ("PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
+_PEOPLE = ("HOME", "USER", "LANG", "LC_ALL", "TZ")
+_PROGRAMS = ("PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYTHONPATH", "LD_LIBRARY_PATH")
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:
@@ -19,7 +20,7 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     cluster that the worker runs in. Raises `UserError` if `MUSTER_HOME` names no possible directory.
     """
     home = {"MUSTER_HOME": str(Home.find(environ).path)} if environ.get("MUSTER_HOME") else {}
-    return {name: environ[name] for name in _INHERITED if name in environ} | home
+    return {name: environ[name] for name in (*_PEOPLE, *_PROGRAMS) if name in environ} | home
 
 
 def umask_annotations(status: Path = Path("/proc/self/status")) -> dict[str, str]:

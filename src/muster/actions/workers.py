@@ -52,8 +52,9 @@ def pod_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
     }
     if whole:
         container["envFrom"] = whole
+    on_terminal = gang.terminal and first == 0
     if gang.stdin and first == 0:
-        container |= {"stdin": True, "stdinOnce": True} | ({"tty": True} if gang.terminal else {})
+        container |= {"stdin": True, "stdinOnce": True} | ({"tty": True} if on_terminal else {})
     if resources := _make_resources(gang, role):
         container["resources"] = resources
     if gang.working_directory:
@@ -64,7 +65,7 @@ def pod_spec(gang: Gang, role: Role, first: int) -> dict[str, Any]:
     if volumes := _make_volumes(gang):
         spec["volumes"] = [volume for volume, _ in volumes]
         container["volumeMounts"] = [mount for _, mount in volumes]
-    if gang.terminal:  # an interactive shell ignores SIGTERM
+    if on_terminal:  # an interactive shell ignores SIGTERM
         spec["terminationGracePeriodSeconds"] = _SHELL_SECONDS
     if gang.exclusive:
         spec["affinity"] = {

@@ -14,7 +14,10 @@ HEADER = ("NODE", "GPU", "MODEL", "MEMORY", "STATE", "JOB")
 
 @dataclass(frozen=True, slots=True)
 class GpuRow:
-    """One GPU. job: the job that has it, as NAMESPACE/NAME, or "". memory: its bytes; 0 if unknown."""
+    """One GPU. job: the job that has it, as NAMESPACE/NAME, or "". memory: its bytes; 0 if unknown.
+
+    shared: whether jobs that the reader does not see may have it.
+    """
 
     node: str
     gpu: str
@@ -22,16 +25,17 @@ class GpuRow:
     memory: int
     ill: bool
     job: str
+    shared: bool = False
 
     def cells(self) -> list[str]:
         """Return the line of a table."""
         size = format_quantity("memory", self.memory) if self.memory else "-"
-        state = "Ill" if self.ill else "Used" if self.job else "Free"
+        state = "Ill" if self.ill else "Used" if self.job else "-" if self.shared else "Free"
         return [self.node, self.gpu, self.model or "-", size, state, self.job or "-"]
 
 
-def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[GpuRow]:
-    """Return all GPUs of the nodes that report them, by node."""
+def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod], *, shared: bool = False) -> list[GpuRow]:
+    """Return all GPUs of the nodes that report them, by node. shared: whether there may be more pods than these."""
     users = _find_users(pods)
     return [
         GpuRow(
@@ -41,6 +45,7 @@ def make_gpu_rows(nodes: Iterable[Node], pods: Iterable[Pod]) -> list[GpuRow]:
             gpu.memory,
             gpu.ill,
             users.get((name, gpu.name), ""),
+            shared,
         )
         for node in sorted(nodes, key=lambda node: node.metadata.name)
         for gpu in parse_gpus(node.metadata.annotations.get(GPUS_ANNOTATION, ""))

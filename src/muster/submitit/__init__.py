@@ -127,7 +127,8 @@ class AutoExecutor:
 
     @property
     def _task_count(self) -> int:
-        return int(self.parameters.get("nodes", 1)) * int(self.parameters.get("tasks_per_node", 1))
+        tasks = int(self.parameters.get("nodes", 1)) * int(self.parameters.get("tasks_per_node", 1))
+        return int(self.parameters.get("options", {}).get("workers", tasks))
 
     def _submit_all(self, name: Sequence[str], calls: Sequence[bytes], *, can_resume: bool) -> "list[Job]":
         if self._task_count > 1:  # each call is a gang, and so a job of its own

@@ -33,5 +33,10 @@ def test_each_gpu_has_a_line_with_its_job() -> None:
     ]
 
 
+def test_a_gpu_that_a_hidden_job_may_have_is_not_called_free() -> None:
+    rows = make_gpu_rows([node("a", told=ILL), node("b")], [pod("train", "a", "0")], shared=True)
+    assert [row.cells()[4] for row in rows] == ["Used", "Ill", "-", "-"]
+
+
 def test_nodes_that_tell_of_none_have_no_line() -> None:
     assert make_gpu_rows([node("a", told=""), node("b", told="{nonsense")], []) == []

@@ -32,11 +32,17 @@ def options(*, can_resume=False, **parameters):
         ({"slurm_partition": "vision", "slurm_qos": "high"}, {"queue": "vision", "priority": "high"}),
         ({"slurm_cpus_per_task": 2, "local_setup": ["x"], "debug_x": 1}, {"cpus": 2}),
         ({"muster_retries": 2}, {"retries": 2}),
+        ({"muster_workers": 3}, {"workers": 3}),
         ({"name": "mine", "timeout_min": None}, {}),
     ],
 )
 def test_parameters_are_options(parameters, asked):
     assert options(**parameters) == asked
+
+
+def test_workers_of_muster_are_tasks():
+    executor = AutoExecutor("logs", muster_workers=3)
+    assert executor._task_count == 3
 
 
 def test_a_parameter_of_slurm_without_counterpart_is_said():

@@ -1,4 +1,4 @@
-"""Runs a shell on our terminal as a job of one worker, which ends with the terminal."""
+"""Runs a shell on our terminal as a job, which ends with the terminal: rank 0 has the terminal, the rest have logs."""
 
 import asyncio
 import os
@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import click
+from msgspec import structs
 
 from muster.actions.caller import inherited, umask_annotations, working_directory
 from muster.actions.cancelling import cancel
 from muster.actions.following.follow import Follower
-from muster.actions.gang import Gang, name_for, no_host_name, not_text, room_for_name
+from muster.actions.gang import Gang, Role, name_for, no_host_name, not_text, room_for_name
 from muster.actions.quantities import NOTHING
 from muster.actions.session import Session
 from muster.actions.submitting import submit
@@ -43,6 +44,8 @@ _BEGIN = (
     'stty echo icanon min 1 time 0 2>/dev/null; exec "$@"'
 )
 _FIRST_LINE = b"\n"
+# The role of rank 0 if it is not the only worker. It is no longer than `workers`, for which job names leave room.
+_FIRST = "first"
 # The time in which a job ends by itself after its terminal has closed.
 _END_SECONDS = 10.0
 
@@ -79,15 +82,34 @@ def shell(arguments: Sequence[str], options: dict[str, Any], namespace: str, *, 
 
 
 def on_terminal(gang: Gang) -> Gang:
-    """Return a gang of one worker with that worker's streams on our terminal."""
+    """Return the gang with the streams of rank 0 on our terminal.
+
+    A terminal is a field of the pod template, so rank 0 of several workers becomes a role of its own.
+    Raises `click.UsageError` if rank 0 has no template of its own.
+    """
+    if gang.size > 1 and (gang.mpi or gang.script is not None):
+        raise click.UsageError("--tty: the processes that mpirun and srun start on several workers have no terminal")
+    first, *others = gang.roles or _separate_first(gang)
+    if first.workers > 1:
+        raise click.UsageError(f"--tty: rank 0 has the terminal, so the first --role has one worker: {first.name}:1")
+    begun = structs.replace(first, command=["sh", "-c", _BEGIN, NAME, *first.command])
     return replace(
         gang,
-        command=["sh", "-c", _BEGIN, NAME, *gang.command],
+        command=begun.command,
+        roles=(begun, *others) if gang.roles or others else (),
         environment={"TERM": os.environ.get("TERM", "dumb"), **gang.environment},
         stdin=True,
         terminal=True,
         annotations={**gang.annotations, HANGS_UP: "true"},
     )
+
+
+def _separate_first(gang: Gang) -> list[Role]:
+    """Return the only role of a gang as rank 0 and, if there are more workers, the others."""
+    [whole] = gang.parts
+    if whole.workers == 1:
+        return [whole]
+    return [structs.replace(whole, name=_FIRST, workers=1), structs.replace(whole, workers=whole.workers - 1)]
 
 
 async def stay(session: Session, gang: Gang, *, named: bool, keeps_job: bool = False) -> int:
@@ -113,7 +135,9 @@ async def stay(session: Session, gang: Gang, *, named: bool, keeps_job: bool = F
 
 async def _stay_inside(session: Session, gang: Gang, submitting: "asyncio.Task[JobRecord]") -> int:
     job = await asyncio.shield(submitting)
-    shell_ = _Shell(session)
+    shell_, several = _Shell(session), gang.size > 1
+    if several and session.own:
+        say("nothing keeps the output of the workers without a terminal; muster up --detach starts a cluster that does")
     with LiveLine() as line:
         follower = Follower(
             session.client,
@@ -122,7 +146,7 @@ async def _stay_inside(session: Session, gang: Gang, submitting: "asyncio.Task[J
             gang.namespace,
             gang.name,
             warn=line.say,
-            report=Progress(gang.name, 1, line.say).report,
+            report=Progress(gang.name, gang.size, line.say).report,
             observe=shell_.observe,
         )
         following = asyncio.create_task(follower.run(job), name="follow")
@@ -132,12 +156,15 @@ async def _stay_inside(session: Session, gang: Gang, submitting: "asyncio.Task[J
             if terminal.done():
                 terminal.result()
                 await asyncio.wait({following}, timeout=_END_SECONDS)
+                if several and shell_.ended and not following.done():
+                    line.say(f"{gang.name}: rank 0 has ended, and other workers run; Ctrl-C ends them")
+                    await asyncio.wait({following})
             if not following.done():
                 raise click.ClickException(f"{gang.name}: its terminal is closed, so the job was ended")
             ending = following.result()
         finally:
             await give_up([following, terminal])
-    if ending.text and not shell_.joined:
+    if ending.text and (several or not shell_.joined):
         say(f"{gang.name}: {ending.text}")
     return ending.code
 
@@ -172,14 +199,21 @@ async def _end_job(session: Session, gang: Gang, *, delete: bool) -> None:
 
 @dataclass(slots=True)
 class _Shell:
-    """The connection of our terminal with the pod's terminal, once the pod runs."""
+    """The connection of our terminal with the terminal of rank 0, once rank 0 runs.
+
+    joined: whether the connection was made. ended: whether the program on the terminal has ended.
+    """
 
     session: Session
     joined: bool = False
+    ended: bool = False
     _pod: "asyncio.Future[Pod]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
-    def observe(self, pod: Pod, _rank: str) -> None:
+    def observe(self, pod: Pod, rank: str) -> None:
         """Take note of the current state of a pod of the job."""
+        if rank != "0":
+            return
+        self.ended = any(one.state.terminated is not None for one in pod.status.container_statuses)
         runs = any(one.state.running is not None for one in pod.status.container_statuses)
         if runs and not self._pod.done():
             self._pod.set_result(pod)

@@ -70,7 +70,7 @@ class _Run(click.Command):
         "muster run --after prepare,fetch:any -- python train.py",
         "muster run --time 2h --retries 3 job.sh",
         "muster run --workers 8 -- mpirun python a.py",
-        "muster run --gpus 1 --tty -- python -m pdb train.py",
+        "muster run --workers 4 --gpus 1 --tty -- python -m pdb train.py",
         "muster run --workers 4 --dry-run -- python train.py > train.yaml",
     ),
 )
@@ -119,11 +119,10 @@ def _check_terminal(options: dict[str, Any]) -> None:
     """Raise `click.UsageError` if the job cannot have our terminal."""
     from muster.cli.terminal.remote import is_terminal
 
-    others = ("detach", "elastic", "array", "grid", "roles", "schedule", "begin", "after", "retries", "mpi", "stdin")
-    other = next((name for name in others if options[name]), "workers" if (options["workers"] or 1) > 1 else "")
-    if other:
-        option = {"roles": "role", "schedule": "cron"}.get(other, other)
-        raise click.UsageError(f"--tty and --{option} exclude each other: one worker has the terminal, once")
+    others = ("detach", "elastic", "array", "grid", "schedule", "begin", "after", "retries", "mpi", "stdin")
+    if other := next((name for name in others if options[name]), ""):
+        option = "cron" if other == "schedule" else other
+        raise click.UsageError(f"--tty and --{option} exclude each other: rank 0 has the terminal, once")
     if not options["dry_run"] and not is_terminal():
         raise click.UsageError("--tty needs a terminal as standard input and output")
 

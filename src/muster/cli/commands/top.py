@@ -105,8 +105,8 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
     gpus = sorted(filter(is_gpu, here))
     resources = [r for r in ("cpu", "memory", *gpus, "pods") if r in here]
     tables = [
-        _make_nodes_table(nodes, used, resources) if nodes is not None else "",
-        _make_gpus_table(nodes, pods) if nodes is not None else "",
+        _make_nodes_table(nodes, None if where else used, resources) if nodes is not None else "",
+        _make_gpus_table(nodes, pods, shared=bool(where)) if nodes is not None else "",
         _make_quotas_table(queues) if queues else "",
         _make_clusters_table(clusters) if clusters else "",
         _make_users_table(users, resources, usage) if users else "",
@@ -115,22 +115,24 @@ async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
 
 
 def _make_nodes_table(nodes: Any, used: Any, resources: list[str]) -> str:
+    """Return the table of nodes. used: what pods request, by node; None if pods of others may be there, too."""
     from muster.api.values.quantity import amount
     from muster.insight.text import format_table
 
     rows = []
     for node in sorted(nodes, key=lambda node: node.metadata.name):
         has = {r: amount(r, q) for r, q in node.status.allocatable.items()}
-        cells = [_format_share(r, used[node.metadata.name][r], has.get(r, 0)) for r in resources]
+        tally = used[node.metadata.name] if used is not None else None
+        cells = [_format_share(r, None if tally is None else tally[r], has.get(r, 0)) for r in resources]
         rows.append([node.metadata.name, describe_health(node), *cells])
     return format_table(["NODE", "STATE", *(r.upper() for r in resources)], rows)
 
 
-def _make_gpus_table(nodes: Any, pods: Any) -> str:
+def _make_gpus_table(nodes: Any, pods: Any, *, shared: bool) -> str:
     from muster.insight.gpus import HEADER, make_gpu_rows
     from muster.insight.text import format_table
 
-    rows = make_gpu_rows(nodes, pods)
+    rows = make_gpu_rows(nodes, pods, shared=shared)
     return format_table(list(HEADER), [row.cells() for row in rows]) if rows else ""
 
 
@@ -187,7 +189,7 @@ def describe_health(node: Any) -> str:
     return ",".join(states)
 
 
-def _format_share(resource: str, used: int, has: int) -> str:
+def _format_share(resource: str, used: int | None, has: int) -> str:
     from muster.insight.text import format_quantity
 
-    return f"{format_quantity(resource, used)}/{format_quantity(resource, has)}"
+    return f"{'-' if used is None else format_quantity(resource, used)}/{format_quantity(resource, has)}"

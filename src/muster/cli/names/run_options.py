@@ -169,7 +169,7 @@ _OPTIONS = (
         default=None,
         help="Whether rank 0 reads our standard input (default: yes, if that is a pipe or a file).",
     ),
-    click.option("--tty", is_flag=True, help="Run a single worker on this terminal, which then belongs to COMMAND."),
+    click.option("--tty", is_flag=True, help="Run rank 0 on this terminal; the output of the others goes to the log."),
     click.option(
         "--mpi/--no-mpi",
         default=None,

@@ -5,10 +5,11 @@ import subprocess
 import click
 import pytest
 
+from muster.actions.gang import Gang
 from muster.actions.quantities import Amount
 from muster.actions.workers import pod_spec
 from muster.api.values.shells import HANGS_UP, typed
-from muster.cli.actions.shells import shell
+from muster.cli.actions.shells import on_terminal, shell
 
 ASKED = {"name": "", "cpus": Amount("2", "2"), "memory": None, "gpus": 1, "image": "", "queue": "vision"}
 ASKED |= {"priority": "", "queue_priority": ""}
@@ -51,3 +52,13 @@ def test_what_cannot_be_is_said() -> None:
     with pytest.raises(click.BadParameter, match="becomes part of host names"):
         shell((), ASKED | {"name": "Box"}, "lab", on_this_machine=True)
     assert shell(("ipython", "-i"), ASKED, "lab", on_this_machine=True).command[-2:] == ["ipython", "-i"]
+
+
+def test_only_rank_0_of_several_workers_is_on_the_terminal() -> None:
+    gang = on_terminal(Gang("train", ["python", "a.py"], workers=4, gpus=1))
+    assert [(role.name, role.workers, role.gpus) for role in gang.parts] == [("first", 1, 1), ("workers", 3, 1)]
+    first, others = (pod_spec(gang, role, rank) for role, rank in zip(gang.parts, (0, 1), strict=True))
+    assert (first["containers"][0]["tty"], first["terminationGracePeriodSeconds"]) == (True, 2)
+    assert {"stdin", "tty"}.isdisjoint(others["containers"][0])
+    assert "terminationGracePeriodSeconds" not in others
+    assert {tuple(typed(spec["containers"][0]["command"])) for spec in (first, others)} == {("python", "a.py")}
