@@ -24,7 +24,7 @@ def quantity(text: str) -> str:
     try:
         below = parse(text) < 0
     except QuantityError:
-        raise ValueError(f"{text!r} is no quantity, as 8, 500m or 32Gi") from None
+        raise ValueError(f"{text!r} is no quantity; write it as 8, 500m or 32Gi") from None
     if below:
         raise ValueError(f"{text} is below 0")
     return text

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from muster.actions.errors import UserError
 from muster.actions.home import Home
 from muster.actions.serverparts import describe_missing
-from muster.actions.systemserver import connect_locally, find_socket
+from muster.actions.systemserver import connect_locally, describe_silence, find_socket, has_server
 from muster.api.ours.unixusers import SYSTEM_SOCKET
 
 if TYPE_CHECKING:
@@ -67,9 +67,12 @@ def names_another(target: Target, home: Home) -> bool:
 
 
 def has_cluster(target: Target) -> bool:
-    """Return whether there is a cluster to connect to: a named one, a running embedded one, or that of the machine."""
+    """Return whether there is a cluster to connect to: a named one, a running embedded one, or that of the machine.
+
+    A system server that does not answer counts, so that no job runs beside its queues while it restarts.
+    """
     home = Home.find(os.environ)
-    return names_another(target, home) or home.server_pid() is not None or find_socket(os.environ) is not None
+    return names_another(target, home) or home.server_pid() is not None or has_server(os.environ)
 
 
 def describe_outage(target: Target, error: "TransportError") -> str:
@@ -88,6 +91,8 @@ def connection(target: Target) -> "ConnectionConfig":
     if not names_another(target, home) and home.server_pid() is None:
         if (local := find_socket(os.environ)) is not None:
             return connect_locally(local)
+        if has_server(os.environ):
+            raise UserError(describe_silence(os.environ))
         raise UserError(
             f"no cluster: nothing runs in {home.path}; start one (muster up --detach) or name one (--kubeconfig)"
         )

@@ -22,6 +22,31 @@ _SUPERUSER = 0
 def find_socket(environ: Mapping[str, str]) -> Path | None:
     """Return the socket of a system server that listens; None if there is none.
 
+    Raises `UserError` for a named one that another user may have made.
+    """
+    path = _find_trusted(environ)
+    return path if path is not None and _is_served(path) else None
+
+
+def has_server(environ: Mapping[str, str]) -> bool:
+    """Return whether this machine has a system server, even one that does not answer now. Raises `UserError`."""
+    return bool(environ.get(VARIABLE)) or _find_trusted(environ) is not None
+
+
+def describe_silence(environ: Mapping[str, str]) -> str:
+    """Return why nothing answers for the system server that `has_server` found. Raises `UserError`."""
+    path = _find_trusted(environ)
+    if path is None:
+        return f"{VARIABLE} names {environ.get(VARIABLE, '')}, and nothing is there: correct the variable, or unset it"
+    return (
+        f"the server of this machine does not answer at {path}: try again in a moment, or let root start it with: "
+        "muster up --detach"
+    )
+
+
+def _find_trusted(environ: Mapping[str, str]) -> Path | None:
+    """Return the socket that a system server has made, whether or not it listens now; None if there is none.
+
     Jobs that go there have our secrets, so only root, or we ourselves, may have made the socket. Raises `UserError` for
     a named one that another user may have made.
     """
@@ -39,7 +64,7 @@ def find_socket(environ: Mapping[str, str]) -> Path | None:
         if named:
             raise UserError(f"{VARIABLE} cannot be used: {error}") from None
         return None
-    return path if _is_served(path) else None
+    return path
 
 
 def connect_locally(path: Path) -> "ConnectionConfig":

@@ -18,7 +18,7 @@ from muster.cluster.controllers.clusterinfo import ClusterInfo
 from muster.cluster.controllers.serverservice import ServerService
 from muster.cluster.controlplane import ControlPlane
 from muster.cluster.exposure import LOOPBACK, UNEXPOSED, Exposure, url, variables
-from muster.cluster.localsocket import bind_local
+from muster.cluster.localsocket import bind_local, identify_file, remove_local
 from muster.cluster.unixusers import UnixUsers
 from muster.runtime.clock import RealClock
 from muster.runtime.ids import Ids
@@ -43,6 +43,7 @@ class Entrance:
         self._exposure = exposure
         self._local = local
         self._local_listener: socket.socket | None = None
+        self._local_file = (0, 0)
         self._listeners: dict[tuple[str, int], socket.socket] = {}  # by the requested address
 
     def trust(self) -> Trust:
@@ -66,6 +67,7 @@ class Entrance:
                 self._listeners[host, number] = bound(host, number)
         if self._local is not None:
             self._local_listener = bind_local(self._local)
+            self._local_file = identify_file(self._local)
         return variables(LOOPBACK, self._port)
 
     def announcers(self, manager: Manager) -> Sequence[Reconciler]:
@@ -102,11 +104,12 @@ class Entrance:
         return url(self._exposure.certified[0], _port_of(first))
 
     def close(self) -> None:
-        """Close the sockets, if the server did not get as far as listening there."""
+        """Close the sockets, if the server did not get as far as listening there, and remove the local one."""
         for listener in self._listeners.values():
             listener.close()
-        if self._local_listener is not None:
+        if self._local is not None and self._local_listener is not None:
             self._local_listener.close()
+            remove_local(self._local, self._local_file)
 
 
 def _port_of(listener: socket.socket) -> int:

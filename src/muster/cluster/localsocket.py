@@ -1,5 +1,6 @@
 """Binds the local socket of a system server, in a directory that only the superuser can change."""
 
+import logging
 import os
 import socket
 import stat
@@ -7,6 +8,8 @@ from pathlib import Path
 
 from muster.cluster.apiserver.front.listener import AddressTaken, AddressUnusable
 from muster.runtime.process.ownership import NotOursError, require_way
+
+log = logging.getLogger(__name__)
 
 # All users may connect: the kernel says who each of them is.
 _MODE = 0o666
@@ -32,6 +35,26 @@ def bind_local(path: Path) -> socket.socket:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise AddressUnusable(f"cannot listen on {path}: {why}") from error
     return listener
+
+
+def identify_file(path: Path) -> tuple[int, int]:
+    """Return the device and the inode of a path, which no other file has while this one exists. Raises OSError."""
+    status = path.lstat()
+    return status.st_dev, status.st_ino
+
+
+def remove_local(path: Path, file: tuple[int, int]) -> None:
+    """Remove the socket of a server that ends, so that users do not wait for it; that of another server stays.
+
+    file: what `identify_file` returned when the socket was bound.
+    """
+    try:
+        if identify_file(path) == file:
+            path.unlink()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        log.warning("the socket %s cannot be removed: %s", path, error.strerror)
 
 
 def _require_directory(directory: Path) -> None:

@@ -67,7 +67,7 @@ def parse(text: str) -> NodeSpec:
         try:
             negative = amount(name, quantity) < 0
         except ValueError:
-            raise NodeSpecError(f"{text!r}: {name}: {quantity!r} is no quantity, as 8, 500m or 32Gi") from None
+            raise NodeSpecError(f"{text!r}: {name}: {quantity!r} is no quantity; write it as 8, 500m or 32Gi") from None
         if negative:
             raise NodeSpecError(f"{text!r}: {name}: less than nothing")
         if name not in RESOURCES and "/" not in name and not name.startswith("hugepages-"):

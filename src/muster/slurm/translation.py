@@ -20,6 +20,7 @@ Parsed = TypeVar("Parsed")
 _NO_SUCH_MAIL = "Muster tells of the start, the end, a failure and the first interruption"
 _PASSED_ON = "Muster passes on PATH and a few more; name others, as --export=A,B=1"
 _ANY_TYPE = "GPUs have no types here"
+_NO_LIMIT = "without --time the job has no limit for a signal to come before"
 _ALL_MEMORY = "no job asks for all memory of a node"
 # The options by which a script says how many CPUs a node has.
 _SIZES = ("ntasks", "ntasks-per-node", "cpus-per-task", "cpus-per-gpu")
@@ -42,17 +43,20 @@ class Translation(Struct, frozen=True):
     ignored: tuple[str, ...] = ()
 
 
-def translate(lines: Iterable[tuple[int, Sequence[str]]], environment: Container[str]) -> Translation:
+def translate(
+    lines: Iterable[tuple[int, Sequence[str]]], environment: Container[str], *, has_limit: bool = False
+) -> Translation:
     """Return what the lines ask for; of an option that is written twice, the last counts.
 
-    environment: the names of the variables that are set. Raises `LineError`.
+    environment: the names of the variables that are set. has_limit: whether the command line sets the time limit,
+    whatever the lines say. Raises `LineError`.
     """
     asked = _Asked()
     for number, words in lines:
         with _of_line(number):
             for setting in read_line(words):
                 asked.add(number, setting)
-    return _make_translation(asked, environment)
+    return _make_translation(asked, environment, has_limit=has_limit)
 
 
 @contextmanager
@@ -102,7 +106,7 @@ class _Asked:
         return LineError(self._values[name][0], f"--{name}: {why}")
 
 
-def _make_translation(asked: _Asked, environment: Container[str]) -> Translation:
+def _make_translation(asked: _Asked, environment: Container[str], *, has_limit: bool) -> Translation:
     nodes, tasks = _lay_out(asked)
     per_node = -(-tasks // nodes)
     gpus, gpus_per_task = _count_gpus(asked, nodes, tasks, per_node)
@@ -119,7 +123,7 @@ def _make_translation(asked: _Asked, environment: Container[str]) -> Translation
         *_take_environment(asked, environment),
         *(["--exclusive"] if "exclusive" in asked else []),
     ]
-    notice = _find_notice(asked)
+    notice = _find_notice(asked, has_limit=has_limit)
     if notice is not None and notice.to_script:
         words += ["--signal", f"{notice.name}@{notice.seconds}"]
     batch = Batch(
@@ -242,12 +246,14 @@ def _take_environment(asked: _Asked, environment: Container[str]) -> list[str]:
     return [word for name in names if "=" in name or name in environment for word in ("--env", name)]
 
 
-def _find_notice(asked: _Asked) -> values.Notice | None:
+def _find_notice(asked: _Asked, *, has_limit: bool) -> values.Notice | None:
+    """Return the signal before the time limit. Without a limit there is none to come before, as in Slurm."""
     notice, limit = asked.parsed("signal", values.notice), asked.parsed("time", values.seconds)
-    if notice is None:
-        return None
+    if notice is None or has_limit:
+        return notice
     if not limit:
-        raise asked.refuse("signal", "a signal needs a time limit: add --time")
+        asked.ignored["--signal"] = _NO_LIMIT
+        return None
     if notice.seconds >= limit:
         raise asked.refuse("signal", f"the limit is {limit} s, so a signal {notice.seconds} s before it never comes")
     return notice

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.actions.errors import UserError
-from muster.actions.systemserver import connect_locally, find_socket
+from muster.actions.systemserver import connect_locally, describe_silence, find_socket, has_server
 
 ROOT = os.geteuid() == 0
 
@@ -28,6 +28,23 @@ def test_a_socket_is_found_while_somebody_listens(served: Path) -> None:
         dead.bind(f"{served}.dead")
     assert find_socket({"MUSTER_SOCKET": f"{served}.dead"}) is None
     assert find_socket({"MUSTER_SOCKET": f"{served}.missing"}) is None
+
+
+def test_a_server_that_does_not_answer_is_still_that_of_the_machine(served: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(f"{served}.dead")
+    silent, missing = {"MUSTER_SOCKET": f"{served}.dead"}, {"MUSTER_SOCKET": f"{served}.missing"}
+    assert has_server(silent)
+    assert "does not answer at" in describe_silence(silent)
+    assert has_server(missing)
+    assert describe_silence(missing).startswith(f"MUSTER_SOCKET names {served}.missing, and nothing is there")
+
+
+def test_without_a_socket_the_machine_has_no_server(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("muster.actions.systemserver.SYSTEM_SOCKET", f"{served}.missing")
+    assert not has_server({})
+    monkeypatch.setattr("muster.actions.systemserver.SYSTEM_SOCKET", str(served))
+    assert has_server({})
 
 
 def test_a_file_is_no_socket(tmp_path: Path) -> None:

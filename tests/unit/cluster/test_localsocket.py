@@ -8,7 +8,7 @@ import pytest
 
 from muster.cluster.apiserver.front.acceptor import peer_of
 from muster.cluster.apiserver.front.listener import AddressTaken, AddressUnusable
-from muster.cluster.localsocket import bind_local
+from muster.cluster.localsocket import bind_local, identify_file, remove_local
 
 
 @pytest.fixture
@@ -37,6 +37,21 @@ def test_the_socket_of_a_dead_server_is_replaced_and_a_living_one_is_not(place: 
         listener.listen()
         with pytest.raises(AddressTaken, match="another process listens on"):
             bind_local(place)
+
+
+def test_a_server_that_ends_removes_its_socket_and_no_other(place: Path) -> None:
+    bind_local(place).close()
+    former = identify_file(place)
+    with bind_local(place):
+        remove_local(place, former)
+        assert place.is_socket()
+        remove_local(place, identify_file(place))
+        assert not place.exists()
+
+
+def test_a_socket_that_is_gone_already_is_no_failure(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    remove_local(place, (0, 0))
+    assert not caplog.records
 
 
 def test_nothing_else_is_replaced(place: Path) -> None:

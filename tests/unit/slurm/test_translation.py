@@ -85,6 +85,20 @@ def test_what_changes_nothing_is_named_once_with_the_reason():
     )
 
 
+@pytest.mark.parametrize("line", ["--signal=USR1@60", "--signal=B:USR1@60 -t 0"])
+def test_a_signal_without_a_time_limit_changes_nothing(line):
+    found = translated(line)
+    assert (found.words, found.batch.notice) == (("--cpus", "1"), "")
+    assert found.ignored == ("--signal (without --time the job has no limit for a signal to come before)",)
+
+
+@pytest.mark.parametrize("line", ["--signal=B:USR1@60", "--signal=B:USR1@60 -t 1"])
+def test_a_signal_comes_before_the_time_limit_of_the_command_line(line):
+    found = translate([(2, shlex.split(line))], (), has_limit=True)
+    assert found.words[-2:] == ("--signal", "USR1@60")
+    assert found.ignored == ()
+
+
 @pytest.mark.parametrize(
     ("line", "words", "ignored"),
     [
@@ -129,7 +143,6 @@ def test_mail_becomes_a_notice(line, words, ignored):
         ("-n 4 --gpus-per-task=2 --gres=gpu:4", "--gpus-per-task: 4 tasks of a node need 8; it has 4"),
         ("-G 2 -n 3 --gpus-per-task=1", "--gpus: 3 tasks with 1 GPUs each need 3"),
         ("--cpus-per-gpu=4", "--cpus-per-gpu: the job has no GPUs"),
-        ("--signal=USR1@60", "--signal: a signal needs a time limit: add --time"),
         ("--signal=USR1@60 -t 1", "--signal: the limit is 60 s, so a signal 60 s before it never comes"),
         ("--open-mode=w", "--open-mode: 'w' is neither append nor truncate"),
         ("--ntask 2", "Muster does not know --ntask of sbatch; did you mean --ntasks?"),

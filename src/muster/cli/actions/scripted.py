@@ -58,8 +58,9 @@ def _translate(command: click.Command, ctx: click.Context, script: Script, lines
     """Return the options that sbatch's options stand for, and set the batch that the rest describes."""
     from muster.slurm.translation import LineError, translate
 
+    has_limit = ctx.params["time"] is not None
     try:
-        translation = translate(((line.number, line.words) for line in lines), os.environ)
+        translation = translate(((line.number, line.words) for line in lines), os.environ, has_limit=has_limit)
     except LineError as error:
         raise click.UsageError(f"{script.name}, line {error.number}: {error}", ctx) from None
     if translation.ignored:

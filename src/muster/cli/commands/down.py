@@ -11,6 +11,7 @@ import click
 from muster.actions.home import Home
 from muster.actions.service import stop_units
 from muster.actions.session import Target
+from muster.actions.systemserver import has_server
 from muster.cli.names.examples import examples
 from muster.cli.session import connect, data_option, run
 
@@ -44,6 +45,8 @@ def command(data: str, yes: bool) -> None:
     left = reap(home.path)
     if pid is None:
         click.echo(f"not running ({home.path})" + (f"; ended {left} containers that were left over" if left else ""))
+        if has_server(os.environ):
+            click.echo("the server of this machine is root's: sudo muster down", err=True)
     else:
         click.echo("stopped")
 

@@ -10,6 +10,7 @@ from muster.actions.errors import UserError
 from muster.actions.home import Home
 from muster.actions.serveroptions import ServerOptions, read_options, write_options
 from muster.actions.service import find_running_unit
+from muster.actions.systemserver import has_server
 from muster.cli.actions.detaching import start_detached
 from muster.cli.commands.down import NOTHING, describe_end, require_agreement, stop
 from muster.cli.names.examples import examples
@@ -35,8 +36,10 @@ def command(data: str, yes: bool, **options: Any) -> None:
     home = Home.find(os.environ, data)
     requested = RequestedOptions.of(options)
     resolved = resolve_options(home, requested)
-    home.make()
     pid = home.server_pid()
+    if pid is None and not resolved.options.socket and has_server(os.environ):
+        raise UserError(f"nothing runs in {home.path}; the server of this machine is root's: sudo muster restart")
+    home.make()
     ending = ""
     if pid is not None:
         ending = _describe_end(home, resolved.options, forget=requested.forget)

@@ -338,7 +338,7 @@ async def _stay(
         if forecast:
             say(forecast)
         name = gang.name
-        say(f"follow it:  muster logs -f {name}\nlook at it:  muster ps\nstop it:    muster cancel {name}")
+        say(f"follow it:  muster logs -f {name}\nlook at it: muster ps\nstop it:    muster cancel {name}")
         return Ending(0, "")
     return await _follow(session, gang, created, line)
 

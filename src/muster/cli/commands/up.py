@@ -9,6 +9,7 @@ import click
 
 from muster.actions.home import Home
 from muster.actions.serveroptions import write_options
+from muster.actions.systemserver import has_server
 from muster.api.ours.unixusers import SYSTEM_SOCKET
 from muster.cli.actions.detaching import FAILED, find_running, make_export, start_detached
 from muster.cli.names.examples import examples
@@ -19,6 +20,11 @@ from muster.cli.serveroptions import (
     server_options,
 )
 from muster.cli.session import data_option
+
+_BESIDE = (
+    "root runs a server for all users of this machine; your commands go to a server of your own now, which knows "
+    "nothing of the jobs there, until you end it: muster down"
+)
 
 
 @click.command(
@@ -51,6 +57,8 @@ def command(data: str, system: bool, salvage: bool, detach: bool, ready_fd: int 
         return
     if resolved.remembered:
         click.echo(f"as at the last start: {resolved.remembered}", err=True)
+    if ready_fd is None and not resolved.options.socket and has_server(os.environ):
+        click.echo(_BESIDE, err=True)
     home.make()
     if salvage:
         _salvage(home)

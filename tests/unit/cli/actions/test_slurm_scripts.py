@@ -112,6 +112,13 @@ def test_a_script_with_one_task_needs_no_agents(here):
     assert allocation(container)["batch"] == {"name": "job.sh"}
 
 
+def test_a_signal_counts_from_the_time_limit_of_the_command_line(here):
+    (here / "job.sh").write_text("#!/bin/sh\n#SBATCH --signal=B:USR1@60\necho\n")
+    _, job, container, said = submitted("-t", "10m", "job.sh")
+    assert (job["activeDeadlineSeconds"], said) == (600, "")
+    assert "USR1" in str(container["command"])
+
+
 def test_an_array_is_a_sweep(here):
     (here / "job.sh").write_text("#!/bin/sh\n#SBATCH --array=0-8:2%2 -c 2\necho\n")
     _, job, container, _ = submitted("job.sh")

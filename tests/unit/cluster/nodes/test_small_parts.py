@@ -1,6 +1,7 @@
 """Probes, GPUs, cgroups, admission, the node's object, and what is written of pods."""
 
 import os
+import shutil
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -395,6 +396,16 @@ def test_odd_names_of_containers_and_attempts_are_none(storage):
     assert place.containers() == ["file", "main"]
     assert place.attempts("main") == [0]
     assert place.attempts("file") == []
+
+
+@pytest.mark.parametrize(("shared", "mode"), [(False, 0o700), (True, 0o711)])
+def test_directories_that_somebody_removed_are_made_again(tmp_path, shared, mode):
+    place = Storage(tmp_path / "nodes" / "node-0", tmp_path, shared=shared).of("uid-1")
+    shutil.rmtree(tmp_path / "nodes")
+    place.write(PodRecord("ns", "p", "uid-1"))
+    assert place.read() == PodRecord("ns", "p", "uid-1")
+    for directory in ("", "pods", "removed"):
+        assert stat.S_IMODE((tmp_path / "nodes" / "node-0" / directory).stat().st_mode) == mode
 
 
 def test_what_cannot_be_moved_is_removed_where_it_is(storage, monkeypatch):

@@ -101,7 +101,7 @@ class Storage:
     def of(self, uid: str) -> "PodStorage":
         """Return the storage of one pod, whether or not anything is there yet."""
         memory = self._memory.with_name(f"{self._memory.name}-{uid}") if self._memory else None
-        return PodStorage(self._pods / _check_name(uid), memory, self._removed)
+        return PodStorage(self._pods / _check_name(uid), memory, self._removed, self._mode)
 
     def left_over(self) -> list[Path]:
         """Return what an earlier server did not get round to removing: half-made pods, and files of no pod."""
@@ -142,12 +142,13 @@ class Storage:
 
 
 class PodStorage:
-    """The storage of one pod."""
+    """The storage of one pod. mode: that of the node's directories, should they have to be made again."""
 
-    def __init__(self, root: Path, memory: Path | None, removed: Path) -> None:
+    def __init__(self, root: Path, memory: Path | None, removed: Path, mode: int = 0o700) -> None:
         self.root = root
         self._memory = memory
         self._removed = removed
+        self._mode = mode
 
     @property
     def hosts(self) -> Path:
@@ -174,6 +175,7 @@ class PodStorage:
         """Write the pod's record. Raises OSError."""
         if self.read() == record:
             return  # no write, so that a full disk does not stop a pod from going on
+        self._remake_parents()
         _make_directory(self.root)
         new, file = self.root / "pod.json.new", self.root / "pod.json"
         for path in (new, file):
@@ -257,6 +259,12 @@ class PodStorage:
         """Forget the pod; return the paths to remove."""
         gone = self.remove_volumes()
         return [*gone, self._move_away(self.root)] if os.path.lexists(self.root) else gone
+
+    def _remake_parents(self) -> None:
+        """Make the node's directories again if somebody removed them while the node runs. Raises OSError."""
+        for directory in (self.root.parent.parent, self.root.parent, self._removed):
+            if not os.path.lexists(directory):
+                _make_private(directory, self._mode)
 
     def _move_away(self, path: Path) -> Path:
         """Move something out of the way, if it can be moved; return where it is to be removed from."""
