@@ -20,6 +20,7 @@ from muster.cluster.nodes.fence import Fence
 from muster.cluster.nodes.machine import isolation
 from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.nodes.shim.fence import MESSAGE
+from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shims import ClaimedError, ShimError
 from muster.cluster.nodes.volumes.mounts import Mount, plan
 from muster.runtime.clock import boot_nanoseconds
@@ -75,7 +76,8 @@ class Node:
             "no_new_privileges": False,
             "dropped": [],
             "writable": None,
-            "cgroup": "",
+            "cgroups": [],
+            "cpus": [],
             "log_bytes": 10 << 20,
             "log_files": 5,
             "log_patience": 0.0,
@@ -513,7 +515,7 @@ def test_a_command_can_be_run_inside(node):
     assert (absent_code, b"not found in $PATH" in absent_text) == (126, True)
 
 
-COMMAND = ("identity", "argv", "env", "working_directory", "ids", "no_new_privileges", "dropped", "writable", "cgroup")
+COMMAND = tuple(Command.__annotations__)
 
 
 @every

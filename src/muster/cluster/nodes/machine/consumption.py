@@ -3,7 +3,7 @@
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -35,10 +35,10 @@ class _Process(NamedTuple):
 
 
 class Metered(NamedTuple):
-    """A running container: its shim's pid, its cgroup if it has one, and its memory limit in bytes (0 for none)."""
+    """A running container: its shim's pid, its cgroups if it has any, and its memory limit in bytes (0 for none)."""
 
     pid: int
-    cgroup: Path | None = None
+    cgroups: tuple[Path, ...] = ()
     memory_limit: int = 0
 
 
@@ -53,7 +53,7 @@ def read_usage(
     readings: dict[Key, Reading] = {}
     others = {}
     for key, container in containers.items():
-        reading = _read_cgroup(container.cgroup) if container.cgroup is not None else None
+        reading = _read_cgroups(container.cgroups)
         if reading is not None:
             readings[key] = reading
         else:
@@ -77,14 +77,20 @@ def read_usage(
     return readings
 
 
-def _read_cgroup(directory: Path) -> Reading | None:
-    try:
-        lines = (directory / "cpu.stat").read_text().splitlines()
-        memory = int((directory / "memory.current").read_text())
-    except (OSError, ValueError):
-        return None
-    microseconds = next((int(line.split()[1]) for line in lines if line.startswith("usage_usec ")), 0)
-    return Reading(microseconds / 1e6, memory)
+def _read_cgroups(directories: Iterable[Path]) -> Reading | None:
+    """Return what a container has used, or None if its cgroups do not tell both CPU and memory."""
+    cpu_seconds: float | None = None
+    memory_bytes: int | None = None
+    for directory in directories:
+        stat = _read_words(f"{directory}/cpu.stat")
+        if b"usage_usec" in stat:
+            cpu_seconds = int(stat[stat.index(b"usage_usec") + 1]) / 1e6
+        elif total := _read_words(f"{directory}/cpuacct.usage"):  # of v1, in nanoseconds
+            cpu_seconds = int(total[0]) / 1e9
+        held = _read_words(f"{directory}/memory.current") or _read_words(f"{directory}/memory.usage_in_bytes")
+        if held:
+            memory_bytes = int(held[0])
+    return Reading(cpu_seconds, memory_bytes) if cpu_seconds is not None and memory_bytes is not None else None
 
 
 def _list_processes(proc: Path) -> Iterator[tuple[int, _Process]]:

@@ -26,6 +26,7 @@ from muster.cluster.nodes.container.launching import Kit
 from muster.cluster.nodes.container.life import look_after
 from muster.cluster.nodes.disk.storage import PodRecord
 from muster.cluster.nodes.machine.consumption import Metered
+from muster.cluster.nodes.machine.cpus import Reserved, list_demands
 from muster.cluster.nodes.pod import restoring
 from muster.cluster.nodes.pod.facts import (
     UNKNOWN,
@@ -82,6 +83,7 @@ class PodRunner:
         self._beginning: set[asyncio.Task[None]] = set()  # starts of reserved shims
         self._tasks: set[asyncio.Task[None]] = set()
         self._gpus: Mapping[str, tuple[str, ...]] = {}  # by container
+        self._cpus: Mapping[str, Reserved] = {}  # by container
         self._peaks: dict[str, int] = {}  # the most memory that samples have seen, by container
         self._has_record = False  # the pod's record is on disk
         self._earlier_record: PodRecord | None = None  # the record that was on disk before
@@ -117,8 +119,8 @@ class PodRunner:
         """Yield the running containers, by their names, for reading what they use."""
         groups = self._kit.cgroups
         for name in self._watchers:
-            cgroup = groups.path(self.uid, name) if groups is not None else None
-            yield name, Metered(self._shims[name].pid, cgroup, memory_limit(self._find_container(name)))
+            paths = groups.paths(self.uid, name) if groups is not None else ()
+            yield name, Metered(self._shims[name].pid, paths, memory_limit(self._find_container(name)))
 
     def peak(self, name: str) -> int:
         """Return the most memory in bytes that samples have seen a container hold."""
@@ -162,14 +164,18 @@ class PodRunner:
         """Release the pod's resources once nothing of it runs, before its end is reported."""
         self._is_released = True
         self._kit.gpus.release(self.uid)
+        if self._kit.cpus is not None:
+            self._kit.cpus.release(self.uid)
 
     def accept(self) -> None:
-        """Take the GPUs that the pod requests, and write its record. Raises `NoGpusError`.
+        """Take the GPUs and the CPUs that the pod requests, and write its record. Raises `NoGpusError`.
 
         While the disk is full the pod waits, and its status says why.
         """
         wanted = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
         self._gpus = self._kit.gpus.take(self.uid, wanted) if wanted else {}
+        if self._kit.cpus is not None:
+            self._cpus = self._kit.cpus.take(self.uid, list_demands(self.pod))
         try:
             self._write_record()
         except OSError as error:
@@ -197,6 +203,7 @@ class PodRunner:
                 role=labels.get(names.REPLICATED_JOB_NAME, ""),
                 job_index=labels.get(names.JOB_INDEX, ""),
                 ended=known is not None and known.ended,
+                cpus=self._cpus,
             )
         )
         self._has_record = True
@@ -395,12 +402,8 @@ class PodRunner:
         self._trouble = Trouble(reason, message, self._kit.clock.monotonic() + RETRY_SECONDS)
 
     def _warn_of_limits(self) -> None:
-        limited = any("cpu" in c.resources.limits for c in self.pod.spec.containers)
         if not self._kit.isolation.complete:
             self._record_event("Warning", "NamespacesUnavailable", self._kit.isolation.warning())
-        elif limited and self._kit.cgroups is None:
-            why = f"CPU limits are not enforced on this node: {self._kit.no_cgroups_because}"
-            self._record_event("Warning", "LimitsNotEnforced", why)
         if lacking := rights.lacking(self.pod, self._kit.isolation):
             self._record_event("Warning", "SecurityContextNotEnforced", lacking)
 

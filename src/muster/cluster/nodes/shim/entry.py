@@ -11,7 +11,7 @@ import os
 import sys
 
 from .execution import control_terminal, execute
-from .identity import open_cgroup, take_on
+from .identity import open_cgroups, take_on
 from .mounting import detach_mounts
 from .supervisor import Supervisor, report
 from .system import (
@@ -50,9 +50,9 @@ def main() -> None:
         enter(spec)
     os.umask(0o077)
     try:
-        cgroup_procs = -1
+        cgroup_procs: list[int] = []
         if mode == "start":
-            cgroup_procs = open_cgroup(spec)  # while we may
+            cgroup_procs = open_cgroups(spec)  # while we may
             take_on(spec["identity"])
         if mode in ("start", "reserve"):
             begin(spec, descriptor)
@@ -125,7 +125,7 @@ def enter(entry: Entry) -> NoReturn:
         for ours in (entry["pidfd"], entry["report"]):
             if ours > _STDERR:
                 os.set_inheritable(ours, False)
-        cgroup_procs = open_cgroup(entry)
+        cgroup_procs = open_cgroups(entry)
         take_on(entry["identity"])
         own_pids = bool(entry["namespaces"] & CLONE_NEWPID)
         if entry["namespaces"]:
@@ -139,10 +139,11 @@ def enter(entry: Entry) -> NoReturn:
             os.setsid()
             if entry["terminal"]:
                 control_terminal(0)
-            if cgroup_procs >= 0:
-                os.write(cgroup_procs, b"0")
-            elif entry["cgroup"]:
-                write_file(f"{entry['cgroup']}/cgroup.procs", b"0")
+            if not cgroup_procs:
+                for group in entry["cgroups"]:
+                    write_file(f"{group}/cgroup.procs", b"0")
+            for joining in cgroup_procs:
+                os.write(joining, b"0")
             execute(entry)
         code = _wait_for_command(pid)
         if not own_pids:

@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from .spec import Command, Identity
 
 
-def open_cgroup(command: Command) -> int:
-    """Return a descriptor by which the account can join its container's cgroup; -1 if it needs none.
+def open_cgroups(command: Command) -> list[int]:
+    """Return descriptors by which the account can join its container's cgroups; none if it needs none.
 
     Since Linux 5.16 the kernel checks the rights of the process that opened the file.
     """
-    if command["identity"] is None or not command["cgroup"]:
-        return -1
-    return os.open(f"{command['cgroup']}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+    groups = command["cgroups"] if command["identity"] is not None else []
+    return [os.open(f"{group}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for group in groups]
 
 
 def take_on(identity: Identity | None) -> None:

@@ -42,7 +42,18 @@ def test_a_cgroup_says_it_where_there_is_one(proc, tmp_path):
     (group / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
     (group / "memory.current").write_text("4096\n")
     missing = tmp_path / "gone"
-    found = read_usage({("u", "a"): Metered(10, group), ("u", "b"): Metered(20, missing)}, proc=proc)
+    found = read_usage({("u", "a"): Metered(10, (group,)), ("u", "b"): Metered(20, (missing,))}, proc=proc)
+    assert found == {("u", "a"): Reading(1.5, 4096), ("u", "b"): Reading(0.0, 0)}
+
+
+def test_the_cgroups_of_v1_say_it_together(proc, tmp_path):
+    memory, cpu = tmp_path / "memory", tmp_path / "cpu"
+    memory.mkdir()
+    cpu.mkdir()
+    (memory / "memory.usage_in_bytes").write_text("4096\n")
+    (cpu / "cpu.stat").write_text("nr_periods 0\n")
+    (cpu / "cpuacct.usage").write_text("1500000000\n")
+    found = read_usage({("u", "a"): Metered(10, (memory, cpu)), ("u", "b"): Metered(20, (memory,))}, proc=proc)
     assert found == {("u", "a"): Reading(1.5, 4096), ("u", "b"): Reading(0.0, 0)}
 
 
