@@ -22,7 +22,7 @@ from muster.actions.gang import (
     not_text,
     room_for_name,
 )
-from muster.actions.quantities import NOTHING, Amount
+from muster.actions.quantities import NOTHING
 from muster.actions.sweep import Sweep
 from muster.cli.actions import given
 from muster.cli.names.roles import BEHIND_A_COLON, COLON, RoleAsked, Segment
@@ -49,8 +49,6 @@ def gang_asked(arguments: Sequence[str], options: dict[str, Any], namespace: str
     sweep = sweep_asked(options)
     script = _make_script(options, workers, on_this_machine=on_this_machine)
     cpus, memory = options["cpus"] or NOTHING, options["memory"] or NOTHING
-    if sweep is not None and not options["gpus"]:
-        cpus = options["cpus"] or Amount("1")
     gang = Gang(
         name=options["name"],
         command=arguments,

@@ -1,6 +1,7 @@
 """`muster run`: run a command as a gang."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -395,6 +396,7 @@ async def _find_priority_classes(priority: str, target: Target) -> dict[str, str
 
 
 def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) -> None:
+    from muster.actions.defaultcpus import read_default, set_default_cpus
     from muster.actions.manifests import cron_job, job, jobset, service
     from muster.actions.mpi import secret
     from muster.cli.terminal.output import dump
@@ -402,6 +404,7 @@ def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) ->
     from muster.runtime.clock import RealClock
 
     gang = _make_gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
+    gang = set_default_cpus(gang, read_default(os.environ), ())
     names = [] if gang.sweep is not None else [service(gang)]
     secrets = [secret(gang, make_identity(RealClock().now()))] if gang.mpi else []
     make = cron_job if gang.schedule else job
