@@ -62,3 +62,20 @@ def test_a_fraction_is_refused_in_words(muster, options):
     refused = muster("run", *options, "--", "true", check=False)
     assert refused.returncode == 2
     assert "only whole GPUs can be requested; processes that share one run in one worker" in refused.stderr
+
+
+HINT = "this job sees no GPU: a job gets GPUs by --gpus N (this is said once)"
+
+
+def test_a_job_without_gpus_is_told_once_that_it_sees_none(four):
+    assert HINT not in four("run", "--gpus", "1", "--", "true").stderr
+    assert HINT in four("run", "--", "true").stderr
+    assert HINT not in four("run", "--", "true").stderr
+
+
+def test_gpus_of_an_earlier_start_are_gone(four):
+    assert four("top").stdout.count("Played-GPU") == 4
+    four("down", "--yes")
+    four("up", "--detach", "--port", "0", "--nodes", "process")
+    shown = four("top").stdout
+    assert "GPU" not in shown

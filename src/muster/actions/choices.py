@@ -21,7 +21,7 @@ from muster.api.managed.jobs import DEFAULT_QUEUE
 from muster.api.meta import Object
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
 from muster.api.status import ApiError
-from muster.api.values.quantity import milli
+from muster.api.values.quantity import amount, milli
 from muster.insight.nearest import find_nearest
 from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.insight.reader.records import record_named
@@ -147,6 +147,12 @@ async def gpu_resource(client: Client) -> str:
     """Return the resource that counts GPUs in this cluster: NVIDIA's, unless the visible nodes offer only others."""
     offered = sorted({name for node in await _list_nodes(client) for name in node.status.capacity if is_gpu(name)})
     return NVIDIA_GPU if NVIDIA_GPU in offered or not offered else offered[0]
+
+
+async def has_gpus(client: Client) -> bool:
+    """Return whether a visible node offers GPUs."""
+    nodes = await _list_nodes(client)
+    return any(is_gpu(name) and amount(name, count) for one in nodes for name, count in one.status.capacity.items())
 
 
 async def node_cpus(client: Client) -> list[int]:

@@ -308,6 +308,19 @@ def _handling_signals(interrupt: Callable[[int], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+async def _hint_at_gpus(session: Session) -> None:
+    """Say, once to each user, that a job without `--gpus` sees no GPU, if the cluster has GPUs."""
+    from muster.actions import hints
+    from muster.actions.choices import has_gpus
+    from muster.actions.home import Home
+    from muster.cli.terminal.output import say
+
+    home = Home.find(os.environ)
+    if not hints.is_known(home, hints.NO_GPUS) and await has_gpus(session.client):
+        say("this job sees no GPU: a job gets GPUs by --gpus N (this is said once)")
+        hints.remember(home, hints.NO_GPUS)
+
+
 async def _stay(
     session: Session,
     gang: "Gang",
@@ -326,6 +339,8 @@ async def _stay(
     created = await submitting
     if embedded and not session.own and await is_simulated(session.client):
         say("the nodes of this cluster are simulated: they run no programs")
+    if embedded and not any(role.gpus for role in gang.parts):
+        await _hint_at_gpus(session)
     asks = any(role.cpus or role.memory or role.gpus for role in gang.parts)
     # The forecast takes as long as the submission, and one worker without requests fits into any embedded cluster.
     needs_forecast = asks or (session.own and gang.most_workers > 1)
