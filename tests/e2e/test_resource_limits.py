@@ -136,21 +136,41 @@ def kill_server(muster):
     until(lambda: pid not in muster.processes())
 
 
-def test_a_pod_that_keeps_too_much_in_an_emptydir_is_evicted(up, tmp_path):
-    fill = "dd if=/dev/zero of=$CACHE/file bs=1M count=8; sleep 1000"
+def submit_pod(muster, directory, name, code, volume, **resources):
+    """Submit a Job of one pod that runs Python code beside an emptyDir at /cache, whose place is in CACHE."""
     worker = {
         "name": "worker",
         "image": "none",
-        "command": ["sh", "-c", fill],
+        "command": ["python3", "-c", code],
         "env": [{"name": "CACHE", "value": "/cache"}],
         "volumeMounts": [{"name": "cache", "mountPath": "/cache"}],
+        "resources": resources,
     }
-    volumes = [{"name": "cache", "emptyDir": {"sizeLimit": "4Mi"}}]
+    volumes = [{"name": "cache", "emptyDir": volume}]
     template = {"spec": {"restartPolicy": "Never", "containers": [worker], "volumes": volumes}}
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "full"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}
     job["spec"] = {"backoffLimit": 0, "template": template}
-    (tmp_path / "job.json").write_text(json.dumps(job))
-    up("apply", "-f", str(tmp_path / "job.json"))
+    (directory / "job.json").write_text(json.dumps(job))
+    muster("apply", "-f", str(directory / "job.json"))
+
+
+FILL = """
+import os, time
+with open(f"{os.environ['CACHE']}/file", "wb") as file:
+    for _ in range(%d):
+        file.write(bytes(1 << 20))
+time.sleep(1000)
+"""
+
+
+def test_files_in_memory_count_towards_the_limit(either, tmp_path):
+    submit_pod(either, tmp_path, "files", FILL % 200, {"medium": "Memory"}, limits={"memory": "100Mi"})
+    assert either("wait", "files", check=False).returncode == 137
+    assert "it needed more memory than its limit of 100Mi" in either("ps", "files").stdout
+
+
+def test_a_pod_that_keeps_too_much_in_an_emptydir_is_evicted(up, tmp_path):
+    submit_pod(up, tmp_path, "full", FILL % 8, {"sizeLimit": "4Mi"})
     assert up("wait", "full", check=False).returncode != 0
     assert 'Usage of EmptyDir volume "cache" exceeds the limit "4Mi".' in up("ps", "full").stdout
 

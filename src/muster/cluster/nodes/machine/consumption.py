@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from muster.cluster.nodeconnection import Reading
+from muster.cluster.nodes.volumes.sizes import measure
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -35,11 +36,22 @@ class _Process(NamedTuple):
 
 
 class Metered(NamedTuple):
-    """A running container: its shim's pid, its cgroups if it has any, and its memory limit in bytes (0 for none)."""
+    """A running container: its shim's pid, its cgroups if it has any, and its memory limit in bytes (0 for none).
+
+    memory_volumes: directories in memory whose files count as the container's memory, where no cgroup counts them.
+    """
 
     pid: int
     cgroups: tuple[Path, ...] = ()
     memory_limit: int = 0
+    memory_volumes: tuple[Path, ...] = ()
+
+
+class _Share(NamedTuple):
+    """The memory of a process in bytes, with its part of shared pages. shared: of it, what are files in memory."""
+
+    memory: int
+    shared: int = 0
 
 
 def read_usage(
@@ -57,22 +69,26 @@ def read_usage(
         if reading is not None:
             readings[key] = reading
         else:
-            others[key] = container.pid
+            others[key] = container
     if others:
         processes = dict(_list_processes(proc))
         swapped = _read_used_swap(proc)
         children = defaultdict(list)
         for pid, process in processes.items():
             children[process.parent].append(pid)
-        for key, pid in others.items():
-            if pid in processes:
-                tree = list(_walk_tree(pid, children))
+        for key, container in others.items():
+            if container.pid in processes:
+                tree = list(_walk_tree(container.pid, children))
                 ticks = sum(processes[one].ticks for one in tree)
                 # The shim's own memory is not the container's.
                 resident = {one: processes[one].pages * _PAGE for one in tree[1:]}
-                memory = sum(resident.values())
+                files = sum(map(measure, container.memory_volumes))
+                memory = sum(resident.values()) + files
                 if memory + swapped > thresholds.get(key, 0):
-                    memory = sum(_read_share(proc, one, whole) for one, whole in resident.items())
+                    shares = [_read_share(proc, one, whole) for one, whole in resident.items()]
+                    # Files of the volumes that a process maps are in its share already.
+                    unmapped = max(files - sum(share.shared for share in shares), 0)
+                    memory = sum(share.memory for share in shares) + unmapped
                 readings[key] = Reading(ticks / _TICKS, memory)
     return readings
 
@@ -116,16 +132,17 @@ def _list_kernel_threads(base: str) -> frozenset[bytes]:
     return frozenset(_read_words(f"{base}/{_KTHREADD}/task/{_KTHREADD}/children"))
 
 
-def _read_share(proc: Path, pid: int, resident: int) -> int:
-    """Return the memory of a process in bytes: its own pages, its share of those that it shares, and what is swapped.
+def _read_share(proc: Path, pid: int, resident: int) -> _Share:
+    """Return the memory of a process: its own pages, its share of those that it shares, and what is swapped.
 
     resident: its resident memory, for a process that the kernel tells no more about.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = [line.split() for line in _read(f"{proc}/{pid}/smaps_rollup").splitlines()]
-        sizes = {line[0]: int(line[1]) for line in lines if line[0] in (b"Pss:", b"SwapPss:")}
-        return sum(sizes.values()) * 1024 if sizes else resident
-    return resident
+        sizes = {line[0]: int(line[1]) * 1024 for line in lines if line[0] in (b"Pss:", b"SwapPss:", b"Pss_Shmem:")}
+        if sizes:
+            return _Share(sizes.get(b"Pss:", 0) + sizes.get(b"SwapPss:", 0), sizes.get(b"Pss_Shmem:", 0))
+    return _Share(resident)
 
 
 def _read_used_swap(proc: Path) -> int:

@@ -54,6 +54,7 @@ from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shim.system import NOT_STARTED
 from muster.cluster.nodes.shims import Shim
 from muster.cluster.nodes.volumes.contents import VolumeError
+from muster.cluster.nodes.volumes.sizes import charged_volumes
 from muster.runtime.events.recorder import EventType
 from muster.runtime.objects import reference, revision_of
 from muster.runtime.transport import TransportError
@@ -120,7 +121,14 @@ class PodRunner:
         groups = self._kit.cgroups
         for name in self._watchers:
             paths = groups.paths(self.uid, name) if groups is not None else ()
-            yield name, Metered(self._shims[name].pid, paths, memory_limit(self._find_container(name)))
+            limit, volumes = memory_limit(self._find_container(name)), self._list_memory_volumes(name)
+            yield name, Metered(self._shims[name].pid, paths, limit, volumes)
+
+    def _list_memory_volumes(self, name: str) -> tuple[Path, ...]:
+        """Return the directories in memory whose files count for a container."""
+        names = charged_volumes(self.pod).get(name, ())
+        sources = self._shown.volumes.sources() if names else {}
+        return tuple(sources[volume] for volume in names if volume in sources)
 
     def peak(self, name: str) -> int:
         """Return the most memory in bytes that samples have seen a container hold."""

@@ -57,10 +57,30 @@ def test_the_cgroups_of_v1_say_it_together(proc, tmp_path):
     assert found == {("u", "a"): Reading(1.5, 4096), ("u", "b"): Reading(0.0, 0)}
 
 
-def share(proc, pid, pss, swapped=0):
-    (proc / str(pid) / "smaps_rollup").write_text(
-        f"00-ff ---p 00 00:00 0 [rollup]\nRss: 9999 kB\nPss: {pss} kB\nPss_Anon: 7 kB\nSwapPss: {swapped} kB\n"
-    )
+def share(proc, pid, pss, swapped=0, shared=0):
+    sizes = {"Rss": 9999, "Pss": pss, "Pss_Anon": 7, "Pss_Shmem": shared, "SwapPss": swapped}
+    lines = "".join(f"{name}: {size} kB\n" for name, size in sizes.items())
+    (proc / str(pid) / "smaps_rollup").write_text(f"00-ff ---p 00 00:00 0 [rollup]\n{lines}")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "shared", "memory"),
+    [
+        (0, 0, (70 + 64) * 1024),
+        (0, 24, (70 + 40) * 1024),  # what processes map of the files counts once
+        (0, 100, 70 * 1024),  # other shared memory, too
+        (1 << 30, 0, 11 * PAGE + 64 * 1024),
+    ],
+)
+def test_files_in_memory_count(proc, tmp_path, threshold, shared, memory):
+    share(proc, 11, 50, shared=shared)
+    share(proc, 12, 20)
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "file").write_bytes(bytes(64 * 1024))
+    container = Metered(10, memory_volumes=(volume, tmp_path / "absent"))
+    found = read_usage({("u", "a"): container}, {("u", "a"): threshold}, proc)
+    assert found["u", "a"].memory_bytes == memory
 
 
 @pytest.mark.parametrize(
