@@ -79,3 +79,24 @@ def test_gpus_of_an_earlier_start_are_gone(four):
     four("up", "--detach", "--port", "0", "--nodes", "process")
     shown = four("top").stdout
     assert "GPU" not in shown
+
+
+def test_the_use_of_gpus_is_shown_by_job_and_worker_and_kept(four):
+    [node] = four.home.glob("**/node-0")
+    (node / "gpu-use").write_text(f"0 50 {1 << 30}\n1 100 {2 << 30}\n2 0 0\n")
+    four("run", "--detach", "--name", "train", "-w", "2", "--gpus", "1", "--", "sleep", "1000")
+    four("run", "--detach", "--name", "plain", "--", "sleep", "1000")
+    while " 0.50 " not in (shown := four("top", "train").stdout):
+        time.sleep(1)
+    header, *rows = [line.split() for line in shown.splitlines()]
+    assert header[-4:] == ["GPU", "USED", "GPU", "MEMORY"]
+    assert [(row[0], *row[-2:]) for row in rows] == [("0", "0.50", "1Gi"), ("1", "1.00", "2Gi")]
+    wide = {line.split()[0]: line for line in four("ps", "-o", "wide").stdout.splitlines()}
+    assert wide["train"].split()[-2:] == ["1.50", "3Gi"]
+    assert wide["plain"].split()[-2:] == ["-", "-"]
+    assert " 1.50 " in next(line for line in four("top").stdout.splitlines() if " train " in line)
+    four("cancel", "train")
+    four("wait", "train", check=False)
+    [kept] = json.loads(four("history", "--name", "train", "-o", "json").stdout)
+    assert kept["gpuMemoryBytes"] == 2 << 30
+    assert kept["meanGpus"] > 0

@@ -34,7 +34,9 @@ from muster.cluster.nodes.disk.remover import Remover
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage, seed_of
 from muster.cluster.nodes.fence import Fence, can_take_pods, is_to_end
+from muster.cluster.nodes.gpukeeper import GpuKeeper
 from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, discover, first_of, played
+from muster.cluster.nodes.gpus.finding import Usage as GpuUsage
 from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
 from muster.cluster.nodes.heartbeat import Heartbeat
 from muster.cluster.nodes.limitkeeper import LimitKeeper
@@ -205,6 +207,11 @@ class ProcessNode:
                 else []
             ),
             *(
+                [asyncio.create_task(self._keep_gpus(kit.gpus).run(), name=f"{self.name}-gpu-use")]
+                if kit.gpus.devices
+                else []
+            ),
+            *(
                 [asyncio.create_task(LimitKeeper(self._runners, self._clock).run(), name=f"{self.name}-limits")]
                 if kit.cgroups is None or not kit.cgroups.has("memory")
                 else []
@@ -306,6 +313,9 @@ class ProcessNode:
                 for key in self._runners:
                     self._controller.queue.add(key)
             await self._clock.sleep(_GPU_SECONDS)
+
+    def _keep_gpus(self, gpus: Gpus) -> GpuKeeper:
+        return GpuKeeper(self._runners, GpuUsage(list(gpus.devices.values()), self._state), self._clock)
 
     async def _prepare_kit(self) -> Kit:
         """Return what the pods run with, after probing what the machine has and allows.

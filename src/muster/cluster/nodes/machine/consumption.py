@@ -73,9 +73,7 @@ def read_usage(
     if others:
         processes = dict(_list_processes(proc))
         swapped = _read_used_swap(proc)
-        children = defaultdict(list)
-        for pid, process in processes.items():
-            children[process.parent].append(pid)
+        children = _find_children(processes)
         for key, container in others.items():
             if container.pid in processes:
                 tree = list(_walk_tree(container.pid, children))
@@ -91,6 +89,19 @@ def read_usage(
                     memory = sum(share.memory for share in shares) + unmapped
                 readings[key] = Reading(ticks / _TICKS, memory)
     return readings
+
+
+def list_trees(containers: Mapping[Key, Metered], proc: Path = _PROC) -> dict[Key, frozenset[int]]:
+    """Return the pids of the processes of each container, without its shim."""
+    children = _find_children(dict(_list_processes(proc)))
+    return {key: frozenset(_walk_tree(one.pid, children)) - {one.pid} for key, one in containers.items()}
+
+
+def _find_children(processes: Mapping[int, _Process]) -> Mapping[int, Sequence[int]]:
+    children = defaultdict(list)
+    for pid, process in processes.items():
+        children[process.parent].append(pid)
+    return children
 
 
 def _read_cgroups(directories: Iterable[Path]) -> Reading | None:

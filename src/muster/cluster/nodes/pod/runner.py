@@ -18,6 +18,7 @@ from muster.api.jobset import names
 from muster.api.ours.usage import Usage
 from muster.api.pods import FORGOTTEN_MESSAGE, job_uid, memory_limit, rank_of
 from muster.api.status import ApiError
+from muster.cluster.nodeconnection import GpuUse
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, rights
 from muster.cluster.nodes.container.checks import OUTPUT_BYTES, CheckFailedError, Target, hook
@@ -86,6 +87,8 @@ class PodRunner:
         self._gpus: Mapping[str, tuple[str, ...]] = {}  # by container
         self._cpus: Mapping[str, Reserved] = {}  # by container
         self._peaks: dict[str, int] = {}  # the most memory that samples have seen, by container
+        self._gpu_use: dict[str, GpuUse] = {}  # the last sample, by container
+        self._gpu_total = Usage()  # what samples have seen of all containers
         self._has_record = False  # the pod's record is on disk
         self._earlier_record: PodRecord | None = None  # the record that was on disk before
         self._prepared = False
@@ -136,12 +139,27 @@ class PodRunner:
 
     @property
     def sampled_usage(self) -> Usage:
-        """The usage that samples have seen: the peak of one container."""
-        return Usage(0.0, max(self._peaks.values(), default=0))
+        """The usage that samples have seen: the peak of one container, and all use of GPUs."""
+        return Usage(0.0, max(self._peaks.values(), default=0)) + self._gpu_total
 
     def note_memory(self, name: str, used: int) -> None:
         """Record how much memory a container holds, in bytes."""
         self._peaks[name] = max(self._peaks.get(name, 0), used)
+
+    @property
+    def gpus(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the GPUs that the pod has, by container; none once it has given them back."""
+        return {} if self._is_released else self._gpus
+
+    def gpu_use(self, name: str) -> GpuUse | None:
+        """Return what a container used of GPUs at the last sample; None if nothing is known."""
+        return self._gpu_use.get(name)
+
+    def note_gpu_use(self, name: str, use: GpuUse, seconds: float) -> None:
+        """Record what a container uses of GPUs, which stands for so many seconds."""
+        self._gpu_use[name] = use
+        held = sum(one.memory_bytes for one in self._gpu_use.values())
+        self._gpu_total += Usage(gpu_seconds=use.milli_gpus / 1000 * seconds, gpu_memory_bytes=held)
 
     def end_over_limit(self, name: str, pid: int, used: int) -> None:
         """End a container that holds more memory than its limit. pid: that of its shim when it was sampled."""

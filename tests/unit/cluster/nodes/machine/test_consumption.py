@@ -8,7 +8,7 @@ import time
 import pytest
 
 from muster.cluster.nodeconnection import Reading
-from muster.cluster.nodes.machine.consumption import Metered, read_usage
+from muster.cluster.nodes.machine.consumption import Metered, list_trees, read_usage
 
 TICK, PAGE = 1 / os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
@@ -34,6 +34,11 @@ def proc(tmp_path):
 def test_a_container_is_the_tree_below_its_shim_with_the_children_that_it_has_waited_for(proc):
     found = read_usage({("u", "a"): Metered(10), ("u", "b"): Metered(20), ("v", "a"): Metered(99)}, proc=proc)
     assert found == {("u", "a"): Reading(160 * TICK, 11 * PAGE), ("u", "b"): Reading(0.0, 0)}
+
+
+def test_the_processes_of_a_container_are_those_below_its_shim(proc):
+    found = list_trees({("u", "a"): Metered(10), ("u", "b"): Metered(20), ("v", "a"): Metered(99)}, proc)
+    assert found == {("u", "a"): {11, 12}, ("u", "b"): set(), ("v", "a"): set()}
 
 
 def test_a_cgroup_says_it_where_there_is_one(proc, tmp_path):
