@@ -97,6 +97,6 @@ def test_the_use_of_gpus_is_shown_by_job_and_worker_and_kept(four):
     assert " 1.50 " in next(line for line in four("top").stdout.splitlines() if " train " in line)
     four("cancel", "train")
     four("wait", "train", check=False)
-    [kept] = json.loads(four("history", "--name", "train", "-o", "json").stdout)
+    [kept] = json.loads(four("history", "train", "-o", "json").stdout)
     assert kept["gpuMemoryBytes"] == 2 << 30
     assert kept["meanGpus"] > 0
