@@ -36,7 +36,9 @@ class Muster:
         # The tests' own interpreter is what `python` means in the commands that they run.
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         kept = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
-        return kept | {"PATH": path, "MUSTER_HOME": str(self.home)} | self.environment
+        # So many jobs run at once as a test needs, on any machine; `test_default_cpus.py` tries the default.
+        own = {"PATH": path, "MUSTER_HOME": str(self.home), "MUSTER_DEFAULT_CPUS": "0"}
+        return kept | own | self.environment
 
     def __call__(
         self, *arguments: str, check: bool = True, timeout: float = 60, input: str = ""

@@ -32,7 +32,8 @@ _COMMAND = (
     "no_new_privileges",
     "dropped",
     "writable",
-    "cgroup",
+    "cgroups",
+    "cpus",
 )
 
 
@@ -92,7 +93,7 @@ def test_an_account_joins_its_cgroup_and_moves_no_other_process(node: Node, ada:
         return opened
 
     async def run() -> None:
-        spec = spec_for(node, ada, "sleep", "60", cgroup=str(cgroup))
+        spec = spec_for(node, ada, "sleep", "60", cgroups=[str(cgroup)])
         shim = await node.start(spec)
         assert shim is not None
         [inside] = map(int, (cgroup / "cgroup.procs").read_text().split())

@@ -62,3 +62,41 @@ def test_a_fraction_is_refused_in_words(muster, options):
     refused = muster("run", *options, "--", "true", check=False)
     assert refused.returncode == 2
     assert "only whole GPUs can be requested; processes that share one run in one worker" in refused.stderr
+
+
+HINT = "this job sees no GPU: a job gets GPUs by --gpus N (this is said once)"
+
+
+def test_a_job_without_gpus_is_told_once_that_it_sees_none(four):
+    assert HINT not in four("run", "--gpus", "1", "--", "true").stderr
+    assert HINT in four("run", "--", "true").stderr
+    assert HINT not in four("run", "--", "true").stderr
+
+
+def test_gpus_of_an_earlier_start_are_gone(four):
+    assert four("top").stdout.count("Played-GPU") == 4
+    four("down", "--yes")
+    four("up", "--detach", "--port", "0", "--nodes", "process")
+    shown = four("top").stdout
+    assert "GPU" not in shown
+
+
+def test_the_use_of_gpus_is_shown_by_job_and_worker_and_kept(four):
+    [node] = four.home.glob("**/node-0")
+    (node / "gpu-use").write_text(f"0 50 {1 << 30}\n1 100 {2 << 30}\n2 0 0\n")
+    four("run", "--detach", "--name", "train", "-w", "2", "--gpus", "1", "--", "sleep", "1000")
+    four("run", "--detach", "--name", "plain", "--", "sleep", "1000")
+    while " 0.50 " not in (shown := four("top", "train").stdout):
+        time.sleep(1)
+    header, *rows = [line.split() for line in shown.splitlines()]
+    assert header[-4:] == ["GPU", "USED", "GPU", "MEMORY"]
+    assert [(row[0], *row[-2:]) for row in rows] == [("0", "0.50", "1Gi"), ("1", "1.00", "2Gi")]
+    wide = {line.split()[0]: line for line in four("ps", "-o", "wide").stdout.splitlines()}
+    assert wide["train"].split()[-2:] == ["1.50", "3Gi"]
+    assert wide["plain"].split()[-2:] == ["-", "-"]
+    assert " 1.50 " in next(line for line in four("top").stdout.splitlines() if " train " in line)
+    four("cancel", "train")
+    four("wait", "train", check=False)
+    [kept] = json.loads(four("history", "train", "-o", "json").stdout)
+    assert kept["gpuMemoryBytes"] == 2 << 30
+    assert kept["meanGpus"] > 0

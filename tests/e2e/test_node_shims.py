@@ -20,6 +20,7 @@ from muster.cluster.nodes.fence import Fence
 from muster.cluster.nodes.machine import isolation
 from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.nodes.shim.fence import MESSAGE
+from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shims import ClaimedError, ShimError
 from muster.cluster.nodes.volumes.mounts import Mount, plan
 from muster.runtime.clock import boot_nanoseconds
@@ -76,7 +77,8 @@ class Node:
             "umask": 0o022,
             "dropped": [],
             "writable": None,
-            "cgroup": "",
+            "cgroups": [],
+            "cpus": [],
             "log_bytes": 10 << 20,
             "log_files": 5,
             "log_patience": 0.0,
@@ -514,9 +516,7 @@ def test_a_command_can_be_run_inside(node):
     assert (absent_code, b"not found in $PATH" in absent_text) == (126, True)
 
 
-COMMAND = (
-    "identity", "argv", "env", "working_directory", "umask", "ids", "no_new_privileges", "dropped", "writable", "cgroup"
-)  # fmt: skip
+COMMAND = tuple(Command.__annotations__)
 
 
 @every

@@ -3,7 +3,7 @@
 The error for an unknown name lists the known names.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -11,7 +11,7 @@ from msgspec import structs
 from muster.actions.errors import UserError
 from muster.actions.gang import SecretVariables
 from muster.api.batch import JOB
-from muster.api.core import NODE, SECRET
+from muster.api.core import NODE, SECRET, Node
 from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOBSET_NAME
@@ -21,6 +21,7 @@ from muster.api.managed.jobs import DEFAULT_QUEUE
 from muster.api.meta import Object
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
 from muster.api.status import ApiError
+from muster.api.values.quantity import amount, milli
 from muster.insight.nearest import find_nearest
 from muster.insight.reader.queues import get_or_none, list_or_none
 from muster.insight.reader.records import record_named
@@ -28,7 +29,7 @@ from muster.insight.record import JobRecord
 from muster.runtime.client import Client
 
 _MOST_NAMES = 500  # existing names that an unknown name is compared with
-_MOST_NODES = 500  # nodes whose capacity is searched for GPUs
+_MOST_NODES = 500  # nodes whose capacity is read
 
 
 async def get_job(client: Client, name: str, namespace: str) -> JobRecord:
@@ -144,9 +145,25 @@ async def priority_classes(client: Client, name: str) -> dict[str, str]:
 
 async def gpu_resource(client: Client) -> str:
     """Return the resource that counts GPUs in this cluster: NVIDIA's, unless the visible nodes offer only others."""
-    try:
-        nodes = (await client.page(NODE, limit=_MOST_NODES)).items
-    except ApiError:
-        return NVIDIA_GPU
-    offered = sorted({name for node in nodes for name in node.status.capacity if is_gpu(name)})
+    offered = sorted({name for node in await _list_nodes(client) for name in node.status.capacity if is_gpu(name)})
     return NVIDIA_GPU if NVIDIA_GPU in offered or not offered else offered[0]
+
+
+async def has_gpus(client: Client) -> bool:
+    """Return whether a visible node offers GPUs."""
+    nodes = await _list_nodes(client)
+    return any(is_gpu(name) and amount(name, count) for one in nodes for name, count in one.status.capacity.items())
+
+
+async def node_cpus(client: Client) -> list[int]:
+    """Return the CPUs of the visible nodes that take pods, in thousandths."""
+    nodes = [node for node in await _list_nodes(client) if not node.spec.unschedulable]
+    return [milli(node.status.allocatable.get("cpu", 0)) for node in nodes]
+
+
+async def _list_nodes(client: Client) -> Sequence[Node]:
+    """Return the first nodes; none if the user may not see nodes."""
+    try:
+        return (await client.page(NODE, limit=_MOST_NODES)).items
+    except ApiError:
+        return ()

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from muster.actions.choices import gpu_resource
+from muster.actions.choices import gpu_resource, node_cpus
+from muster.actions.defaultcpus import needs_default, read_default, set_default_cpus
 from muster.actions.errors import UserError
 from muster.actions.gang import Gang
 from muster.actions.manifests import cron_job, job, jobset, service
@@ -71,10 +72,15 @@ async def submit_cron_job(client: Client, gang: Gang) -> None:
 
 
 async def _fit_cluster(client: Client, gang: Gang) -> Gang:
-    """Return the gang with what depends on the cluster: the controllers that run it, and how GPUs are counted."""
+    """Return the gang with what depends on the cluster: its controllers, the kind of its GPUs, and default CPUs.
+
+    Raises `UserError` for an invalid setting.
+    """
     gang = replace(gang, upstream=not await is_embedded(client))
     if any(role.gpus for role in gang.parts):
         gang = replace(gang, gpu_resource=await gpu_resource(client))
+    if needs_default(gang) and (default := read_default(os.environ)):
+        gang = set_default_cpus(gang, default, await node_cpus(client))
     return gang
 
 

@@ -106,11 +106,25 @@ Dial: TypeAlias = Callable[[int], Awaitable[socket.socket]]
 """Connects to a port of the pod; the socket does not block. Raises OSError, whose text is for the user."""
 
 
+class GpuUse(Struct, frozen=True):
+    """The use of GPUs: the thousandths of GPUs that work, and the bytes of their memory."""
+
+    milli_gpus: int = 0
+    memory_bytes: int = 0
+
+    def __add__(self, other: "GpuUse") -> "GpuUse":
+        return GpuUse(self.milli_gpus + other.milli_gpus, self.memory_bytes + other.memory_bytes)
+
+
 class Reading(Struct, frozen=True):
-    """The usage of a container: its processor seconds so far, and the bytes of memory that it holds now."""
+    """The usage of a container: its processor seconds so far, the bytes of memory that it holds now, and its GPUs.
+
+    gpus: None if the container has no GPU, or nothing is known of its use.
+    """
 
     cpu_seconds: float
     memory_bytes: int
+    gpus: GpuUse | None = None
 
 
 class LogSource(Protocol):

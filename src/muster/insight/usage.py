@@ -8,26 +8,39 @@ from msgspec import Struct
 from muster.api.batch import JOB_NAME_LABEL
 from muster.api.core import Pod
 from muster.api.jobset.names import JOBSET_NAME
+from muster.api.ours.gpus import GPU_MEMORY_USE, GPU_USE
 from muster.api.pods import memory_limit, pod_requests, rank_of
 from muster.api.server.metrics import PodMetrics
-from muster.api.values.quantity import milli, value
+from muster.api.values.quantity import ResourceList, milli, value
 from muster.insight.text import format_quantity
 
 Name: TypeAlias = tuple[str, str]
 """The namespace and the name of a pod or a job."""
 
 WORKER_HEADER = ("RANK", "POD", "NODE", "CPU", "MEMORY", "MEMORY LIMIT")
+GPU_HEADER = ("GPU USED", "GPU MEMORY")
 _MEBIBYTE = 1 << 20
 
 
 class CurrentUsage(Struct, frozen=True):
-    """What pods use: CPUs in thousandths, on average of the last moments, and bytes of memory."""
+    """What pods use: CPUs in thousandths, on average of the last moments, and bytes of memory; the same of GPUs.
+
+    milli_gpus: None if nothing is known of GPUs.
+    """
 
     milli_cpus: int = 0
     memory: int = 0
+    milli_gpus: int | None = None
+    gpu_memory: int = 0
 
     def __add__(self, other: "CurrentUsage") -> "CurrentUsage":
-        return CurrentUsage(self.milli_cpus + other.milli_cpus, self.memory + other.memory)
+        known = [one.milli_gpus for one in (self, other) if one.milli_gpus is not None]
+        return CurrentUsage(
+            self.milli_cpus + other.milli_cpus,
+            self.memory + other.memory,
+            sum(known) if known else None,
+            self.gpu_memory + other.gpu_memory,
+        )
 
 
 def usage_by_pod(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
@@ -46,6 +59,21 @@ def usage_by_job(metrics: Iterable[PodMetrics]) -> dict[Name, CurrentUsage]:
     return usage
 
 
+def make_worker_table(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -> tuple[list[str], list[list[str]]]:
+    """Return a header, and a row for each pod of a job in the order of their ranks: what it uses, and of how much.
+
+    There are columns for GPUs if their use is known of any pod.
+    """
+    workers = sorted(pods, key=_order)
+    used = [usage.get((pod.metadata.namespace, pod.metadata.name)) for pod in workers]
+    has_gpus = knows_gpus(used)
+    rows = [
+        [*row, *(format_gpus(one) if has_gpus else ())]
+        for row, one in zip(make_worker_rows(workers, usage), used, strict=True)
+    ]
+    return [*WORKER_HEADER, *(GPU_HEADER if has_gpus else ())], rows
+
+
 def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) -> list[Sequence[str]]:
     """Return a row for each pod of a job, in the order of their ranks: what it uses, and of how much."""
     rows: list[Sequence[str]] = []
@@ -61,6 +89,18 @@ def make_worker_rows(pods: Iterable[Pod], usage: Mapping[Name, CurrentUsage]) ->
     return rows
 
 
+def knows_gpus(usage: Iterable[CurrentUsage | None]) -> bool:
+    """Return whether the use of GPUs is known of any."""
+    return any(one is not None and one.milli_gpus is not None for one in usage)
+
+
+def format_gpus(used: CurrentUsage | None) -> tuple[str, str]:
+    """Return how many GPUs work, to a hundredth, and how much of their memory is used; "-" if it is not known."""
+    if used is None or used.milli_gpus is None:
+        return "-", "-"
+    return f"{used.milli_gpus / 1000:.2f}", _format_mebibytes(used.gpu_memory)
+
+
 def format_cpus(used: CurrentUsage | None) -> str:
     """Return how many CPUs are used, to a hundredth; "-" if it is not known."""
     return f"{used.milli_cpus / 1000:.2f}" if used is not None else "-"
@@ -68,14 +108,22 @@ def format_cpus(used: CurrentUsage | None) -> str:
 
 def format_memory(used: CurrentUsage | None) -> str:
     """Return how much memory is used, to a mebibyte; "-" if it is not known."""
-    return format_quantity("memory", -(-used.memory // _MEBIBYTE) * _MEBIBYTE) if used is not None else "-"
+    return _format_mebibytes(used.memory) if used is not None else "-"
 
 
 def _sum_containers(metrics: PodMetrics) -> CurrentUsage:
-    amounts = [container.usage for container in metrics.containers]
+    return sum((_read_container(container.usage) for container in metrics.containers), CurrentUsage())
+
+
+def _read_container(usage: ResourceList) -> CurrentUsage:
+    gpus = milli(usage[GPU_USE]) if GPU_USE in usage else None
     return CurrentUsage(
-        sum(milli(one.get("cpu", 0)) for one in amounts), sum(value(one.get("memory", 0)) for one in amounts)
+        milli(usage.get("cpu", 0)), value(usage.get("memory", 0)), gpus, value(usage.get(GPU_MEMORY_USE, 0))
     )
+
+
+def _format_mebibytes(size: int) -> str:
+    return format_quantity("memory", -(-size // _MEBIBYTE) * _MEBIBYTE)
 
 
 def _order(pod: Pod) -> tuple[int, str]:

@@ -5,7 +5,16 @@ import pytest
 
 from muster.api.core import Pod
 from muster.api.server.metrics import PodMetrics
-from muster.insight.usage import CurrentUsage, format_cpus, format_memory, make_worker_rows, usage_by_job, usage_by_pod
+from muster.insight.usage import (
+    CurrentUsage,
+    format_cpus,
+    format_gpus,
+    format_memory,
+    make_worker_rows,
+    make_worker_table,
+    usage_by_job,
+    usage_by_pod,
+)
 
 
 def metrics(name, labels=None, *containers):
@@ -67,3 +76,19 @@ def test_each_worker_is_shown_beside_what_it_requests_by_rank():
 )
 def test_use_in_words(used, cpus, memory):
     assert (format_cpus(used), format_memory(used)) == (cpus, memory)
+
+
+def test_gpus_are_shown_where_their_use_is_known():
+    busy = {"cpu": "1", "memory": "1Mi", "muster.dev/gpu-use": "750m", "muster.dev/gpu-memory-use": "2048Ki"}
+    idle = {"cpu": "1", "memory": "1Mi", "muster.dev/gpu-use": "0", "muster.dev/gpu-memory-use": "0Ki"}
+    usage = usage_by_pod([metrics("j-0-x", {}, busy, {"cpu": "1"}), metrics("j-1-x", {}, idle)])
+    assert usage["lab", "j-0-x"] == CurrentUsage(2000, 1 << 20, 750, 2 << 20)
+    header, rows = make_worker_table([pod("0"), pod("1"), pod("2")], usage)
+    assert header[-2:] == ["GPU USED", "GPU MEMORY"]
+    assert [row[-2:] for row in rows] == [["0.75", "2Mi"], ["0.00", "0"], ["-", "-"]]
+
+
+def test_there_are_no_columns_of_gpus_without_any():
+    header, rows = make_worker_table([pod("0")], {("lab", "j-0-x"): CurrentUsage(1, 1)})
+    assert (len(header), len(rows[0])) == (6, 6)
+    assert format_gpus(CurrentUsage()) == ("-", "-")

@@ -20,7 +20,7 @@ from muster.actions.gang import (
     not_text,
     room_for_name,
 )
-from muster.actions.quantities import NOTHING, Amount
+from muster.actions.quantities import NOTHING
 from muster.actions.sweep import Sweep
 from muster.cli.actions import runoptions
 from muster.cli.names.roles import BEHIND_A_COLON, COLON, RoleOptions, Segment
@@ -54,8 +54,6 @@ def gang_from_options(
     sweep = sweep_from_options(options)
     script = _make_script(options, workers, on_this_machine=on_this_machine)
     cpus, memory = options["cpus"] or NOTHING, options["memory"] or NOTHING
-    if sweep is not None and not options["gpus"]:
-        cpus = options["cpus"] or Amount("1")
     gang = Gang(
         name=options["name"],
         command=arguments,

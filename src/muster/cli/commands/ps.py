@@ -27,7 +27,7 @@ _RECENT = timedelta(hours=1)
 _PAST = 1_000
 
 # Fields that change with time alone.
-_TICKING = {"age": "", "runSeconds": None, "cpusUsed": "", "memoryUsed": ""}
+_TICKING = {"age": "", "runSeconds": None, "cpusUsed": "", "memoryUsed": "", "gpusUsed": "", "gpuMemoryUsed": ""}
 
 
 @click.command(
@@ -141,13 +141,15 @@ async def _add_usage(
 ) -> list[dict[str, Any]]:
     """Return the rows with what the pods of each job use now."""
     from muster.insight.reader.usage import read_usage
-    from muster.insight.usage import format_cpus, format_memory, usage_by_job
+    from muster.insight.usage import format_cpus, format_gpus, format_memory, usage_by_job
 
     runs = any(row["ready"] for row in rows if row["state"] not in OVER)
     usage = usage_by_job(await read_usage(session.client, where, say) if runs else ())
     used = [usage.get((row["namespace"], row["name"])) for row in rows]
     return [
-        row | {"cpusUsed": format_cpus(one), "memoryUsed": format_memory(one)}
+        row
+        | {"cpusUsed": format_cpus(one), "memoryUsed": format_memory(one)}
+        | dict(zip(_GPUS.values(), format_gpus(one), strict=True))
         for row, one in zip(rows, used, strict=True)
     ]
 
@@ -309,6 +311,8 @@ _WIDE = {
     "PRIORITY": "priority", "CLUSTERQUEUE": "clusterQueue", "NODES": "nodes",
 }  # fmt: skip
 
+_GPUS = {"GPU USED": "gpusUsed", "GPU MEMORY": "gpuMemoryUsed"}
+
 
 def _render_table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -> str:
     from muster.cli.terminal.output import terminal_width
@@ -317,7 +321,8 @@ def _render_table(rows: list[dict[str, Any]], *, everywhere: bool, wide: bool) -
     first = {"NAMESPACE": "namespace"} if everywhere else {}
     cluster = {"CLUSTER": "cluster"} if any(row["cluster"] for row in rows) else {}
     owner = {"OWNER": "owner"} if wide or len({row["owner"] for row in rows} - {""}) > 1 else {}
-    columns = first | _COLUMNS | cluster | owner | (_WIDE if wide else {}) | {"REASON": "reason"}
+    gpus = _GPUS if any(row.get("gpusUsed", "-") != "-" for row in rows) else {}
+    columns = first | _COLUMNS | cluster | owner | (_WIDE | gpus if wide else {}) | {"REASON": "reason"}
     cells = [row | {"pods": f"{row['ready']}/{row['wanted']}", "nodes": ",".join(row["nodes"])} for row in rows]
     if not wide:
         cells = [row | {"owner": format_owner(row["owner"])} for row in cells]

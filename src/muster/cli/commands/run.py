@@ -1,6 +1,7 @@
 """`muster run`: run a command as a gang."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -308,6 +309,19 @@ def _handling_signals(interrupt: Callable[[int], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
+async def _hint_at_gpus(session: Session) -> None:
+    """Say, once to each user, that a job without `--gpus` sees no GPU, if the cluster has GPUs."""
+    from muster.actions import hints
+    from muster.actions.choices import has_gpus
+    from muster.actions.home import Home
+    from muster.cli.terminal.output import say
+
+    home = Home.find(os.environ)
+    if not hints.is_known(home, hints.NO_GPUS) and await has_gpus(session.client):
+        say("this job sees no GPU: a job gets GPUs by --gpus N (this is said once)")
+        hints.remember(home, hints.NO_GPUS)
+
+
 async def _stay(
     session: Session,
     gang: "Gang",
@@ -326,6 +340,8 @@ async def _stay(
     created = await submitting
     if embedded and not session.own and await is_simulated(session.client):
         say("the nodes of this cluster are simulated: they run no programs")
+    if embedded and not any(role.gpus for role in gang.parts):
+        await _hint_at_gpus(session)
     asks = any(role.cpus or role.memory or role.gpus for role in gang.parts)
     # The forecast takes as long as the submission, and one worker without requests fits into any embedded cluster.
     needs_forecast = asks or (session.own and gang.most_workers > 1)
@@ -396,6 +412,7 @@ async def _find_priority_classes(priority: str, target: Target) -> dict[str, str
 
 
 def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) -> None:
+    from muster.actions.defaultcpus import read_default, set_default_cpus
     from muster.actions.manifests import cron_job, job, jobset, service
     from muster.actions.mpi import secret
     from muster.cli.terminal.output import dump
@@ -403,6 +420,7 @@ def _print(arguments: Sequence[str], options: dict[str, Any], target: Target) ->
     from muster.runtime.clock import RealClock
 
     gang = _make_gang(arguments, options, target.namespace or "default", on_this_machine=not options["image"])
+    gang = set_default_cpus(gang, read_default(os.environ), ())
     names = [] if gang.sweep is not None else [service(gang)]
     secrets = [secret(gang, make_identity(RealClock().now()))] if gang.mpi else []
     make = cron_job if gang.schedule else job

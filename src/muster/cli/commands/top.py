@@ -57,14 +57,14 @@ async def _make_workers_picture(session: Session, say: Callable[[str], None], *,
     from muster.insight.reader.usage import read_usage
     from muster.insight.record import job_of
     from muster.insight.text import format_table
-    from muster.insight.usage import WORKER_HEADER, make_worker_rows, usage_by_pod
+    from muster.insight.usage import make_worker_table, usage_by_pod
 
     pods = [pod for pod in (await session.client.list(POD, session.namespace)).items if job_of(pod)[1] == job]
     if not pods:
         raise click.ClickException(await no_job(session.client, job, session.namespace))
     usage = usage_by_pod(await read_usage(session.client, session.namespace, say))
-    rows = make_worker_rows([pod for pod in pods if not is_finished(pod)], usage)
-    return format_table(list(WORKER_HEADER), rows) if rows else f"no worker of {job} runs"
+    header, rows = make_worker_table([pod for pod in pods if not is_finished(pod)], usage)
+    return format_table(header, rows) if rows else f"no worker of {job} runs"
 
 
 async def _make_picture(session: Session, say: Callable[[str], None]) -> str:
@@ -139,8 +139,9 @@ def _make_gpus_table(nodes: Any, pods: Any, *, shared: bool) -> str:
 def _make_users_table(users: Any, resources: list[str], usage: Any) -> str:
     from muster.api.ours.gpus import is_gpu
     from muster.insight.text import format_owner, format_quantity, format_table
-    from muster.insight.usage import format_cpus, format_memory
+    from muster.insight.usage import GPU_HEADER, format_cpus, format_gpus, format_memory, knows_gpus
 
+    has_gpus = knows_gpus(usage.values())
     order = [*filter(is_gpu, resources), "cpu", "pods"]
     most = sorted(users.items(), key=lambda item: [-item[1][r] for r in order])
     lines = []
@@ -149,9 +150,9 @@ def _make_users_table(users: Any, resources: list[str], usage: Any) -> str:
         requested = [format_quantity(r, tally[r]) for r in resources]
         namespace, name, owner, queue = who
         lines.append([namespace, name, format_owner(owner) or "-", queue, *requested])
-        lines[-1] += [format_cpus(used), format_memory(used)]
+        lines[-1] += [format_cpus(used), format_memory(used), *(format_gpus(used) if has_gpus else ())]
     header = ["NAMESPACE", "NAME", "OWNER", "CLUSTERQUEUE", *(r.upper() for r in resources), "CPU USED", "MEMORY USED"]
-    return format_table(header, lines)
+    return format_table([*header, *(GPU_HEADER if has_gpus else ())], lines)
 
 
 def _make_quotas_table(queues: Any) -> str:

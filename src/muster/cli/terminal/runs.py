@@ -27,6 +27,7 @@ _WIDE = {
     "INTERRUPTIONS": "interruptions", "CPU": "cpuSeconds", "CPUS USED": "meanCpus", "CPUS ASKED": "requestedCpus",
     "MEMORY": "memoryBytes", "NODES": "nodes",
 }  # fmt: skip
+_GPUS = {"GPUS USED": "meanGpus", "GPU MEMORY": "gpuMemoryBytes"}
 
 # The columns that a narrow terminal omits, in this order.
 _SPARE = ("WAITED", "QUEUE", "OWNER", "EXIT")
@@ -46,7 +47,8 @@ def as_table(rows: Sequence[dict[str, Any]], *, everywhere: bool, wide: bool, wi
     width: of the terminal; 0 without a terminal, which shows all columns. A terminal shows times without seconds unless
     the table is wide.
     """
-    columns = ({"NAMESPACE": "namespace"} if everywhere else {}) | _COLUMNS | (_WIDE if wide else {})
+    gpus = _GPUS if any(row["gpuMemoryBytes"] is not None for row in rows) else {}
+    columns = ({"NAMESPACE": "namespace"} if everywhere else {}) | _COLUMNS | (_WIDE | gpus if wide else {})
     short = bool(width) and not wide
     cells = {name: [_format_cell(field, one[field], short=short) for one in rows] for name, field in columns.items()}
     if not wide:
@@ -91,9 +93,9 @@ def _format_cell(field: str, value: Any, *, short: bool = False) -> str:
             return format_duration(value)
         case "cpuSeconds":
             return f"{value:.1f}s" if value < 100 else format_duration(int(value))
-        case "meanCpus" | "requestedCpus":
+        case "meanCpus" | "requestedCpus" | "meanGpus":
             return f"{value:.2f}".rstrip("0").rstrip(".")
-        case "memoryBytes":
+        case "memoryBytes" | "gpuMemoryBytes":
             return format_quantity("memory", value)
         case "nodes":
             return ",".join(value)

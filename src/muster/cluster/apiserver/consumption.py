@@ -12,6 +12,7 @@ import msgspec
 
 from muster.api.core import NODE, POD, Node, Pod
 from muster.api.meta import ObjectMeta
+from muster.api.ours.gpus import GPU_MEMORY_USE, GPU_USE
 from muster.api.server.metrics import NODE_METRICS, POD_METRICS, ContainerMetrics, NodeMetrics, PodMetrics
 from muster.api.status import not_found
 from muster.api.values.quantity import ResourceList
@@ -77,6 +78,8 @@ def rates(before: _Readings, after: _Readings, seconds: float) -> Rates:
     for container, reading in after.items():
         used = max(reading.cpu_seconds - before.get(container, nothing).cpu_seconds, 0.0)
         usage[container] = {"cpu": f"{round(used / seconds * 1e9)}n", "memory": f"{reading.memory_bytes // 1024}Ki"}
+        if (gpus := reading.gpus) is not None:
+            usage[container] |= {GPU_USE: f"{gpus.milli_gpus}m", GPU_MEMORY_USE: f"{gpus.memory_bytes // 1024}Ki"}
     return Rates(usage, seconds)
 
 

@@ -34,11 +34,15 @@ from muster.cluster.nodes.disk.remover import Remover
 from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage, seed_of
 from muster.cluster.nodes.fence import Fence, can_take_pods, is_to_end
+from muster.cluster.nodes.gpukeeper import GpuKeeper
 from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, discover, first_of, played
+from muster.cluster.nodes.gpus.finding import Usage as GpuUsage
 from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
 from muster.cluster.nodes.heartbeat import Heartbeat
 from muster.cluster.nodes.limitkeeper import LimitKeeper
-from muster.cluster.nodes.machine import cgroups, isolation, machine
+from muster.cluster.nodes.machine import cgroups, cpus, isolation, machine
+from muster.cluster.nodes.machine.cgroups import Cgroups
+from muster.cluster.nodes.machine.cpus import Cpus
 from muster.cluster.nodes.machine.isolation import Isolation
 from muster.cluster.nodes.machine.machine import Machine
 from muster.cluster.nodes.network.network import Network
@@ -205,8 +209,13 @@ class ProcessNode:
                 else []
             ),
             *(
+                [asyncio.create_task(self._keep_gpus(kit.gpus).run(), name=f"{self.name}-gpu-use")]
+                if kit.gpus.devices
+                else []
+            ),
+            *(
                 [asyncio.create_task(LimitKeeper(self._runners, self._clock).run(), name=f"{self.name}-limits")]
-                if kit.cgroups is None
+                if kit.cgroups is None or not kit.cgroups.has("memory")
                 else []
             ),
             *(
@@ -242,6 +251,8 @@ class ProcessNode:
             await runner.close()
         if self._kit is not None and self._kit.fence is not None:
             self._kit.fence.close()
+        if self._kit is not None and self._kit.cgroups is not None:
+            self._kit.cgroups.close()
         if self._lifeline is not None:
             for descriptor in self._lifeline:
                 os.close(descriptor)
@@ -251,7 +262,11 @@ class ProcessNode:
     def enforcement(self) -> str:
         """How the node keeps the limits of containers, once it is equipped."""
         assert self._kit is not None, "the node is equipped"
-        return describe_enforcement(self._kit.no_cgroups_because)
+        groups = self._kit.cgroups
+        controllers = [name for name in ("memory", "cpu") if groups is not None and groups.has(name)]
+        return describe_enforcement(
+            groups.version if groups is not None else 0, controllers, self._kit.no_cgroups_because
+        )
 
     async def _sweep_orphans(self) -> None:
         orphans = processes.Orphans()
@@ -301,6 +316,9 @@ class ProcessNode:
                     self._controller.queue.add(key)
             await self._clock.sleep(_GPU_SECONDS)
 
+    def _keep_gpus(self, gpus: Gpus) -> GpuKeeper:
+        return GpuKeeper(self._runners, GpuUsage(list(gpus.devices.values()), self._state), self._clock)
+
     async def _prepare_kit(self) -> Kit:
         """Return what the pods run with, after probing what the machine has and allows.
 
@@ -329,6 +347,7 @@ class ProcessNode:
             isolation=isolated,
             allocatable=offered(self._machine, self._offered),
             host_address=self._host_address,
+            cpus=None if isinstance(groups, Cgroups) and groups.has("cpu") else self._find_cpus(),
             cgroups=None if isinstance(groups, str) else groups,
             no_cgroups_because=groups if isinstance(groups, str) else "",
             lifeline=self._lifeline[0] if self._lifeline else -1,
@@ -338,6 +357,9 @@ class ProcessNode:
             fence=Fence(self._state) if self._guest else None,
             accounts={} if self._find_account is not None else None,
         )
+
+    def _find_cpus(self) -> Cpus:
+        return Cpus(cpus.part(os.sched_getaffinity(0), *self._share))
 
     async def _probe_isolation(self, scratch: Path) -> Isolation:
         """Return the isolation of the pods. Raises `IsolationError` if it does not keep accounts apart."""
@@ -363,6 +385,8 @@ class ProcessNode:
         for record in records:
             if record.uid in running:
                 kit.gpus.restore(record.uid, record.gpus)
+                if kit.cpus is not None:
+                    kit.cpus.restore(record.uid, record.cpus)
         known = {record.uid for record in records}
         for uid in running:
             pod = ours[uid]

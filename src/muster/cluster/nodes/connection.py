@@ -5,6 +5,8 @@ import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from msgspec import structs
+
 from muster.api.core import Pod
 from muster.api.pods import all_containers
 from muster.api.status import bad_request, internal_error
@@ -93,8 +95,13 @@ class Connection:
 
     async def usage(self) -> Mapping[tuple[str, str], Reading]:
         """Return what the node's containers use, by the pod's UID and the container's name."""
-        running = {(one.uid, name): metered for one in self._runners.values() for name, metered in one.metered()}
-        return await asyncio.to_thread(read_usage, running) if running else {}
+        runners = {one.uid: one for one in self._runners.values()}
+        running = {(uid, name): metered for uid, one in runners.items() for name, metered in one.metered()}
+        readings = await asyncio.to_thread(read_usage, running) if running else {}
+        return {
+            (uid, name): structs.replace(reading, gpus=runners[uid].gpu_use(name))
+            for (uid, name), reading in readings.items()
+        }
 
     def _find_runner(self, pod: Pod) -> PodRunner:
         runner = self._runners.get(key_of(pod))

@@ -168,6 +168,8 @@ def amended(first: Run, later: Run) -> Run:
         first,
         cpu_seconds=max(one.cpu_seconds or 0.0 for one in usages),
         memory_bytes=max(one.memory_bytes or 0 for one in usages),
+        gpu_seconds=max(one.gpu_seconds or 0.0 for one in usages) or None,
+        gpu_memory_bytes=max(one.gpu_memory_bytes or 0 for one in usages) or None,
     )
 
 
@@ -211,7 +213,10 @@ def _used(run: Run, left: Trace) -> Run:
     used_run = replace(run, nodes=tuple(sorted(left.nodes)[:MOST_NODES]))
     if left.usage is None:
         return used_run
-    return replace(used_run, cpu_seconds=round(left.usage.cpu_seconds, 3), memory_bytes=left.usage.memory_bytes)
+    used_run = replace(used_run, cpu_seconds=round(left.usage.cpu_seconds, 3), memory_bytes=left.usage.memory_bytes)
+    if not (left.usage.gpu_seconds or left.usage.gpu_memory_bytes):
+        return used_run
+    return replace(used_run, gpu_seconds=round(left.usage.gpu_seconds, 3), gpu_memory_bytes=left.usage.gpu_memory_bytes)
 
 
 def lacks_pods(job: JobRecord, pods: Iterable[Pod]) -> bool:

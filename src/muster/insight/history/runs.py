@@ -32,6 +32,8 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     cpu_seconds: the CPU time of all pods; None if no node reported it.
     memory_bytes: the peak of the pod that used the most memory; None if no node reported it.
     requested_cpus: how many CPUs the workers that run side by side request; None if they request none, or nobody knows.
+    gpu_seconds, gpu_memory_bytes: the time in which GPUs worked, and the peak of the pod that used the most of their
+    memory; None if no node reported it.
     """
 
     uid: str
@@ -54,6 +56,8 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
     cpu_seconds: float | None = None
     memory_bytes: int | None = None
     requested_cpus: float | None = None
+    gpu_seconds: float | None = None
+    gpu_memory_bytes: int | None = None
 
     @property
     def mean_cpus(self) -> float | None:
@@ -61,9 +65,17 @@ class Run(Struct, frozen=True, rename="camel", omit_defaults=True):
 
         An interrupted run is left out: its CPU time is that of all attempts, and its run time that of the last.
         """
-        if self.cpu_seconds is None or not self.run_seconds or self.interruptions:
+        return self._find_mean(self.cpu_seconds)
+
+    @property
+    def mean_gpus(self) -> float | None:
+        """The GPUs that worked on average, of all workers together; None if nobody knows, as with `mean_cpus`."""
+        return self._find_mean(self.gpu_seconds)
+
+    def _find_mean(self, seconds: float | None) -> float | None:
+        if seconds is None or not self.run_seconds or self.interruptions:
             return None
-        return round(self.cpu_seconds / self.run_seconds, 2)
+        return round(seconds / self.run_seconds, 2)
 
     @property
     def waited_seconds(self) -> int:
@@ -139,6 +151,8 @@ def row(run: Run) -> dict[str, Any]:
         "memoryBytes": run.memory_bytes,
         "meanCpus": run.mean_cpus,
         "requestedCpus": run.requested_cpus,
+        "meanGpus": run.mean_gpus,
+        "gpuMemoryBytes": run.gpu_memory_bytes,
         "command": run.command,
         "uid": run.uid,
     }

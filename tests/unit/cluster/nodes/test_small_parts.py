@@ -1,4 +1,4 @@
-"""Probes, GPUs, cgroups, admission, the node's object, and what is written of pods."""
+"""Probes, GPUs, admission, the node's object, and what is written of pods."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ from muster.cluster.nodes.container.probes import Tally
 from muster.cluster.nodes.disk import removal
 from muster.cluster.nodes.disk.storage import PodRecord, Storage
 from muster.cluster.nodes.gpus.device import NVIDIA, Gpu
-from muster.cluster.nodes.machine import cgroups, machine
+from muster.cluster.nodes.machine import machine
 from muster.cluster.nodes.pod import admission
 from muster.cluster.nodes.shims import Record
 from muster.cluster.nodes.wire import pod_status_patch, to_wire
@@ -45,78 +45,6 @@ def test_a_probe_counts_equal_outcomes_in_a_row(make_pod, outcomes, thresholds, 
         tally = tally.after(probe, passed=outcome == "+")
         found.append(tally.result)
     assert found == results
-
-
-@pytest.mark.parametrize(
-    ("resources", "files"),
-    [
-        ({}, {}),
-        ({"limits": {"cpu": "1500m"}}, {"cpu.max": "150000 100000", "cpu.weight": "59"}),
-        ({"limits": {"cpu": "1m"}}, {"cpu.max": "1000 100000", "cpu.weight": "1"}),
-        ({"limits": {"memory": "1Gi"}}, {"memory.max": "1073741824", "memory.oom.group": "1", "memory.swap.max": "0"}),
-        ({"requests": {"cpu": "2", "memory": "1Gi"}}, {"cpu.weight": "79"}),
-    ],
-)
-def test_limits_as_files_of_a_cgroup(make_pod, resources, files):
-    pod = make_pod({"containers": [{"name": "main", "resources": resources}]})
-    assert cgroups.limits(pod.spec.containers[0]) == files
-
-
-@pytest.fixture
-def hierarchy(tmp_path):
-    """What looks like a cgroup v2 file system."""
-    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
-    (tmp_path / "own").write_text("1:name=systemd:/\n0::/\n")
-    return tmp_path
-
-
-def test_cgroups_are_made_and_removed(hierarchy):
-    found = cgroups.prepare("muster", hierarchy, hierarchy / "own")
-    assert not isinstance(found, str)
-    made = found.make("uid", "main", {"cpu.max": "1 2"})
-    assert (made / "cpu.max").read_text() == "1 2"
-    assert (hierarchy / "muster/uid/cgroup.subtree_control").read_text() == "+cpu +memory +pids"
-    assert found.path("uid", "main") == made
-    for path in sorted((hierarchy / "muster").rglob("*"), reverse=True):
-        if path.is_file():
-            path.unlink()  # the kernel's files go with their directory
-    found.remove("unknown")
-
-
-@pytest.mark.parametrize(
-    ("controllers", "own", "why"),
-    [
-        (None, "0::/\n", "there is no cgroup v2 hierarchy"),
-        ("cpu io\n", "0::/\n", "the cgroup lacks the controllers memory, pids"),
-    ],
-)
-def test_why_there_are_no_cgroups(tmp_path, controllers, own, why):
-    if controllers is not None:
-        (tmp_path / "cgroup.controllers").write_text(controllers)
-    (tmp_path / "own").write_text(own)
-    assert cgroups.prepare("muster", tmp_path, tmp_path / "own") == why
-
-
-def test_a_node_below_a_delegated_cgroup_moves_itself_to_a_leaf(hierarchy):
-    base = hierarchy / "user.slice"
-    base.mkdir()
-    (base / "cgroup.controllers").write_text("cpu memory pids")
-    (hierarchy / "own").write_text("0::/user.slice\n")
-    assert not isinstance(cgroups.prepare("muster", hierarchy, hierarchy / "own"), str)
-    assert (base / "muster-server/cgroup.procs").read_text().isdigit()
-    assert (base / "muster").is_dir()
-
-
-def test_a_node_of_a_service_makes_its_cgroups_beside_that_of_the_server(hierarchy):
-    """A server that is started again would else find its cgroup taken by those of the pods that go on."""
-    service = hierarchy / "muster.service"
-    (service / "muster-server").mkdir(parents=True)
-    (service / "cgroup.controllers").write_text("cpu memory pids")
-    (hierarchy / "own").write_text("0::/muster.service/muster-server\n")
-    for node in ("node-0", "node-1"):
-        assert not isinstance(cgroups.prepare(node, hierarchy, hierarchy / "own"), str)
-    assert sorted(path.name for path in service.iterdir() if path.is_dir()) == ["muster-server", "node-0", "node-1"]
-    assert not list((service / "muster-server").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -437,4 +365,4 @@ def test_the_spec_lists_every_file_of_the_package():
                 names = [alias.name for alias in node.names]
                 assert not {"signal", "json", "pathlib", "subprocess", "asyncio", "logging"} & set(names), path
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                assert node.module in ("__future__", "typing", "collections.abc"), path
+                assert node.module in ("__future__", "typing", "collections.abc", "_socket"), path

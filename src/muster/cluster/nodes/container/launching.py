@@ -34,8 +34,8 @@ from muster.cluster.nodes.disk.storage import PodStorage, Storage
 from muster.cluster.nodes.fence import Fence, patience_of
 from muster.cluster.nodes.gpus.device import FAMILIES
 from muster.cluster.nodes.gpus.holding import Gpus, Wanted
-from muster.cluster.nodes.machine import cgroups
 from muster.cluster.nodes.machine.cgroups import Cgroups
+from muster.cluster.nodes.machine.cpus import Cpus
 from muster.cluster.nodes.machine.isolation import Isolation, command
 from muster.cluster.nodes.network.hosts import hostname
 from muster.cluster.nodes.network.network import Network
@@ -72,6 +72,7 @@ MESSAGE_FILE = "termination-message"
 class Kit:
     """What the pods of a node have in common. `lifeline` is -1 for containers that outlive the server.
 
+    cpus: the CPUs of the node, where no cgroup limits what containers use of them.
     states: where jobs keep what outlives their pods; None for nowhere.
     fence: ends pods that may run elsewhere; None for a node whose pods end with the server alone.
     object_slots: for loading the objects that a pod refers to, which may be much larger than the pod itself.
@@ -91,6 +92,7 @@ class Kit:
     isolation: Isolation
     allocatable: Mapping[str, Quantity]
     host_address: str
+    cpus: Cpus | None = None
     cgroups: Cgroups | None = None
     no_cgroups_because: str = ""
     lifeline: int = -1
@@ -203,7 +205,7 @@ def command_of(
     container: Container,
     argv: list[str],
     variables: Mapping[str, str],
-    cgroup: str,
+    groups: Iterable[Path],
     volumes: PodVolumes,
 ) -> Command:
     """Return the command to run in the container. Raises `ConfigError`."""
@@ -224,7 +226,8 @@ def command_of(
         "no_new_privileges": context.allow_privilege_escalation is False or account is not None,
         "dropped": rights.dropped(context),
         "writable": writable,
-        "cgroup": cgroup,
+        "cgroups": [str(group) for group in groups],
+        "cpus": kit.cpus.of(pod.metadata.uid, container.name) if kit.cpus is not None else [],
     }
 
 
@@ -271,13 +274,11 @@ def spec(
             operations = plan(mounts, str(directory)) if kit.isolation.kind != "none" else []
         except MountError as error:
             raise ConfigError(str(error)) from None
-    cgroup = ""
-    if kit.cgroups is not None:
-        cgroup = str(kit.cgroups.make(pod.metadata.uid, container.name, cgroups.limits(container)))
+    groups = kit.cgroups.make(pod.metadata.uid, container) if kit.cgroups is not None else ()
     name = hostname(pod)
     fence, patience = kit.fence_of(pod)
     return {
-        **command_of(kit, pod, container, argv, container_environment.variables, cgroup, volumes),
+        **command_of(kit, pod, container, argv, container_environment.variables, groups, volumes),
         "directory": str(directory),
         "isolation": kit.isolation.kind,
         "own_pids": kit.isolation.own_pids,

@@ -56,6 +56,7 @@ class PodRecord(msgspec.Struct, frozen=True):
 
     job: the UID of the pod's JobSet, or else its Job, if any. role, job_index: which Job of the JobSet.
     rank: the pod's index in its Job, or the last part of its name.
+    cpus: the CPUs of each container that may not run on all, with the thousandths of each that it reserves.
     ended: whether the node, or a deletion, asked the pod to end: then its exit codes are not its own.
     created, gone: when its object was created and deleted; RFC 3339. A pod that is gone has only logs.
     """
@@ -72,6 +73,7 @@ class PodRecord(msgspec.Struct, frozen=True):
     role: str = ""
     job_index: str = ""
     ended: bool = False
+    cpus: Mapping[str, Mapping[int, int]] = {}
 
 
 class Storage:

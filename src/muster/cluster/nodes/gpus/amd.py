@@ -6,6 +6,7 @@ process may not read.
 
 from pathlib import Path
 
+from muster.cluster.nodes.gpus.consumption import GpuState
 from muster.cluster.nodes.gpus.device import AMD, Gpu
 
 _NODES = "sys/class/kfd/kfd/topology/nodes"
@@ -38,6 +39,13 @@ def problem(gpu: Gpu) -> str:
         if uncorrected not in ("", "0")
         else ""
     )
+
+
+def read_state(gpu: Gpu) -> GpuState | None:
+    """Return what the driver reports of a GPU; None if nothing. It does not report processes."""
+    busy = _read_text(Path(gpu.place, "gpu_busy_percent"))
+    memory = _read_text(Path(gpu.place, "mem_info_vram_used"))
+    return GpuState(int(busy) * 10, int(memory)) if busy.isdigit() and memory.isdigit() else None
 
 
 def _read_gpu(root: Path, number: int, properties: dict[str, str]) -> Gpu:

@@ -7,9 +7,10 @@ import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from muster.cluster.nodes.gpus import amd, nvidia
+from muster.cluster.nodes.gpus.consumption import GpuState
 from muster.cluster.nodes.gpus.device import AMD, FAMILIES, NVIDIA, Gpu
 from muster.runtime.tasks import in_daemon
 
@@ -17,6 +18,8 @@ T = TypeVar("T")
 
 # The file in the node's directory that lists played GPUs as ill, by number: one a line.
 PLAYED_ILL = "ill-gpus"
+# The file there with the use of played GPUs: lines of a number, the percentage of use, and the bytes of memory.
+PLAYED_USE = "gpu-use"
 _PLAYED_MODEL, _PLAYED_MEMORY = "Played-GPU", 80 << 30
 
 ANSWER_SECONDS = 10.0
@@ -32,29 +35,51 @@ async def discover() -> tuple[Gpu, ...]:
     return await _run_query(lambda: allowed(there(Path("/")), os.environ))
 
 
-class Health:
-    """The health of a node's GPUs.
+class _Watcher(Generic[T]):
+    """A watcher of a node's GPUs.
 
     At most one query is under way: each query without an answer holds a thread.
     """
 
-    def __init__(self, gpus: Sequence[Gpu], state: Path) -> None:
-        """Watch these GPUs. `state`: the node's directory."""
-        self._gpus, self._state = gpus, state
+    def __init__(self, gpus: Sequence[Gpu], state: Path, query: Callable[[Sequence[Gpu], Path], T]) -> None:
+        self._gpus, self._state, self._query = gpus, state, query
         self._is_asking = False
 
-    async def problems(self) -> dict[str, str]:
-        """Return what is wrong with the ill GPUs, by name. Raises `NoAnswerError`."""
+    async def ask(self) -> T:
         if self._is_asking:
             raise NoAnswerError(_NO_ANSWER)
         self._is_asking = True
-        return await _run_query(self._find_ill)
+        return await _run_query(self._answer)
 
-    def _find_ill(self) -> dict[str, str]:
+    def _answer(self) -> T:
         try:
-            return ill(self._gpus, self._state)
+            return self._query(self._gpus, self._state)
         finally:
             self._is_asking = False
+
+
+class Health:
+    """The health of a node's GPUs."""
+
+    def __init__(self, gpus: Sequence[Gpu], state: Path) -> None:
+        """Watch these GPUs. `state`: the node's directory."""
+        self._watcher = _Watcher(gpus, state, ill)
+
+    async def problems(self) -> dict[str, str]:
+        """Return what is wrong with the ill GPUs, by name. Raises `NoAnswerError`."""
+        return await self._watcher.ask()
+
+
+class Usage:
+    """The use of a node's GPUs."""
+
+    def __init__(self, gpus: Sequence[Gpu], state: Path) -> None:
+        """Watch these GPUs. `state`: the node's directory."""
+        self._watcher = _Watcher(gpus, state, read_states)
+
+    async def read(self) -> dict[str, GpuState]:
+        """Return what the drivers report of the GPUs, by name. Raises `NoAnswerError`."""
+        return await self._watcher.ask()
 
 
 def there(root: Path) -> list[Gpu]:
@@ -122,6 +147,21 @@ def ill(gpus: Sequence[Gpu], state: Path) -> dict[str, str]:
         elif gpu.family == AMD:
             problems[gpu.name] = amd.problem(gpu)
     return {name: trouble for name, trouble in problems.items() if trouble}
+
+
+def read_states(gpus: Sequence[Gpu], state: Path) -> dict[str, GpuState]:
+    """Return what the drivers report of the GPUs, by name, without GPUs of which they report nothing."""
+    states = nvidia.read_states([gpu for gpu in gpus if gpu.family == NVIDIA and not gpu.played])
+    states |= {gpu.name: known for gpu in gpus if gpu.family == AMD and (known := amd.read_state(gpu)) is not None}
+    return states | (_read_played_use(state) if any(gpu.played for gpu in gpus) else {})
+
+
+def _read_played_use(state: Path) -> dict[str, GpuState]:
+    try:
+        lines = [line.split() for line in (state / PLAYED_USE).read_text(errors="replace").splitlines()]
+    except FileNotFoundError:
+        return {}
+    return {name: GpuState(int(percent) * 10, int(memory)) for name, percent, memory in lines}
 
 
 def _read_played_ill(state: Path) -> frozenset[str]:

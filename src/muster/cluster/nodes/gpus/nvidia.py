@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from muster.cluster.nodes.gpus.consumption import GpuProcess, GpuState
 from muster.cluster.nodes.gpus.device import NVIDIA, Gpu
 
 T = TypeVar("T")
@@ -33,6 +34,34 @@ def problems(gpus: Sequence[Gpu]) -> dict[str, str]:
         return {}
     with _open_library() as nvml:
         return {gpu.name: _find_problem(nvml, gpu.number) if nvml is not None else "" for gpu in gpus}
+
+
+def read_states(gpus: Sequence[Gpu]) -> dict[str, GpuState]:
+    """Return what the driver reports of the GPUs, by name.
+
+    Without its library it reports of none. A GPU that it cannot read is missing.
+    """
+    if not gpus:
+        return {}
+    with _open_library() as nvml:
+        states = {gpu.name: _read_state(nvml, gpu.number) for gpu in gpus} if nvml is not None else {}
+    return {name: state for name, state in states.items() if state is not None}
+
+
+def _read_state(nvml: Any, number: int) -> GpuState | None:
+    handle, _ = _query(nvml, lambda: nvml.nvmlDeviceGetHandleByIndex(number))
+    if handle is None:
+        return None
+    rates, _ = _query(nvml, lambda: nvml.nvmlDeviceGetUtilizationRates(handle))
+    memory, _ = _query(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle))
+    processes, _ = _query(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    if rates is None and memory is None:
+        return None
+    return GpuState(
+        rates.gpu * 10 if rates is not None else 0,
+        memory.used if memory is not None else 0,
+        [GpuProcess(one.pid, one.usedGpuMemory) for one in processes] if processes is not None else None,
+    )
 
 
 def _find_problem(nvml: Any, number: int) -> str:

@@ -1,27 +1,31 @@
-"""Limits CPU, memory and processes by cgroup v2 where the node may make cgroups.
+"""Limits CPU, memory and processes by cgroups where the node may make them: by v2, else by the controllers of v1.
 
-Where it may not, the node samples the memory of containers (`sampling.py`), and CPU is not limited. A container's
-processes are in a leaf cgroup of their own; the shim and the server are not. So the kernel kills the container when
-memory runs out. Functions take the root as an argument, so tests can use a plain directory.
+Where the node may not, it samples the memory of containers (`sampling.py`), and gives them CPUs of their own
+(`cpus.py`). A container's processes are in a leaf cgroup of their own; the shim and the server are not. So the kernel
+kills the container when memory runs out. Functions take the root as an argument, so tests can use a plain directory.
 """
 
 import contextlib
 import logging
 import os
-from collections.abc import Mapping
+import signal
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from muster.api.core import Container
 from muster.api.pods import memory_limit
 from muster.api.values.quantity import milli
 
 CONTROLLERS = ("cpu", "memory", "pids")
+# The controllers of v1 that the node uses. The last measures CPU, and limits nothing.
+OLD_CONTROLLERS = ("memory", "cpu", "cpuacct")
 # The scheduling period in microseconds, the kernel's default.
 _PERIOD = 100_000
 # The smallest quota that the kernel accepts.
 _LEAST_QUOTA = 1000
-# A kernel without accounting of swap lacks this file.
-_SWAP = "memory.swap.max"
+# A kernel without accounting of swap lacks these files.
+_SWAP, _OLD_SWAP = "memory.swap.max", "memory.memsw.limit_in_bytes"
 _MOUNT = Path("/sys/fs/cgroup")
 # The cgroup of a server that shares its parent with the cgroups of nodes. systemd starts a service there.
 SERVER_GROUP = "muster-server"
@@ -29,65 +33,100 @@ SERVER_GROUP = "muster-server"
 log = logging.getLogger(__name__)
 
 
+class Root(NamedTuple):
+    """A cgroup of the node's own in one hierarchy, with the controllers that it has. version: 1 or 2."""
+
+    path: Path
+    controllers: frozenset[str]
+    version: int = 2
+
+
 class Cgroups:
-    """The cgroups below a directory in which all controllers are on."""
+    """The cgroups of a node's containers: one below each root."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, roots: Iterable[Root]) -> None:
+        self._roots = tuple(roots)
 
-    def path(self, uid: str, container: str) -> Path:
-        """Return the cgroup of a container's processes."""
-        return self._root / uid / container
+    @property
+    def version(self) -> int:
+        """The version of the hierarchies: 1 or 2."""
+        return self._roots[0].version
 
-    def make(self, uid: str, container: str, files: Mapping[str, str]) -> Path:
-        """Make a container's cgroup with these limits. Raises OSError."""
-        directory = self.path(uid, container)
-        directory.parent.mkdir(exist_ok=True)
-        _enable_controllers(directory.parent)
-        directory.mkdir(exist_ok=True)
-        for name, text in files.items():
-            if name != _SWAP or (directory / name).exists():
-                (directory / name).write_text(text)
-        return directory
+    def has(self, controller: str) -> bool:
+        """Return whether the cgroups have a controller."""
+        return any(controller in root.controllers for root in self._roots)
+
+    def paths(self, uid: str, container: str) -> tuple[Path, ...]:
+        """Return the cgroups of a container's processes."""
+        return tuple(root.path / uid / container for root in self._roots)
+
+    def make(self, uid: str, container: Container) -> tuple[Path, ...]:
+        """Make a container's cgroups with its limits, and return them. Raises OSError."""
+        for root, directory in zip(self._roots, self.paths(uid, container.name), strict=True):
+            directory.parent.mkdir(exist_ok=True)
+            if root.version > 1:
+                _enable_controllers(directory.parent)
+            directory.mkdir(exist_ok=True)
+            files = limits(container) if root.version > 1 else old_limits(container, root.controllers)
+            for name, text in files.items():
+                if name not in (_SWAP, _OLD_SWAP) or (directory / name).exists():
+                    (directory / name).write_text(text)
+        return self.paths(uid, container.name)
 
     def remove(self, uid: str) -> None:
         """Remove the cgroups of a pod that has ended, and kill whatever is still in them."""
-        pod = self._root / uid
-        if not pod.is_dir():
-            return
-        for directory in (*(path for path in pod.iterdir() if path.is_dir()), pod):
-            with contextlib.suppress(OSError):
-                (directory / "cgroup.kill").write_text("1")
-            try:
-                directory.rmdir()
-            except OSError as error:  # processes take a moment to go; the next start of the node tries again
-                log.debug("cgroup %s is not gone yet: %s", directory, error)
+        for root in self._roots:
+            pod = root.path / uid
+            if pod.is_dir():
+                for directory in (*(path for path in pod.iterdir() if path.is_dir()), pod):
+                    _kill_all(directory)
+                    _remove(directory)
+
+    def close(self) -> None:
+        """Remove the node's own cgroups if no pod has one."""
+        for root in self._roots:
+            _remove(root.path)
 
 
 def limits(container: Container) -> dict[str, str]:
     """Return a container's limits as files of its cgroup: the CPU weight from its request, caps from its limits."""
     files = {}
-    limit, request = container.resources.limits, container.resources.requests
-    if "cpu" in limit and milli(limit["cpu"]):
-        files["cpu.max"] = f"{max(milli(limit['cpu']) * _PERIOD // 1000, _LEAST_QUOTA)} {_PERIOD}"
+    if quota := _find_quota(container):
+        files["cpu.max"] = f"{quota} {_PERIOD}"
     if memory := memory_limit(container):
         files["memory.max"] = str(memory)
         files["memory.oom.group"] = "1"
         files[_SWAP] = "0"  # the limit is of memory and swap together
-    cpu = milli(request.get("cpu", limit.get("cpu", 0)))
-    if cpu:
-        # 1 CPU is 1024 of the old shares, which run from 2 to 262144; weights run from 1 to 10000.
-        shares = min(max(cpu * 1024 // 1000, 2), 262144)
+    if shares := _find_shares(container):
+        # Shares run from 2 to 262144, and weights from 1 to 10000.
         files["cpu.weight"] = str(1 + (shares - 2) * 9999 // 262142)
     return files
 
 
+def old_limits(container: Container, controllers: Iterable[str]) -> dict[str, str]:
+    """Return a container's limits as files of its cgroup in a hierarchy of v1, in the order in which to write them."""
+    files = {}
+    if "memory" in controllers and (memory := memory_limit(container)):
+        files["memory.limit_in_bytes"] = str(memory)
+        files[_OLD_SWAP] = str(memory)  # of memory and swap together, never below the limit of memory
+    if "cpu" in controllers:
+        if quota := _find_quota(container):
+            files["cpu.cfs_period_us"] = str(_PERIOD)
+            files["cpu.cfs_quota_us"] = str(quota)
+        if shares := _find_shares(container):
+            files["cpu.shares"] = str(shares)
+    return files
+
+
 def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup")) -> Cgroups | str:
-    """Return the node's own subtree of cgroups, made if missing, or a sentence that says why it cannot be made."""
-    if not (mount / "cgroup.controllers").exists():
-        return "there is no cgroup v2 hierarchy"
-    here = next((line[3:] for line in own.read_text().splitlines() if line.startswith("0::")), "/")
-    group = mount / here.lstrip("/")
+    """Return the node's own cgroups, made if missing, or a sentence that says why they cannot be made."""
+    if (mount / "cgroup.controllers").exists():
+        return _prepare_unified(name, mount, own)
+    return _prepare_old(name, mount, own)
+
+
+def _prepare_unified(name: str, mount: Path, own: Path) -> Cgroups | str:
+    group = mount / _find_own_group(own, "").lstrip("/")
     base = group.parent if group.name == SERVER_GROUP else group
     missing = set(CONTROLLERS) - set((base / "cgroup.controllers").read_text().split())
     if missing:
@@ -101,7 +140,68 @@ def prepare(name: str, mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup
         _enable_controllers(root)
     except OSError as error:
         return f"cgroups cannot be made in {base}: {error.strerror}"
-    return Cgroups(root)
+    return Cgroups([Root(root, frozenset(CONTROLLERS))])
+
+
+def _prepare_old(name: str, mount: Path, own: Path) -> Cgroups | str:
+    """Return the node's cgroups in the hierarchies of v1 that it may write, or a sentence that says why in none."""
+    roots: dict[Path, frozenset[str]] = {}
+    trouble = "there is no cgroup v2 hierarchy"
+    for controller in OLD_CONTROLLERS:
+        hierarchy = mount / controller
+        if (hierarchy / "cgroup.procs").exists():
+            group = hierarchy / _find_own_group(own, controller).lstrip("/")
+            # A container may see the machine's path of its group, and only its own group below the mount.
+            root = (group if group.is_dir() else hierarchy).resolve() / name
+            try:
+                root.mkdir(exist_ok=True)
+            except OSError as error:
+                trouble = f"cgroups cannot be made in {root.parent}: {error.strerror}"
+            else:
+                # A kernel with co-mounted controllers shows one hierarchy under several names.
+                roots[root] = roots.get(root, frozenset()) | {controller}
+    if not any({"memory", "cpu"} & controllers for controllers in roots.values()):
+        return trouble
+    return Cgroups(Root(root, controllers, version=1) for root, controllers in roots.items())
+
+
+def _find_own_group(own: Path, controller: str) -> str:
+    """Return the path of this process's cgroup in a hierarchy. controller: "" for the hierarchy of v2."""
+    for line in own.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(","):
+            return path
+    return "/"
+
+
+def _find_quota(container: Container) -> int:
+    """Return the microseconds of a period that the container may run; 0 for no limit."""
+    limit = milli(container.resources.limits.get("cpu", 0))
+    return max(limit * _PERIOD // 1000, _LEAST_QUOTA) if limit else 0
+
+
+def _find_shares(container: Container) -> int:
+    """Return the container's CPU weight in shares of v1, of which 1 CPU is 1024; 0 if it requests none."""
+    resources = container.resources
+    cpu = milli(resources.requests.get("cpu", resources.limits.get("cpu", 0)))
+    return min(max(cpu * 1024 // 1000, 2), 262144) if cpu else 0
+
+
+def _kill_all(directory: Path) -> None:
+    """Kill the processes of a cgroup. v1 has no file for that."""
+    with contextlib.suppress(OSError):
+        if (directory / "cgroup.kill").exists():
+            (directory / "cgroup.kill").write_text("1")
+            return
+        for pid in (directory / "cgroup.procs").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+
+
+def _remove(directory: Path) -> None:
+    try:
+        directory.rmdir()
+    except OSError as error:  # processes take a moment to go; the next start of the node tries again
+        log.debug("cgroup %s is not gone yet: %s", directory, error)
 
 
 def _make_room(base: Path) -> None:

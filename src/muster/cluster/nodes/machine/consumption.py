@@ -3,13 +3,14 @@
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from muster.cluster.nodeconnection import Reading
+from muster.cluster.nodes.volumes.sizes import measure
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -35,11 +36,22 @@ class _Process(NamedTuple):
 
 
 class Metered(NamedTuple):
-    """A running container: its shim's pid, its cgroup if it has one, and its memory limit in bytes (0 for none)."""
+    """A running container: its shim's pid, its cgroups if it has any, and its memory limit in bytes (0 for none).
+
+    memory_volumes: directories in memory whose files count as the container's memory, where no cgroup counts them.
+    """
 
     pid: int
-    cgroup: Path | None = None
+    cgroups: tuple[Path, ...] = ()
     memory_limit: int = 0
+    memory_volumes: tuple[Path, ...] = ()
+
+
+class _Share(NamedTuple):
+    """The memory of a process in bytes, with its part of shared pages. shared: of it, what are files in memory."""
+
+    memory: int
+    shared: int = 0
 
 
 def read_usage(
@@ -53,38 +65,59 @@ def read_usage(
     readings: dict[Key, Reading] = {}
     others = {}
     for key, container in containers.items():
-        reading = _read_cgroup(container.cgroup) if container.cgroup is not None else None
+        reading = _read_cgroups(container.cgroups)
         if reading is not None:
             readings[key] = reading
         else:
-            others[key] = container.pid
+            others[key] = container
     if others:
         processes = dict(_list_processes(proc))
         swapped = _read_used_swap(proc)
-        children = defaultdict(list)
-        for pid, process in processes.items():
-            children[process.parent].append(pid)
-        for key, pid in others.items():
-            if pid in processes:
-                tree = list(_walk_tree(pid, children))
+        children = _find_children(processes)
+        for key, container in others.items():
+            if container.pid in processes:
+                tree = list(_walk_tree(container.pid, children))
                 ticks = sum(processes[one].ticks for one in tree)
                 # The shim's own memory is not the container's.
                 resident = {one: processes[one].pages * _PAGE for one in tree[1:]}
-                memory = sum(resident.values())
+                files = sum(map(measure, container.memory_volumes))
+                memory = sum(resident.values()) + files
                 if memory + swapped > thresholds.get(key, 0):
-                    memory = sum(_read_share(proc, one, whole) for one, whole in resident.items())
+                    shares = [_read_share(proc, one, whole) for one, whole in resident.items()]
+                    # Files of the volumes that a process maps are in its share already.
+                    unmapped = max(files - sum(share.shared for share in shares), 0)
+                    memory = sum(share.memory for share in shares) + unmapped
                 readings[key] = Reading(ticks / _TICKS, memory)
     return readings
 
 
-def _read_cgroup(directory: Path) -> Reading | None:
-    try:
-        lines = (directory / "cpu.stat").read_text().splitlines()
-        memory = int((directory / "memory.current").read_text())
-    except (OSError, ValueError):
-        return None
-    microseconds = next((int(line.split()[1]) for line in lines if line.startswith("usage_usec ")), 0)
-    return Reading(microseconds / 1e6, memory)
+def list_trees(containers: Mapping[Key, Metered], proc: Path = _PROC) -> dict[Key, frozenset[int]]:
+    """Return the pids of the processes of each container, without its shim."""
+    children = _find_children(dict(_list_processes(proc)))
+    return {key: frozenset(_walk_tree(one.pid, children)) - {one.pid} for key, one in containers.items()}
+
+
+def _find_children(processes: Mapping[int, _Process]) -> Mapping[int, Sequence[int]]:
+    children = defaultdict(list)
+    for pid, process in processes.items():
+        children[process.parent].append(pid)
+    return children
+
+
+def _read_cgroups(directories: Iterable[Path]) -> Reading | None:
+    """Return what a container has used, or None if its cgroups do not tell both CPU and memory."""
+    cpu_seconds: float | None = None
+    memory_bytes: int | None = None
+    for directory in directories:
+        stat = _read_words(f"{directory}/cpu.stat")
+        if b"usage_usec" in stat:
+            cpu_seconds = int(stat[stat.index(b"usage_usec") + 1]) / 1e6
+        elif total := _read_words(f"{directory}/cpuacct.usage"):  # of v1, in nanoseconds
+            cpu_seconds = int(total[0]) / 1e9
+        held = _read_words(f"{directory}/memory.current") or _read_words(f"{directory}/memory.usage_in_bytes")
+        if held:
+            memory_bytes = int(held[0])
+    return Reading(cpu_seconds, memory_bytes) if cpu_seconds is not None and memory_bytes is not None else None
 
 
 def _list_processes(proc: Path) -> Iterator[tuple[int, _Process]]:
@@ -110,16 +143,17 @@ def _list_kernel_threads(base: str) -> frozenset[bytes]:
     return frozenset(_read_words(f"{base}/{_KTHREADD}/task/{_KTHREADD}/children"))
 
 
-def _read_share(proc: Path, pid: int, resident: int) -> int:
-    """Return the memory of a process in bytes: its own pages, its share of those that it shares, and what is swapped.
+def _read_share(proc: Path, pid: int, resident: int) -> _Share:
+    """Return the memory of a process: its own pages, its share of those that it shares, and what is swapped.
 
     resident: its resident memory, for a process that the kernel tells no more about.
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
         lines = [line.split() for line in _read(f"{proc}/{pid}/smaps_rollup").splitlines()]
-        sizes = {line[0]: int(line[1]) for line in lines if line[0] in (b"Pss:", b"SwapPss:")}
-        return sum(sizes.values()) * 1024 if sizes else resident
-    return resident
+        sizes = {line[0]: int(line[1]) * 1024 for line in lines if line[0] in (b"Pss:", b"SwapPss:", b"Pss_Shmem:")}
+        if sizes:
+            return _Share(sizes.get(b"Pss:", 0) + sizes.get(b"SwapPss:", 0), sizes.get(b"Pss_Shmem:", 0))
+    return _Share(resident)
 
 
 def _read_used_swap(proc: Path) -> int:

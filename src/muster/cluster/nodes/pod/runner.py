@@ -18,6 +18,7 @@ from muster.api.jobset import names
 from muster.api.ours.usage import Usage
 from muster.api.pods import FORGOTTEN_MESSAGE, job_uid, memory_limit, rank_of
 from muster.api.status import ApiError
+from muster.cluster.nodeconnection import GpuUse
 from muster.cluster.nodes import shims
 from muster.cluster.nodes.container import launching, rights
 from muster.cluster.nodes.container.checks import OUTPUT_BYTES, CheckFailedError, Target, hook
@@ -26,6 +27,7 @@ from muster.cluster.nodes.container.launching import Kit
 from muster.cluster.nodes.container.life import look_after
 from muster.cluster.nodes.disk.storage import PodRecord
 from muster.cluster.nodes.machine.consumption import Metered
+from muster.cluster.nodes.machine.cpus import Reserved, list_demands
 from muster.cluster.nodes.pod import restoring
 from muster.cluster.nodes.pod.facts import (
     UNKNOWN,
@@ -53,6 +55,7 @@ from muster.cluster.nodes.shim.spec import Command
 from muster.cluster.nodes.shim.system import NOT_STARTED
 from muster.cluster.nodes.shims import Shim
 from muster.cluster.nodes.volumes.contents import VolumeError
+from muster.cluster.nodes.volumes.sizes import charged_volumes
 from muster.runtime.events.recorder import EventType
 from muster.runtime.objects import reference, revision_of
 from muster.runtime.transport import TransportError
@@ -82,7 +85,10 @@ class PodRunner:
         self._beginning: set[asyncio.Task[None]] = set()  # starts of reserved shims
         self._tasks: set[asyncio.Task[None]] = set()
         self._gpus: Mapping[str, tuple[str, ...]] = {}  # by container
+        self._cpus: Mapping[str, Reserved] = {}  # by container
         self._peaks: dict[str, int] = {}  # the most memory that samples have seen, by container
+        self._gpu_use: dict[str, GpuUse] = {}  # the last sample, by container
+        self._gpu_total = Usage()  # what samples have seen of all containers
         self._has_record = False  # the pod's record is on disk
         self._earlier_record: PodRecord | None = None  # the record that was on disk before
         self._prepared = False
@@ -117,8 +123,15 @@ class PodRunner:
         """Yield the running containers, by their names, for reading what they use."""
         groups = self._kit.cgroups
         for name in self._watchers:
-            cgroup = groups.path(self.uid, name) if groups is not None else None
-            yield name, Metered(self._shims[name].pid, cgroup, memory_limit(self._find_container(name)))
+            paths = groups.paths(self.uid, name) if groups is not None else ()
+            limit, volumes = memory_limit(self._find_container(name)), self._list_memory_volumes(name)
+            yield name, Metered(self._shims[name].pid, paths, limit, volumes)
+
+    def _list_memory_volumes(self, name: str) -> tuple[Path, ...]:
+        """Return the directories in memory whose files count for a container."""
+        names = charged_volumes(self.pod).get(name, ())
+        sources = self._volumes.volumes.sources() if names else {}
+        return tuple(sources[volume] for volume in names if volume in sources)
 
     def peak(self, name: str) -> int:
         """Return the most memory in bytes that samples have seen a container hold."""
@@ -126,12 +139,27 @@ class PodRunner:
 
     @property
     def sampled_usage(self) -> Usage:
-        """The usage that samples have seen: the peak of one container."""
-        return Usage(0.0, max(self._peaks.values(), default=0))
+        """The usage that samples have seen: the peak of one container, and all use of GPUs."""
+        return Usage(0.0, max(self._peaks.values(), default=0)) + self._gpu_total
 
     def note_memory(self, name: str, used: int) -> None:
         """Record how much memory a container holds, in bytes."""
         self._peaks[name] = max(self._peaks.get(name, 0), used)
+
+    @property
+    def gpus(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the GPUs that the pod has, by container; none once it has given them back."""
+        return {} if self._is_released else self._gpus
+
+    def gpu_use(self, name: str) -> GpuUse | None:
+        """Return what a container used of GPUs at the last sample; None if nothing is known."""
+        return self._gpu_use.get(name)
+
+    def note_gpu_use(self, name: str, use: GpuUse, seconds: float) -> None:
+        """Record what a container uses of GPUs, which stands for so many seconds."""
+        self._gpu_use[name] = use
+        held = sum(one.memory_bytes for one in self._gpu_use.values())
+        self._gpu_total += Usage(gpu_seconds=use.milli_gpus / 1000 * seconds, gpu_memory_bytes=held)
 
     def end_over_limit(self, name: str, pid: int, used: int) -> None:
         """End a container that holds more memory than its limit. pid: that of its shim when it was sampled."""
@@ -162,14 +190,18 @@ class PodRunner:
         """Release the pod's resources once nothing of it runs, before its end is reported."""
         self._is_released = True
         self._kit.gpus.release(self.uid)
+        if self._kit.cpus is not None:
+            self._kit.cpus.release(self.uid)
 
     def accept(self) -> None:
-        """Take the GPUs that the pod requests, and write its record. Raises `NoGpusError`.
+        """Take the GPUs and the CPUs that the pod requests, and write its record. Raises `NoGpusError`.
 
         While the disk is full the pod waits, and its status says why.
         """
         wanted = {c.name: n for c in self.pod.spec.containers if (n := launching.gpus_wanted(c))}
         self._gpus = self._kit.gpus.take(self.uid, wanted) if wanted else {}
+        if self._kit.cpus is not None:
+            self._cpus = self._kit.cpus.take(self.uid, list_demands(self.pod))
         try:
             self._write_record()
         except OSError as error:
@@ -197,6 +229,7 @@ class PodRunner:
                 role=labels.get(names.REPLICATED_JOB_NAME, ""),
                 job_index=labels.get(names.JOB_INDEX, ""),
                 ended=known is not None and known.ended,
+                cpus=self._cpus,
             )
         )
         self._has_record = True

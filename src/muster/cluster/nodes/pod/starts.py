@@ -80,9 +80,9 @@ class Starts:
         try:
             environment = self._environments.get(container.name) or await self._make_environment(container)
             cgroups, pod = self._kit.cgroups, self._pod()
-            cgroup = str(cgroups.path(pod.metadata.uid, container.name)) if cgroups else ""
+            groups = cgroups.paths(pod.metadata.uid, container.name) if cgroups else ()
             variables = {**defaults, **environment.variables}
-            arguments = (self._kit, pod, container, list(argv), variables, cgroup, self._volumes.volumes)
+            arguments = (self._kit, pod, container, list(argv), variables, groups, self._volumes.volumes)
             return await _compute(container, partial(launching.command_of, *arguments))
         except (ConfigError, VolumeError, ApiError, TransportError) as error:
             raise ShimError(str(error)) from error

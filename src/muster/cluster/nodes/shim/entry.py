@@ -145,8 +145,9 @@ def enter(entry: Entry) -> NoReturn:
             if usher is not None:
                 usher.join()
                 usher.leave()
-            elif entry["cgroup"]:
-                write_file(f"{entry['cgroup']}/cgroup.procs", b"0")
+            else:
+                for group in entry["cgroups"]:
+                    write_file(f"{group}/cgroup.procs", b"0")
             execute(entry)
         if usher is not None:
             usher.wait()

@@ -25,6 +25,7 @@ from .system import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import NoReturn
 
     from .spec import Command, Spec
@@ -35,10 +36,12 @@ _OOM_SCORE = b"500"
 _TIOCSCTTY = 0x540E  # without importing termios
 
 
-def become(spec: Spec, cgroup_procs: int, usher: Usher | None, streams: tuple[int, int, int], failure: int) -> NoReturn:
+def become(
+    spec: Spec, cgroup_procs: Sequence[int], usher: Usher | None, streams: tuple[int, int, int], failure: int
+) -> NoReturn:
     """Turn the forked child into the container's process, or write the reason to `failure` and exit.
 
-    cgroup_procs: the file by which to join the container's cgroup; -1 for none. usher: joins it for an account.
+    cgroup_procs: the files by which to join the container's cgroups. usher: joins them for an account.
     streams: the process's standard streams; an input of -1 has ended.
     """
     try:
@@ -47,8 +50,8 @@ def become(spec: Spec, cgroup_procs: int, usher: Usher | None, streams: tuple[in
             control_terminal(streams[0])
         if usher is not None:
             usher.join()
-        elif cgroup_procs >= 0:
-            os.write(cgroup_procs, b"0")
+        for joining in cgroup_procs:
+            os.write(joining, b"0")
         try_to(write_file, "/proc/self/oom_score_adj", _OOM_SCORE)
         null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
         for target, source in enumerate(streams):
@@ -67,6 +70,8 @@ def control_terminal(descriptor: int) -> None:
 def execute(command: Command) -> NoReturn:
     """Replace this process by the command. Raises `RefusedError`, OSError or ValueError where that is impossible."""
     os.umask(command["umask"])
+    if command["cpus"]:
+        try_to(os.sched_setaffinity, 0, command["cpus"])  # they may have gone offline
     for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
         _signal.signal(number, _signal.SIG_DFL)  # Python ignores them, and that would be inherited
     give_up(command)

@@ -25,7 +25,8 @@ class Command(TypedDict):
     no_new_privileges: bool
     dropped: list[int]  # capabilities that no program gets
     writable: list[str] | None  # all else is read-only, but for /dev, /proc and /sys; None if everything stays as it is
-    cgroup: str  # a cgroup v2 directory for the processes; empty for none
+    cgroups: list[str]  # the cgroups that the processes join, by their directories
+    cpus: list[int]  # the CPUs on which the processes may run; none for all
 
 
 class Spec(Command):

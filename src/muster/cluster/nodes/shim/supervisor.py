@@ -60,12 +60,12 @@ class Supervisor:
 
     def __init__(self, spec: Spec, usher: Usher | None = None) -> None:
         self._spec = spec
-        self._usher = usher  # by which the container joins its cgroup, if it cannot do so by itself
-        self._cgroup_procs = -1
+        self._usher = usher  # by which the container joins its cgroups, if it cannot do so by itself
+        self._cgroup_procs: list[int] = []
         self._directory = os.open(spec["directory"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._state = -1
         self._wakeup = -1
-        self._cgroup = -1
+        self._cgroups: list[int] = []
         self._container = 0  # process id of the container's first process
         self._status: int | None = None  # of that process, as waitpid gives it
         self._fence = Fence(spec["fence"], spec["patience"]) if spec["fence"] >= 0 else None
@@ -149,10 +149,11 @@ class Supervisor:
         if self._fence is not None and self._fence.is_over():
             self._reason = FENCED
             raise RefusedError(MESSAGE)
-        if spec["cgroup"]:
-            self._cgroup = os.open(spec["cgroup"], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            if self._usher is None:
-                self._cgroup_procs = os.open("cgroup.procs", os.O_WRONLY | os.O_CLOEXEC, dir_fd=self._cgroup)
+        self._cgroups = [os.open(group, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC) for group in spec["cgroups"]]
+        if self._usher is None:
+            self._cgroup_procs = [
+                os.open("cgroup.procs", os.O_WRONLY | os.O_CLOEXEC, dir_fd=group) for group in self._cgroups
+            ]
         if spec["isolation"] in ("namespaces", "user-namespaces"):
             Mounts(spec["mounts"]).apply()
             name = os.fsencode(spec["hostname"])
@@ -263,8 +264,8 @@ class Supervisor:
 
     def _kill_all(self) -> None:
         """Send SIGKILL to every process of the container."""
-        if self._cgroup >= 0:
-            try_to(write_file, "cgroup.kill", b"1", self._cgroup)
+        for group in self._cgroups:
+            try_to(write_file, "cgroup.kill", b"1", group)  # which v1 lacks
         if self._spec["own_pids"]:
             try_to(os.kill, -1, _signal.SIGKILL)
         else:
@@ -285,9 +286,9 @@ class Supervisor:
 
     def _write_exit_record(self, log: Log) -> None:
         """Write the exit record. Without it the exit code would be unknown, so retry until told to give up."""
-        if self._cgroup >= 0 and self._status and _was_out_of_memory(self._cgroup):
+        if self._status and any(map(_was_out_of_memory, self._cgroups)):
             self._reason = OOM_KILLED
-        self._cpu, memory = _measure_usage(self._cgroup)
+        self._cpu, memory = _measure_usage(self._cgroups)
         self._memory = max(self._memory, memory)
         try_to(log.tell_losses)
         self._lost, self._untold = log.lost, log.untold
@@ -345,23 +346,26 @@ def _lifeline_holds(spec: Spec) -> bool:
 
 def _was_out_of_memory(cgroup: int) -> bool:
     """Return whether the kernel killed anything in the cgroup because memory ran out."""
-    lines = _read_file_in(cgroup, "memory.events").splitlines()
+    lines = (_read_file_in(cgroup, "memory.events") or _read_file_in(cgroup, "memory.oom_control")).splitlines()
     return any(line.startswith(b"oom_kill ") and line.split()[1] != b"0" for line in lines)
 
 
-def _measure_usage(cgroup: int) -> tuple[int, int]:
-    """Return the CPU time in microseconds and the peak memory in bytes: of the whole cgroup, else of its processes.
+def _measure_usage(cgroups: list[int]) -> tuple[int, int]:
+    """Return the CPU time in microseconds and the peak memory in bytes: of the whole cgroups, else of the processes.
 
     Without a cgroup, the memory is that of the largest process, not of all processes together.
     """
     cpu, memory = used_by_children()
-    if cgroup < 0:
-        return cpu, memory
-    times = [
-        line.split()[1] for line in _read_file_in(cgroup, "cpu.stat").splitlines() if line.startswith(b"usage_usec ")
-    ]
-    peak = _read_file_in(cgroup, "memory.peak").strip()  # since Linux 5.19
-    return int(times[0]) if times else cpu, int(peak) if peak else memory
+    for cgroup in cgroups:
+        for line in _read_file_in(cgroup, "cpu.stat").splitlines():
+            if line.startswith(b"usage_usec "):
+                cpu = int(line.split()[1])
+        if nanoseconds := _read_file_in(cgroup, "cpuacct.usage"):  # of v1
+            cpu = int(nanoseconds) // 1000
+        # v2 has the peak since Linux 5.19.
+        if peak := _read_file_in(cgroup, "memory.peak") or _read_file_in(cgroup, "memory.max_usage_in_bytes"):
+            memory = int(peak)
+    return cpu, memory
 
 
 def _read_file_in(directory: int, name: str) -> bytes:

@@ -1,6 +1,6 @@
-"""Lets a process of an account join its container's cgroup, without giving the account the right to move others there.
+"""Lets a process of an account join its container's cgroups, without giving it the right to move others there.
 
-A descriptor of the cgroup's `cgroup.procs` that the superuser opened would carry that right: with it the account could
+A descriptor of a cgroup's `cgroup.procs` that the superuser opened would carry that right: with it the account could
 move any process of the machine, and the end of the container would kill it. So the descriptor stays with a child of
 the superuser, the usher. A process asks by a socket, and the kernel tells the usher who asks.
 """
@@ -31,11 +31,11 @@ class Usher:
         self._pid = pid
 
     def join(self) -> None:
-        """Move this process into the cgroup. Raises `RefusedError`."""
+        """Move this process into the cgroups. Raises `RefusedError`."""
         self._door.send(_JOINED)
         answer = self._door.recv(_MESSAGE_BYTES)
         if answer != _JOINED:
-            raise RefusedError(f"joining the cgroup: {answer.decode(errors='replace') or 'nobody answers'}")
+            raise RefusedError(f"joining the cgroups: {answer.decode(errors='replace') or 'nobody answers'}")
 
     def leave(self) -> None:
         """Close our end of the socket."""
@@ -50,11 +50,11 @@ class Usher:
 def start_usher(command: Command) -> Usher | None:
     """Start an usher, while this process may; None for a command without an account or a cgroup. Raises OSError."""
     identity = command["identity"]
-    if identity is None or not command["cgroup"]:
+    if identity is None or not command["cgroups"]:
         return None
     import _socket  # few containers need it
 
-    procs = os.open(f"{command['cgroup']}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+    procs = [os.open(f"{group}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC) for group in command["cgroups"]]
     door, inside = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     inside.setsockopt(_SOL_SOCKET, _SO_PASSCRED, 1)
     pid = os.fork()
@@ -64,12 +64,13 @@ def start_usher(command: Command) -> Usher | None:
             _serve(inside, procs, identity["uid"])
         finally:
             os._exit(0)
-    os.close(procs)
+    for descriptor in procs:
+        os.close(descriptor)
     inside.close()
     return Usher(door, pid)
 
 
-def _serve(inside: socket, procs: int, uid: int) -> None:
+def _serve(inside: socket, procs: list[int], uid: int) -> None:
     """Move the first process that asks, if it belongs to the account."""
     data, ancillary, _, _ = inside.recvmsg(_MESSAGE_BYTES, _CREDENTIALS_BYTES * 4)
     if not data:
@@ -83,7 +84,8 @@ def _serve(inside: socket, procs: int, uid: int) -> None:
         # The number may mean another process by now: the sender may have ended.
         if os.stat(f"/proc/{pid}").st_uid != uid:  # noqa: PTH116
             raise PermissionError(1, "the process belongs to another user")
-        os.write(procs, b"%d" % pid)
+        for descriptor in procs:
+            os.write(descriptor, b"%d" % pid)
         answer = _JOINED
     except (OSError, StopIteration) as error:
         answer = describe(error).encode()

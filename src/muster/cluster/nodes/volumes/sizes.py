@@ -21,6 +21,21 @@ def size_limits(pod: Pod) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if size > 0}
 
 
+def charged_volumes(pod: Pod) -> dict[str, tuple[str, ...]]:
+    """Return the emptyDir volumes in memory whose files count as memory of a container, by container.
+
+    The files of a volume that several containers mount count for the first of them.
+    """
+    left = {one.name for one in pod.spec.volumes if one.empty_dir is not None and one.empty_dir.medium == "Memory"}
+    charged: dict[str, tuple[str, ...]] = {}
+    if left:
+        for container in (*pod.spec.containers, *pod.spec.init_containers):
+            mounted = tuple(dict.fromkeys(one.name for one in container.volume_mounts if one.name in left))
+            charged |= {container.name: mounted} if mounted else {}
+            left -= set(mounted)
+    return charged
+
+
 def find_overfull(limits: Mapping[str, int], sources: Mapping[str, Path]) -> str:
     """Return the first volume that holds more than its limit; "" if none does.
 

@@ -36,7 +36,22 @@ int nvmlDeviceGetUUID(void *handle, char *text, unsigned size) {
 }
 int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
   found->total = 150754820096ull;
+  found->used = handle == (void *)1 ? 5000 : 0;
   return LOST(handle) ? 15 : 0;
+}
+typedef struct { unsigned gpu, memory; } rates;
+int nvmlDeviceGetUtilizationRates(void *handle, rates *found) {
+  found->gpu = handle == (void *)1 ? 42 : 0;
+  found->memory = 1;
+  return handle == (void *)1 ? 0 : 3; /* NOT_SUPPORTED */
+}
+typedef struct { unsigned pid; unsigned long long memory; unsigned instance, compute; } process;
+int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, process *found) {
+  unsigned room = *count;
+  *count = handle == (void *)1 ? 2 : 0;
+  if (room < *count) return 7; /* INSUFFICIENT_SIZE */
+  if (*count) { found[0].pid = 10; found[0].memory = 4000; found[1].pid = 11; found[1].memory = -1; }
+  return 0;
 }
 int nvmlDeviceGetRemappedRows(void *handle, unsigned *one, unsigned *two, unsigned *pending, unsigned *failed) {
   *one = *two = *pending = 0;
@@ -70,10 +85,12 @@ def library(tmp_path_factory):
     return folder
 
 
-def asked(library, root, **environment):
+def asked(library, root, program=ASK, **environment):
     """What a process finds that has the library."""
     given = os.environ | {"LD_LIBRARY_PATH": str(library)} | environment
-    done = subprocess.run([sys.executable, "-c", ASK, str(root)], env=given, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(root)], env=given, capture_output=True, text=True, check=True
+    )
     return [line.split("|") for line in done.stdout.splitlines()]
 
 
@@ -111,6 +128,21 @@ def test_the_library_begins_once_for_a_look_at_all(library, root, tmp_path):
     begun = tmp_path / "begun"
     assert len(asked(library, root, PLAYED_BEGUN=str(begun))) == 2
     assert begun.read_text().splitlines() == ["begun"] * 2, "once to find them, once to see how they are"
+
+
+USE = """
+from pathlib import Path
+from sys import argv
+from muster.cluster.nodes.gpus import nvidia
+for name, state in nvidia.read_states(nvidia.discover(Path(argv[1]))).items():
+    print(name, state.busy, state.memory, [tuple(one) for one in state.processes], sep="|")
+"""
+
+
+def test_the_library_tells_what_is_used(library, root):
+    assert asked(library, root, USE) == [["0", "420", "5000", "[(10, 4000), (11, None)]"], ["1", "0", "0", "[]"]]
+    assert asked(library, root, USE, PLAYED_BROKEN="1") == [], "the driver's files do not tell"
+    assert [name for name, *_ in asked(library, root, USE, PLAYED_LOST="1")] == ["0"]
 
 
 def test_without_the_library_files_tell_what_there_is(library, root, tmp_path):

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from muster.cluster.nodeconnection import Reading
-from muster.cluster.nodes.machine.consumption import Metered, read_usage
+from muster.cluster.nodes.machine.consumption import Metered, list_trees, read_usage
 
 TICK, PAGE = 1 / os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
@@ -36,20 +36,56 @@ def test_a_container_is_the_tree_below_its_shim_with_the_children_that_it_has_wa
     assert found == {("u", "a"): Reading(160 * TICK, 11 * PAGE), ("u", "b"): Reading(0.0, 0)}
 
 
+def test_the_processes_of_a_container_are_those_below_its_shim(proc):
+    found = list_trees({("u", "a"): Metered(10), ("u", "b"): Metered(20), ("v", "a"): Metered(99)}, proc)
+    assert found == {("u", "a"): {11, 12}, ("u", "b"): set(), ("v", "a"): set()}
+
+
 def test_a_cgroup_says_it_where_there_is_one(proc, tmp_path):
     group = tmp_path / "cgroup"
     group.mkdir()
     (group / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
     (group / "memory.current").write_text("4096\n")
     missing = tmp_path / "gone"
-    found = read_usage({("u", "a"): Metered(10, group), ("u", "b"): Metered(20, missing)}, proc=proc)
+    found = read_usage({("u", "a"): Metered(10, (group,)), ("u", "b"): Metered(20, (missing,))}, proc=proc)
     assert found == {("u", "a"): Reading(1.5, 4096), ("u", "b"): Reading(0.0, 0)}
 
 
-def share(proc, pid, pss, swapped=0):
-    (proc / str(pid) / "smaps_rollup").write_text(
-        f"00-ff ---p 00 00:00 0 [rollup]\nRss: 9999 kB\nPss: {pss} kB\nPss_Anon: 7 kB\nSwapPss: {swapped} kB\n"
-    )
+def test_the_cgroups_of_v1_say_it_together(proc, tmp_path):
+    memory, cpu = tmp_path / "memory", tmp_path / "cpu"
+    memory.mkdir()
+    cpu.mkdir()
+    (memory / "memory.usage_in_bytes").write_text("4096\n")
+    (cpu / "cpu.stat").write_text("nr_periods 0\n")
+    (cpu / "cpuacct.usage").write_text("1500000000\n")
+    found = read_usage({("u", "a"): Metered(10, (memory, cpu)), ("u", "b"): Metered(20, (memory,))}, proc=proc)
+    assert found == {("u", "a"): Reading(1.5, 4096), ("u", "b"): Reading(0.0, 0)}
+
+
+def share(proc, pid, pss, swapped=0, shared=0):
+    sizes = {"Rss": 9999, "Pss": pss, "Pss_Anon": 7, "Pss_Shmem": shared, "SwapPss": swapped}
+    lines = "".join(f"{name}: {size} kB\n" for name, size in sizes.items())
+    (proc / str(pid) / "smaps_rollup").write_text(f"00-ff ---p 00 00:00 0 [rollup]\n{lines}")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "shared", "memory"),
+    [
+        (0, 0, (70 + 64) * 1024),
+        (0, 24, (70 + 40) * 1024),  # what processes map of the files counts once
+        (0, 100, 70 * 1024),  # other shared memory, too
+        (1 << 30, 0, 11 * PAGE + 64 * 1024),
+    ],
+)
+def test_files_in_memory_count(proc, tmp_path, threshold, shared, memory):
+    share(proc, 11, 50, shared=shared)
+    share(proc, 12, 20)
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "file").write_bytes(bytes(64 * 1024))
+    container = Metered(10, memory_volumes=(volume, tmp_path / "absent"))
+    found = read_usage({("u", "a"): container}, {("u", "a"): threshold}, proc)
+    assert found["u", "a"].memory_bytes == memory
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.cluster.nodes.volumes.sizes import describe_overfull, find_overfull, measure, size_limits
+from muster.cluster.nodes.volumes.sizes import charged_volumes, describe_overfull, find_overfull, measure, size_limits
 
 
 def test_only_emptydirs_with_a_limit_have_one(make_pod):
@@ -21,6 +21,17 @@ def test_only_emptydirs_with_a_limit_have_one(make_pod):
     pod = make_pod({"containers": [{"name": "main"}], "volumes": volumes})
     assert size_limits(pod) == {"a": 1 << 20, "e": 2000}
     assert describe_overfull(pod, "a") == 'Usage of EmptyDir volume "a" exceeds the limit "1Mi". '
+
+
+def test_a_volume_in_memory_counts_for_the_first_container_that_mounts_it(make_pod):
+    def mounting(name, *volumes):
+        return {"name": name, "volumeMounts": [{"name": one, "mountPath": f"/{one}"} for one in volumes]}
+
+    volumes = [{"name": "a", "emptyDir": {"medium": "Memory"}}, {"name": "b", "emptyDir": {"medium": "Memory"}}]
+    volumes += [{"name": "disk", "emptyDir": {}}, {"name": "secret", "secret": {"secretName": "s"}}]
+    containers = [mounting("one", "a", "disk", "secret"), mounting("two", "a", "b"), mounting("three")]
+    pod = make_pod({"containers": containers, "volumes": volumes})
+    assert charged_volumes(pod) == {"one": ("a",), "two": ("b",)}
 
 
 def test_a_directory_holds_what_is_below_it_and_nothing_behind_links(tmp_path):

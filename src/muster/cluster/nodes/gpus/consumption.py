@@ -1,0 +1,69 @@
+"""Decides what each container uses of the GPUs, from what the drivers report of GPUs and of processes. Pure.
+
+A GPU's use belongs to the container that has the GPU, if the container has a process on it. Memory belongs to the
+container whose process holds it, on whichever GPU. Some drivers report no processes: then both belong to the container
+that has the GPU.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from muster.cluster.nodeconnection import GpuUse
+from muster.cluster.nodes.machine.consumption import Key
+
+
+class GpuProcess(NamedTuple):
+    """A process on a GPU, by its pid on the machine. memory: its bytes there; None if the driver does not report it."""
+
+    pid: int
+    memory: int | None
+
+
+class GpuState(NamedTuple):
+    """What a driver reports of a GPU.
+
+    busy: the thousandths of the last moments in which it worked. memory: the bytes that are in use.
+    processes: the processes on it; None if the driver reports none of any GPU.
+    """
+
+    busy: int
+    memory: int
+    processes: Sequence[GpuProcess] | None = None
+
+
+def attribute_use(
+    states: Mapping[str, GpuState], held: Mapping[Key, Collection[str]], trees: Mapping[Key, Collection[int]]
+) -> dict[Key, GpuUse]:
+    """Return the use of each container that has a GPU, or a process on one.
+
+    states: by the name of the GPU. held: the GPUs of each container. trees: the pids of each container's processes.
+    """
+    owners = {pid: key for key, pids in trees.items() for pid in pids}
+    use = {key: GpuUse() for key, names in held.items() if names}
+    for name, state in states.items():
+        holder = next((key for key, names in held.items() if name in names), None)
+        if state.processes is None:
+            if holder is not None:
+                use[holder] += GpuUse(state.busy, state.memory)
+            continue
+        found = _group_by_container(state.processes, owners)
+        for key, processes in found.items():
+            use[key] = use.get(key, GpuUse()) + GpuUse(0, _sum_memory(processes, state, is_alone=len(found) == 1))
+        if holder in found:
+            use[holder] += GpuUse(state.busy)
+    return use
+
+
+def _group_by_container(processes: Iterable[GpuProcess], owners: Mapping[int, Key]) -> dict[Key, list[GpuProcess]]:
+    groups: dict[Key, list[GpuProcess]] = {}
+    for process in processes:
+        if process.pid in owners:
+            groups.setdefault(owners[process.pid], []).append(process)
+    return groups
+
+
+def _sum_memory(processes: Iterable[GpuProcess], state: GpuState, *, is_alone: bool) -> int:
+    """Return the memory of a container's processes; that of the whole GPU if it is unknown, and no other's is there."""
+    sizes = [process.memory for process in processes]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else state.memory if is_alone else sum(known)

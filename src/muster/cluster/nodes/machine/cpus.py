@@ -1,0 +1,118 @@
+"""Assigns CPUs to the containers that limit their CPU, on a node where no cgroup limits it.
+
+`choose_cpus` decides and is pure; `Cpus` holds what the node's pods have. A container may run on as many whole CPUs as
+its limit needs. It reserves of them what it requests, and reserved CPUs overlap only if no choice avoids it: when
+fractions do not fit together, or the node offers more CPUs than the machine has. A container with a limit above its
+request may also use CPUs that others have reserved. A container without a limit may run on every CPU.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from muster.api.core import Container, Pod
+from muster.api.pods import is_sidecar
+from muster.api.values.quantity import milli
+
+Reserved: TypeAlias = Mapping[int, int]
+"""The CPUs on which a container may run, with the thousandths of each that it reserves."""
+
+_WHOLE: Final = 1000
+
+
+class Demand(NamedTuple):
+    """A container's request and limit of CPU, in thousandths."""
+
+    request: int
+    limit: int
+
+
+class Cpus:
+    """The CPUs of a node and the pods that hold them. The pod's record on disk restores its CPUs after a restart."""
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._numbers = tuple(sorted(numbers))
+        self._held: dict[str, Mapping[str, Reserved]] = {}  # by pod uid and container
+
+    def take(self, uid: str, demands: Mapping[str, Demand]) -> Mapping[str, Reserved]:
+        """Assign CPUs to a pod's containers, and return them. Returns the CPUs that the pod already has, if any."""
+        if uid not in self._held and demands:
+            loads = self._sum_loads()
+            chosen: dict[str, Reserved] = {}
+            for container, demand in demands.items():
+                chosen[container] = choose_cpus(demand, loads)
+                for number, reserved in chosen[container].items():
+                    loads[number] += reserved
+            self._held[uid] = chosen
+        return self._held.get(uid, {})
+
+    def restore(self, uid: str, cpus: Mapping[str, Reserved]) -> None:
+        """Assign the CPUs that a pod had before the restart."""
+        if cpus:
+            self._held[uid] = cpus
+
+    def release(self, uid: str) -> None:
+        """Free the CPUs of a pod that has ended."""
+        self._held.pop(uid, None)
+
+    def of(self, uid: str, container: str) -> list[int]:
+        """Return the CPUs on which a container may run; none if it may run on all.
+
+        A CPU that the server itself lost since the container was assigned does not count.
+        """
+        return sorted(set(self._held.get(uid, {}).get(container, ())) & set(self._numbers))
+
+    def _sum_loads(self) -> dict[int, int]:
+        loads = dict.fromkeys(self._numbers, 0)
+        for pod in self._held.values():
+            for cpus in pod.values():
+                for number, reserved in cpus.items():
+                    if number in loads:
+                        loads[number] += reserved
+        return loads
+
+
+def choose_cpus(demand: Demand, loads: Mapping[int, int]) -> Reserved:
+    """Return the CPUs for a container, with what it reserves of each.
+
+    loads: the thousandths that others have reserved, by CPU.
+    """
+    least_loaded = sorted(loads, key=lambda number: (loads[number], number))
+    whole, rest = divmod(min(demand.request, demand.limit), _WHOLE)
+    chosen = dict.fromkeys(least_loaded[:whole], _WHOLE)
+    others = [number for number in least_loaded if number not in chosen]
+    if rest and others:
+        chosen[_find_best_fit(rest, others, loads)] = rest
+    width = -(-demand.limit // _WHOLE)
+    spare = [number for number in least_loaded if number not in chosen]
+    return chosen | dict.fromkeys(spare[: max(width - len(chosen), 0)], 0)
+
+
+def list_demands(pod: Pod) -> dict[str, Demand]:
+    """Return what the containers that limit their CPU demand. Raises `QuantityError`.
+
+    A step before the main containers reserves nothing: it has ended when they start.
+    """
+    steps = [container for container in pod.spec.init_containers if not is_sidecar(container)]
+    lasting = [container for container in pod.spec.init_containers if is_sidecar(container)]
+    demands = {one.name: _read_demand(one) for one in (*pod.spec.containers, *lasting)}
+    demands |= {one.name: _read_demand(one)._replace(request=0) for one in steps}
+    return {name: demand for name, demand in demands.items() if demand.limit}
+
+
+def part(numbers: Iterable[int], number: int, of: int) -> list[int]:
+    """Return the CPUs of one of several nodes that share a machine. With more nodes than CPUs, nodes share CPUs."""
+    ordered = sorted(numbers)
+    return ordered[number::of] or [ordered[number % len(ordered)]]
+
+
+def _find_best_fit(rest: int, numbers: Iterable[int], loads: Mapping[int, int]) -> int:
+    """Return the fullest CPU that still has room for a fraction, or the least loaded CPU if none has."""
+    fitting = [number for number in numbers if loads[number] + rest <= _WHOLE]
+    if fitting:
+        return max(fitting, key=lambda number: (loads[number], -number))
+    return min(numbers, key=lambda number: (loads[number], number))
+
+
+def _read_demand(container: Container) -> Demand:
+    limit = container.resources.limits.get("cpu", 0)
+    return Demand(milli(container.resources.requests.get("cpu", limit)), milli(limit))

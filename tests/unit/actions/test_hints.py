@@ -1,0 +1,19 @@
+"""A hint comes once."""
+
+from muster.actions.hints import NO_GPUS, is_known, remember
+from muster.actions.home import Home
+
+
+def test_a_hint_is_remembered_in_the_home(tmp_path):
+    home = Home(tmp_path)
+    assert not is_known(home, NO_GPUS)
+    remember(home, NO_GPUS)
+    remember(home, NO_GPUS)
+    assert is_known(home, NO_GPUS)
+    assert not is_known(home, "another")
+
+
+def test_without_a_home_it_comes_again(tmp_path):
+    home = Home(tmp_path / "absent")
+    remember(home, NO_GPUS)
+    assert not is_known(home, NO_GPUS)

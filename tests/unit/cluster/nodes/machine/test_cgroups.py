@@ -1,0 +1,165 @@
+"""The files of a container's cgroups, in directories that stand for the kernel's; tests/e2e has real ones of v1."""
+
+import pytest
+
+from muster.cluster.nodes.machine.cgroups import Cgroups, Root, limits, old_limits, prepare
+
+
+@pytest.fixture
+def container(make_pod):
+    resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1500m", "memory": "64Mi"}}
+    return make_pod({"containers": [{"name": "main", "resources": resources}]}).spec.containers[0]
+
+
+@pytest.mark.parametrize(
+    ("resources", "files"),
+    [
+        ({}, {}),
+        ({"limits": {"cpu": "1500m"}}, {"cpu.max": "150000 100000", "cpu.weight": "59"}),
+        ({"limits": {"cpu": "1m"}}, {"cpu.max": "1000 100000", "cpu.weight": "1"}),
+        ({"limits": {"memory": "1Gi"}}, {"memory.max": "1073741824", "memory.oom.group": "1", "memory.swap.max": "0"}),
+        ({"requests": {"cpu": "2", "memory": "1Gi"}}, {"cpu.weight": "79"}),
+    ],
+)
+def test_limits_as_files_of_a_cgroup(make_pod, resources, files):
+    pod = make_pod({"containers": [{"name": "main", "resources": resources}]})
+    assert limits(pod.spec.containers[0]) == files
+
+
+@pytest.fixture
+def hierarchy(tmp_path):
+    """What looks like a cgroup v2 file system."""
+    (tmp_path / "cgroup.controllers").write_text("cpuset cpu io memory pids\n")
+    (tmp_path / "own").write_text("1:name=systemd:/\n0::/\n")
+    return tmp_path
+
+
+def test_cgroups_are_made_and_removed(hierarchy, container):
+    found = prepare("muster", hierarchy, hierarchy / "own")
+    assert not isinstance(found, str)
+    [made] = found.make("uid", container)
+    assert (made / "cpu.max").read_text() == "150000 100000"
+    assert not (made / "memory.swap.max").exists(), "the kernel does not account for swap"
+    assert (hierarchy / "muster/uid/cgroup.subtree_control").read_text() == "+cpu +memory +pids"
+    assert found.paths("uid", "main") == (made,)
+    for path in sorted((hierarchy / "muster").rglob("*"), reverse=True):
+        if path.is_file():
+            path.unlink()  # the kernel's files go with their directory
+    found.remove("unknown")
+
+
+@pytest.mark.parametrize(
+    ("controllers", "own", "why"),
+    [
+        (None, "0::/\n", "there is no cgroup v2 hierarchy"),
+        ("cpu io\n", "0::/\n", "the cgroup lacks the controllers memory, pids"),
+    ],
+)
+def test_why_there_are_no_cgroups(tmp_path, controllers, own, why):
+    if controllers is not None:
+        (tmp_path / "cgroup.controllers").write_text(controllers)
+    (tmp_path / "own").write_text(own)
+    assert prepare("muster", tmp_path, tmp_path / "own") == why
+
+
+def test_a_node_below_a_delegated_cgroup_moves_itself_to_a_leaf(hierarchy):
+    base = hierarchy / "user.slice"
+    base.mkdir()
+    (base / "cgroup.controllers").write_text("cpu memory pids")
+    (hierarchy / "own").write_text("0::/user.slice\n")
+    assert not isinstance(prepare("muster", hierarchy, hierarchy / "own"), str)
+    assert (base / "muster-server/cgroup.procs").read_text().isdigit()
+    assert (base / "muster").is_dir()
+
+
+def test_a_node_of_a_service_makes_its_cgroups_beside_that_of_the_server(hierarchy):
+    """A server that is started again would else find its cgroup taken by those of the pods that go on."""
+    service = hierarchy / "muster.service"
+    (service / "muster-server").mkdir(parents=True)
+    (service / "cgroup.controllers").write_text("cpu memory pids")
+    (hierarchy / "own").write_text("0::/muster.service/muster-server\n")
+    for node in ("node-0", "node-1"):
+        assert not isinstance(prepare(node, hierarchy, hierarchy / "own"), str)
+    assert sorted(path.name for path in service.iterdir() if path.is_dir()) == ["muster-server", "node-0", "node-1"]
+    assert not list((service / "muster-server").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("controllers", "files"),
+    [
+        (
+            {"memory", "cpu"},
+            {
+                "memory.limit_in_bytes": str(64 << 20),
+                "memory.memsw.limit_in_bytes": str(64 << 20),
+                "cpu.cfs_period_us": "100000",
+                "cpu.cfs_quota_us": "150000",
+                "cpu.shares": "512",
+            },
+        ),
+        ({"cpuacct"}, {}),
+    ],
+)
+def test_what_a_container_asks_for_are_files_of_v1(container, controllers, files):
+    assert old_limits(container, controllers) == files
+
+
+def make_hierarchy(root, name, files=()):
+    directory = root / name
+    directory.mkdir(parents=True)
+    for file in ("cgroup.procs", *files):
+        (directory / file).touch()
+    return directory
+
+
+def own_groups(path, *lines):
+    (path / "own").write_text("".join(f"{line}\n" for line in lines))
+    return path / "own"
+
+
+def test_the_node_makes_its_groups_below_those_of_its_server_in_each_hierarchy_of_v1(tmp_path, container):
+    make_hierarchy(tmp_path, "memory/service")
+    (tmp_path / "memory" / "cgroup.procs").touch()
+    make_hierarchy(tmp_path, "cpu,cpuacct")
+    for name in ("cpu", "cpuacct"):
+        (tmp_path / name).symlink_to("cpu,cpuacct")
+    own = own_groups(tmp_path, "4:memory:/service", "2:cpu,cpuacct:/not/mounted", "0::/")
+    groups = prepare("node", tmp_path, own)
+    assert isinstance(groups, Cgroups)
+    assert (groups.version, groups.has("memory"), groups.has("cpu")) == (1, True, True)
+    paths = groups.make("uid", container)
+    assert paths == (tmp_path / "memory/service/node/uid/main", tmp_path / "cpu,cpuacct/node/uid/main")
+    assert (paths[0] / "memory.limit_in_bytes").read_text() == str(64 << 20)
+    assert not (paths[0] / "memory.memsw.limit_in_bytes").exists(), "the kernel does not account for swap"
+    assert (paths[1] / "cpu.cfs_quota_us").read_text() == "150000"
+
+
+def test_the_cpu_is_given_out_otherwise_where_only_the_memory_of_v1_can_be_used(tmp_path):
+    make_hierarchy(tmp_path, "memory")
+    groups = prepare("node", tmp_path, own_groups(tmp_path, "4:memory:/"))
+    assert isinstance(groups, Cgroups)
+    assert (groups.has("memory"), groups.has("cpu")) == (True, False)
+
+
+def test_a_hierarchy_that_only_measures_is_no_use(tmp_path):
+    make_hierarchy(tmp_path, "cpuacct")
+    assert prepare("node", tmp_path, own_groups(tmp_path, "2:cpuacct:/")) == "there is no cgroup v2 hierarchy"
+
+
+def test_it_is_said_why_groups_cannot_be_made(tmp_path):
+    memory = make_hierarchy(tmp_path, "memory")
+    (memory / "node").touch()  # in place of the directory, as root may write everywhere
+    why = prepare("node", tmp_path, own_groups(tmp_path, "4:memory:/"))
+    assert why == f"cgroups cannot be made in {memory}: File exists"
+
+
+def test_groups_go_with_their_pods_and_the_nodes_own_with_the_last(tmp_path):
+    root = tmp_path / "node"
+    (root / "uid" / "main").mkdir(parents=True)
+    groups = Cgroups([Root(root, frozenset({"memory"}), version=1)])
+    groups.close()
+    assert root.exists(), "a pod has a group"
+    groups.remove("uid")
+    groups.remove("absent")
+    groups.close()
+    assert not root.exists()
