@@ -158,8 +158,15 @@ def _rest_of(scene: Scene, order: Order, room: int) -> Iterator[str]:
     bound = len(scene.bound(order))
     if order.kind.start > 1 and 0 < bound < _whole(scene, order):
         yield f"whole: {bound} pods of {order.name} have nodes at rest"
-    if room >= order.kind.start and _may_run(scene, order):
+    if room >= _needed(scene, order) and _may_run(scene, order):
         yield f"progress: {order.name} has not ended, and {room} CPUs are there: {_standing(scene, order)}"
+
+
+def _needed(scene: Scene, order: Order) -> int:
+    """Return how many pods an order needs to start: also those by which it grew, unless it may start with fewer."""
+    root = scene.root(order)
+    grown = root.spec.parallelism if isinstance(root, Job) and order.kind.grows else 0
+    return max(order.kind.start, grown or 0)
 
 
 def _may_run(scene: Scene, order: Order) -> bool:
