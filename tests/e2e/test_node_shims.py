@@ -725,3 +725,17 @@ def test_the_state_is_json_that_anybody_can_read(tmp_path):
     state = json.loads((tmp_path / "1" / "state").read_text())
     assert state["code"] == 128
     assert "\\" in state["message"]
+
+
+@best
+@pytest.mark.parametrize(("excess", "reason", "least"), [("123456789", "OOMKilled", 123_456_789), ("much", "", 0)])
+def test_a_container_that_is_ended_for_its_memory_says_so(node, excess, reason, least):
+    async def story():
+        shim = await node.start(spec := node.spec("sleep", "1000"))
+        (Path(spec["directory"]) / "excess").write_text(excess)
+        shim.end()
+        record = await shim.ended()
+        assert (record.code, record.reason) == (137, reason)
+        assert record.memory_bytes >= least
+
+    asyncio.run(story())

@@ -1,6 +1,7 @@
 """A job that takes the name of one that has ended, in virtual time; pods are driven by hand."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from tests.system.plane import World, virtual
@@ -12,6 +13,8 @@ from muster.actions.submitting import submit
 from muster.api.batch import JOB
 from muster.api.core import SECRET, SERVICE
 from muster.api.meta import Object
+from muster.api.status import ApiError
+from muster.insight.reader.records import record_named
 
 GANGS = [
     Gang("train", ["x"], workers=2, cpus="1"),
@@ -60,6 +63,23 @@ async def test_a_job_that_goes_on_stays(world: World) -> None:
     with pytest.raises(UserError, match="--replace: train has not ended; end it first with: muster cancel train"):
         await remove_ended(world.client, GANGS[1], world.clock)
     assert (await world.client.get(JOB, "train", "default")).metadata.uid == first
+
+
+@pytest.mark.parametrize("gang", GANGS, ids=["JobSet", "Job", "MPI"])
+def test_a_job_stays_if_the_server_would_refuse_the_new_one(gang: Gang) -> None:
+    @virtual
+    async def story(world: World) -> None:
+        await world.node("n")
+        first = await begin(world, gang)
+        for pod in await world.pods():
+            await world.finish(pod)
+        await world.settle(10)
+        with pytest.raises(ApiError) as refused:
+            await remove_ended(world.client, replace(gang, labels={"a b": "c"}), world.clock)
+        assert refused.value.code == 422
+        assert (await record_named(world.client, "train", "default")).metadata.uid == first
+
+    story()
 
 
 @virtual

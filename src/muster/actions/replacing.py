@@ -5,6 +5,7 @@ from typing import Any
 from muster.actions.errors import UserError
 from muster.actions.gang import Gang
 from muster.actions.mpi import secret_name
+from muster.actions.submitting import require_acceptable
 from muster.api.core import SECRET, SERVICE
 from muster.api.kinds import Kind
 from muster.api.meta import Object
@@ -23,7 +24,8 @@ _LOOK_SECONDS = 0.1
 async def remove_ended(client: Client, gang: Gang, clock: Clock) -> None:
     """Delete the job that has the gang's name, if there is one, and wait until its objects are gone.
 
-    Raises `ApiError`, and `UserError` if the job has not ended, or if its objects stay.
+    Nothing is deleted for a gang that the server would refuse. Raises `ApiError`, and `UserError` if the job has not
+    ended, or if its objects stay.
     """
     try:
         job = await record_named(client, gang.name, gang.namespace)
@@ -33,6 +35,7 @@ async def remove_ended(client: Client, gang: Gang, clock: Clock) -> None:
         return
     if job.end is None:
         raise UserError(f"--replace: {gang.name} has not ended; end it first with: muster cancel {gang.name}")
+    await require_acceptable(client, gang)
     with ignoring("NotFound"):
         await client.delete(job.kind, gang.name, gang.namespace, propagation="Foreground", uid=job.metadata.uid)
     deadline = clock.monotonic() + PATIENCE_SECONDS

@@ -30,8 +30,12 @@ from muster.insight.record import JobRecord, record_of
 from muster.mpi.identity import make_identity
 from muster.runtime.client import Client
 from muster.runtime.clock import RealClock
+from muster.runtime.ids import Ids
 from muster.runtime.refusals import ignoring, is_refusal
 from muster.runtime.transport import TransportError
+
+# The length of the end of a name that no other job has.
+_SUFFIX = 5
 
 
 async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, named: bool = True) -> JobRecord:
@@ -54,6 +58,21 @@ async def submit(client: Client, gang: Gang, say: Callable[[str], None], *, name
         raise
     await _give_identity(client, gang, created, say)
     return created
+
+
+async def require_acceptable(client: Client, gang: Gang) -> None:
+    """Ask the server whether it accepts the job, under another name and without creating it. Raises `ApiError`.
+
+    Only a malformed job is refused (400, 422): the job that has the name now may be the reason of any other refusal.
+    """
+    gang = await _fit_cluster(client, gang)
+    other = replace(gang, name=f"{gang.name[: max(len(gang.name) - _SUFFIX, 1)]}{Ids().suffix(_SUFFIX)}")
+    kind, manifest = (JOB, job(other)) if gang.is_job else (JOB_SET, jobset(other))
+    try:
+        await client.create(kind.seen_as(dict), signed(manifest), gang.namespace, dry_run=True)
+    except ApiError as error:
+        if error.code in (400, 422):
+            raise
 
 
 async def submit_cron_job(client: Client, gang: Gang) -> None:

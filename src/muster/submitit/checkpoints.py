@@ -2,7 +2,7 @@
 
 Muster sends SIGTERM before it takes a worker's place away, and `SIGNAL` before the time limit. Rank 0 then calls
 `checkpoint`, saves the returned call in the state directory of the job, and ends. The next attempt makes the saved call
-in place of the first one.
+in place of the first one. As in submitit, the other ranks go on at `SIGNAL`: the end of one would end rank 0, too.
 """
 
 import os
@@ -59,7 +59,9 @@ class Resumable:
         saved = load_checkpoint(path) if path is not None else None
         submission = saved or DelayedSubmission(self.func, *args, **kwargs)
 
-        def end(number: int, _: object) -> NoReturn:
+        def end(number: int, _: object) -> None:
+            if number == SIGNAL and not _is_first_rank():
+                return
             for ending in (signal.SIGTERM, SIGNAL):
                 signal.signal(ending, signal.SIG_IGN)
             _save_and_exit(submission, path, 128 + number)
@@ -92,10 +94,14 @@ def load_checkpoint(path: Path) -> DelayedSubmission | None:
     return saved
 
 
+def _is_first_rank() -> bool:
+    return os.environ.get("RANK", "0") == "0"
+
+
 def _save_and_exit(submission: DelayedSubmission, path: Path | None, code: int) -> NoReturn:
     """Save a checkpoint on rank 0, and end the process; no outcome is written, as the call is not over."""
     try:
-        if os.environ.get("RANK", "0") == "0":
+        if _is_first_rank():
             _save_checkpoint(submission, path)
     except BaseException:  # noqa: BLE001 - the method is the user's, and the process ends anyway
         traceback.print_exc()

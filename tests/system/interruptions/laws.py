@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from tests.system.interruptions.kinds import Order, has_failed, has_succeeded, retries_used
+from tests.system.interruptions.kinds import LEAST, Order, has_failed, has_succeeded, retries_used
 from tests.system.interruptions.machines import CPUS
 from tests.system.interruptions.scene import QUEUE, QUOTA, Scene
 from tests.system.quota_audit import Books, reserved
@@ -165,7 +165,8 @@ def _rest_of(scene: Scene, order: Order, room: int) -> Iterator[str]:
 def _needed(scene: Scene, order: Order) -> int:
     """Return how many pods an order needs to start: also those by which it grew, unless it may start with fewer."""
     root = scene.root(order)
-    grown = root.spec.parallelism if isinstance(root, Job) and order.kind.grows else 0
+    may_shrink = not order.kind.grows or order.kind.start == LEAST
+    grown = root.spec.parallelism if isinstance(root, Job) and not may_shrink else 0
     return max(order.kind.start, grown or 0)
 
 

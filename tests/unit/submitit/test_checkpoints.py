@@ -62,6 +62,10 @@ def test_other_ranks_save_nothing_and_continue_with_what_the_first_one_saved(att
     assert attempt(RANK="1") == (0, "('train', 3, 6)\n")
 
 
+def test_before_the_time_limit_other_ranks_go_on_while_the_first_one_saves(attempt):
+    assert attempt(number="SIGUSR2", RANK="1") == (0, "interrupted\n('train', 0, 6)\n")
+
+
 def test_checkpoint_chooses_what_is_called_next(attempt):
     assert attempt("Training.checkpoint = lambda self, name: DelayedSubmission(pow, self.steps, 2)")[0] == 143
     assert attempt() == (0, "9\n")

@@ -246,7 +246,7 @@ class Supervisor:
     def _note_excess(self) -> None:
         """Take over why the server ends the container, if the reason is its memory."""
         used = _read_file_in(self._directory, EXCESS)
-        if used and self._status is None:
+        if used.isdigit() and self._status is None:  # the container may have written anything there
             self._reason, self._memory = OOM_KILLED, int(used)
 
     def _reap_children(self) -> bool:
