@@ -210,6 +210,13 @@ def test_no_field_of_a_pod_makes_another_user(
         assert f"spec.template.spec: {'volume' if 'volumes' in spec else why.split()[0]}" in text
 
 
+def test_no_user_preempts_all_others(world: World) -> None:
+    body = pod("first", "id", priorityClassName="system-node-critical")
+    status, text = world.ada.ask("POST", f"/api/v1/namespaces/{world.ada.namespace}/pods", body)
+    assert status == 403
+    assert "spec: only root may use the priority class system-node-critical" in text
+
+
 def test_a_namespace_of_no_unix_user_runs_nothing(world: World) -> None:
     ended = world.root.run_pod("none", "id")
     assert "namespace default belongs to no Unix user" in ended["status"]["message"]
