@@ -38,7 +38,7 @@ _COMMAND = (
 
 @pytest.fixture
 def ada() -> Iterator[Person]:
-    with new_people(Path("/"), "muster-ada") as (ada,):
+    with new_people(Path("/"), f"muster-{os.getpid()}") as (ada,):
         yield ada
 
 

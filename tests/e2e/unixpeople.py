@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_PASSWD_IS_LOCKED = 1  # by another process that adds or removes a user
+
 CAN_MAKE_USERS = os.geteuid() == 0 and shutil.which("useradd") is not None
 WHY_NOT = "needs root, and useradd to make users"
 
@@ -136,11 +138,20 @@ def pod(name: str, command: str, *, container: Any = None, **spec: Any) -> Any:
     return {"metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [main], **spec}}
 
 
+def _add_user(name: str) -> None:
+    for _ in range(20):
+        done = subprocess.run(["useradd", "--create-home", "--user-group", name], check=False, capture_output=True)
+        if done.returncode != _PASSWD_IS_LOCKED:
+            break
+        time.sleep(0.5)
+    done.check_returncode()
+
+
 @contextmanager
 def new_people(socket_path: Path, *names: str) -> Iterator[list[Person]]:
     """Users with homes that only they can read; they are gone afterwards."""
     for name in names:
-        subprocess.run(["useradd", "--create-home", "--user-group", name], check=True, capture_output=True)
+        _add_user(name)
         Path(pwd.getpwnam(name).pw_dir).chmod(0o700)
     try:
         yield [Person(name, socket_path) for name in names]
