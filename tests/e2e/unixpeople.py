@@ -139,21 +139,22 @@ def pod(name: str, command: str, *, container: Any = None, **spec: Any) -> Any:
 
 
 def _add_user(name: str) -> None:
-    for _ in range(20):
+    def is_added() -> bool:
         done = subprocess.run(["useradd", "--create-home", "--user-group", name], check=False, capture_output=True)
         if done.returncode != _PASSWD_IS_LOCKED:
-            break
-        time.sleep(0.5)
-    done.check_returncode()
+            done.check_returncode()
+        return done.returncode == 0
+
+    until(is_added)
 
 
 @contextmanager
 def new_people(socket_path: Path, *names: str) -> Iterator[list[Person]]:
     """Users with homes that only they can read; they are gone afterwards."""
-    for name in names:
-        _add_user(name)
-        Path(pwd.getpwnam(name).pw_dir).chmod(0o700)
     try:
+        for name in names:
+            _add_user(name)
+            Path(pwd.getpwnam(name).pw_dir).chmod(0o700)
         yield [Person(name, socket_path) for name in names]
     finally:
         for name in names:
