@@ -125,6 +125,17 @@ def test_a_command_of_an_account_opens_its_terminal_once_more(node: Node, ada: P
     assert asyncio.run(run()) == b"opened\r\n"
 
 
+def test_a_command_of_an_account_opens_its_output_once_more(node: Node, ada: Person) -> None:
+    async def run() -> tuple[int, bytes]:
+        spec = spec_for(node, ada, "sleep", "60")
+        shim = await node.start(spec)
+        assert shim is not None
+        command: Any = {name: spec[name] for name in _COMMAND} | {"argv": [b"sh", b"-c", b"echo opened > /dev/stdout"]}
+        return await shims.run_inside(shim, command, 10, 1000)
+
+    assert asyncio.run(run()) == (0, b"opened\n")
+
+
 _READ_KEY = """
 import ctypes
 libc, text = ctypes.CDLL(None), ctypes.create_string_buffer(20)
