@@ -39,7 +39,7 @@ _COMMAND = (
 
 @pytest.fixture
 def ada() -> Iterator[Person]:
-    with new_people(Path("/"), "muster-ada") as (ada,):
+    with new_people(Path("/"), f"muster-{os.getpid()}") as (ada,):
         yield ada
 
 
@@ -124,6 +124,17 @@ def test_a_command_of_an_account_opens_its_terminal_once_more(node: Node, ada: P
             return b"".join([data async for _, data in program.output()])
 
     assert asyncio.run(run()) == b"opened\r\n"
+
+
+def test_a_command_of_an_account_opens_its_output_once_more(node: Node, ada: Person) -> None:
+    async def run() -> tuple[int, bytes]:
+        spec = spec_for(node, ada, "sleep", "60")
+        shim = await node.start(spec)
+        assert shim is not None
+        command: Any = {name: spec[name] for name in _COMMAND} | {"argv": [b"sh", b"-c", b"echo opened > /dev/stdout"]}
+        return await shims.run_inside(shim, command, 10, 1000)
+
+    assert asyncio.run(run()) == (0, b"opened\n")
 
 
 _READ_KEY = """

@@ -618,6 +618,13 @@ def test_root_can_run_a_container_as_somebody_else(node):
     assert "1234" in text
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("node", [param for param in BEST if param.values[0].kind == "namespaces"], indirect=True)
+def test_a_program_of_another_user_can_open_its_output_once_more(node):
+    record, text = asyncio.run(node.run("sh", "-c", "echo opened > /dev/stdout", ids=(NOBODY, NOBODY, [])))
+    assert (record.code, text) == (0, "opened")
+
+
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all"]
 
 

@@ -41,7 +41,7 @@ def world(shared_muster: Muster) -> Iterator[World]:
     place.chmod(0o755)
     path = place / "socket" / "muster.sock"
     try:
-        with new_people(path, "muster-ada", "muster-bob") as (ada, bob):
+        with new_people(path, f"ada-{os.getpid()}", f"bob-{os.getpid()}") as (ada, bob):  # tests may run side by side
             shared_muster("up", "--detach", "--port", "0", "--socket", str(path))
             yield World(ada, bob, Person("root", path), shared_muster, place)
             shared_muster("down", "--yes")
@@ -60,11 +60,11 @@ def test_the_kernel_says_who_asks(world: World) -> None:
         return json.loads(text)["status"]["userInfo"]
 
     ada = review(world.ada)
-    assert (ada["username"], ada["uid"]) == ("unix:muster-ada", str(world.ada.uid))
-    assert set(ada["groups"]) == {"system:authenticated", "unix-users", "unix-group:muster-ada"}
+    assert (ada["username"], ada["uid"]) == (f"unix:{world.ada.name}", str(world.ada.uid))
+    assert set(ada["groups"]) == {"system:authenticated", "unix-users", f"unix-group:{world.ada.name}"}
     assert "system:masters" in review(world.root)["groups"]
     admin = (world.muster.home / "pki" / "admin.token").read_text()
-    assert review(world.ada, Authorization=f"Bearer {admin}")["username"] == "unix:muster-ada"
+    assert review(world.ada, Authorization=f"Bearer {admin}")["username"] == f"unix:{world.ada.name}"
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,8 @@ def test_a_user_reaches_only_the_own_namespace(world: World, method: str, path: 
 def test_a_user_gives_away_no_right_that_the_user_lacks(world: World) -> None:
     path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{world.ada.namespace}/rolebindings"
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
-    body = {"metadata": {"name": "up"}, "roleRef": reference, "subjects": [{"kind": "User", "name": "unix:muster-ada"}]}
+    subject = {"kind": "User", "name": f"unix:{world.ada.name}"}
+    body = {"metadata": {"name": "up"}, "roleRef": reference, "subjects": [subject]}
     status, text = world.ada.ask("POST", path, body)
     assert status == 403, text
 
@@ -119,7 +120,7 @@ def test_a_pod_runs_as_its_user_without_rights(world: World) -> None:
     world.ada.run_pod("who", script)
     uid, gid = str(world.ada.uid), str(world.ada.entry.pw_gid)
     words = world.ada.output_of("who").split()
-    assert words == [uid, gid, str(world.ada.home), "muster-ada", "CapEff:", "0" * 16, "NoNewPrivs:", "1"]
+    assert words == [uid, gid, str(world.ada.home), world.ada.name, "CapEff:", "0" * 16, "NoNewPrivs:", "1"]
     assert (world.ada.home / "made").stat().st_uid == world.ada.uid
 
 
@@ -135,10 +136,10 @@ def test_a_pod_has_the_umask_that_its_annotation_names(world: World) -> None:
 
 
 def test_the_limits_of_a_login_hold(world: World) -> None:
-    file = Path("/etc/security/limits.d/muster-test.conf")
+    file = Path(f"/etc/security/limits.d/muster-test-{os.getpid()}.conf")
     if not file.parent.is_dir():
         pytest.skip("no pam_limits here")
-    file.write_text("muster-ada - nofile 333\nmuster-bob - nofile 444\n")
+    file.write_text(f"{world.ada.name} - nofile 333\n{world.bob.name} - nofile 444\n")
     try:
         world.ada.run_pod("limited", "ulimit -Sn; ulimit -Hn")
     finally:
@@ -208,6 +209,13 @@ def test_no_field_of_a_pod_makes_another_user(
         status, text = world.ada.ask("POST", f"/apis/batch/v1/namespaces/{world.ada.namespace}/{plural}", manifest)
         assert status == 403
         assert f"spec.template.spec: {'volume' if 'volumes' in spec else why.split()[0]}" in text
+
+
+def test_no_user_preempts_all_others(world: World) -> None:
+    body = pod("first", "id", priorityClassName="system-node-critical")
+    status, text = world.ada.ask("POST", f"/api/v1/namespaces/{world.ada.namespace}/pods", body)
+    assert status == 403
+    assert "spec: only root may use the priority class system-node-critical" in text
 
 
 def test_a_namespace_of_no_unix_user_runs_nothing(world: World) -> None:
@@ -396,13 +404,13 @@ def test_pods_go_on_while_the_server_is_killed(world: World) -> None:
 
 
 def test_a_user_with_a_former_users_id_gets_nothing_of_that_users(world: World) -> None:
-    with new_people(world.bob.socket, "muster-cleo") as (cleo,):
+    with new_people(world.bob.socket, f"cleo-{os.getpid()}") as (cleo,):
         cleo.ask("GET", "/version")
         uid = cleo.uid
         path = f"/api/v1/namespaces/{cleo.namespace}"
-        mark = {"metadata": {"annotations": {"muster.dev/unix-user": "muster-cleo", "muster.dev/unix-uid": "4000000"}}}
+        mark = {"metadata": {"annotations": {"muster.dev/unix-user": cleo.name, "muster.dev/unix-uid": "4000000"}}}
         status, text = world.root.ask("PATCH", path, mark)
         assert status == 200, text
         status, text = cleo.ask("GET", f"{path}/pods")
         assert status == 403
-        assert f"and not to user muster-cleo with the id {uid}" in text
+        assert f"and not to user {cleo.name} with the id {uid}" in text

@@ -18,6 +18,8 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+_PASSWD_IS_LOCKED = 1  # by another process that adds or removes a user
+
 CAN_MAKE_USERS = os.geteuid() == 0 and shutil.which("useradd") is not None
 WHY_NOT = "needs root, and useradd to make users"
 
@@ -153,13 +155,23 @@ def pod(name: str, command: str, *, container: Any = None, **spec: Any) -> Any:
     return {"metadata": {"name": name}, "spec": {"restartPolicy": "Never", "containers": [main], **spec}}
 
 
+def _add_user(name: str) -> None:
+    def is_added() -> bool:
+        done = subprocess.run(["useradd", "--create-home", "--user-group", name], check=False, capture_output=True)
+        if done.returncode != _PASSWD_IS_LOCKED:
+            done.check_returncode()
+        return done.returncode == 0
+
+    until(is_added)
+
+
 @contextmanager
 def new_people(socket_path: Path, *names: str) -> Iterator[list[Person]]:
     """Users with homes that only they can read; they are gone afterwards."""
-    for name in names:
-        subprocess.run(["useradd", "--create-home", "--user-group", name], check=True, capture_output=True)
-        Path(pwd.getpwnam(name).pw_dir).chmod(0o700)
     try:
+        for name in names:
+            _add_user(name)
+            Path(pwd.getpwnam(name).pw_dir).chmod(0o700)
         yield [Person(name, socket_path) for name in names]
     finally:
         for name in names:

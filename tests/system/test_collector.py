@@ -64,6 +64,18 @@ def test_what_becomes_of_dependents(propagation, left):
 
 
 @virtual
+async def test_an_object_of_another_namespace_is_no_owner(world):
+    parent = await make(world, "parent")
+    await world.client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name="other")))
+    references = (OwnerReference(api_version="v1", kind="ConfigMap", name="parent", uid=parent.metadata.uid),)
+    meta = ObjectMeta(name="stranger", owner_references=references)
+    await world.client.create(CONFIG_MAP, ConfigMap(metadata=meta), "other")
+    await world.settle()
+    assert await world.client.find(CONFIG_MAP, "stranger", "other") is None
+    assert await names(world) == {"parent"}
+
+
+@virtual
 async def test_foreground_waits_for_a_dependent_that_is_held(world):
     parent = await make(world, "parent")
     await make(world, "child", parent)

@@ -95,9 +95,13 @@ class GarbageCollector(Reconciler):
         return None
 
     async def _is_absent(self, item: Item, owner: OwnerReference) -> bool:
-        """Return whether an owner does not exist. The server decides about an owner that the graph does not have."""
-        if owner.uid in self._graph.items:
-            return False
+        """Return whether an owner does not exist. The server decides about an owner that the graph does not have.
+
+        An object of another namespace is no owner.
+        """
+        known = self._graph.items.get(owner.uid)
+        if known is not None:
+            return known.namespace not in ("", item.namespace)
         if self._graph.was_deleted(owner.uid):
             return True
         group, _, _ = owner.api_version.rpartition("/")

@@ -319,9 +319,19 @@ def enter(shim: Shim, command: Command, streams: processes.Streams, *, report: i
             "terminal": terminal,
         }
         pass_on = [shim.pidfd, *([report] if report > 2 else [])]
+        if (user := _user_of(command)) is not None:
+            for stream in {*streams} - {-1}:
+                os.fchown(stream, user, -1)  # a program may want to open its terminal or its output once more
         return _launch_shim("enter", entry, pass_on, streams)
     except OSError as error:
         raise ShimError(f"cannot run a command in the container: {error.strerror}") from error
+
+
+def _user_of(command: Command) -> int | None:
+    """Return the id of the user that a command runs as; None for our own."""
+    if command["identity"] is not None:
+        return command["identity"]["uid"]
+    return command["ids"][0] if command["ids"] is not None else None
 
 
 async def run_inside(shim: Shim, command: Command, timeout_seconds: float, output_bytes: int) -> tuple[int, bytes]:

@@ -137,8 +137,6 @@ async def execute(shim: Shim, command: Command, *, stdin: bool, tty: bool) -> As
             master, slave = os.openpty()
             outputs[keep(master)] = STDOUT
             input, streams = master, (keep(slave, theirs),) * 3
-            if (owner := _user_of(command)) is not None:
-                os.fchown(slave, owner, -1)  # a program may want to open its terminal once more
         else:
             ends = []
             for channel in (STDOUT, STDERR):
@@ -168,13 +166,6 @@ async def execute(shim: Shim, command: Command, *, stdin: bool, tty: bool) -> As
             yield executed
         finally:
             executed.close()
-
-
-def _user_of(command: Command) -> int | None:
-    """Return the id of the user that the command runs as; None for our own."""
-    if command["identity"] is not None:
-        return command["identity"]["uid"]
-    return command["ids"][0] if command["ids"] is not None else None
 
 
 def _read_available(descriptor: int, most: int) -> bytes | None:

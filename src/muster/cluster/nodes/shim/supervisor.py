@@ -312,6 +312,8 @@ def _make_pipes(spec: Spec) -> tuple[tuple[int, int, int], tuple[int, int, int]]
     (out, its_out), (err, its_err) = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
     for pipe in (out, err):  # beyond a user's limit of pages in pipes, pipes stay small
         try_to(fcntl.fcntl, pipe, fcntl.F_SETPIPE_SZ, READ_BYTES)
+        if spec["ids"] is not None:
+            os.fchown(pipe, spec["ids"][0], -1)  # a program may want to open its output once more
     its_input, input = os.pipe2(os.O_CLOEXEC) if spec["stdin"] else (-1, -1)
     return (input, out, err), (its_input, its_out, its_err)
 

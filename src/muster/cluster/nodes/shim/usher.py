@@ -7,6 +7,7 @@ the superuser, the usher. A process asks by a socket, and the kernel tells the u
 
 from __future__ import annotations
 
+import errno
 import os
 
 from .system import RefusedError, describe
@@ -21,10 +22,12 @@ _SOL_SOCKET, _SO_PASSCRED, _SCM_CREDENTIALS = 1, 16, 2
 _CREDENTIALS_BYTES = 12  # struct ucred: pid, uid, gid
 _MESSAGE_BYTES = 4096
 _JOINED = b"!"
+# The account may keep the socket open for ever.
+_PATIENCE_SECONDS = 120.0
 
 
 class Usher:
-    """The usher of one container or command. It moves one process, and ends when nobody can ask any more."""
+    """The usher of one container or command. It moves one process, and ends when none asks in time."""
 
     def __init__(self, door: socket, pid: int) -> None:
         self._door = door
@@ -72,6 +75,7 @@ def start_usher(command: Command) -> Usher | None:
 
 def _serve(inside: socket, procs: list[int], uid: int) -> None:
     """Move the first process that asks, if it belongs to the account."""
+    inside.settimeout(_PATIENCE_SECONDS)
     data, ancillary, _, _ = inside.recvmsg(_MESSAGE_BYTES, _CREDENTIALS_BYTES * 4)
     if not data:
         return
@@ -83,7 +87,7 @@ def _serve(inside: socket, procs: list[int], uid: int) -> None:
         )
         # The number may mean another process by now: the sender may have ended.
         if os.stat(f"/proc/{pid}").st_uid != uid:  # noqa: PTH116
-            raise PermissionError(1, "the process belongs to another user")
+            raise PermissionError(errno.EPERM, "the process belongs to another user")
         for descriptor in procs:
             os.write(descriptor, b"%d" % pid)
         answer = _JOINED

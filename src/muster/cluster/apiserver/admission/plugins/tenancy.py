@@ -7,8 +7,10 @@ import msgspec
 
 from muster.api.core import NAMESPACE, PodSpec
 from muster.api.ours.unixusers import UNIX_USER
+from muster.api.validation.groups.priorityclass import SYSTEM_CLASSES
 from muster.cluster.apiserver.admission.chain import Attempt, Plugin
 from muster.cluster.apiserver.admission.podspecs import pod_specs
+from muster.cluster.apiserver.identity.users import MASTERS
 from muster.cluster.store import Key, Store
 from muster.cluster.tenancy import TenancyError, find_tenant, is_plain, require_tenable
 from muster.runtime.process.accounts import Account
@@ -25,6 +27,7 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
         if attempt.subresource or attempt.operation not in ("CREATE", "UPDATE"):
             return
         for path, spec in _list_new_specs(attempt):
+            _require_ordinary_priority(attempt, path, spec)
             parsed = msgspec.convert(spec, PodSpec, strict=False)
             entry = None if is_plain(parsed) else store.latest(Key(NAMESPACE.resource, "", attempt.namespace))
             namespace = NAMESPACE.decode(entry.body) if entry is not None else None
@@ -36,6 +39,13 @@ def require_tenancy(find: Callable[[int], Account]) -> Plugin:
                 raise attempt.refused(f"{path}: {error}") from None
 
     return check
+
+
+def _require_ordinary_priority(attempt: Attempt, path: str, spec: dict[str, Any]) -> None:
+    """Raise `ApiError` (403) for a pod of a user with a priority by which it preempts the pods of all others."""
+    name = spec.get("priorityClassName")
+    if name in SYSTEM_CLASSES and MASTERS not in attempt.user.groups:
+        raise attempt.refused(f"{path}: only root may use the priority class {name}")
 
 
 def _list_new_specs(attempt: Attempt) -> list[tuple[str, dict[str, Any]]]:
