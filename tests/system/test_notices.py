@@ -14,6 +14,8 @@ from muster.api.core import EVENT, POD, Pod
 from muster.api.jobset import JOB_SET
 from muster.api.ours.notify import Event, Wishes
 from muster.api.status import ApiError
+from muster.insight.reader.job import investigate
+from muster.insight.why.answer import render_lines
 from muster.runtime.transport import STRATEGIC_MERGE_PATCH
 
 ALL = ",".join(Event)
@@ -134,6 +136,13 @@ async def test_a_notice_that_fails_is_told_of_and_not_sent_again(world: World) -
     events = (await world.client.list(EVENT.seen_as(dict), "default")).items
     assert [event["message"] for event in events if event["reason"] == "NoticeFailed"] == [
         "The notice of end failed: target 1 ended with exit code 3: no route"
+    ]
+    readings = await investigate(world.client, "default", "train", world.clock.now())
+    assert readings is not None
+    assert render_lines(readings, []) == [
+        "train: completed",
+        "",
+        "The notice of end failed: target 1 ended with exit code 3: no route",
     ]
 
 

@@ -14,7 +14,7 @@ from muster.api.batch import COMPLETION_INDEX, INDEX_FAILURE_COUNT
 from muster.api.kueue.names import JOB_MIN_PARALLELISM
 from muster.api.ours.elastic import GANG_ANNOTATION
 from muster.api.ours.interruptions import ATTEMPT_ANNOTATION
-from muster.api.ours.notify import NOTIFIED_ANNOTATION
+from muster.api.ours.notify import NOTIFIED_ANNOTATION, NOTIFY_FAILURE_ANNOTATION
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.ours.trials import (
     ARRAY_ANNOTATION,
@@ -52,6 +52,14 @@ _SERVER_FIELDS = ("selector", "suspend", "managedBy", "completions", "parallelis
 _SERVER_KEYS = ("controller-uid", "job-name", "batch.kubernetes.io/", "kueue.x-k8s.io/podset")
 _QUEUE_KEYS = ("kueue.x-k8s.io/", "batch.kubernetes.io/")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# The annotations of the retried job alone. The user who retries submits.
+_OF_THE_RUN = (
+    _LAST_APPLIED,
+    CANCELLED_ANNOTATION,
+    NOTIFIED_ANNOTATION,
+    NOTIFY_FAILURE_ANNOTATION,
+    SUBMITTER_ANNOTATION,
+)
 _INJECTED_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 
 _LIMIT = re.compile(r"[1-9]\d{0,8}", re.ASCII)
@@ -139,9 +147,8 @@ def again(manifest: dict[str, Any], array: Array, name: str, before: Mapping[str
     metadata, spec, template = manifest["metadata"], manifest["spec"], manifest["spec"]["template"]
     annotations: Mapping[str, str] = metadata.get("annotations", {})
     limit = annotations[ARRAY_ANNOTATION].partition("%")[2]
-    dropped = (_LAST_APPLIED, CANCELLED_ANNOTATION, NOTIFIED_ANNOTATION, SUBMITTER_ANNOTATION)  # who retries submits
     kept_annotations = {
-        key: value for key, value in annotations.items() if not key.startswith(_QUEUE_KEYS) and key not in dropped
+        key: value for key, value in annotations.items() if not key.startswith(_QUEUE_KEYS) and key not in _OF_THE_RUN
     }
     labels = {key: value for key, value in metadata.get("labels", {}).items() if not key.startswith(_SERVER_KEYS)}
     original = annotations.get(RETRY_ANNOTATION, metadata["name"])

@@ -17,6 +17,7 @@ from muster.api.ours.notify import (
     NOTICE_LABEL,
     NOTIFIED_ANNOTATION,
     NOTIFY_ANNOTATION,
+    NOTIFY_FAILURE_ANNOTATION,
     Event,
     NotifyError,
     read_notified,
@@ -104,32 +105,32 @@ class NoticeController(Reconciler):
         except ApiError as error:
             if not is_refusal(error, "Forbidden", "Invalid"):
                 raise
-            await self._record(kind, job, notice.event)
-            self._tell_failure(kind, job, f"The notice of {notice.event} was refused: {error}")
+            await self._record(kind, job, notice.event, f"The notice of {notice.event} was refused: {error}")
 
     async def _conclude(self, kind: Kind[Any], job: Job | JobSet, event: Event, pod: Pod) -> None:
         """Record that a notice was sent, or delete its pod to send it again if the platform ended that pod."""
         if is_interrupted(pod):
             await self._delete(pod)
             return
-        await self._record(kind, job, event)
-        if failure := describe_failure(pod):
-            self._tell_failure(kind, job, f"The notice of {event} failed: {failure}")
-        else:
+        failure = describe_failure(pod)
+        await self._record(kind, job, event, f"The notice of {event} failed: {failure}" if failure else "")
+        if not failure:
             await self._delete(pod)
 
-    async def _record(self, kind: Kind[Any], job: Job | JobSet, event: Event) -> None:
-        recorded = ",".join(sorted(self._read_recorded(job) | {event}))
-        await self._client.patch_object(kind, job, {"metadata": {"annotations": {NOTIFIED_ANNOTATION: recorded}}})
+    async def _record(self, kind: Kind[Any], job: Job | JobSet, event: Event, failure: str) -> None:
+        """Record in the job that a notice was sent. failure: why it did not arrive, or ""."""
+        annotations = {NOTIFIED_ANNOTATION: ",".join(sorted(self._read_recorded(job) | {event}))}
+        if failure:
+            annotations[NOTIFY_FAILURE_ANNOTATION] = failure
+        await self._client.patch_object(kind, job, {"metadata": {"annotations": annotations}})
         self._recorded.setdefault(key_of(job), set()).add((job.metadata.uid, event))
+        if failure:
+            self._recorder.event(reference(kind, job), "Warning", "NoticeFailed", failure)
 
     def _read_recorded(self, job: Job | JobSet) -> frozenset[str]:
         """Return the events of which a notice was sent, also where the cached version of the job lacks one."""
         ours = self._recorded.get(key_of(job), ())
         return read_notified(job.metadata.annotations) | {event for uid, event in ours if uid == job.metadata.uid}
-
-    def _tell_failure(self, kind: Kind[Any], job: Job | JobSet, message: str) -> None:
-        self._recorder.event(reference(kind, job), "Warning", "NoticeFailed", message)
 
     async def _delete(self, pod: Pod) -> None:
         with ignoring("NotFound", "Conflict"):

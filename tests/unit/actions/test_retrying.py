@@ -127,6 +127,21 @@ def retried(document, new=""):
     return run_virtual(main())
 
 
+def test_trials_that_were_cancelled_one_by_one_do_not_run_again():
+    whole = sweep("10-19", completedIndexes="0-6", failedIndexes="7-9")
+    whole["metadata"]["annotations"] |= {
+        "muster.dev/cancelled-indexes": "8,9",
+        "muster.dev/notified": "end",
+        "muster.dev/notify-failure": "it failed",
+    }
+    made, job = retried(whole)
+    assert made is not None
+    assert str(made.trials) == "17"
+    assert not {name for name in job.metadata.annotations if "cancelled" in name or "notif" in name}
+    whole["metadata"]["annotations"]["muster.dev/cancelled-indexes"] = "7-9"
+    assert retried(whole) == (None, None)
+
+
 def test_what_has_not_succeeded_runs_again():
     made, job = retried(sweep("10-19", completedIndexes="0-2,4-8", failedIndexes="3"))
     assert (str(made.trials), made.of) == ("13,19", 10)  # the last had not run when its sweep was ended

@@ -16,6 +16,8 @@ NOTIFY_ANNOTATION: Final = "muster.dev/notify"  # the targets, one on a line
 NOTIFY_ON_ANNOTATION: Final = "muster.dev/notify-on"  # the events, with commas; without it, the end
 # The events of which a notice was sent, with commas. The server writes it.
 NOTIFIED_ANNOTATION: Final = "muster.dev/notified"
+# Why the last notice that did not arrive failed. The server writes it.
+NOTIFY_FAILURE_ANNOTATION: Final = "muster.dev/notify-failure"
 
 # On a pod that sends notices: the UID of its job as a label, the name of the job and the event as annotations.
 NOTICE_LABEL: Final = "muster.dev/notice-of"

@@ -34,7 +34,7 @@ async def _retry(target: Target, name: str, new: str) -> None:
     async with connect(target) as session:
         made = await retry(session.client, name, session.namespace, new, Ids())
     if made is None:
-        say(f"all trials of {name} have succeeded: there is none to retry")
+        say(f"all trials of {name} have succeeded or were cancelled by --index: there is none to retry")
         return
     click.echo(made.name)
     say(f"{len(made.trials)} of {made.of} trials again; follow it: muster logs -f {made.name}")

@@ -7,7 +7,7 @@ from typing import Any
 from muster.api.values.quantity import format_amount
 from muster.insight.jobs.state import JobState
 from muster.insight.why.readings import JobReadings, Level
-from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions
+from muster.insight.why.sentences import describe_estimate, describe_failures, describe_interruptions, describe_notices
 
 _MARKS = {"done": "ok", "here": ">>", "later": "", "none": "-"}
 
@@ -28,6 +28,8 @@ def render_lines(readings: JobReadings, levels: Sequence[Level]) -> list[str]:
     lines += _render_failures(describe_failures(readings), state)
     if readings.estimate is not None:
         lines.append(f"   {'starts':<10} {describe_estimate(readings.estimate, readings.now)}")
+    if failure := describe_notices(readings):
+        lines += ["", failure] if state.finished else [f"   {'notices':<10} {failure}"]
     return lines
 
 
@@ -78,6 +80,7 @@ def make_document(readings: JobReadings, levels: Sequence[Level]) -> dict[str, A
         ],
         "interruptions": readings.job.interruptions if readings.job is not None else 0,
         "lastInterruption": readings.job.last_interruption if readings.job is not None else "",
+        "notices": describe_notices(readings),
         "starts": starts,
         "levels": [asdict(level) for level in levels],
     }

@@ -2,7 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from muster.insight.jobs.failures import NAMED, count_times, find_failures
+from muster.api.ours.notify import NOTIFY_FAILURE_ANNOTATION
+from muster.insight.jobs.failures import NAMED, count_times, find_failures, last_telling_line
 from muster.insight.text import format_age
 from muster.insight.why.readings import JobReadings
 from muster.jobs.interruption import INTERRUPTED, interruption_of
@@ -37,6 +38,12 @@ def describe_interruptions(readings: JobReadings) -> list[str]:
         return [f"by the cluster {count_times(job.interruptions)}, last: {readings.name_others(job.last_interruption)}"]
     pod_ends = ((job.name_of_pod(pod), interruption_of(pod)) for pod in readings.pods)
     return [f"{who} {end.message}" for who, end in pod_ends if end is not None][:NAMED]
+
+
+def describe_notices(readings: JobReadings) -> str:
+    """Return why the last notice of the job that did not arrive failed; "" if all arrived."""
+    annotations = readings.job.metadata.annotations if readings.job is not None else {}
+    return last_telling_line(annotations.get(NOTIFY_FAILURE_ANNOTATION, ""))
 
 
 def describe_estimate(estimate: Estimate, now: datetime) -> str:
