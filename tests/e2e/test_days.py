@@ -233,21 +233,27 @@ def test_an_administrator(muster, shell, people, socket, tmp_path):
     dan("muster queue create mine --cpu 8", code=1)
     assert dan("muster down").startswith("not running (/home/muster-dan/")
 
-    # Eve wants all GPUs. The administrator sees who has them, and gives Cleo's team what it paid for.
-    eve(f"muster run --detach --name greedy --gpus 4 --cpus 1 -- {WAITS}")
+    # Eve wants all GPUs. The administrator sees who has them, and makes two teams.
+    greedy = f"muster run --detach --name greedy --gpus 4 --cpus 1 -- {WAITS}"
+    eve(greedy)
     assert "nvidia.com/gpu" in eve("muster why greedy")
-    assert "used by: user-muster-cleo/train (nvidia.com/gpu 3" in shell("muster why greedy -n user-muster-eve")
+    assert "user-muster-cleo/train" in shell("muster why greedy -n user-muster-eve")
     owners = {row.split()[1]: row.split()[7] for row in shell("muster ps -A").splitlines()[1:] if "greedy" not in row}
     assert (owners["train"], owners["trials"]) == ("muster-cleo", "muster-dan")
     assert shell("muster ps -A --user muster-eve -o name").split() == ["greedy"]
-    shell("muster queue create vision --cpu 4 --gpus 3 -n user-muster-cleo --cohort box")
-    shell("muster queue edit muster-default --cpu 4 --gpus 1 --cohort box")
+    shell("muster queue create vision --share 2 --gpus 3 --cpus 4 --users muster-cleo")
+    shell("muster queue create speech --share 1 --gpus 1 --cpus 2 --users muster-eve")
     cleo("muster cancel --delete train")
+    eve(f"muster cancel --delete greedy && {greedy}")
     wait_for(lambda: eve("muster ps greedy"), "Running")  # it borrows what nobody uses
-    cleo(f"muster run --detach --queue vision --name train --gpus 3 --cpus 1 -- {WAITS}")
+    assert re.search(r"^greedy .* speech ", eve("muster ps greedy"), re.MULTILINE), "the queue was not named"
+    cleo(f"muster run --detach --name train --gpus 3 --cpus 1 -- {WAITS}")
     wait_for(lambda: cleo("muster ps train"), "Running")
     assert re.search(r"^greedy +Queued ", eve("muster ps greedy"), re.MULTILINE)
     assert "interrupted by the cluster once" in eve("muster why greedy")
+    dan("muster run -- true", code=1)  # Dan has no team
+    shell("muster queue edit muster-default --without-team")
+    dan("muster run -- true")
 
     # Upgrades, accidents and backups in the afternoon: nobody's work is lost.
     shell(f"muster backup {tmp_path}/today.backup")

@@ -127,3 +127,14 @@ async def test_what_a_controller_makes_of_a_template_names_nobody(api):
     uid = (await api.made(SETS, jobset(name="s")))["metadata"]["uid"]
     owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": uid, "controller": True}
     assert said(await api.made(JOBS, job(ownerReferences=[owner], **CALLED_ADA), user=controller)) is None
+
+
+@api
+async def test_the_engine_names_the_submitter_of_a_workload_and_a_user_does_not(api):
+    await let_eve_edit(api)
+    controller = User("system:muster", frozenset({MASTERS, AUTHENTICATED}))
+    uid = (await api.made(SETS, jobset(name="s")))["metadata"]["uid"]
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "s", "uid": uid, "controller": True}
+    meta = {"ownerReferences": [owner], **CALLED_ADA}
+    assert said(await api.made(WORKLOADS, workload(**meta), user=controller)) == "ada"
+    assert said(await api.made(WORKLOADS, workload(**meta | {"name": "other"}), user=EVE)) is None

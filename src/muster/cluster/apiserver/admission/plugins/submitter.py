@@ -38,13 +38,18 @@ def _note_submitter(attempt: Attempt) -> None:
     if attempt.operation == "UPDATE" and not _changes_template(attempt):
         submitter = _read_submitter(attempt.old or {})
     else:
-        # What a controller makes has the annotations of a template, into which its user may write any name.
-        named = (
-            written if MASTERS in attempt.user.groups and _list_controllers(attempt) in ([], [CRON_JOB.kind]) else ""
-        )
+        named = written if MASTERS in attempt.user.groups and not _copies_template(attempt) else ""
         submitter = named or ("" if _is_part(attempt) else attempt.user.name)
     if submitter != written:
         _write_submitter(attempt.document, submitter)
+
+
+def _copies_template(attempt: Attempt) -> bool:
+    """Return whether a controller copied the annotations from a template, into which its user may write any name.
+
+    The engine itself writes the annotations of a Workload and of a CronJob's Job.
+    """
+    return attempt.resource.key != WORKLOAD.resource and _list_controllers(attempt) not in ([], [CRON_JOB.kind])
 
 
 def _changes_template(attempt: Attempt) -> bool:
