@@ -24,7 +24,8 @@ class Options(TypedDict, total=False):
     """The options of a job, named as in `muster run`. Quantities are as in Kubernetes: 2, "500m", "4Gi".
 
     workers: how many; the function or command runs on each of them.
-    cpus, memory, gpus: of each worker. A limit other than the request follows a colon: "8Gi:16Gi".
+    cpus, memory, gpus: of each worker. A limit other than the request follows a colon: "8Gi:16Gi". Without cpus and
+    gpus, each worker requests 1 CPU.
     queue: the LocalQueue to wait in (default: the namespace's). priority: a WorkloadPriorityClass or PriorityClass.
     time: how long each attempt may run: "2h", seconds, or a timedelta.
     signal: "USR1@60" sends SIGUSR1 to the workers 60 seconds before the time limit.
