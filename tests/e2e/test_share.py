@@ -129,4 +129,9 @@ def test_idle_gpus_are_borrowed_and_taken_back(box: Box) -> None:
     until(lambda: "insufficient" in box.state(bob, "more"))
     box.clear(ada)
     until(lambda: box.state(bob, "more") == "Running")
-    box.clear(bob)
+    assert box.lands(bob, "most", 4, "speech") == "speech"
+    until(lambda: box.state(bob, "most") == "Running")
+    assert box.lands(ada, "back", 4) == "images"
+    until(lambda: box.state(ada, "back") == "Running")
+    until(lambda: box.state(bob, "most") != "Running")
+    box.clear(ada, bob)

@@ -239,7 +239,11 @@ async def test_fair_sharing_begins_with_the_first_weight(world: World) -> None:
 @virtual
 async def test_a_weight_lets_a_queue_take_back_what_it_lent(world: World) -> None:
     await flavor(world)
-    reclaims: dict[str, Any] = {"cohortName": "top", "fairSharing": {"weight": 1}, "preemption": {"reclaimWithinCohort": "Any"}}
+    reclaims: dict[str, Any] = {
+        "cohortName": "top",
+        "fairSharing": {"weight": 1},
+        "preemption": {"reclaimWithinCohort": "Any"},
+    }
     await queue(world, "lender", cpu=4, **reclaims)
     await queue(world, "borrower", cpu=2, **reclaims)
     await queue(world, "other", cpu=2, **reclaims)
