@@ -121,12 +121,18 @@ def test_a_day_of_a_shared_box(box: Box) -> None:
 def test_idle_gpus_are_borrowed_and_taken_back(box: Box) -> None:
     ada, bob = box.ada, box.bob
     box.root(f"queue create images --share 1 --gpus 4 --users {ada.name}")
+    box.root(f"queue create audio --share 1 --gpus 2 --users {bob.name}")
     assert box.lands(ada, "wide", 6) == "images"
     until(lambda: box.state(ada, "wide") == "Running")
-    assert box.lands(bob, "own", 2, "speech") == "speech"
+    assert box.lands(bob, "own", 2, "audio") == "audio"
     until(lambda: box.state(bob, "own") == "Running")
-    assert box.lands(bob, "more", 2, "speech") == "speech"
+    assert box.lands(bob, "more", 2, "audio") == "audio"
     until(lambda: "insufficient" in box.state(bob, "more"))
     box.clear(ada)
     until(lambda: box.state(bob, "more") == "Running")
-    box.clear(bob)
+    assert box.lands(bob, "most", 4, "audio") == "audio"
+    until(lambda: box.state(bob, "most") == "Running")
+    assert box.lands(ada, "back", 4) == "images"
+    until(lambda: box.state(ada, "back") == "Running")
+    until(lambda: box.state(bob, "most") != "Running")
+    box.clear(ada, bob)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 from tests.system.plane import World, under, virtual
-from tests.system.queueing_world import cohort, finish, flavor, local_queue, queue, workload
+from tests.system.queueing_world import cohort, finish, flavor, is_, local_queue, queue, why, workload
 
 from muster.api.conditions import find
 from muster.api.core import EVENT
@@ -234,6 +234,27 @@ async def test_fair_sharing_begins_with_the_first_weight(world: World) -> None:
     held = [await status_of(world, CLUSTER_QUEUE, name) for name in ("one", "two")]
     assert [status.reserving_workloads for status in held] == [3, 6]
     assert (await status_of(world, COHORT, "top")).fair_sharing.weighted_share == 0
+
+
+@virtual
+async def test_a_weight_lets_a_queue_take_back_what_it_lent(world: World) -> None:
+    await flavor(world)
+    reclaims: dict[str, Any] = {
+        "cohortName": "top",
+        "fairSharing": {"weight": 1},
+        "preemption": {"reclaimWithinCohort": "Any"},
+    }
+    await queue(world, "lender", cpu=4, **reclaims)
+    await queue(world, "borrower", cpu=2, **reclaims)
+    await queue(world, "other", cpu=2, **reclaims)
+    for name in "abcdef":
+        await workload(world, name, "borrower")
+    await workload(world, "own", "other", cpu=2)
+    await world.settle(5)
+    await workload(world, "more", "other")  # it can only borrow, and nothing is free
+    await world.settle(5)
+    assert (await why(world, "more"))[0] == "WaitingForPreemptedWorkloads"
+    assert [name for name in "abcdef" if await is_(world, name, "Evicted")] == ["f"]
 
 
 @virtual

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-from collections.abc import Mapping
 
 import pytest
 from tests.system.plane import World, virtual
@@ -41,11 +40,15 @@ async def box(world: World) -> Session:
     return session
 
 
-async def add_team(session: Session, name: str, quotas: Mapping[str, str], users: frozenset[str] | None = None) -> None:
+async def add_team(
+    session: Session, name: str, users: frozenset[str] | None = None, *, gives: dict[str, str] | None = None
+) -> None:
+    quotas = gives or {}
     division = await find_division(session.client)
     check_division(division, name, quotas)
-    shares = dict.fromkeys(division.left, "0") | dict(quotas)
-    queue = NewQueue(name, shares, users=users, flavor=division.flavor, cohort=division.cohort, part_of=QUEUE)
+    quotas = dict.fromkeys(division.left, "0") | quotas
+    flavor, cohort = division.flavor, division.cohort
+    queue = NewQueue(name, quotas, flavor=flavor, cohort=cohort, users=users, part_of=QUEUE)
     await create_all(session.client, documents(queue))
     await open_cohort(session.client, division)
 
@@ -60,16 +63,20 @@ async def add_account(world: World, name: str) -> None:
     await world.client.create(ROLE_BINDING.seen_as(dict), binding, "default")
 
 
+async def users_of(world: World, queue: str) -> frozenset[str] | None:
+    return read_users((await world.client.get(CLUSTER_QUEUE, queue)).metadata.annotations)
+
+
 @virtual
 async def test_more_than_is_left_is_refused_at_once(world: World) -> None:
     session = await box(world)
-    await add_team(session, "vision", {GPU: "5"})
+    await add_team(session, "vision", gives={GPU: "5"})
     # The quota of the divided queue follows a moment later, and does not count.
     with pytest.raises(UserError) as refusal:
-        await add_team(session, "speech", {GPU: "4", "cpu": "5"})
+        await add_team(session, "speech", gives={GPU: "4", "cpu": "5"})
     said = "speech cannot get 4 nvidia.com/gpu, and 3 is left (vision has 5); nor 5 cpu, and 4 is left; give less,"
     assert str(refusal.value) == f"{said} or take it from another queue first"
-    await add_team(session, "speech", {GPU: "3", "cpu": "1500m"})
+    await add_team(session, "speech", gives={GPU: "3", "cpu": "1500m"})
     division = await find_division(session.client)
     assert (division.left[GPU], division.left["cpu"]) == (0, 2500)
     check_division(division.without("vision"), "vision", {GPU: "5"})
@@ -80,12 +87,12 @@ async def test_more_than_is_left_is_refused_at_once(world: World) -> None:
 @virtual
 async def test_teams_and_the_rest_share_a_cohort(world: World) -> None:
     session = await box(world)
-    await add_team(session, "vision", {GPU: "5"})
+    await add_team(session, "vision", gives={GPU: "5"})
     whole, part = [await world.client.get(CLUSTER_QUEUE, name) for name in (QUEUE, "vision")]
     assert whole.spec.cohort_name == part.spec.cohort_name == "muster-teams"
     assert whole.spec.preemption.reclaim_within_cohort == part.spec.preemption.reclaim_within_cohort == "Any"
     await world.client.patch(CLUSTER_QUEUE, QUEUE, {"spec": {"cohortName": "lab"}})
-    await add_team(session, "speech", {})
+    await add_team(session, "speech")
     assert (await world.client.get(CLUSTER_QUEUE, "speech")).spec.cohort_name == "lab"
 
 
@@ -111,9 +118,9 @@ async def test_users_have_to_exist(world: World) -> None:
 @virtual
 async def test_a_user_in_several_teams_is_told_the_default(world: World) -> None:
     session = await box(world)
-    await add_team(session, "vision", {}, frozenset({"ada", "bob"}))
+    await add_team(session, "vision", frozenset({"ada", "bob"}))
     await world.settle(2)
-    await add_team(session, "speech", {}, frozenset({"bob", "eve"}))
+    await add_team(session, "speech", frozenset({"bob", "eve"}))
     queues = (await world.client.list(CLUSTER_QUEUE)).items
     assert describe_users("speech", {"bob", "eve"}, queues) == [
         "jobs of eve that name no queue go to speech",
@@ -128,7 +135,7 @@ async def test_a_user_in_several_teams_is_told_the_default(world: World) -> None
 async def test_the_queue_of_a_user_is_chosen_where_the_user_works(world: World) -> None:
     session = await box(world)
     await add_account(world, "ada")
-    await add_team(session, "vision", {}, frozenset({"ada"}))
+    await add_team(session, "vision", frozenset({"ada"}))
     await choose_queue(session.client, "ada", "vision")
     account = await world.client.get(SERVICE_ACCOUNT, "ada", USERS_NAMESPACE)
     assert account.metadata.annotations[USER_QUEUE_ANNOTATION] == "vision"
@@ -146,12 +153,10 @@ async def test_the_queue_of_a_user_is_chosen_where_the_user_works(world: World) 
 @virtual
 async def test_users_join_a_team_with_its_queue_and_leave_all_with_their_account(world: World) -> None:
     session = await box(world)
-    await add_team(session, "vision", {}, frozenset({"ada"}))
+    await add_team(session, "vision", frozenset({"ada"}))
     await join_team(session, "vision", "bob")
     await join_team(session, "default", "bob")
-    assert read_users((await world.client.get(CLUSTER_QUEUE, "vision")).metadata.annotations) == frozenset(
-        {"ada", "bob"}
-    )
+    assert await users_of(world, "vision") == frozenset({"ada", "bob"})
     await leave_teams(session.client, "ada")
-    assert read_users((await world.client.get(CLUSTER_QUEUE, "vision")).metadata.annotations) == frozenset({"bob"})
-    assert read_users((await world.client.get(CLUSTER_QUEUE, QUEUE)).metadata.annotations) is None
+    assert await users_of(world, "vision") == frozenset({"bob"})
+    assert await users_of(world, QUEUE) is None

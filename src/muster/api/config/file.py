@@ -17,6 +17,7 @@ import msgspec
 
 from muster.api.config.types import (
     OLD,
+    PREEMPTION_STRATEGIES,
     V1BETA1,
     CommonSettings,
     Configuration,
@@ -133,5 +134,5 @@ def _fair_sharing(written: WrittenFairSharing | None, version: str) -> FairShari
         return None
     strategies = written.preemption_strategies
     if version == V1BETA1 and not strategies:
-        strategies = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+        strategies = PREEMPTION_STRATEGIES
     return FairSharing(preemption_strategies=strategies)

@@ -332,6 +332,10 @@ class FairSharing(Struct):
     preemption_strategies: tuple[str, ...] = ()
 
 
+# All rules, in Kueue's order: those of a file of v1beta1 that names none.
+PREEMPTION_STRATEGIES: Final = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")
+
+
 class AdmissionFairSharing(Struct):
     """The settings of admission fair sharing, which orders LocalQueues by their past usage (Kueue KEP-4136).
 

@@ -14,7 +14,7 @@ from muster.cli.session import connect, run, target_options
 
 @click.group(
     cls=SuggestingGroup,
-    epilog=examples("muster user add ada", "muster user add ada --queue vision", "muster user remove ada"),
+    epilog=examples("muster user add ada --queue vision", "muster user queue ada speech", "muster user remove ada"),
 )
 def command() -> None:
     """Add, list and remove users of the cluster.

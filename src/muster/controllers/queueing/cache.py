@@ -7,11 +7,13 @@ a workload is `assumed`, and what is observed of it meanwhile is older.
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.config import FairSharing as FairSharingSettings
+from muster.api.config.types import PREEMPTION_STRATEGIES
 from muster.api.core import NAMESPACE, NODE, Namespace
 from muster.api.core import Node as ClusterNode
 from muster.api.kueue import (
@@ -50,6 +52,9 @@ from muster.runtime.manager import Manager
 from muster.runtime.objects import key_of
 from muster.runtime.ownwrites import MutationCache
 
+# Fair sharing that begins with the first weight.
+ON_DEMAND: Final = FairSharingSettings(preemption_strategies=PREEMPTION_STRATEGIES)
+
 # The problem of a variant, whose parent requests the same pods.
 _VARIANTS_OFF = "a variant of another Workload gets no quota while the feature gate ConcurrentAdmission is off"
 
@@ -72,7 +77,7 @@ class QueueingCache:
         self._by_workload = False  # whether any workload ever set blocking
         self._reading = Reading.of(configuration)
         self._fair = FairSharing.of(configuration.fair_sharing, configuration.features)
-        by_weight = FairSharingSettings() if configuration.muster.fair_sharing_on_demand else None
+        by_weight = ON_DEMAND if configuration.muster.fair_sharing_on_demand else None
         self._fair_by_weight = FairSharing.of(by_weight, configuration.features)  # once there is a weight
         self._ignore_undeclared = configuration.resources.quota_check_strategy == "IgnoreUndeclared"
         self._assumed: dict[str, int] = {}  # the number of our writes under way, by key
