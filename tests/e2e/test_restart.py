@@ -92,8 +92,8 @@ def test_a_user_at_a_terminal_is_asked_before_a_restart_ends_jobs(up):
         inside = shell.start(up.command, "shell", "--name", "box", env=up.env())
         shell.reads(b"box: running")
         for words, ending in (
-            ([], b"1 pod of 1 job end: box ("),
-            (["--nodes", "process,cpu=1"], b"unless they fit on the new nodes, 1 pod of 1 job end: box ("),
+            ([], b"1 pod of 1 job ends: box ("),
+            (["--nodes", "process,cpu=1"], b"unless they fit on the new nodes, 1 pod of 1 job ends: box ("),
         ):
             asking = tty.start(up.command, "restart", *words, env=up.env())
             assert tty.reads(ending).endswith(ending)
@@ -106,7 +106,7 @@ def test_a_user_at_a_terminal_is_asked_before_a_restart_ends_jobs(up):
         up("run", "--detach", "--name", "mine", "--", "sleep", "1000")
         wait_until_running(up, "mine")
         asking = tty.start(up.command, "restart", "--nodes", "process,cpu=1", env=up.env())
-        tty.reads(b"unless they fit on the new nodes, 1 pod of 1 job end: mine (")
+        tty.reads(b"unless they fit on the new nodes, 1 pod of 1 job ends: mine (")
         tty.press(b"n\n")
         assert asking.wait(timeout=60) == 1
     assert Home(up.home).server_pid() == before
@@ -148,7 +148,7 @@ def test_a_user_at_a_terminal_is_asked_before_jobs_end(up):
     with terminal(columns=200) as tty:
         for keys, code, words in ((b"n\n", 1, b"nothing was done"), (b"y\n", 0, b"stopped")):
             asking = tty.start(up.command, "down", env=up.env())
-            tty.reads(b"1 pod of 1 job end: mine (")
+            tty.reads(b"1 pod of 1 job ends: mine (")
             tty.reads(b"); go on? [y/N]: ")
             tty.press(keys)
             tty.reads(words)

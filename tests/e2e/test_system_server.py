@@ -223,6 +223,19 @@ def test_a_namespace_of_no_unix_user_runs_nothing(world: World) -> None:
     assert "namespace default belongs to no Unix user" in ended["status"]["message"]
 
 
+def test_no_user_is_added_whose_jobs_would_be_refused(world: World) -> None:
+    refused = world.muster("user", "add", "grace", check=False)
+    assert refused.returncode == 1
+    assert "namespace default belongs to none. Such a user needs no line: let grace type `muster run` here." in (
+        refused.stderr
+    )
+    assert world.muster("user", "list").stdout == ""
+    world.ada.ask("GET", "/version")  # makes the namespace
+    line = world.muster("user", "add", "grace", "-n", world.ada.namespace).stdout
+    assert "login.kubeconfig" in line
+    world.muster("user", "remove", "grace")
+
+
 def test_nothing_runs_as_root(world: World) -> None:
     marks = {"muster.dev/unix-user": "root", "muster.dev/unix-uid": "0"}
     world.root.create("/api/v1/namespaces", {"metadata": {"name": "of-root", "annotations": marks}})

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from muster.actions.errors import UserError
 from muster.actions.home import Home
+from muster.actions.serveroptions import read_options
 from muster.actions.serverparts import describe_missing
 from muster.actions.systemserver import connect_locally, describe_silence, find_socket, has_server
 from muster.api.ours.unixusers import SYSTEM_SOCKET
@@ -73,6 +74,17 @@ def has_cluster(target: Target) -> bool:
     """
     home = Home.find(os.environ)
     return names_another(target, home) or home.server_pid() is not None or has_server(os.environ)
+
+
+def is_of_system_server(target: Target) -> bool:
+    """Return whether the target is root's server for all users of this machine, as far as this home knows."""
+    home = Home.find(os.environ)
+    if names_another(target, home):
+        return False
+    if home.server_pid() is None:
+        return has_server(os.environ)
+    options = read_options(home)
+    return options is not None and bool(options.socket)
 
 
 def describe_outage(target: Target, error: "TransportError") -> str:

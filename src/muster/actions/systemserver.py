@@ -37,7 +37,8 @@ def describe_silence(environ: Mapping[str, str]) -> str:
     """Return why nothing answers for the system server that `has_server` found. Raises `UserError`."""
     path = _find_trusted(environ)
     if path is None:
-        return f"{VARIABLE} names {environ.get(VARIABLE, '')}, and nothing is there: correct the variable, or unset it"
+        named = environ.get(VARIABLE, "")
+        return f"{VARIABLE} names {named}, and no server is there: let root start one, or correct or unset the variable"
     return (
         f"the server of this machine does not answer at {path}: try again in a moment, or let root start it with: "
         "muster up --detach"

@@ -37,7 +37,7 @@ def test_a_server_that_does_not_answer_is_still_that_of_the_machine(served: Path
     assert has_server(silent)
     assert "does not answer at" in describe_silence(silent)
     assert has_server(missing)
-    assert describe_silence(missing).startswith(f"MUSTER_SOCKET names {served}.missing, and nothing is there")
+    assert describe_silence(missing).startswith(f"MUSTER_SOCKET names {served}.missing, and no server is there")
 
 
 def test_without_a_socket_the_machine_has_no_server(served: Path, monkeypatch: pytest.MonkeyPatch) -> None:

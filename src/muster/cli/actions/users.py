@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from muster.api.core import SECRET, SERVICE_ACCOUNT
+from muster.actions.errors import UserError
+from muster.api.core import SECRET, SERVICE_ACCOUNT, Namespace
 from muster.api.kinds import Kind
 from muster.api.meta import Object
+from muster.api.ours.unixusers import UNIX_UID
 from muster.api.ours.users import USER_LABEL, USER_QUEUE_ANNOTATION, USERS_NAMESPACE
 from muster.api.server.rbac import CLUSTER_ROLE_BINDING, ROLE_BINDING, ClusterRoleBinding, RoleBinding
 from muster.runtime.client import Client
@@ -13,6 +15,16 @@ from muster.runtime.refusals import ignoring
 
 # In the order of deletion: without the account its token is void, whatever is left.
 _KINDS: tuple[Kind[Any], ...] = (SERVICE_ACCOUNT, SECRET, CLUSTER_ROLE_BINDING, ROLE_BINDING)
+
+
+def require_unix_namespace(namespace: Namespace, name: str) -> None:
+    """Refuse a namespace whose jobs a system server would refuse, as it belongs to no Unix user. Raises `UserError`."""
+    if UNIX_UID not in namespace.metadata.annotations:
+        raise UserError(
+            f"this server runs jobs as users of this machine, and namespace {namespace.metadata.name} belongs to none. "
+            f"Such a user needs no line: let {name} type `muster run` here. From elsewhere, {name} works in the "
+            f"namespace of an account of this machine: muster user add {name} -n user-ACCOUNT"
+        )
 
 
 async def list_users(client: Client) -> list[dict[str, Any]]:

@@ -78,7 +78,8 @@ def ends(names: Sequence[str], pods: int) -> str:
     if not names:
         return NOTHING
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return f"{count_of(pods, 'pod')} of {count_of(len(names), 'job')} end: {', '.join(names[:_NAMES])}{more}"
+    verb = "ends" if pods == 1 else "end"
+    return f"{count_of(pods, 'pod')} of {count_of(len(names), 'job')} {verb}: {', '.join(names[:_NAMES])}{more}"
 
 
 async def _label_running_pods(home: Home, *, only_terminals: bool) -> list[str]:

@@ -48,16 +48,20 @@ def add(name: str, queue: str | None, admin: bool, server: str, **options: Any) 
 
 async def _add(target: Target, name: str, queue: str, server: str, *, admin: bool) -> str:
     from muster.actions.choices import check_queue
-    from muster.actions.session import connection
+    from muster.actions.session import connection, is_of_system_server
     from muster.actions.teams import join_team
+    from muster.api.core import NAMESPACE
     from muster.cli.actions import inviting
     from muster.cli.actions.newuser import NewUser, login_command
+    from muster.cli.actions.users import require_unix_namespace
     from muster.cli.terminal.output import say
     from muster.insight.reader.queues import is_embedded
     from muster.runtime.clock import RealClock
     from muster.runtime.kube.kubeconfig_text import text
 
     async with connect(target) as session:
+        if not admin and is_of_system_server(target):
+            require_unix_namespace(await session.client.get(NAMESPACE, session.namespace), name)
         if queue:
             await check_queue(session.client, session.namespace, queue)
         user = NewUser(name, session.namespace, queue, admin)

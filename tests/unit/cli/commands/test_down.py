@@ -104,7 +104,7 @@ def test_a_process_that_does_not_hold_the_directory_is_left_alone(start: Start, 
     ("names", "pods", "text"),
     [
         ([], 0, "nothing runs"),
-        (["a"], 1, "1 pod of 1 job end: a"),
+        (["a"], 1, "1 pod of 1 job ends: a"),
         (["a", "b"], 3, "3 pods of 2 jobs end: a, b"),
         (list("abcdefg"), 7, "7 pods of 7 jobs end: a, b, c, d, e and 2 more"),
     ],
