@@ -127,7 +127,7 @@ async def test_a_notice_that_fails_is_told_of_and_not_sent_again(world: World) -
     await end(world)
     pod = (await list_notices(world))["end"]
     terminated = {"exitCode": 3, "message": "a\nno route"}
-    status = {"phase": "Failed", "containerStatuses": [{"name": "target-0", "state": {"terminated": terminated}}]}
+    status = {"phase": "Failed", "containerStatuses": [{"name": "target-1", "state": {"terminated": terminated}}]}
     patch = {"status": status}
     await world.client.patch_object(POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status")
     await world.elapse(600)
@@ -135,14 +135,14 @@ async def test_a_notice_that_fails_is_told_of_and_not_sent_again(world: World) -
     assert await list_sent(world) == "end"
     events = (await world.client.list(EVENT.seen_as(dict), "default")).items
     assert [event["message"] for event in events if event["reason"] == "NoticeFailed"] == [
-        "The notice of end failed: target 1 ended with exit code 3: no route"
+        "The notice of end failed: target-1 ended with exit code 3: no route"
     ]
     readings = await investigate(world.client, "default", "train", world.clock.now())
     assert readings is not None
     assert render_lines(readings, []) == [
         "train: completed",
         "",
-        "The notice of end failed: target 1 ended with exit code 3: no route",
+        "The notice of end failed: target-1 ended with exit code 3: no route",
     ]
 
 
@@ -233,3 +233,21 @@ async def test_wishes_that_mean_nothing_are_refused(world: World) -> None:
         await begin(world, "ende")
     with pytest.raises(ApiError, match="'http://' is no URL"):
         await begin(world, targets="http://")
+
+
+@virtual
+async def test_a_pod_of_the_user_in_the_place_of_a_notice_holds_up_nothing(world: World) -> None:
+    job = await begin(world, "end")
+    container = {"name": "mine", "image": "none", "command": ["x"]}
+    made = {
+        "metadata": {"name": f"notice-end-{job.metadata.uid}", "labels": {"muster.dev/notice-of": job.metadata.uid}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    await world.client.create(POD.seen_as(dict), made, "default")
+    await end(world)
+    [pod] = (await world.client.list(POD, "default", labels="muster.dev/notice-of")).items
+    ended = {"name": "mine", "state": {"terminated": {"exitCode": 1}}}
+    patch = {"status": {"phase": "Failed", "containerStatuses": [ended]}}
+    await world.client.patch_object(POD, pod, patch, lock=False, type=STRATEGIC_MERGE_PATCH, subresource="status")
+    await world.client.patch(JOB, "train", {"metadata": {"labels": {"a": "b"}}}, "default")
+    assert await list_sent(world) == "end"

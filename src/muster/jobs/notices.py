@@ -101,7 +101,7 @@ def make_notice_pod(job: Job | JobSet, notice: Notice, targets: Sequence[str], m
     }
     plain = {one.name: one.value for one in worker.env if one.value_from is None}
     environment = plain | {name: escape(value) for name, value in told.items()}
-    containers = [_make_container(at, target, worker, environment, muster) for at, target in enumerate(targets)]
+    containers = [_make_container(at, target, worker, environment, muster) for at, target in enumerate(targets, 1)]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -128,14 +128,14 @@ def describe_failure(pod: Pod) -> str:
         return ""
     if pod.status.reason == "DeadlineExceeded":
         return f"it took longer than {LONGEST_SECONDS} s"
-    ends = [(one.name.removeprefix("target-"), one.state.terminated) for one in pod.status.container_statuses]
+    ends = [(one.name, one.state.terminated) for one in pod.status.container_statuses]
     failures = [
-        f"target {int(at) + 1} ended with exit code {end.exit_code}" + (f": {last_line}" if last_line else "")
-        for at, end in ends
+        f"{target} ended with exit code {end.exit_code}" + (f": {last_line}" if last_line else "")
+        for target, end in ends
         if end is not None and end.exit_code
         for last_line in [end.message.strip().rpartition("\n")[2]]
     ]
-    return "; ".join(failures) or pod.status.message or pod.status.reason
+    return "; ".join(failures) or pod.status.message or pod.status.reason or "its pod failed, and nothing says why"
 
 
 def _find_worker(job: Job | JobSet) -> Container:
