@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api.config import Configuration
-from muster.api.config import FairSharing as FairSharingSettings
 from muster.api.core import Pod
+from muster.controllers.queueing.cache import ON_DEMAND
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
@@ -279,5 +279,5 @@ def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | No
     shares = [*(one.spec.fair_sharing for one in site.cluster_queues), *(one.spec.fair_sharing for one in site.cohorts)]
     weighted = any(share is not None for share in shares)
     if fair is None and configuration.muster.fair_sharing_on_demand and weighted:
-        fair = FairSharingSettings()
+        fair = ON_DEMAND
     return FairSharing.of(fair, configuration.features)
