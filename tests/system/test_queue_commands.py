@@ -328,6 +328,8 @@ async def test_a_job_whose_pods_are_refused_is_told_why(world: World):
 
 @virtual
 async def test_a_priority_is_a_class_of_either_kind(world: World):
+    with pytest.raises(UserError, match=r"no PriorityClass normal; there is none: leave out --priority"):
+        await priority_classes(world.client, "normal")
     meta = {"metadata": {"name": "both"}, "value": 5}
     await world.client.create(PRIORITY_CLASS.seen_as(dict), {"metadata": {"name": "pods"}, "value": 5})
     for kind in (PRIORITY_CLASS, WORKLOAD_PRIORITY_CLASS):

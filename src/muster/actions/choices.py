@@ -139,8 +139,8 @@ async def priority_classes(client: Client, name: str) -> dict[str, str]:
     ]
     # Kubernetes reserves its own classes for system pods.
     names = sorted({one for one in names if not one.startswith("system-")})
-    existing = f"; there is: {', '.join(names)}" if names else ""
-    raise UserError(f"no WorkloadPriorityClass and no PriorityClass {name}{existing}")
+    existing = f"there is: {', '.join(names)}" if names else "there is none: leave out --priority (in a script, --qos)"
+    raise UserError(f"no WorkloadPriorityClass and no PriorityClass {name}; {existing}")
 
 
 async def gpu_resource(client: Client) -> str:
