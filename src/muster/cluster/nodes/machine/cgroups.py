@@ -77,14 +77,17 @@ class Cgroups:
         """Remove the cgroups of a pod that has ended, and kill whatever is still in them."""
         for root in self._roots:
             pod = root.path / uid
-            if pod.is_dir():
-                for directory in (*(path for path in pod.iterdir() if path.is_dir()), pod):
+            for directory in (*_list_groups(pod), pod):
+                if directory.is_dir():
                     _kill_all(directory)
                     _remove(directory)
 
     def close(self) -> None:
-        """Remove the node's own cgroups if no pod has one."""
+        """Remove the cgroups in which nothing runs, and the node's own if no pod has one."""
         for root in self._roots:
+            for pod in _list_groups(root.path):
+                for directory in (*_list_groups(pod), pod):
+                    _remove(directory)
             _remove(root.path)
 
 
@@ -187,6 +190,11 @@ def _find_shares(container: Container) -> int:
     return min(max(cpu * 1024 // 1000, 2), 262144) if cpu else 0
 
 
+def _list_groups(directory: Path) -> list[Path]:
+    """Return the cgroups directly below one; none if it is gone."""
+    return [path for path in directory.iterdir() if path.is_dir()] if directory.is_dir() else []
+
+
 def _kill_all(directory: Path) -> None:
     """Kill the processes of a cgroup. v1 has no file for that."""
     with contextlib.suppress(OSError):
@@ -200,7 +208,7 @@ def _kill_all(directory: Path) -> None:
 def _remove(directory: Path) -> None:
     try:
         directory.rmdir()
-    except OSError as error:  # processes take a moment to go; the next start of the node tries again
+    except OSError as error:  # processes take a moment to go; the stop of the node tries again
         log.debug("cgroup %s is not gone yet: %s", directory, error)
 
 

@@ -155,11 +155,16 @@ def test_it_is_said_why_groups_cannot_be_made(tmp_path):
 
 def test_groups_go_with_their_pods_and_the_nodes_own_with_the_last(tmp_path):
     root = tmp_path / "node"
-    (root / "uid" / "main").mkdir(parents=True)
+    for uid in ("uid", "left"):
+        (root / uid / "main").mkdir(parents=True)
+        (root / uid / "main" / "cgroup.procs").touch()  # stands for processes: the kernel's directory is busy
     groups = Cgroups([Root(root, frozenset({"memory"}), version=1)])
     groups.close()
-    assert root.exists(), "a pod has a group"
+    assert (root / "uid/main").exists(), "a pod that goes on has a group"
+    (root / "uid/main/cgroup.procs").unlink()
     groups.remove("uid")
     groups.remove("absent")
+    assert sorted(path.name for path in root.iterdir()) == ["left"]
+    (root / "left/main/cgroup.procs").unlink()
     groups.close()
-    assert not root.exists()
+    assert not root.exists(), "what could not be removed at its time is gone, too"
