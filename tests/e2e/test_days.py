@@ -189,6 +189,7 @@ def people(muster):
             if found[0].type("muster --version", path).returncode:
                 pytest.skip("other users cannot run this installation")
             yield [partial(type_line, person) for person in found]
+            muster("down", "--yes", check=False)  # what runs as a user ends before the user does
     finally:
         shutil.rmtree(place)
         shutil.rmtree(find_shared(muster.home), ignore_errors=True)

@@ -202,7 +202,7 @@ async def _submit(
     classes = await priority_classes(client, options.get("priority", ""))
     gang = gang_of(options, command, name, session.namespace, classes, on_this_machine=local)
     if sweep is not None:
-        gang = replace(gang, sweep=replace(sweep, retries=gang.retries or 0))
+        gang = replace(gang, sweep=sweep)
     submitting = asyncio.create_task(_create(session, gang, named=bool(options.get("name"))), name="submit")
     try:
         return await asyncio.shield(submitting)
@@ -338,8 +338,6 @@ async def trials_done(reference: Reference) -> Collection[int]:
     job = await record(reference)
     if job.end is not None:
         return range(job.wanted)
-    if job.retries_trials:  # the outcome that a trial has written may be followed by one more attempt
-        return [*job.succeeded_trials, *job.failed_trials]
     directory = call_directory(job)
     assert directory is not None, "the trials are calls"
     counted = frozenset(job.succeeded_trials | job.failed_trials | job.cancelled_trials)

@@ -259,11 +259,6 @@ class JobRecord(Struct, frozen=True):
         return Indexes.parse(self.jobs[0].status.completed_indexes, self.wanted) if self.array else Indexes()
 
     @property
-    def retries_trials(self) -> bool:
-        """Whether the job is a sweep that tries its failed trials again."""
-        return bool(self.array and self.jobs[0].spec.backoff_limit_per_index)
-
-    @property
     def failed_trials(self) -> Indexes:
         """The ranks of a sweep's trials that have failed for good."""
         if self.array is None:
