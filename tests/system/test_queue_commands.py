@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.system.plane import World, virtual
 
-from muster.actions.choices import check_queue, priority_classes
+from muster.actions.choices import check_queue, priority_classes, queue_lacks_cpus
 from muster.actions.errors import UserError
 from muster.actions.holding import set_active, set_stop_policy
 from muster.actions.scaling import scale
@@ -42,8 +42,8 @@ async def cluster(world: World) -> Session:
     return Session(world.client, "default")
 
 
-async def queue(world: World, name: str, cpu: str, **about: Any) -> None:
-    for document in documents(NewQueue(name, {"cpu": cpu}, flavor=NODES_FLAVOR, **about)):
+async def queue(world: World, name: str, amount: str, resource: str = "cpu", **about: Any) -> None:
+    for document in documents(NewQueue(name, {resource: amount}, flavor=NODES_FLAVOR, **about)):
         if document["kind"] in KINDS:
             kind = KINDS[document["kind"]].seen_as(dict)
             await world.client.create(kind, document, document["metadata"].get("namespace", ""))
@@ -165,6 +165,15 @@ async def test_a_queue_that_is_not_there(world: World):
     with pytest.raises(UserError, match="there is no job nobody in namespace default"):
         await set_active(session, "nobody", active=False)
     assert await investigate(world.client, "default", "nobody", world.clock.now()) is None
+
+
+@virtual
+async def test_a_queue_may_have_no_quota_of_cpus(world: World):
+    session = await cluster(world)
+    await queue(world, "some", "2")
+    await queue(world, "gpus", "4", "nvidia.com/gpu")
+    lacking = [await queue_lacks_cpus(session.client, "default", name) for name in ("gpus", "some", "default", "none")]
+    assert lacking == [True, False, False, False]
 
 
 @virtual

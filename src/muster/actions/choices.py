@@ -16,7 +16,7 @@ from muster.api.groups.scheduling import PRIORITY_CLASS
 from muster.api.jobset import JOB_SET
 from muster.api.jobset.names import JOBSET_NAME
 from muster.api.kinds import Kind
-from muster.api.kueue import LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
+from muster.api.kueue import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD_PRIORITY_CLASS
 from muster.api.managed.jobs import DEFAULT_QUEUE
 from muster.api.meta import Object
 from muster.api.ours.gpus import NVIDIA_GPU, is_gpu
@@ -159,6 +159,18 @@ async def node_cpus(client: Client) -> list[int]:
     """Return the CPUs of the visible nodes that take pods, in thousandths."""
     nodes = [node for node in await _list_nodes(client) if not node.spec.unschedulable]
     return [milli(node.status.allocatable.get("cpu", 0)) for node in nodes]
+
+
+async def queue_lacks_cpus(client: Client, namespace: str, name: str) -> bool:
+    """Return whether a LocalQueue has quota, and none of it is of CPUs, as far as the user may see.
+
+    A job that requests CPUs never gets quota there.
+    """
+    local = await get_or_none(client, LOCAL_QUEUE, name, namespace)
+    if local is None or (queue := await get_or_none(client, CLUSTER_QUEUE, local.spec.cluster_queue)) is None:
+        return False
+    groups = queue.spec.resource_groups
+    return bool(groups) and not any("cpu" in group.covered_resources for group in groups)
 
 
 async def _list_nodes(client: Client) -> Sequence[Node]:

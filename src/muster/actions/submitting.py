@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from muster.actions.choices import gpu_resource, node_cpus
+from muster.actions.choices import gpu_resource, node_cpus, queue_lacks_cpus
 from muster.actions.defaultcpus import needs_default, read_default, set_default_cpus
 from muster.actions.errors import UserError
 from muster.actions.gang import Gang
@@ -22,6 +22,7 @@ from muster.api.batch import CRON_JOB, JOB, Job
 from muster.api.core import SECRET, SERVICE
 from muster.api.jobset import JOB_SET, JobSet
 from muster.api.kinds import Kind
+from muster.api.managed.jobs import DEFAULT_QUEUE
 from muster.api.meta import Object
 from muster.api.ours.submitter import SUBMITTER_ANNOTATION
 from muster.api.status import ApiError
@@ -98,7 +99,8 @@ async def _fit_cluster(client: Client, gang: Gang) -> Gang:
     gang = replace(gang, upstream=not await is_embedded(client))
     if any(role.gpus for role in gang.parts):
         gang = replace(gang, gpu_resource=await gpu_resource(client))
-    if needs_default(gang) and (default := read_default(os.environ)):
+    default = read_default(os.environ) if needs_default(gang) else 0
+    if default and not await queue_lacks_cpus(client, gang.namespace, gang.queue or DEFAULT_QUEUE):
         gang = set_default_cpus(gang, default, await node_cpus(client))
     return gang
 
