@@ -128,7 +128,10 @@ class NoticeController(Reconciler):
             self._recorder.event(reference(kind, job), "Warning", "NoticeFailed", failure)
 
     def _read_recorded(self, job: Job | JobSet) -> frozenset[str]:
-        """Return the events of which a notice was sent, also where the cached version of the job lacks one."""
+        """Return the events whose notice was sent.
+
+        The job's annotation lists them, but the cached job may lack those that this controller has just written.
+        """
         ours = self._recorded.get(key_of(job), ())
         return read_notified(job.metadata.annotations) | {event for uid, event in ours if uid == job.metadata.uid}
 

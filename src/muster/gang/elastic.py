@@ -240,7 +240,10 @@ class _Shrinking:
         return True
 
     def _start_smaller(self, gang: Elastic) -> bool:
-        """Shrink a gang to the largest size that fits; its own pods above that size free their room for it."""
+        """Shrink a gang to the largest size at which its missing pods fit; return whether there is such a size.
+
+        The gang's bound pods above that size count as gone, so the missing pods may take their room.
+        """
         old = self._sizes[gang.key]
 
         def fits(size: int) -> bool:

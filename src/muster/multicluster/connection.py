@@ -168,7 +168,7 @@ class RemoteCluster:
                     await copies.complete(limit)
                     await self._check_identity(config, copies)
                     since = clock.monotonic()
-                    async with self._follow_queues(client):
+                    async with self._provide_queues(client):
                         self._mark_connected(client, copies)
                         await self._wait_until_broken(client, copies)
             except BrokenError as error:
@@ -221,8 +221,11 @@ class RemoteCluster:
             await transport.close()
 
     @asynccontextmanager
-    async def _follow_queues(self, client: Client) -> AsyncIterator[None]:
-        """Follow the queues, now or as soon as they are wanted."""
+    async def _provide_queues(self, client: Client) -> AsyncIterator[None]:
+        """Provide the view of the worker's queues within the context.
+
+        The view follows the queues at once if `queues` was called before, otherwise from the first call of `queues`.
+        """
         async with Queues(self._around, client, self._queued) as queues:
             self._queues = queues
             if self._queues_wanted:

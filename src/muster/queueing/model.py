@@ -194,7 +194,7 @@ class PodSet(Struct, frozen=True, gc=False):
     terms: the alternatives of the required node affinity; empty is none.
     together: the name of the group of podsets that must get the same flavor, if there is one.
     flavors: the only flavor that it may get, by resource; empty is any.
-    asks: what a node needs to have for each pod, if that differs from what quotas count.
+    asks: the requests of each pod from its node, if quotas count other resources; empty is the same as `requests`.
     topology: its request for a topology, if any.
     allowed: the only flavors that it may get; empty is any.
     """

@@ -110,7 +110,11 @@ def gang_from_options(
 
 
 def _make_script(options: dict[str, Any], workers: int, *, on_this_machine: bool) -> SlurmScript | None:
-    """Return the batch script for Slurm, None if the command is none. Raises `click.UsageError`."""
+    """Return the Slurm batch script that is to run; None if the command is no script with #SBATCH lines.
+
+    on_this_machine: whether the workers run on this machine, so that they can use its directory and its Muster.
+    Raises `click.UsageError` if an option does not go with a batch script.
+    """
     batch = options["batch"]
     if batch is None:
         return None

@@ -103,10 +103,10 @@ class NamespaceThrottle:
             share.timer = loop.call_later(LONGEST_SECONDS, self._pass_over, share)
         await waiter
 
-    def rest(self, share: _Share, request: "_Request", turns: int) -> None:
-        """Count a request for so many more iterations of the loop, then let waiting requests go on."""
+    def stop_counting_after(self, share: _Share, request: "_Request", turns: int) -> None:
+        """Count a request for so many more iterations (`turns`) of the loop, then let waiting requests go on."""
         if turns:
-            asyncio.get_running_loop().call_soon(self.rest, share, request, turns - 1)
+            asyncio.get_running_loop().call_soon(self.stop_counting_after, share, request, turns - 1)
             return
         share.counted.discard(request)
         self._let_on(share)
@@ -157,12 +157,12 @@ class _Request:
         self._leave()
 
     def end_work(self) -> None:
-        """Stop counting this request; if others wait, they go on after the namespace's rest."""
+        """Stop counting this request: at once, or after `REST_TURNS` iterations if others of its namespace wait."""
         if self._is_over:
             return
         self._is_over = True
         if self._share.waiting:
-            self._throttle.rest(self._share, self, REST_TURNS)
+            self._throttle.stop_counting_after(self._share, self, REST_TURNS)
         else:
             self._share.counted.discard(self)
 

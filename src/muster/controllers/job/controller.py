@@ -248,7 +248,7 @@ class JobController(Reconciler):
                 plan = decision(outcome=outcome)
         if plan.status != job.status:
             await self._store(job, plan.status, memory)
-            self._metrics.stored(job, plan.status)
+            self._metrics.count_stored_status(job, plan.status)
         self._metrics.judged(plan.judged)
         memory.backoff = plan.backoff
         for note in plan.notes:

@@ -71,7 +71,7 @@ class JobMetrics:
         self._syncs.labels(*labels).inc()
         self._seconds.labels(*labels).observe(seconds)
 
-    def stored(self, job: Job, status: JobStatus) -> None:
+    def count_stored_status(self, job: Job, status: JobStatus) -> None:
         """Count a new status that replaced the Job's."""
         mode = completion_mode(job)
         self._pods.labels(mode, "failed").inc(max(0, status.failed - job.status.failed))

@@ -302,7 +302,7 @@ class JobSetController(Reconciler):
         if plan.status == jobset.status:
             return
         await self._writer.store(jobset, plan.status, memory.expected)
-        self._metrics.stored(jobset, plan.status, self._clock.now())
+        self._metrics.count_stored_status(jobset, plan.status, self._clock.now())
         for note in plan.notes:
             self._writer.tell(jobset, note)
 

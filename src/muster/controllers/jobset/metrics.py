@@ -32,8 +32,11 @@ class JobSetMetrics:
             _BUCKETS,
         )
 
-    def stored(self, jobset: JobSet, status: JobSetStatus, now: datetime) -> None:
-        """Count a stored status: an end, and the start of a group, count once, however many tries they took."""
+    def count_stored_status(self, jobset: JobSet, status: JobSetStatus, now: datetime) -> None:
+        """Count the end of a JobSet, or the start of its group, that a new status brings.
+
+        Call it once the status is stored: a write that was tried several times then counts once.
+        """
         if status.terminal_state != jobset.status.terminal_state and status.terminal_state in self._ended:
             self._ended[status.terminal_state].labels(jobset.metadata.name, jobset.metadata.namespace).inc()
         before, group = jobset.status.group_scheduling, status.group_scheduling

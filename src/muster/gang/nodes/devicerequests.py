@@ -40,7 +40,10 @@ class Selection(Struct, frozen=True):
 
 
 class DeviceDemand(Struct, frozen=True):
-    """A request of a claim: so many devices of a selection. For a selection of whole sets, 1 set."""
+    """A request of a claim for devices of one selection.
+
+    count: how many devices; 1 if the selection takes all matching devices of a node (`Selection.whole`).
+    """
 
     request: str
     selection: Selection

@@ -33,7 +33,7 @@ class PodLine(Pod):
 
 
 class JobSpecLine(JobSpec):
-    """Without what its pods are like."""
+    """The spec of a Job without its pod template."""
 
     template: PodTemplateSpec = msgspec.field(name=_UNREAD, default=PodTemplateSpec())
 

@@ -44,7 +44,10 @@ NO_PODS = InPlaceStanding({})
 
 
 def attempt_of(pod: Pod) -> PodAttempt:
-    """Return the attempt of a pod; None for a failed pod, which may still exist beside its replacement."""
+    """Return the attempt that a pod's agent has written, and the pod's restarts.
+
+    A failed pod has the attempt None, because it may still exist beside its replacement.
+    """
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     restarts = max((status.restart_count for status in statuses), default=0)
     text = pod.metadata.annotations.get(names.IN_PLACE_RESTART_ATTEMPT, "")

@@ -23,7 +23,10 @@ def by_role(jobset: JobSet, workload: Workload, granted: Mapping[str, int]) -> d
 
 
 def must_wait(jobset: JobSet, role: str, granted: int) -> bool:
-    """Return whether a new pod of a role has to wait for quota."""
+    """Return whether a new pod of a role has to wait for quota: while the role wants more pods than were granted.
+
+    granted: how many pods the role may run, from `by_role`.
+    """
     return any(one.name == role and granted < pods_of_role(one) for one in jobset.spec.replicated_jobs)
 
 

@@ -94,7 +94,7 @@ class Heads:
         self._serial = 0
 
     def enter(self, nomination: Nomination) -> None:
-        """Enter the head of a ClusterQueue, in place of its former one."""
+        """Add a nomination as the head of its ClusterQueue; it replaces the queue's previous head."""
         self._current[nomination.node.name] = nomination
         if self._tournament is not None:
             self._tournament.enter(nomination.contender)

@@ -137,9 +137,10 @@ class Log:
         return next_due
 
     def drain(self, descriptor: int, stream: Stream) -> None:
-        """Log the rest of a stream whose writers are dead: what would block now will never come.
+        """Log what is left in the pipe of a stream whose writers are dead.
 
-        The rest is at most what a pipe holds. It goes into the open file, so no reader has to be waited for.
+        An empty pipe ends the stream, because no more output can come. The log does not rotate meanwhile: a rotation
+        might have to wait for a reader, and the rest is at most what a pipe holds.
         """
         self._limit = 1 << 62
         while select.select([descriptor], [], [], 0)[0] and self.copy(descriptor, stream):
