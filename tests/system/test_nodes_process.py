@@ -778,16 +778,19 @@ def test_without_namespaces_the_pod_runs_and_is_told_what_it_lacks(play):
     play(story, tried=[Isolation("none")])
 
 
-def test_without_cgroups_the_node_says_once_that_it_enforces_no_cpu_limits(play, monkeypatch):
+KEPT = "memory by a sample a second, CPU by affinity masks"
+
+
+def test_without_cgroups_the_node_says_once_how_it_keeps_limits(play, monkeypatch):
     monkeypatch.setattr(cgroups, "prepare", lambda _name: "there is no cgroup v2 hierarchy")
 
     async def story(world):
         for name in "ab":
             await world.create(name, resources={"limits": {"cpu": "1"}}, **shell("true"))
             await world.phase("Succeeded", name)
-        told = [one for one in (await world.client.list(EVENT)).items if one.reason == "LimitsNotEnforced"]
+        told = [one for one in (await world.client.list(EVENT)).items if one.reason == "NoCgroups"]
         assert [(one.involved_object.kind, one.count, one.message) for one in told] == [
-            ("Node", 1, "CPU limits are not enforced here: there is no cgroup v2 hierarchy")
+            ("Node", 1, f"limits are kept less strictly: {KEPT}: there is no cgroup v2 hierarchy")
         ]
 
     play(story)

@@ -196,7 +196,7 @@ class ProcessNode:
             log.warning("%s: %s", self.node_name, notice)
             self._record_event("ForeignFiles", notice)
         if kit.cgroups is None:
-            self._record_event("LimitsNotEnforced", f"CPU limits are not enforced here: {kit.no_cgroups_because}")
+            self._record_event("NoCgroups", f"limits are kept less strictly: {self.enforcement}")
         self.ready.set()
         side = [
             asyncio.create_task(self._heartbeat.run(), name=f"{self.name}-heartbeat"),
