@@ -11,8 +11,8 @@ from muster.actions.serverparts import PACKAGES, describe_missing
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-# Modules that are there for programs that have the library already.
-GUESTS = {"joblib"}
+# Libraries of programs that have them already: the launcher of Hydra is loaded by Hydra.
+GUESTS = {"hydra", "joblib", "omegaconf"}
 OURS = {"muster", "shim"}
 
 

@@ -99,7 +99,7 @@ class CronJobController(Reconciler):
         for active in cron_job.status.active:
             if active.uid not in seen:
                 job = await self._client.find(JOB, active.name, cron_job.metadata.namespace)
-                is_own = job is not None and _uid_of_cron_job(job) == (cron_job.metadata.uid,)
+                is_own = job is not None and _uid_of_cron_job(job) == (own_key(cron_job.metadata),)
                 if job is None or job.metadata.uid != active.uid or not is_own:
                     missing.add(active.uid)
         return frozenset(missing)
