@@ -38,7 +38,7 @@ def test_parse(text, spec):
         ("simulated:1000000", "'1000000' is not a number of nodes"),
         ("process,cpu", "'cpu' is not RESOURCE=QUANTITY"),
         ("process,=1", "'=1' is not RESOURCE=QUANTITY"),
-        ("process,cpu=lots", "cpu: 'lots' is no quantity, as 8, 500m or 32Gi"),
+        ("process,cpu=lots", "cpu: 'lots' is no quantity; write it as 8, 500m or 32Gi"),
         ("simulated:2,memory=8x", "memory: '8x' is no quantity"),
         ("process,cpu=-1", "cpu: less than nothing"),
         ("proces", "expected process or simulated; did you mean process?"),

@@ -54,6 +54,7 @@ class QueueGauges:
         self.deleted: set[str] = set()  # deleted Cohorts that queues still name
         self._of_workloads = custom.names("Workload")
         self._by_usage = by_usage
+        self._everywhere = configuration.admission_fair_sharing is not None
         self._resources = settings.enable_cluster_queue_resources
         local = settings.local_queue_metrics
         self._local = local.enable and features.enabled("LocalQueueMetrics")
@@ -173,6 +174,7 @@ class QueueGauges:
                 [
                     ((*_local(key), queue), self._cache.queues.usage.get(key, 0.0))
                     for key, queue in self._list_measured()
+                    if self._everywhere or self._orders_by_usage(queue)
                 ],
                 labels=(*LOCAL_LABELS, *QUEUE_LABELS),
             )
@@ -294,6 +296,10 @@ class QueueGauges:
         counts = {name: self._cache.queues.counts_by_local(name) for name in self._cache.tree.queues}
         for key, queue in self._list_measured():
             yield key, counts.get(queue, {}).get(key, (0, 0))
+
+    def _orders_by_usage(self, cluster_queue: str) -> bool:
+        node = self._cache.tree.queues.get(cluster_queue)
+        return node is not None and node.policy.by_usage
 
     def _list_measured(self) -> Iterator[tuple[str, str]]:
         """Yield the LocalQueues that have metrics of their own, each with its ClusterQueue."""
