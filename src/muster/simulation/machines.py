@@ -27,6 +27,7 @@ from muster.gang.shapes import Amounts, Guest, Shape
 class GangAsk(Struct, frozen=True, eq=False):
     """A gang that asks for nodes.
 
+    alike: the key of the gangs that have the same pods: one refusal answers for all of them, whatever their limits.
     shapes: its pods. limit: the seconds after which it is ended; None if nothing ends it.
     """
 
@@ -38,8 +39,13 @@ class GangAsk(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, key: str, standing: Standing, shapes: Mapping[Shape, int], limit: float | None) -> "GangAsk":
-        """Return the ask of a gang, in its equivalence class."""
-        return cls(key, (frozenset(shapes.items()), limit), standing, shapes, limit)
+        """Return the ask of a gang."""
+        return cls(key, frozenset(shapes.items()), standing, shapes, limit)
+
+    @property
+    def equivalence(self) -> Hashable:
+        """The key of its equivalence class: the limit counts too, because by it a gang may pass the head."""
+        return self.alike, self.limit
 
     def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
         """Return the nodes of all pods, or why there are none."""
@@ -105,7 +111,7 @@ class Machines:
         for key in keys:  # grows meanwhile
             if (ask := self._asks.get(key)) is not None and self._try(ask, now):
                 yield key
-                if (alike := self._pending.next_alike(ask.alike)) is not None:
+                if (alike := self._pending.next_alike(ask.equivalence)) is not None:
                     keys.append(alike)
 
     def _try(self, ask: GangAsk, now: float) -> bool:
@@ -114,7 +120,7 @@ class Machines:
         if isinstance(outcome, Chosen):
             self._start(ask, outcome.placement, now)
             return True
-        waiter = Waiter(ask.alike, ask.standing)
+        waiter = Waiter(ask.equivalence, ask.standing)
         if isinstance(outcome, Refusal):
             self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.capacity), now)
         else:
