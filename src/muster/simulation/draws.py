@@ -10,6 +10,9 @@ from muster.api.values import durations
 from muster.simulation.scenario import Arrivals, Burst, Distribution, Value, Weekly
 
 DAY = 86_400.0
+_HOUR = 3600.0
+# With a larger sigma, values leave the range of floating-point numbers.
+_MOST_SIGMA = 100.0
 
 Draw = Callable[[Random], float]
 Parse = Callable[[str | float], float]
@@ -43,7 +46,7 @@ def parse_seconds(text: str | float) -> float:
 
 def _parse_span(text: str) -> float:
     days, found, rest = text.partition("d")
-    if found and days.isdigit():
+    if found and days.isascii() and days.isdigit():
         return int(days) * DAY + (durations.parse(rest) / durations.SECOND if rest else 0.0)
     return durations.parse(text) / durations.SECOND
 
@@ -89,8 +92,8 @@ def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
         return lambda random: random.expovariate(1 / mean)
     if value.lognormal is not None:
         median, sigma = parse(value.lognormal.median), value.lognormal.sigma
-        if median <= 0 or sigma < 0:
-            raise DrawError("", "median must be positive, and sigma not negative")
+        if median <= 0 or not 0 <= sigma <= _MOST_SIGMA:
+            raise DrawError("", f"median must be positive, and sigma from 0 to {_MOST_SIGMA:g}")
         return lambda random: random.lognormvariate(log(median), sigma)
     if value.empirical is not None:
         known = samples[value.empirical]
@@ -158,10 +161,13 @@ def _draw_weekly(weekly: Weekly, start: datetime, random: Random) -> Iterator[fl
     mean = sum(weekly.hours) / 24 * sum(weekly.days) / 7
     rate = highest / mean / _parse_interval(".weekly.every", weekly.every)
 
+    since_midnight = timedelta(hours=start.hour, minutes=start.minute, seconds=start.second).total_seconds()
+
     def draw() -> Iterator[float]:
         for at in _accumulate(lambda: random.expovariate(rate)):
-            now = start + timedelta(seconds=at)
-            if random.random() * highest < weekly.hours[now.hour] * weekly.days[now.weekday()]:
+            days, seconds = divmod(since_midnight + at, DAY)
+            weight = weekly.hours[int(seconds // _HOUR)] * weekly.days[(start.weekday() + int(days)) % 7]
+            if random.random() * highest < weight:
                 yield at
 
     return draw()
