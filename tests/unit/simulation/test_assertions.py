@@ -29,7 +29,7 @@ JOBS = [job(number, float(number)) for number in range(100)] + [job(100, None), 
     ],
 )
 def test_an_assertion(text, value, holds):
-    verdict = judge(parse_assertion(text), JOBS)
+    verdict = judge(parse_assertion(text, {}), JOBS)
     assert verdict.holds == holds
     assert verdict.value == (None if value is None else pytest.approx(value))
 
@@ -44,8 +44,10 @@ def test_an_assertion(text, value, holds):
         ("p50(wait, colour=red) < 5", "colour is none of queue, work, priority"),
         ("p50(wait) < soon", "invalid duration"),
         ("p50(slowdown) < 5m", "5m is no number"),
+        ("p50(slowdown) < nan", "nan is no number"),
+        ("count(waiting, queue=prdo) == 0", "there is no queue prdo, but prod, dev"),
     ],
 )
 def test_what_is_no_assertion(text, problem):
     with pytest.raises(AssertionSyntaxError, match=problem):
-        parse_assertion(text)
+        parse_assertion(text, {"queue": ["prod", "dev"]})
