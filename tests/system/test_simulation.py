@@ -2,6 +2,7 @@
 
 import gzip
 import heapq
+import re
 from collections import deque
 from random import Random
 
@@ -283,6 +284,109 @@ def test_jobs_that_can_never_run_are_named_and_stop_nobody(tmp_path):
     assert report.summary.works["small"].ended == 2
 
 
+def test_a_trace_says_run_times_sizes_and_limits_itself(tmp_path):
+    write_log(tmp_path / "log.swf", draw_log(1))
+    body = f"  work:\n  - name: log\n    trace: {{file: log.swf}}\n    size: 4\n    template:{JOB}"
+    with pytest.raises(ScenarioError, match=re.escape("scenario.yaml:8: spec.work[0].size: has no effect on a trace")):
+        play(tmp_path, scenario(body))
+
+
+def test_the_queue_numbers_of_a_log_become_local_queues(tmp_path):
+    write_log(tmp_path / "log.swf", [(0, 10, 10, 1), (1, 10, 10, 1)])
+    body = f'  work:\n  - name: log\n    trace: {{file: log.swf, queues: {{"-1": q}}}}\n    template:{JOB}'
+    report = play(tmp_path, scenario(body, FLAVOR + queue("q", 1)))
+    assert [(job.queue, job.started) for job in report.jobs] == [("q", 0.0), ("q", 10.0)]
+    with pytest.raises(ScenarioError, match=r"queues\.-1: no manifest defines the LocalQueue"):
+        play(tmp_path, scenario(body.replace(": q}", ": other}"), FLAVOR + queue("q", 1)))
+
+
+def test_the_count_of_a_trace_takes_the_jobs_that_come_first(tmp_path):
+    write_log(tmp_path / "log.swf", [(90, 10, 10, 1), (0, 10, 10, 1), (50, 10, 10, 1)])
+    body = f"  work:\n  - name: log\n    trace: {{file: log.swf}}\n    count: 2\n    template:{JOB}"
+    assert [job.name for job in play(tmp_path, scenario(body)).jobs] == ["log-1", "log-2"]
+
+
+def test_a_log_that_is_damaged_is_named(tmp_path):
+    packed = bytearray(gzip.compress(bytes(Random(1).choices(range(256), k=3000))))
+    packed[500:600] = bytes(100)
+    (tmp_path / "log.swf.gz").write_bytes(packed)
+    body = f"  work:\n  - name: log\n    trace: {{file: log.swf.gz}}\n    template:{JOB}"
+    with pytest.raises(ScenarioError, match=r"log\.swf\.gz: "):
+        play(tmp_path, scenario(body))
+
+
+def burst(count, *, queued="", name="w", run="10s", job=JOB, more=""):
+    line = f"    queue: {queued}\n" if queued else ""
+    come = f"    arrivals: {{burst: {{at: [0], count: {count}}}}}\n    runTime: {run}\n"
+    return f"  - name: {name}\n{line}{come}{more}    template:{job}"
+
+
+@pytest.mark.parametrize("queued", ["", "q"])
+def test_jobs_that_come_at_once_start_in_the_order_of_the_scenario(tmp_path, queued):
+    works = "  work:\n" + burst(11, name="z", queued=queued) + burst(1, queued=queued)
+    text = scenario(works, FLAVOR + queue("q", 1)) if queued else scenario(NODES % 1 + works)
+    jobs = play(tmp_path, text).jobs
+    assert [job.name for job in jobs] == [*(f"z-{number}" for number in range(11)), "w-0"]
+    assert [job.started for job in jobs] == [10.0 * number for number in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("parallelism: 1", "parallelism: 1\n        activeDeadlineSeconds: 60"),
+        ("kind: Job", 'kind: Job\n      metadata: {labels: {kueue.x-k8s.io/max-exec-time-seconds: "60"}}'),
+    ],
+)
+def test_a_job_has_the_limit_of_its_template(tmp_path, before, after):
+    report = play(tmp_path, scenario("  work:\n" + burst(1, run="1h", job=JOB.replace(before, after))))
+    assert [job.ended for job in report.jobs] == [60.0]
+
+
+@pytest.mark.parametrize(("expected", "started"), [("1m", 0.0), ("10m", 110.0)])
+def test_backfill_counts_on_the_expected_duration_of_a_template(tmp_path, expected, started):
+    """The big job b waits for a until 100 s. A job passes it that is expected to end before."""
+    expects = f"kind: Job\n      metadata: {{annotations: {{muster.dev/expected-duration: {expected}}}}}"
+    works = [
+        burst(1, name="a", run="100s", more="    limit: 100s\n"),
+        burst(1, name="b", more="    size: 2\n    limit: 10s\n"),
+        burst(1, name="c", run="50s", job=JOB.replace("kind: Job", expects)),
+    ]
+    report = play(tmp_path, scenario(NODES % 2 + "  work:\n" + "".join(works)))
+    assert [job.started for job in report.jobs] == [0.0, 100.0, started]
+
+
+def test_a_pool_without_nodes_has_no_room(tmp_path):
+    report = play(tmp_path, scenario(NODES % 0 + "  work:\n" + burst(1)))
+    assert [one.never for one in report.waiting] == [True]
+
+
+def test_no_node_has_the_name_of_another(tmp_path):
+    pool = '  - name: n\n    count: 2\n    template: {status: {allocatable: {cpu: "1"}}}\n'
+    with pytest.raises(ScenarioError, match=re.escape("spec.nodes[1].name: n is the name of another pool, too")):
+        play(tmp_path, scenario(f"  nodes:\n{pool}{pool}  work:\n" + burst(1)))
+    node = "---\napiVersion: v1\nkind: Node\nmetadata: {name: n-1}\n"
+    with pytest.raises(ScenarioError, match=re.escape("spec.nodes[0].name: n-1 is the name of a Node, too")):
+        play(tmp_path, scenario(f"  nodes:\n{pool}  work:\n" + burst(1), node))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("spec: {clusterQueue: q}", "spec: {clusterQueue: q, stopPolicy: Hold}", "LocalQueue q is inactive"),
+        ("namespaceSelector: {}", "stopPolicy: Hold", "ClusterQueue q is inactive"),
+        ("namespaceSelector: {}", "namespaceSelector: {matchLabels: {a: b}}", "namespace doesn't match"),
+        ("spec: {clusterQueue: q}", "spec: {clusterQueue: gone}", "ClusterQueue gone doesn't exist"),
+        (FLAVOR, "", "flavor default not found"),
+        ('cpu: "1"', 'memory: "1"', "resource memory unavailable"),
+    ],
+)
+def test_a_queue_that_never_admits_is_named(tmp_path, before, after, why):
+    text = scenario("  work:\n" + burst(1, queued="q"), FLAVOR + queue("q", 1))
+    assert before in text
+    waiting = play(tmp_path, text.replace(before, after)).waiting
+    assert [(one.never, why in one.why) for one in waiting] == [(True, True)], waiting
+
+
 def test_a_limit_ends_a_job_and_the_time_of_a_scenario_may_end(tmp_path):
     body = f"""  until: 1h
 {NODES % 1}
@@ -331,6 +435,19 @@ def test_a_report_is_written(tmp_path):
         ("parallelism: 1", "parallelisms: 1", "spec.work[0].template: Job in version"),
         ("kind: Job", "kind: CronJob", "spec.work[0].template: a CronJob cannot be simulated"),
         ("queueingStrategy: BestEffortFIFO", "queueingStrategy: Best", "Unsupported value"),
+        ("    queue: a\n", "    queue: c\n", "scenario.yaml:9: spec.work[0].queue: no manifest defines the LocalQueue"),
+        ("seed: 3", "until: soon", "scenario.yaml:5: spec.until: invalid duration"),
+        ("seed: 3", "start: 2026-01-05T00:00:00", "scenario.yaml:5: spec.start: Expected `datetime` with a timezone"),
+        ("    count: 20\n", "    count: -1\n", "spec.work[1].count: must not be negative"),
+        ("kind: Job\n", "kind: Job\n      metadata: [x]\n", "spec.work[0].template.metadata: must be a map"),
+        (
+            "kind: Job\n",
+            "kind: Job\n      metadata: {labels: x}\n",
+            "template.metadata.labels: must be a map of strings",
+        ),
+        ("queue=b", "queue=c", "scenario.yaml:6: spec.assert[1]: there is no queue c, but a, b"),
+        ("apiVersion", "---\n# no document\n---\nseed: 1\napiVersion", "scenario.yaml:4: seed: there is no such field"),
+        ("runTime: 10m", "runTime: 10000000d", "would pass the year 9999"),
         ("count(ended) == 60", "count(ended) = 60", "scenario.yaml:6: spec.assert[0]: 'count(ended) = 60' is not like"),
     ],
 )

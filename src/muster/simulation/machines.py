@@ -27,25 +27,25 @@ from muster.gang.shapes import Amounts, Guest, Shape
 class GangAsk(Struct, frozen=True, eq=False):
     """A gang that asks for nodes.
 
-    alike: the key of the gangs that have the same pods: one refusal answers for all of them, whatever their limits.
-    shapes: its pods. limit: the seconds after which it is ended; None if nothing ends it.
+    alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
+    shapes: its pods. lasts: when it ends, from its start; None if that is unknown.
     """
 
     key: str
     alike: Hashable
     standing: Standing
     shapes: Mapping[Shape, int]
-    limit: float | None
+    lasts: End | None
 
     @classmethod
-    def of(cls, key: str, standing: Standing, shapes: Mapping[Shape, int], limit: float | None) -> "GangAsk":
+    def of(cls, key: str, standing: Standing, shapes: Mapping[Shape, int], lasts: End | None) -> "GangAsk":
         """Return the ask of a gang."""
-        return cls(key, frozenset(shapes.items()), standing, shapes, limit)
+        return cls(key, frozenset(shapes.items()), standing, shapes, lasts)
 
     @property
     def equivalence(self) -> Hashable:
-        """The key of its equivalence class: the limit counts too, because by it a gang may pass the head."""
-        return self.alike, self.limit
+        """The key of its equivalence class: its end counts too, because by it a gang may pass the head."""
+        return self.alike, self.lasts
 
     def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
         """Return the nodes of all pods, or why there are none."""
@@ -57,8 +57,8 @@ class GangAsk(Struct, frozen=True, eq=False):
         return place(capacity, self.shapes, taken=taken)
 
     def end(self, now: float) -> End | None:
-        """Return when the gang is ended if it starts now."""
-        return None if self.limit is None else End(now + self.limit, sure=True)
+        """Return when the gang ends if it starts now; None if that is unknown."""
+        return None if self.lasts is None else End(now + self.lasts.at, self.lasts.sure)
 
 
 class Machines:
