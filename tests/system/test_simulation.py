@@ -307,9 +307,7 @@ def test_the_count_of_a_trace_takes_the_jobs_that_come_first(tmp_path):
 
 
 def test_a_log_that_is_damaged_is_named(tmp_path):
-    packed = bytearray(gzip.compress(bytes(Random(1).choices(range(256), k=3000))))
-    packed[500:600] = bytes(100)
-    (tmp_path / "log.swf.gz").write_bytes(packed)
+    (tmp_path / "log.swf.gz").write_bytes(gzip.compress(b"")[:10] + b"\xff" * 20)
     body = f"  work:\n  - name: log\n    trace: {{file: log.swf.gz}}\n    template:{JOB}"
     with pytest.raises(ScenarioError, match=r"log\.swf\.gz: "):
         play(tmp_path, scenario(body))
@@ -358,6 +356,13 @@ def test_backfill_counts_on_the_expected_duration_of_a_template(tmp_path, expect
 def test_a_pool_without_nodes_has_no_room(tmp_path):
     report = play(tmp_path, scenario(NODES % 0 + "  work:\n" + burst(1)))
     assert [one.never for one in report.waiting] == [True]
+
+
+@pytest.mark.parametrize("field", ["allocatable", "capacity"])
+def test_a_node_of_a_manifest_takes_pods(tmp_path, field):
+    node = f'---\napiVersion: v1\nkind: Node\nmetadata: {{name: n}}\nstatus: {{{field}: {{cpu: "1"}}}}\n'
+    report = play(tmp_path, scenario("  work:\n" + burst(2), node))
+    assert [job.started for job in report.jobs] == [0.0, 10.0]
 
 
 def test_no_node_has_the_name_of_another(tmp_path):

@@ -23,6 +23,7 @@ _METRICS: dict[str, Callable[[JobOutcome], float | None]] = {
     "evictions": lambda job: float(job.evictions),
     "lost": lambda job: job.lost,
 }
+_TIMES = ("wait", "lost")
 _COUNTED: dict[str, Callable[[JobOutcome], float]] = {
     "submitted": lambda _: 1.0,
     "started": lambda job: float(job.started is not None),
@@ -61,6 +62,11 @@ class Assertion(Struct, frozen=True):
     filters: tuple[tuple[str, str], ...]
     operator: str
     bound: float
+
+    @property
+    def is_of_time(self) -> bool:
+        """Whether what is measured is a time span, in seconds."""
+        return self.metric in _TIMES
 
 
 class Verdict(Struct, frozen=True):
@@ -101,7 +107,7 @@ def _parse_bound(text: str, metric: str) -> float:
     try:
         bound = float(text)
     except ValueError:
-        if metric not in ("wait", "lost"):
+        if metric not in _TIMES:
             raise AssertionSyntaxError(f"{text} is no number") from None
     else:
         if isnan(bound):

@@ -90,7 +90,7 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
     async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         client = plane.client()
         await _store_all(plane, client, reading.manifests)
-        nodes = [_make_ready(one) for one in (await client.list(NODE)).items]
+        nodes = [_complete(one) for one in (await client.list(NODE)).items]
         nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
         classes = _Classes(
             {one.metadata.name: one for one in (await client.list(kueue.WORKLOAD_PRIORITY_CLASS)).items},
@@ -163,8 +163,7 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, oth
             raise reading.source.error(path, str(error)) from None
         if not status.allocatable and not status.capacity:
             raise reading.source.error(path, "status.allocatable is needed: what a node of the pool has")
-        allocatable = {_PODS: "110"} | (status.allocatable or status.capacity)
-        node = _make_ready(replace(stored, status=replace(status, allocatable=allocatable)))
+        node = _complete(replace(stored, status=status))
         for index in range(pool.count):
             name = f"{pool.name}-{index}"
             if name in others:
@@ -174,11 +173,12 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, oth
     return nodes
 
 
-def _make_ready(node: Node) -> Node:
-    if is_ready(node):
-        return node
-    conditions = (*node.status.conditions, Condition(type="Ready", status="True"))
-    return replace(node, status=replace(node.status, conditions=conditions))
+def _complete(node: Node) -> Node:
+    """Return a node with what a kubelet adds: it is ready, and takes 110 pods if nothing else is said."""
+    status = node.status
+    ready = () if is_ready(node) else (Condition(type="Ready", status="True"),)
+    allocatable = {_PODS: "110"} | (status.allocatable or status.capacity)
+    return replace(node, status=replace(status, allocatable=allocatable, conditions=(*status.conditions, *ready)))
 
 
 def _read_metadata(template: Mapping[str, Any], reading: Reading, path: str) -> dict[str, Any]:
