@@ -52,7 +52,7 @@ def _parse_span(text: str) -> float:
 
 
 def parse_number(text: str | float) -> float:
-    """Return a number.
+    """Return a number, which is rounded once it is drawn.
 
     Raises:
         DrawError: the text is no number.
@@ -84,7 +84,9 @@ def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
         low, high = parse(value.uniform.low), parse(value.uniform.high)
         if high < low:
             raise DrawError("", "to is less than from")
-        return lambda random: random.uniform(low, high)
+        # A number is rounded: each one of the range, also its first and last, gets an interval of the same length.
+        margin = 0.5 if parse is parse_number else 0.0
+        return lambda random: random.uniform(low - margin, high + margin)
     if value.exponential is not None:
         mean = parse(value.exponential.mean)
         if mean <= 0:

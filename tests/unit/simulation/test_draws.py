@@ -1,5 +1,6 @@
 """What a scenario draws, and when its jobs come."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from itertools import islice
 from random import Random
@@ -92,6 +93,12 @@ def test_jobs_come_in_order_and_as_often_as_said(document, seed):
     times = arrive(document, seed=seed)
     assert times == sorted(times)
     assert times[-1] / len(times) == pytest.approx(10, rel=0.25)
+
+
+def test_whole_numbers_are_equally_likely():
+    counted = Counter(map(round, drawn({"uniform": {"from": 1, "to": 4}}, parse_number, 4000)))
+    assert sorted(counted) == [1, 2, 3, 4]
+    assert min(counted.values()) > 900
 
 
 def test_bursts_come_when_they_are_said_to():
