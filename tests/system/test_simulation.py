@@ -353,6 +353,24 @@ def test_backfill_counts_on_the_expected_duration_of_a_template(tmp_path, expect
     assert [job.started for job in report.jobs] == [0.0, 100.0, started]
 
 
+def test_nodes_serve_pods_by_their_age(tmp_path):
+    """Job b was submitted before those of d, and is admitted once a ends: its pods are younger."""
+    works = [
+        burst(1, name="a", queued="q"),
+        burst(1, name="b", queued="q"),
+        burst(2, name="d").replace("at: [0]", "at: [5]"),
+    ]
+    report = play(tmp_path, scenario(NODES % 1 + "  work:\n" + "".join(works), FLAVOR + queue("q", 1)))
+    assert {job.name: job.started for job in report.jobs} == {"a-0": 0.0, "d-0": 10.0, "d-1": 20.0, "b-0": 30.0}
+
+
+def test_an_assertion_counts_the_wait_of_a_job_that_never_starts(tmp_path):
+    """One job of nine starts at once. The others have waited for two days when the time is over."""
+    text = scenario("  until: 2d\n  work:\n" + burst(9, queued="q", run="9d"), FLAVOR + queue("q", 1))
+    report = play(tmp_path, text, assertions=["p99(wait, queue=q) < 30m"])
+    assert [(one.value, one.holds) for one in report.verdicts] == [(2 * 86_400.0, False)]
+
+
 def test_a_pool_without_nodes_has_no_room(tmp_path):
     report = play(tmp_path, scenario(NODES % 0 + "  work:\n" + burst(1)))
     assert [one.never for one in report.waiting] == [True]
@@ -421,7 +439,7 @@ def test_an_interrupt_ends_the_simulation_and_not_the_report(tmp_path):
 def test_a_report_is_written(tmp_path):
     write_report(play(tmp_path, TWO_TEAMS), tmp_path / "out")
     jobs = (tmp_path / "out" / "jobs.csv").read_text().splitlines()
-    assert jobs[0] == "name,work,queue,pods,priority,submitted,run_time,started,ended,evictions,lost"
+    assert jobs[0] == "name,work,queue,pods,priority,submitted,run_time,started,ended,evictions,lost,wait"
     assert len(jobs) == 61
     assert '"fairness"' in (tmp_path / "out" / "summary.json").read_text()
 

@@ -260,8 +260,9 @@ class Engine:
         return shapes
 
     def _make_ask(self, job: _Job, shapes: Mapping[Shape, int]) -> GangAsk:
-        tenant, created = job.workload.queue or job.workload.namespace, self._start.timestamp() + job.submission.at
-        standing = make_standing(job.template.pod_priority, tenant, created)
+        tenant = job.workload.queue or job.workload.namespace
+        # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
+        standing = make_standing(job.template.pod_priority, tenant, self._epoch)
         return GangAsk.of(job.workload.key, standing, shapes, job.end)
 
     def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:

@@ -8,11 +8,11 @@ from msgspec import Struct
 
 
 class JobOutcome(Struct, frozen=True):
-    """What became of a job. Times are seconds from the start; None: it did not get so far.
+    """What became of a job. Times are seconds from the start; None: the job did not get so far.
 
     queue: its ClusterQueue, or "". pods: how many pods it has. run_time: how long it runs undisturbed.
     started: when it started first. evictions: how often it lost its place. lost: the seconds of work that evictions
-    undid, times its pods.
+    undid, times its pods. wait: the seconds from its submission to its first start; of a job that waits, those so far.
     """
 
     name: str
@@ -26,11 +26,7 @@ class JobOutcome(Struct, frozen=True):
     ended: float | None
     evictions: int
     lost: float
-
-    @property
-    def wait(self) -> float | None:
-        """The seconds from its submission to its first start."""
-        return None if self.started is None else self.started - self.submitted
+    wait: float
 
 
 class Change(Struct, frozen=True):
@@ -105,19 +101,20 @@ class Record:
         """Yield the outcomes in order of submission."""
         queues = list(self._queues)
         for job, name in enumerate(self.names):
-            started, ended = self._started[job], self._ended[job]
+            submitted, started, ended = self._submitted[job], self._started[job], self._ended[job]
             yield JobOutcome(
                 name,
                 self.works[self._work[job]],
                 queues[self._queue[job]],
                 self._pods[job],
                 self._priority[job],
-                self._submitted[job],
+                submitted,
                 self._run_time[job],
                 None if isnan(started) else started,
                 None if isnan(ended) else ended,
                 self._evictions[job],
                 self._lost[job],
+                (self.now if isnan(started) else started) - submitted,
             )
 
     def changes(self) -> Iterator[Change]:
