@@ -19,6 +19,8 @@ from muster.simulation.swf import LogError, LoggedJob, read_log
 
 # The fields of work that a trace takes the place of, and how a scenario spells them.
 _UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority"}
+# What reading a file raises. ValueError: its path holds a null byte.
+_UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
 _SUFFIXES = (".yaml", ".yml", ".json")
 _AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"contains unknown field `(.*)`")
@@ -104,8 +106,12 @@ def _read_bytes(file: Path) -> bytes:
     try:
         data = file.read_bytes()
         return gzip.decompress(data) if file.suffix == ".gz" else data
-    except (OSError, EOFError, ValueError, zlib.error) as error:  # ValueError: a path with a null byte
-        raise ScenarioError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    except _UNREADABLE as error:
+        raise _refuse_file(file, error) from None
+
+
+def _refuse_file(file: Path, error: Exception) -> ScenarioError:
+    return ScenarioError(f"{file}: {getattr(error, 'strerror', None) or error}")
 
 
 def _convert(document: dict[str, Any], source: Source) -> Scenario:
@@ -202,10 +208,15 @@ def _is_number(text: str) -> bool:
 
 
 def _read_trace(file: Path) -> tuple[LoggedJob, ...]:
+    """Return the jobs of a log. The log is read line by line, because a small packed file may hold a lot of text."""
+    unpack = gzip.open if file.suffix == ".gz" else open
     try:
-        return tuple(read_log(_read_bytes(file).decode(errors="replace").splitlines()))
+        with unpack(file, "rt", encoding="utf-8", errors="replace") as stream:
+            return tuple(read_log(stream))
     except LogError as error:
         raise ScenarioError(f"{file}:{error.line}: {error.why}") from None
+    except _UNREADABLE as error:
+        raise _refuse_file(file, error) from None
 
 
 def find_line(text: bytes, lines_above: int, path: str) -> int:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from muster.api import kueue
 from muster.api.config import Configuration
-from muster.api.core import NAMESPACE, NODE, Namespace, Node
+from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
 from muster.api.kinds import Kind
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
@@ -41,6 +41,8 @@ from muster.simulation.scenario import Work
 _STRICT = {"fieldValidation": "Strict"}
 _DRY_RUN = _STRICT | {"dryRun": "All"}
 _PODS = "pods"
+# Kinds of work: the simulation makes all work itself.
+_WORK = frozenset((POD, kueue.WORKLOAD, *(one.kind for one in INTEGRATIONS)))
 
 
 class JobTemplate(Struct, frozen=True):
@@ -130,6 +132,8 @@ async def _store_all(plane: ControlPlane, client: Client, manifests: Iterable[Ma
     known = {one.metadata.name for one in (await client.list(NAMESPACE)).items}
     for one in sorted(manifests, key=lambda one: one.document["kind"] != NAMESPACE.kind):
         kind = _find_kind(plane, one.document, one.title)
+        if kind in _WORK:
+            raise ScenarioError(f"{one.title}: would have no effect: jobs are the templates of spec.work")
         namespace = (one.document["metadata"].get("namespace") or "default") if kind.namespaced else ""
         if namespace and namespace not in known:
             await client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=namespace)))
