@@ -340,6 +340,20 @@ def test_a_job_has_the_limit_of_its_template(tmp_path, before, after):
     assert [job.ended for job in report.jobs] == [60.0]
 
 
+@pytest.mark.parametrize("size", [6, 3])
+def test_a_job_of_another_size_may_start_with_fewer_pods(tmp_path, size):
+    fewer = 'kind: Job\n      metadata: {annotations: {kueue.x-k8s.io/job-min-parallelism: "3"}}'
+    job = (
+        JOB.replace("kind: Job", fewer)
+        .replace("parallelism: 1", "parallelism: 5")
+        .replace("completions: 1", "completions: 5")
+    )
+    works = burst(1, queued="q", job=job, more=f"    size: {size}\n")
+    report = play(tmp_path, scenario("  work:\n" + works, FLAVOR + queue("q", 4)))
+    assert [job.started for job in report.jobs] == [0.0]
+    assert max(_used_together(report)) == min(size, 4) * 1000
+
+
 @pytest.mark.parametrize(("expected", "started"), [("1m", 0.0), ("10m", 110.0)])
 def test_backfill_counts_on_the_expected_duration_of_a_template(tmp_path, expected, started):
     """The big job b waits for a until 100 s. A job passes it that is expected to end before."""
@@ -381,6 +395,15 @@ def test_a_node_of_a_manifest_takes_pods(tmp_path, field):
     node = f'---\napiVersion: v1\nkind: Node\nmetadata: {{name: n}}\nstatus: {{{field}: {{cpu: "1"}}}}\n'
     report = play(tmp_path, scenario("  work:\n" + burst(2), node))
     assert [job.started for job in report.jobs] == [0.0, 10.0]
+
+
+@pytest.mark.parametrize(("api", "kind"), [("batch/v1", "Job"), ("v1", "Pod"), ("kueue.x-k8s.io/v1beta2", "Workload")])
+def test_work_among_the_manifests_is_refused(tmp_path, api, kind):
+    with pytest.raises(ScenarioError, match=f"{kind} other: would have no effect: jobs are the templates of spec.work"):
+        play(
+            tmp_path,
+            scenario("  work:\n" + burst(1), f"---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: other}}\n"),
+        )
 
 
 def test_no_node_has_the_name_of_another(tmp_path):

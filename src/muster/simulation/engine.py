@@ -22,7 +22,7 @@ from muster.gang.order.ends import End
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
-from muster.queueing.model import Assignment, WorkloadInfo
+from muster.queueing.model import Assignment, PodSet, WorkloadInfo
 from muster.queueing.pending.queues import Queues
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.fairness import FairSharing
@@ -156,7 +156,7 @@ class Engine:
         local = f"{namespace}/{submission.local_queue}" if submission.local_queue else template.local_queue
         podsets = base.podsets
         if submission.size is not None:
-            podsets = (replace(podsets[0], count=submission.size, least=None), *podsets[1:])
+            podsets = (_resize(podsets[0], submission.size), *podsets[1:])
         workload = replace(
             base,
             key=key,
@@ -292,6 +292,11 @@ class Engine:
     @property
     def _epoch(self) -> float:
         return self._start.timestamp() + self.record.now
+
+
+def _resize(podset: PodSet, count: int) -> PodSet:
+    """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
+    return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
 
 
 def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | None:
