@@ -248,8 +248,8 @@ class Engine:
             self._begin(job)
             return
         shapes = self._count_shapes(job, assignment)
-        for started in self._machines.ask(self._make_ask(job, shapes), self._epoch):
-            self._begin(self._jobs[started])
+        if self._machines.ask(self._make_ask(job, shapes), self._epoch):
+            self._begin(job)
 
     def _count_shapes(self, job: _Job, assignment: Assignment | None) -> Mapping[Shape, int]:
         shapes: Counter[Shape] = Counter()

@@ -53,7 +53,7 @@ class GangAsk(Struct, frozen=True, eq=False):
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
     def placing(self, capacity: Capacity, taken: Ints | None) -> Placement | Refusal:
-        """Return the same for a reservation."""
+        """Return the nodes of all pods for a reservation, or why there are none."""
         return place(capacity, self.shapes, taken=taken)
 
     def end(self, now: float) -> End | None:
@@ -77,15 +77,10 @@ class Machines:
             self.capacity.set_node(node)
             self._empty.set_node(node)
 
-    def __len__(self) -> int:
-        """Return how many gangs wait for nodes."""
-        return len(self._asks)
-
-    def ask(self, ask: GangAsk, now: float) -> Iterator[str]:
-        """Yield the gangs that start because one more asks: that gang, or none."""
+    def ask(self, ask: GangAsk, now: float) -> bool:
+        """Return whether a gang starts at once; otherwise it waits, and `sweep` starts it."""
         self._asks[ask.key] = ask
-        if self._try(ask, now):
-            yield ask.key
+        return self._try(ask, now)
 
     def free(self, key: str) -> None:
         """Free what a gang uses that runs or waits; `sweep` then starts others."""

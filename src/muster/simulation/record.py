@@ -42,7 +42,7 @@ class Change(Struct, frozen=True):
 class Record:
     """The outcomes of all jobs, by the number of each, and every change of used quota.
 
-    works: the names of the works. never: the names of jobs that the cluster could never run.
+    works: the names of the works. now: the time that the simulation has reached.
     """
 
     def __init__(self, works: Sequence[str]) -> None:
@@ -77,21 +77,21 @@ class Record:
         return len(self.names) - 1
 
     def start(self, job: int, at: float) -> None:
-        """Note that a job starts; only its first start counts."""
+        """Record that a job starts; only its first start counts."""
         if isnan(self._started[job]):
             self._started[job] = at
 
     def end(self, job: int, at: float) -> None:
-        """Note that a job ends."""
+        """Record that a job ends."""
         self._ended[job] = at
 
     def evict(self, job: int, ran: float) -> None:
-        """Note that a job loses its place after it ran for so long."""
+        """Record that a job is evicted. ran: for how many seconds it ran."""
         self._evictions[job] += 1
         self._lost[job] += ran * self._pods[job]
 
     def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:
-        """Note that the use of quota changes."""
+        """Record that the use of quota changes."""
         self._change_at.append(at)
         self._change_of.append(amount)
         self._change_queue.append(self._queues.setdefault(queue, len(self._queues)))

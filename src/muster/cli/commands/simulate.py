@@ -126,7 +126,7 @@ def _make_table(summary: "Summary") -> str:
                 one.queue,
                 one.flavor,
                 one.resource,
-                *(format_quantity(one.resource, n) for n in (round(one.mean), one.peak)),
+                *(format_quantity(one.resource, n) for n in (one.mean, one.peak)),
             )
             for one in summary.use
         ]
