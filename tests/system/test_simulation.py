@@ -390,6 +390,12 @@ def test_a_pool_without_nodes_has_no_room(tmp_path):
     assert [one.never for one in report.waiting] == [True]
 
 
+@pytest.mark.parametrize("count", [-1, 10**9])
+def test_a_pool_has_a_sensible_number_of_nodes(tmp_path, count):
+    with pytest.raises(ScenarioError, match=r"spec\.nodes\[0\]\.count: must be from 0 to 200000"):
+        play(tmp_path, scenario(NODES % count + "  work:\n" + burst(1)))
+
+
 @pytest.mark.parametrize("field", ["allocatable", "capacity"])
 def test_a_node_of_a_manifest_takes_pods(tmp_path, field):
     node = f'---\napiVersion: v1\nkind: Node\nmetadata: {{name: n}}\nstatus: {{{field}: {{cpu: "1"}}}}\n'

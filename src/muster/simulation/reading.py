@@ -21,6 +21,8 @@ from muster.simulation.swf import LogError, LoggedJob, read_log
 _UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority"}
 # What reading a file raises. ValueError: its path holds a null byte.
 _UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
+# More nodes in a pool are a mistake, and would fill the memory.
+_MOST_NODES = 200_000
 _SUFFIXES = (".yaml", ".yml", ".json")
 _AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"contains unknown field `(.*)`")
@@ -162,14 +164,14 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
 
 
 def _require_pools(scenario: Scenario, source: Source) -> None:
-    """Refuse a pool with a negative number of nodes, and two pools of one name."""
+    """Refuse a pool that cannot have so many nodes, and two pools of one name."""
     pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
         if pool.name in pools:
             raise source.error(f"spec.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
         pools.add(pool.name)
-        if pool.count < 0:
-            raise source.error(f"spec.nodes[{number}].count", "must not be negative")
+        if not 0 <= pool.count <= _MOST_NODES:
+            raise source.error(f"spec.nodes[{number}].count", f"must be from 0 to {_MOST_NODES}")
 
 
 def _is_set(work: Work, field: str) -> bool:
