@@ -340,6 +340,21 @@ def test_a_job_has_the_limit_of_its_template(tmp_path, before, after):
     assert [job.ended for job in report.jobs] == [60.0]
 
 
+ROLE = """
+        - name: %s
+          template:
+            spec:
+              activeDeadlineSeconds: %d
+              template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}"""
+
+
+def test_a_jobset_ends_with_the_longest_limit_of_its_roles(tmp_path):
+    job = "\n      apiVersion: jobset.x-k8s.io/v1alpha2\n      kind: JobSet\n      spec:\n        replicatedJobs:"
+    job += ROLE % ("a", 30) + ROLE % ("b", 60) + "\n"
+    report = play(tmp_path, scenario("  work:\n" + burst(1, run="1h", job=job)))
+    assert [(one.pods, one.ended) for one in report.jobs] == [(2, 60.0)]
+
+
 @pytest.mark.parametrize("size", [6, 3])
 def test_a_job_of_another_size_may_start_with_fewer_pods(tmp_path, size):
     fewer = 'kind: Job\n      metadata: {annotations: {kueue.x-k8s.io/job-min-parallelism: "3"}}'

@@ -13,9 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api import kueue
+from muster.api.batch import Job
 from muster.api.config import Configuration
 from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
+from muster.api.jobset import JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.meta import Condition, ObjectMeta
@@ -231,7 +233,8 @@ async def _read_template(
     spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
     workload = kueue.Workload(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace), spec=spec)
     _, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
-    end = end_of(meta, record_of(job).deadline, started=0.0)
+    deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
+    end = end_of(meta, deadline, started=0.0)
     return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, end)
 
 
