@@ -4,6 +4,7 @@ import gzip
 import heapq
 import re
 from collections import deque
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from tests.documents import PEERS
 from muster.simulation.reading import ScenarioError
 from muster.simulation.report import simulate, write_report
 
+ROOT = Path(__file__).resolve().parents[2]
 TRACES = PEERS / "traces"
 JOB = """
       apiVersion: batch/v1
@@ -478,6 +480,19 @@ def test_an_interrupt_ends_the_simulation_and_not_the_report(tmp_path):
     report = play(tmp_path, TWO_TEAMS, progress=interrupt)
     assert report.stopped
     assert 10 <= len(report.jobs) < 60
+
+
+def test_the_scenario_of_the_page_runs(tmp_path):
+    [text] = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / "simulate.md").read_text(), re.MULTILINE | re.DOTALL)
+    report = play(tmp_path, text)
+    assert report.summary.seconds == 86_400.0
+    assert report.summary.total.ended > 100
+
+
+def test_the_table_of_the_page_is_that_of_the_example():
+    total = simulate(str(ROOT / "examples" / "simulate" / "two-teams.yaml")).summary.total
+    [row] = re.findall("^all .*", (ROOT / "docs" / "simulate.md").read_text(), re.MULTILINE)
+    assert row.split()[1:4] == [str(total.submitted), str(total.ended), str(total.waiting)]
 
 
 def test_a_report_is_written(tmp_path):
