@@ -2,7 +2,9 @@
 
 import gzip
 import heapq
+import re
 from collections import deque
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -11,6 +13,7 @@ from tests.documents import PEERS
 from muster.simulation.reading import ScenarioError
 from muster.simulation.report import simulate, write_report
 
+ROOT = Path(__file__).resolve().parents[2]
 TRACES = PEERS / "traces"
 JOB = """
       apiVersion: batch/v1
@@ -283,6 +286,176 @@ def test_jobs_that_can_never_run_are_named_and_stop_nobody(tmp_path):
     assert report.summary.works["small"].ended == 2
 
 
+def test_a_trace_says_run_times_sizes_and_limits_itself(tmp_path):
+    write_log(tmp_path / "log.swf", draw_log(1))
+    body = f"  work:\n  - name: log\n    trace: {{file: log.swf}}\n    size: 4\n    template:{JOB}"
+    with pytest.raises(ScenarioError, match=re.escape("scenario.yaml:8: spec.work[0].size: has no effect on a trace")):
+        play(tmp_path, scenario(body))
+
+
+def test_the_queue_numbers_of_a_log_become_local_queues(tmp_path):
+    write_log(tmp_path / "log.swf", [(0, 10, 10, 1), (1, 10, 10, 1)])
+    body = f'  work:\n  - name: log\n    trace: {{file: log.swf, queues: {{"-1": q}}}}\n    template:{JOB}'
+    report = play(tmp_path, scenario(body, FLAVOR + queue("q", 1)))
+    assert [(job.queue, job.started) for job in report.jobs] == [("q", 0.0), ("q", 10.0)]
+    with pytest.raises(ScenarioError, match=r"queues\.-1: no manifest defines the LocalQueue"):
+        play(tmp_path, scenario(body.replace(": q}", ": other}"), FLAVOR + queue("q", 1)))
+
+
+def test_the_count_of_a_trace_takes_the_jobs_that_come_first(tmp_path):
+    write_log(tmp_path / "log.swf", [(90, 10, 10, 1), (0, 10, 10, 1), (50, 10, 10, 1)])
+    body = f"  work:\n  - name: log\n    trace: {{file: log.swf}}\n    count: 2\n    template:{JOB}"
+    assert [job.name for job in play(tmp_path, scenario(body)).jobs] == ["log-1", "log-2"]
+
+
+def test_a_log_that_is_damaged_is_named(tmp_path):
+    (tmp_path / "log.swf.gz").write_bytes(gzip.compress(b"")[:10] + b"\xff" * 20)
+    body = f"  work:\n  - name: log\n    trace: {{file: log.swf.gz}}\n    template:{JOB}"
+    with pytest.raises(ScenarioError, match=r"log\.swf\.gz: "):
+        play(tmp_path, scenario(body))
+
+
+def burst(count, *, queued="", name="w", run="10s", job=JOB, more=""):
+    line = f"    queue: {queued}\n" if queued else ""
+    come = f"    arrivals: {{burst: {{at: [0], count: {count}}}}}\n    runTime: {run}\n"
+    return f"  - name: {name}\n{line}{come}{more}    template:{job}"
+
+
+@pytest.mark.parametrize("queued", ["", "q"])
+def test_jobs_that_come_at_once_start_in_the_order_of_the_scenario(tmp_path, queued):
+    works = "  work:\n" + burst(11, name="z", queued=queued) + burst(1, queued=queued)
+    text = scenario(works, FLAVOR + queue("q", 1)) if queued else scenario(NODES % 1 + works)
+    jobs = play(tmp_path, text).jobs
+    assert [job.name for job in jobs] == [*(f"z-{number}" for number in range(11)), "w-0"]
+    assert [job.started for job in jobs] == [10.0 * number for number in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("parallelism: 1", "parallelism: 1\n        activeDeadlineSeconds: 60"),
+        ("kind: Job", 'kind: Job\n      metadata: {labels: {kueue.x-k8s.io/max-exec-time-seconds: "60"}}'),
+    ],
+)
+def test_a_job_has_the_limit_of_its_template(tmp_path, before, after):
+    report = play(tmp_path, scenario("  work:\n" + burst(1, run="1h", job=JOB.replace(before, after))))
+    assert [job.ended for job in report.jobs] == [60.0]
+
+
+ROLE = """
+        - name: %s
+          template:
+            spec:
+              activeDeadlineSeconds: %d
+              template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}"""
+
+
+def test_a_jobset_ends_with_the_longest_limit_of_its_roles(tmp_path):
+    job = "\n      apiVersion: jobset.x-k8s.io/v1alpha2\n      kind: JobSet\n      spec:\n        replicatedJobs:"
+    job += ROLE % ("a", 30) + ROLE % ("b", 60) + "\n"
+    report = play(tmp_path, scenario("  work:\n" + burst(1, run="1h", job=job)))
+    assert [(one.pods, one.ended) for one in report.jobs] == [(2, 60.0)]
+
+
+@pytest.mark.parametrize("size", [6, 3])
+def test_a_job_of_another_size_may_start_with_fewer_pods(tmp_path, size):
+    fewer = 'kind: Job\n      metadata: {annotations: {kueue.x-k8s.io/job-min-parallelism: "3"}}'
+    job = (
+        JOB.replace("kind: Job", fewer)
+        .replace("parallelism: 1", "parallelism: 5")
+        .replace("completions: 1", "completions: 5")
+    )
+    works = burst(1, queued="q", job=job, more=f"    size: {size}\n")
+    report = play(tmp_path, scenario("  work:\n" + works, FLAVOR + queue("q", 4)))
+    assert [job.started for job in report.jobs] == [0.0]
+    assert max(_used_together(report)) == min(size, 4) * 1000
+
+
+@pytest.mark.parametrize(("expected", "started"), [("1m", 0.0), ("10m", 110.0)])
+def test_backfill_counts_on_the_expected_duration_of_a_template(tmp_path, expected, started):
+    """The big job b waits for a until 100 s. A job passes it that is expected to end before."""
+    expects = f"kind: Job\n      metadata: {{annotations: {{muster.dev/expected-duration: {expected}}}}}"
+    works = [
+        burst(1, name="a", run="100s", more="    limit: 100s\n"),
+        burst(1, name="b", more="    size: 2\n    limit: 10s\n"),
+        burst(1, name="c", run="50s", job=JOB.replace("kind: Job", expects)),
+    ]
+    report = play(tmp_path, scenario(NODES % 2 + "  work:\n" + "".join(works)))
+    assert [job.started for job in report.jobs] == [0.0, 100.0, started]
+
+
+def test_nodes_serve_pods_by_their_age(tmp_path):
+    """Job b was submitted before those of d, and is admitted once a ends: its pods are younger."""
+    works = [
+        burst(1, name="a", queued="q"),
+        burst(1, name="b", queued="q"),
+        burst(2, name="d").replace("at: [0]", "at: [5]"),
+    ]
+    report = play(tmp_path, scenario(NODES % 1 + "  work:\n" + "".join(works), FLAVOR + queue("q", 1)))
+    assert {job.name: job.started for job in report.jobs} == {"a-0": 0.0, "d-0": 10.0, "d-1": 20.0, "b-0": 30.0}
+
+
+def test_an_assertion_counts_the_wait_of_a_job_that_never_starts(tmp_path):
+    """One job of nine starts at once. The others have waited for two days when the time is over."""
+    text = scenario("  until: 2d\n  work:\n" + burst(9, queued="q", run="9d"), FLAVOR + queue("q", 1))
+    report = play(tmp_path, text, assertions=["p99(wait, queue=q) < 30m"])
+    assert [(one.value, one.holds) for one in report.verdicts] == [(2 * 86_400.0, False)]
+
+
+def test_a_pool_without_nodes_has_no_room(tmp_path):
+    report = play(tmp_path, scenario(NODES % 0 + "  work:\n" + burst(1)))
+    assert [one.never for one in report.waiting] == [True]
+
+
+@pytest.mark.parametrize("count", [-1, 10**9])
+def test_a_pool_has_a_sensible_number_of_nodes(tmp_path, count):
+    with pytest.raises(ScenarioError, match=r"spec\.nodes\[0\]\.count: must be from 0 to 200000"):
+        play(tmp_path, scenario(NODES % count + "  work:\n" + burst(1)))
+
+
+@pytest.mark.parametrize("field", ["allocatable", "capacity"])
+def test_a_node_of_a_manifest_takes_pods(tmp_path, field):
+    node = f'---\napiVersion: v1\nkind: Node\nmetadata: {{name: n}}\nstatus: {{{field}: {{cpu: "1"}}}}\n'
+    report = play(tmp_path, scenario("  work:\n" + burst(2), node))
+    assert [job.started for job in report.jobs] == [0.0, 10.0]
+
+
+@pytest.mark.parametrize(("api", "kind"), [("batch/v1", "Job"), ("v1", "Pod"), ("kueue.x-k8s.io/v1beta2", "Workload")])
+def test_work_among_the_manifests_is_refused(tmp_path, api, kind):
+    with pytest.raises(ScenarioError, match=f"{kind} other: would have no effect: jobs are the templates of spec.work"):
+        play(
+            tmp_path,
+            scenario("  work:\n" + burst(1), f"---\napiVersion: {api}\nkind: {kind}\nmetadata: {{name: other}}\n"),
+        )
+
+
+def test_no_node_has_the_name_of_another(tmp_path):
+    pool = '  - name: n\n    count: 2\n    template: {status: {allocatable: {cpu: "1"}}}\n'
+    with pytest.raises(ScenarioError, match=re.escape("spec.nodes[1].name: n is the name of another pool, too")):
+        play(tmp_path, scenario(f"  nodes:\n{pool}{pool}  work:\n" + burst(1)))
+    node = "---\napiVersion: v1\nkind: Node\nmetadata: {name: n-1}\n"
+    with pytest.raises(ScenarioError, match=re.escape("spec.nodes[0].name: n-1 is the name of a Node, too")):
+        play(tmp_path, scenario(f"  nodes:\n{pool}  work:\n" + burst(1), node))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        ("spec: {clusterQueue: q}", "spec: {clusterQueue: q, stopPolicy: Hold}", "LocalQueue q is inactive"),
+        ("namespaceSelector: {}", "stopPolicy: Hold", "ClusterQueue q is inactive"),
+        ("namespaceSelector: {}", "namespaceSelector: {matchLabels: {a: b}}", "namespace doesn't match"),
+        ("spec: {clusterQueue: q}", "spec: {clusterQueue: gone}", "ClusterQueue gone doesn't exist"),
+        (FLAVOR, "", "flavor default not found"),
+        ('cpu: "1"', 'memory: "1"', "resource memory unavailable"),
+    ],
+)
+def test_a_queue_that_never_admits_is_named(tmp_path, before, after, why):
+    text = scenario("  work:\n" + burst(1, queued="q"), FLAVOR + queue("q", 1))
+    assert before in text
+    waiting = play(tmp_path, text.replace(before, after)).waiting
+    assert [(one.never, why in one.why) for one in waiting] == [(True, True)], waiting
+
+
 def test_a_limit_ends_a_job_and_the_time_of_a_scenario_may_end(tmp_path):
     body = f"""  until: 1h
 {NODES % 1}
@@ -309,10 +482,23 @@ def test_an_interrupt_ends_the_simulation_and_not_the_report(tmp_path):
     assert 10 <= len(report.jobs) < 60
 
 
+def test_the_scenario_of_the_page_runs(tmp_path):
+    [text] = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs" / "simulate.md").read_text(), re.MULTILINE | re.DOTALL)
+    report = play(tmp_path, text)
+    assert report.summary.seconds == 86_400.0
+    assert report.summary.total.ended > 100
+
+
+def test_the_table_of_the_page_is_that_of_the_example():
+    total = simulate(str(ROOT / "examples" / "simulate" / "two-teams.yaml")).summary.total
+    [row] = re.findall("^all .*", (ROOT / "docs" / "simulate.md").read_text(), re.MULTILINE)
+    assert row.split()[1:4] == [str(total.submitted), str(total.ended), str(total.waiting)]
+
+
 def test_a_report_is_written(tmp_path):
     write_report(play(tmp_path, TWO_TEAMS), tmp_path / "out")
     jobs = (tmp_path / "out" / "jobs.csv").read_text().splitlines()
-    assert jobs[0] == "name,work,queue,pods,priority,submitted,run_time,started,ended,evictions,lost"
+    assert jobs[0] == "name,work,queue,pods,priority,submitted,run_time,started,ended,evictions,lost,wait"
     assert len(jobs) == 61
     assert '"fairness"' in (tmp_path / "out" / "summary.json").read_text()
 
@@ -331,6 +517,19 @@ def test_a_report_is_written(tmp_path):
         ("parallelism: 1", "parallelisms: 1", "spec.work[0].template: Job in version"),
         ("kind: Job", "kind: CronJob", "spec.work[0].template: a CronJob cannot be simulated"),
         ("queueingStrategy: BestEffortFIFO", "queueingStrategy: Best", "Unsupported value"),
+        ("    queue: a\n", "    queue: c\n", "scenario.yaml:9: spec.work[0].queue: no manifest defines the LocalQueue"),
+        ("seed: 3", "until: soon", "scenario.yaml:5: spec.until: invalid duration"),
+        ("seed: 3", "start: 2026-01-05T00:00:00", "scenario.yaml:5: spec.start: Expected `datetime` with a timezone"),
+        ("    count: 20\n", "    count: -1\n", "spec.work[1].count: must not be negative"),
+        ("kind: Job\n", "kind: Job\n      metadata: [x]\n", "spec.work[0].template.metadata: must be a map"),
+        (
+            "kind: Job\n",
+            "kind: Job\n      metadata: {labels: x}\n",
+            "template.metadata.labels: must be a map of strings",
+        ),
+        ("queue=b", "queue=c", "scenario.yaml:6: spec.assert[1]: there is no queue c, but a, b"),
+        ("apiVersion", "---\n# no document\n---\nseed: 1\napiVersion", "scenario.yaml:4: seed: there is no such field"),
+        ("runTime: 10m", "runTime: 10000000d", "would pass the year 9999"),
         ("count(ended) == 60", "count(ended) = 60", "scenario.yaml:6: spec.assert[0]: 'count(ended) = 60' is not like"),
     ],
 )

@@ -12,6 +12,9 @@ from muster.simulation.reading import Reading
 from muster.simulation.scenario import Trace, Work
 from muster.simulation.swf import LoggedJob
 
+# The largest number of pods, and the highest priority: the API has 32 bits for them.
+_MOST = 2**31 - 1
+
 
 class Submission(Struct, frozen=True, gc=False):
     """A job that is submitted.
@@ -19,7 +22,7 @@ class Submission(Struct, frozen=True, gc=False):
     at: seconds from the start. work: the number of its work. name: its name.
     run_time: seconds once its pods have started. limit: seconds after which it is ended; None if nothing ends it.
     size: how many pods it has; None for as many as the template has. priority: likewise.
-    local_queue: `namespace/name`, if it is another than that of its template.
+    local_queue: the LocalQueue, if it is another than that of its template.
     """
 
     at: float
@@ -54,7 +57,7 @@ def _submit(reading: Reading, number: int, work: Work, start: datetime) -> Itera
     size, priority = _make_draw(reading, "size", work), _make_draw(reading, "priority", work)
     if work.trace is not None:
         jobs = reading.logs[work.trace.file]
-        return _replay(jobs[: work.count], number, work, work.trace)
+        return _replay(jobs, number, work, work.trace)
     assert work.arrivals is not None, "a work without a trace has arrivals"
     try:
         times = draw_arrivals(work.arrivals, start, random)
@@ -94,16 +97,21 @@ def _draw_jobs(
             f"{work.name}-{serial}",
             max(0.0, run_time(random)),
             None if limit is None else limit(random),
-            None if size is None else max(1, round(size(random))),
-            None if priority is None else round(priority(random)),
+            None if size is None else _round(size(random), 1),
+            None if priority is None else _round(priority(random), -_MOST),
         )
+
+
+def _round(value: float, least: int) -> int:
+    """Return a drawn number as the API can hold it."""
+    return round(max(least, min(value, _MOST)))
 
 
 def _replay(jobs: tuple[LoggedJob, ...], number: int, work: Work, trace: Trace) -> Iterator[Submission]:
     """Yield the jobs of a log in order of submission, from the first one on."""
     ordered = sorted(jobs, key=lambda job: job.submit)
     first = ordered[0].submit if ordered else 0.0
-    for job in ordered:
+    for job in ordered[: work.count]:
         yield Submission(
             job.submit - first,
             number,

@@ -1,7 +1,8 @@
 """Judge assertions on the outcome of a simulation, such as `p99(wait, queue=prod) < 30m`. Pure."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from math import isnan
 
 from msgspec import Struct
 
@@ -10,7 +11,7 @@ from muster.simulation.record import JobOutcome
 from muster.simulation.summary import compute_slowdown, find_percentile
 
 _ASSERTION = re.compile(
-    r"\s*(?P<function>\w+)\(\s*(?P<metric>\w+)?\s*(?P<filters>(?:,?\s*\w+\s*=\s*[^,()=\s]+\s*)*)\)"
+    r"\s*(?P<function>[\w.]+)\(\s*(?P<metric>\w+)?\s*(?P<filters>(?:,?\s*\w+\s*=\s*[^,()=\s]+\s*)*)\)"
     r"\s*(?P<operator><=|>=|==|<|>)\s*(?P<bound>\S+)\s*"
 )
 _FILTER = re.compile(r"(\w+)\s*=\s*([^,()=\s]+)")
@@ -22,6 +23,7 @@ _METRICS: dict[str, Callable[[JobOutcome], float | None]] = {
     "evictions": lambda job: float(job.evictions),
     "lost": lambda job: job.lost,
 }
+_TIMES = ("wait", "lost")
 _COUNTED: dict[str, Callable[[JobOutcome], float]] = {
     "submitted": lambda _: 1.0,
     "started": lambda job: float(job.started is not None),
@@ -61,6 +63,11 @@ class Assertion(Struct, frozen=True):
     operator: str
     bound: float
 
+    @property
+    def is_of_time(self) -> bool:
+        """Whether what is measured is a time span, in seconds."""
+        return self.metric in _TIMES
+
 
 class Verdict(Struct, frozen=True):
     """Whether an assertion holds. value: what was measured; None if no job could be measured, so that it fails."""
@@ -70,8 +77,10 @@ class Verdict(Struct, frozen=True):
     holds: bool
 
 
-def parse_assertion(text: str) -> Assertion:
+def parse_assertion(text: str, known: Mapping[str, Collection[str]]) -> Assertion:
     """Parse `FUNCTION(METRIC, FIELD=VALUE, ...) OPERATOR BOUND`, or `count(WHAT, ...)` for numbers of jobs.
+
+    known: by field, the only values that jobs may have.
 
     Raises:
         AssertionSyntaxError: the text is no assertion.
@@ -80,23 +89,30 @@ def parse_assertion(text: str) -> Assertion:
     if found is None:
         raise AssertionSyntaxError(f"{text!r} is not like p99(wait, queue=prod) < 30m")
     function, metric = found["function"], found["metric"] or ""
-    known = _COUNTED if function == "count" else _METRICS
+    metrics = _COUNTED if function == "count" else _METRICS
     if function not in (*_FUNCTIONS, "count") and not _PERCENTILE.fullmatch(function):
         raise AssertionSyntaxError(f"{function} is none of count, {', '.join(_FUNCTIONS)}, p50, p99 and the like")
-    if metric not in known:
-        raise AssertionSyntaxError(f"{metric or 'nothing'} is none of {', '.join(known)}")
+    if metric not in metrics:
+        raise AssertionSyntaxError(f"{metric or 'nothing'} is none of {', '.join(metrics)}")
     filters = tuple((name, value) for name, value in _FILTER.findall(found["filters"]))
     if wrong := next((name for name, _ in filters if name not in _FIELDS), None):
         raise AssertionSyntaxError(f"{wrong} is none of {', '.join(_FIELDS)}")
+    for name, value in filters:
+        if name in known and value not in known[name]:
+            raise AssertionSyntaxError(f"there is no {name} {value}, but {', '.join(known[name]) or 'none'}")
     return Assertion(text, function, metric, filters, found["operator"], _parse_bound(found["bound"], metric))
 
 
 def _parse_bound(text: str, metric: str) -> float:
     try:
-        return float(text)
+        bound = float(text)
     except ValueError:
-        if metric not in ("wait", "lost"):
+        if metric not in _TIMES:
             raise AssertionSyntaxError(f"{text} is no number") from None
+    else:
+        if isnan(bound):
+            raise AssertionSyntaxError(f"{text} is no number")
+        return bound
     try:
         return parse_seconds(text)
     except DrawError as error:

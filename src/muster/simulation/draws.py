@@ -10,6 +10,9 @@ from muster.api.values import durations
 from muster.simulation.scenario import Arrivals, Burst, Distribution, Value, Weekly
 
 DAY = 86_400.0
+_HOUR = 3600.0
+# With a larger sigma, values leave the range of floating-point numbers.
+_MOST_SIGMA = 100.0
 
 Draw = Callable[[Random], float]
 Parse = Callable[[str | float], float]
@@ -43,13 +46,13 @@ def parse_seconds(text: str | float) -> float:
 
 def _parse_span(text: str) -> float:
     days, found, rest = text.partition("d")
-    if found and days.isdigit():
+    if found and days.isascii() and days.isdigit():
         return int(days) * DAY + (durations.parse(rest) / durations.SECOND if rest else 0.0)
     return durations.parse(text) / durations.SECOND
 
 
 def parse_number(text: str | float) -> float:
-    """Return a number.
+    """Return a number, which is rounded once it is drawn.
 
     Raises:
         DrawError: the text is no number.
@@ -81,7 +84,9 @@ def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
         low, high = parse(value.uniform.low), parse(value.uniform.high)
         if high < low:
             raise DrawError("", "to is less than from")
-        return lambda random: random.uniform(low, high)
+        # A number is rounded: each one of the range, also its first and last, gets an interval of the same length.
+        margin = 0.5 if parse is parse_number else 0.0
+        return lambda random: random.uniform(low - margin, high + margin)
     if value.exponential is not None:
         mean = parse(value.exponential.mean)
         if mean <= 0:
@@ -89,8 +94,8 @@ def _make_draw(value: Distribution, parse: Parse, samples: Samples) -> Draw:
         return lambda random: random.expovariate(1 / mean)
     if value.lognormal is not None:
         median, sigma = parse(value.lognormal.median), value.lognormal.sigma
-        if median <= 0 or sigma < 0:
-            raise DrawError("", "median must be positive, and sigma not negative")
+        if median <= 0 or not 0 <= sigma <= _MOST_SIGMA:
+            raise DrawError("", f"median must be positive, and sigma from 0 to {_MOST_SIGMA:g}")
         return lambda random: random.lognormvariate(log(median), sigma)
     if value.empirical is not None:
         known = samples[value.empirical]
@@ -158,10 +163,13 @@ def _draw_weekly(weekly: Weekly, start: datetime, random: Random) -> Iterator[fl
     mean = sum(weekly.hours) / 24 * sum(weekly.days) / 7
     rate = highest / mean / _parse_interval(".weekly.every", weekly.every)
 
+    since_midnight = timedelta(hours=start.hour, minutes=start.minute, seconds=start.second).total_seconds()
+
     def draw() -> Iterator[float]:
         for at in _accumulate(lambda: random.expovariate(rate)):
-            now = start + timedelta(seconds=at)
-            if random.random() * highest < weekly.hours[now.hour] * weekly.days[now.weekday()]:
+            days, seconds = divmod(since_midnight + at, DAY)
+            weight = weekly.hours[int(seconds // _HOUR)] * weekly.days[(start.weekday() + int(days)) % 7]
+            if random.random() * highest < weight:
                 yield at
 
     return draw()

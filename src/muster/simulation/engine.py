@@ -7,7 +7,7 @@ more to decide. A job that it admits asks for nodes; a job that it preempts goes
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from datetime import timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta
 from math import inf
 
 from msgspec import Struct
@@ -15,20 +15,29 @@ from msgspec.structs import replace
 
 from muster.api.config import Configuration
 from muster.api.core import Pod
+from muster.api.kueue.clusterqueue import STOP_NONE
+from muster.api.ours.teams import NOT_A_USER
 from muster.controllers.queueing.cache import ON_DEMAND
+from muster.gang.order.ends import End
 from muster.gang.shapes import Shape, shape_of
 from muster.insight.forecasts.forecast import build_quota_tree
 from muster.queueing import convert
-from muster.queueing.model import Assignment, WorkloadInfo
+from muster.queueing.model import Assignment, PodSet, WorkloadInfo
 from muster.queueing.pending.queues import Queues
 from muster.queueing.scheduling import cycle
 from muster.queueing.scheduling.fairness import FairSharing
+from muster.runtime.objects import key_of
 from muster.simulation.arrivals import Submission, list_submissions
 from muster.simulation.draws import parse_seconds
 from muster.simulation.machines import GangAsk, Machines, make_standing
 from muster.simulation.reading import Reading
 from muster.simulation.record import Record
 from muster.simulation.site import JobTemplate, Site
+
+# The reasons of jobs that wait for ever: in a simulation, nobody changes a queue.
+_HOPELESS = frozenset(("ExceedsMaxQuota", "NoMatchingFlavor", "Misconfigured", "Suspended", NOT_A_USER))
+# The digits of the numbers of jobs in their keys.
+_DIGITS = 12
 
 # Called with the record so far after each moment.
 Progress = Callable[[Record], None]
@@ -37,13 +46,15 @@ Progress = Callable[[Record], None]
 class _Job(Struct):
     """A job that has not ended.
 
-    started: since when it runs; None while it waits. starts: how often it has started, by which an end knows its start.
+    end: when it ends at the latest, from its start. started: since when it runs; None while it waits. starts: how often
+    it has started, by which an end knows its start.
     """
 
     number: int
     submission: Submission
     template: JobTemplate
     workload: WorkloadInfo
+    end: End | None
     started: float | None = None
     starts: int = 0
 
@@ -65,14 +76,14 @@ class Engine:
     def __init__(self, reading: Reading, site: Site, configuration: Configuration) -> None:
         spec = reading.scenario.spec
         self.record = Record([work.name for work in spec.work])
+        self._source = reading.source
         self._start = spec.start
+        self._last = (datetime.max.replace(tzinfo=UTC) - spec.start).total_seconds()
         self._until = inf if spec.until is None else parse_seconds(spec.until)
         self._submissions = list_submissions(reading)
         self._templates = [site.templates[work.name] for work in spec.work]
         self._reading = convert.ConversionSettings.of(configuration)
-        self._local = {
-            f"{one.metadata.namespace}/{one.metadata.name}": one.spec.cluster_queue for one in site.local_queues
-        }
+        self._local = {key_of(one): one.spec.cluster_queue for one in site.local_queues}
         self._tree = build_quota_tree(site.cluster_queues, site.cohorts)
         self._flavors = {one.metadata.name: convert.flavor_spec(one) for one in site.flavors}
         self._queues = Queues()
@@ -82,10 +93,12 @@ class Engine:
         )
         for namespace in site.namespaces:
             self._queues.set_namespace(namespace.metadata.name, namespace.metadata.labels)
+        for local in site.local_queues:
+            self._queues.stop_local(key_of(local), stopped=local.spec.stop_policy != STOP_NONE)
         for node in self._tree.queues.values():
             self._queues.set_queue(node.policy)
         overtakings = configuration.muster.scheduling.overtakings
-        self._machines = Machines(site.nodes, overtakings) if site.nodes else None
+        self._machines = Machines(site.nodes, overtakings) if site.nodes or spec.nodes else None
         self._jobs: dict[str, _Job] = {}  # that have not ended, by key
         self._ends: list[tuple[float, int, int, str]] = []  # when, an order, of which start, and the key
         self._bases = [self._convert(template) for template in self._templates]
@@ -104,6 +117,8 @@ class Engine:
             if now > self._until:
                 self.record.now = self._until
                 return
+            if now > self._last:
+                raise self._source.error("spec", f"would pass the year {MAXYEAR}: set until to end before it")
             self.record.now = now
             while self._ends and self._ends[0][0] <= now:
                 _, _, starts, key = heapq.heappop(self._ends)
@@ -121,7 +136,9 @@ class Engine:
             if job.started is None:
                 why = self._queues.why(job.workload.key) if job.workload.queue else None
                 if why is not None:
-                    yield Waiting(job.submission.name, why.message, never=why.reason == "ExceedsMaxQuota")
+                    yield Waiting(job.submission.name, why.message, never=why.reason in _HOPELESS)
+                elif job.workload.key in self._queues:
+                    yield Waiting(job.submission.name, "other jobs of its queue come first", never=False)
                 else:
                     yield Waiting(job.submission.name, "the nodes have no room for it", never=self._lacks_nodes(job))
 
@@ -133,12 +150,13 @@ class Engine:
 
     def _submit(self, submission: Submission) -> None:
         template, base = self._templates[submission.work], self._bases[submission.work]
-        key = f"{template.workload.metadata.namespace}/{submission.name}"
+        namespace = template.workload.metadata.namespace
+        key = f"{namespace}/{len(self.record):0{_DIGITS}}"  # of jobs that come at once, the first one listed is first
         created = self._start + timedelta(seconds=submission.at)
-        local = submission.local_queue or template.local_queue
+        local = f"{namespace}/{submission.local_queue}" if submission.local_queue else template.local_queue
         podsets = base.podsets
         if submission.size is not None:
-            podsets = (replace(podsets[0], count=submission.size, least=None), *podsets[1:])
+            podsets = (_resize(podsets[0], submission.size), *podsets[1:])
         workload = replace(
             base,
             key=key,
@@ -160,7 +178,8 @@ class Engine:
             submission.at,
             submission.run_time,
         )
-        job = self._jobs[key] = _Job(number, submission, template, workload)
+        end = template.end if submission.limit is None else End(submission.limit, sure=True)
+        job = self._jobs[key] = _Job(number, submission, template, workload, end)
         if workload.queue:
             self._queues.add(workload)
         else:
@@ -229,8 +248,8 @@ class Engine:
             self._begin(job)
             return
         shapes = self._count_shapes(job, assignment)
-        for started in self._machines.ask(self._make_ask(job, shapes), self._epoch):
-            self._begin(self._jobs[started])
+        if self._machines.ask(self._make_ask(job, shapes), self._epoch):
+            self._begin(job)
 
     def _count_shapes(self, job: _Job, assignment: Assignment | None) -> Mapping[Shape, int]:
         shapes: Counter[Shape] = Counter()
@@ -241,9 +260,10 @@ class Engine:
         return shapes
 
     def _make_ask(self, job: _Job, shapes: Mapping[Shape, int]) -> GangAsk:
-        tenant, created = job.workload.queue or job.workload.namespace, self._start.timestamp() + job.submission.at
-        standing = make_standing(job.template.pod_priority, tenant, created)
-        return GangAsk.of(job.workload.key, standing, shapes, job.submission.limit)
+        tenant = job.workload.queue or job.workload.namespace
+        # The job makes its pods once it is admitted; the scheduler goes by the age of pods.
+        standing = make_standing(job.template.pod_priority, tenant, self._epoch)
+        return GangAsk.of(job.workload.key, standing, shapes, job.end)
 
     def _shape(self, job: _Job, number: int, flavors: tuple[str, ...]) -> Shape:
         """Return the shape of the pods of a podset, with the labels and tolerations of the flavors that it got."""
@@ -264,13 +284,19 @@ class Engine:
     def _begin(self, job: _Job) -> None:
         job.started, job.starts = self.record.now, job.starts + 1
         self.record.start(job.number, self.record.now)
-        limit = job.submission.limit
-        seconds = job.submission.run_time if limit is None else min(job.submission.run_time, limit)
+        seconds = job.submission.run_time
+        if job.end is not None and job.end.sure:
+            seconds = min(seconds, job.end.at)
         heapq.heappush(self._ends, (self.record.now + seconds, job.number, job.starts, job.workload.key))
 
     @property
     def _epoch(self) -> float:
         return self._start.timestamp() + self.record.now
+
+
+def _resize(podset: PodSet, count: int) -> PodSet:
+    """Return a podset with this number of pods. It may still start with fewer, if its template says so."""
+    return replace(podset, count=count, least=None if podset.least is None or podset.least >= count else podset.least)
 
 
 def _find_fairness(site: Site, configuration: Configuration) -> FairSharing | None:

@@ -27,19 +27,25 @@ from muster.gang.shapes import Amounts, Guest, Shape
 class GangAsk(Struct, frozen=True, eq=False):
     """A gang that asks for nodes.
 
-    shapes: its pods. limit: the seconds after which it is ended; None if nothing ends it.
+    alike: the key of the gangs that have the same pods: one refusal answers for all of them, whenever they end.
+    shapes: its pods. lasts: when it ends, from its start; None if that is unknown.
     """
 
     key: str
     alike: Hashable
     standing: Standing
     shapes: Mapping[Shape, int]
-    limit: float | None
+    lasts: End | None
 
     @classmethod
-    def of(cls, key: str, standing: Standing, shapes: Mapping[Shape, int], limit: float | None) -> "GangAsk":
-        """Return the ask of a gang, in its equivalence class."""
-        return cls(key, (frozenset(shapes.items()), limit), standing, shapes, limit)
+    def of(cls, key: str, standing: Standing, shapes: Mapping[Shape, int], lasts: End | None) -> "GangAsk":
+        """Return the ask of a gang."""
+        return cls(key, frozenset(shapes.items()), standing, shapes, lasts)
+
+    @property
+    def equivalence(self) -> Hashable:
+        """The key of its equivalence class: its end counts too, because by it a gang may pass the head."""
+        return self.alike, self.lasts
 
     def place(self, capacity: Capacity, taken: Ints | None = None) -> Chosen | Refusal:
         """Return the nodes of all pods, or why there are none."""
@@ -47,12 +53,12 @@ class GangAsk(Struct, frozen=True, eq=False):
         return Chosen((), outcome) if isinstance(outcome, Placement) else outcome
 
     def placing(self, capacity: Capacity, taken: Ints | None) -> Placement | Refusal:
-        """Return the same for a reservation."""
+        """Return the nodes of all pods for a reservation, or why there are none."""
         return place(capacity, self.shapes, taken=taken)
 
     def end(self, now: float) -> End | None:
-        """Return when the gang is ended if it starts now."""
-        return None if self.limit is None else End(now + self.limit, sure=True)
+        """Return when the gang ends if it starts now; None if that is unknown."""
+        return None if self.lasts is None else End(now + self.lasts.at, self.lasts.sure)
 
 
 class Machines:
@@ -71,15 +77,10 @@ class Machines:
             self.capacity.set_node(node)
             self._empty.set_node(node)
 
-    def __len__(self) -> int:
-        """Return how many gangs wait for nodes."""
-        return len(self._asks)
-
-    def ask(self, ask: GangAsk, now: float) -> Iterator[str]:
-        """Yield the gangs that start because one more asks: that gang, or none."""
+    def ask(self, ask: GangAsk, now: float) -> bool:
+        """Return whether a gang starts at once; otherwise it waits, and `sweep` starts it."""
         self._asks[ask.key] = ask
-        if self._try(ask, now):
-            yield ask.key
+        return self._try(ask, now)
 
     def free(self, key: str) -> None:
         """Free what a gang uses that runs or waits; `sweep` then starts others."""
@@ -105,7 +106,7 @@ class Machines:
         for key in keys:  # grows meanwhile
             if (ask := self._asks.get(key)) is not None and self._try(ask, now):
                 yield key
-                if (alike := self._pending.next_alike(ask.alike)) is not None:
+                if (alike := self._pending.next_alike(ask.equivalence)) is not None:
                     keys.append(alike)
 
     def _try(self, ask: GangAsk, now: float) -> bool:
@@ -114,7 +115,7 @@ class Machines:
         if isinstance(outcome, Chosen):
             self._start(ask, outcome.placement, now)
             return True
-        waiter = Waiter(ask.alike, ask.standing)
+        waiter = Waiter(ask.equivalence, ask.standing)
         if isinstance(outcome, Refusal):
             self._pending.keep_for(ask.key, waiter, partial(ask.placing, self.capacity), now)
         else:

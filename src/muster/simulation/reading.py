@@ -2,7 +2,9 @@
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,12 @@ from muster.simulation.draws import DrawError, parse_number, parse_seconds
 from muster.simulation.scenario import API_VERSION, KIND, Distribution, Scenario, Work
 from muster.simulation.swf import LogError, LoggedJob, read_log
 
+# The fields of work that a trace takes the place of, and how a scenario spells them.
+_UNTRACED = {"run_time": "runTime", "limit": "limit", "size": "size", "priority": "priority"}
+# What reading a file raises. ValueError: its path holds a null byte.
+_UNREADABLE = (OSError, EOFError, ValueError, zlib.error)
+# More nodes in a pool are a mistake, and would fill the memory.
+_MOST_NODES = 200_000
 _SUFFIXES = (".yaml", ".yml", ".json")
 _AT = re.compile(r"(?P<why>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?", re.DOTALL)
 _UNKNOWN = re.compile(r"contains unknown field `(.*)`")
@@ -39,15 +47,15 @@ class Reading(Struct, frozen=True):
 
 
 class Source(Struct, frozen=True):
-    """The text of a scenario, to find the line of a field. number: its document in the file, from 0."""
+    """The text of a scenario, to find the line of a field. lines_above: how many lines come before its document."""
 
     file: str
     text: bytes
-    number: int
+    lines_above: int
 
     def error(self, path: str, why: str) -> ScenarioError:
         """Return the error of a field."""
-        line = find_line(self.text, self.number, path)
+        line = find_line(self.text, self.lines_above, path)
         return ScenarioError(f"{self.file}:{line}: {path}: {why}" if path else f"{self.file}:{line}: {why}")
 
 
@@ -88,11 +96,11 @@ def _read_files(files: Iterable[Path]) -> tuple[list[Manifest], list[Source]]:
     manifests, sources = [], []
     for file in files:
         text = _read_bytes(file)
-        for number, one in enumerate(parse_manifests(text, str(file))):
+        for one in parse_manifests(text, str(file)):
             if isinstance(one, ManifestError):
                 raise ScenarioError(str(one))
             manifests.append(one)
-            sources.append(Source(str(file), text, number))
+            sources.append(Source(str(file), text, one.lines_above))
     return manifests, sources
 
 
@@ -100,8 +108,12 @@ def _read_bytes(file: Path) -> bytes:
     try:
         data = file.read_bytes()
         return gzip.decompress(data) if file.suffix == ".gz" else data
-    except (OSError, EOFError) as error:
-        raise ScenarioError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+    except _UNREADABLE as error:
+        raise _refuse_file(file, error) from None
+
+
+def _refuse_file(file: Path, error: Exception) -> ScenarioError:
+    return ScenarioError(f"{file}: {getattr(error, 'strerror', None) or error}")
 
 
 def _convert(document: dict[str, Any], source: Source) -> Scenario:
@@ -115,8 +127,19 @@ def _convert(document: dict[str, Any], source: Source) -> Scenario:
         unknown = _UNKNOWN.search(found["why"])
         path = ".".join(filter(None, (found["path"], unknown and unknown[1])))
         raise source.error(path, "there is no such field" if unknown else found["why"]) from None
+    _require_time(scenario, source)
     _require_sources(scenario, source)
+    _require_pools(scenario, source)
     return scenario
+
+
+def _require_time(scenario: Scenario, source: Source) -> None:
+    if scenario.spec.until is None:
+        return
+    try:
+        parse_seconds(scenario.spec.until)
+    except DrawError as error:
+        raise source.error("spec.until", error.why) from None
 
 
 def _require_sources(scenario: Scenario, source: Source) -> None:
@@ -131,12 +154,28 @@ def _require_sources(scenario: Scenario, source: Source) -> None:
             raise source.error(path, "exactly one of arrivals and trace is needed")
         if work.trace is None and work.run_time is None:
             raise source.error(path, "runTime is needed, except for a trace")
+        if work.trace is not None and (field := next(filter(partial(_is_set, work), _UNTRACED), None)) is not None:
+            raise source.error(f"{path}.{_UNTRACED[field]}", "has no effect on a trace, which says this itself")
+        if work.count is not None and work.count < 0:
+            raise source.error(f"{path}.count", "must not be negative")
         endless = work.arrivals is not None and work.arrivals.burst is None
         if endless and work.count is None and scenario.spec.until is None:
             raise source.error(path, "count is needed, unless spec.until ends the simulation")
+
+
+def _require_pools(scenario: Scenario, source: Source) -> None:
+    """Refuse a pool that cannot have so many nodes, and two pools of one name."""
+    pools: set[str] = set()
     for number, pool in enumerate(scenario.spec.nodes):
-        if pool.count < 0:
-            raise source.error(f"spec.nodes[{number}].count", "must not be negative")
+        if pool.name in pools:
+            raise source.error(f"spec.nodes[{number}].name", f"{pool.name} is the name of another pool, too")
+        pools.add(pool.name)
+        if not 0 <= pool.count <= _MOST_NODES:
+            raise source.error(f"spec.nodes[{number}].count", f"must be from 0 to {_MOST_NODES}")
+
+
+def _is_set(work: Work, field: str) -> bool:
+    return getattr(work, field) is not None
 
 
 def _list_samples(scenario: Scenario) -> list[tuple[str, Any]]:
@@ -171,16 +210,24 @@ def _is_number(text: str) -> bool:
 
 
 def _read_trace(file: Path) -> tuple[LoggedJob, ...]:
+    """Return the jobs of a log. The log is read line by line, because a small packed file may hold a lot of text."""
+    unpack = gzip.open if file.suffix == ".gz" else open
     try:
-        return tuple(read_log(_read_bytes(file).decode(errors="replace").splitlines()))
+        with unpack(file, "rt", encoding="utf-8", errors="replace") as stream:
+            return tuple(read_log(stream))
     except LogError as error:
         raise ScenarioError(f"{file}:{error.line}: {error.why}") from None
+    except _UNREADABLE as error:
+        raise _refuse_file(file, error) from None
 
 
-def find_line(text: bytes, number: int, path: str) -> int:
-    """Return the line, from 1, of a field of a document; of the nearest field above it that the document has."""
-    documents = list(yaml.compose_all(text, yaml.CSafeLoader))
-    node: Any = documents[min(number, len(documents) - 1)]
+def find_line(text: bytes, lines_above: int, path: str) -> int:
+    """Return the line, from 1, of a field of a document; of the nearest field above it that the document has.
+
+    lines_above: how many lines of the text come before the document.
+    """
+    document = b"".join(text.splitlines(keepends=True)[lines_above:])
+    node: Any = next(yaml.compose_all(document, yaml.CSafeLoader))
     line = node.start_mark.line
     for name, index in _STEP.findall(path):
         if isinstance(node, yaml.MappingNode):
@@ -193,4 +240,4 @@ def find_line(text: bytes, number: int, path: str) -> int:
             line = node.start_mark.line
         else:
             break
-    return int(line) + 1
+    return lines_above + int(line) + 1

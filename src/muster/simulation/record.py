@@ -8,11 +8,11 @@ from msgspec import Struct
 
 
 class JobOutcome(Struct, frozen=True):
-    """What became of a job. Times are seconds from the start; None: it did not get so far.
+    """What became of a job. Times are seconds from the start; None: the job did not get so far.
 
     queue: its ClusterQueue, or "". pods: how many pods it has. run_time: how long it runs undisturbed.
     started: when it started first. evictions: how often it lost its place. lost: the seconds of work that evictions
-    undid, times its pods.
+    undid, times its pods. wait: the seconds from its submission to its first start; of a job that waits, those so far.
     """
 
     name: str
@@ -26,11 +26,7 @@ class JobOutcome(Struct, frozen=True):
     ended: float | None
     evictions: int
     lost: float
-
-    @property
-    def wait(self) -> float | None:
-        """The seconds from its submission to its first start."""
-        return None if self.started is None else self.started - self.submitted
+    wait: float
 
 
 class Change(Struct, frozen=True):
@@ -46,7 +42,7 @@ class Change(Struct, frozen=True):
 class Record:
     """The outcomes of all jobs, by the number of each, and every change of used quota.
 
-    works: the names of the works. never: the names of jobs that the cluster could never run.
+    works: the names of the works. now: the time that the simulation has reached.
     """
 
     def __init__(self, works: Sequence[str]) -> None:
@@ -81,21 +77,21 @@ class Record:
         return len(self.names) - 1
 
     def start(self, job: int, at: float) -> None:
-        """Note that a job starts; only its first start counts."""
+        """Record that a job starts; only its first start counts."""
         if isnan(self._started[job]):
             self._started[job] = at
 
     def end(self, job: int, at: float) -> None:
-        """Note that a job ends."""
+        """Record that a job ends."""
         self._ended[job] = at
 
     def evict(self, job: int, ran: float) -> None:
-        """Note that a job loses its place after it ran for so long."""
+        """Record that a job is evicted. ran: for how many seconds it ran."""
         self._evictions[job] += 1
         self._lost[job] += ran * self._pods[job]
 
     def change(self, at: float, queue: str, flavor: str, resource: str, amount: int) -> None:
-        """Note that the use of quota changes."""
+        """Record that the use of quota changes."""
         self._change_at.append(at)
         self._change_of.append(amount)
         self._change_queue.append(self._queues.setdefault(queue, len(self._queues)))
@@ -105,19 +101,20 @@ class Record:
         """Yield the outcomes in order of submission."""
         queues = list(self._queues)
         for job, name in enumerate(self.names):
-            started, ended = self._started[job], self._ended[job]
+            submitted, started, ended = self._submitted[job], self._started[job], self._ended[job]
             yield JobOutcome(
                 name,
                 self.works[self._work[job]],
                 queues[self._queue[job]],
                 self._pods[job],
                 self._priority[job],
-                self._submitted[job],
+                submitted,
                 self._run_time[job],
                 None if isnan(started) else started,
                 None if isnan(ended) else ended,
                 self._evictions[job],
                 self._lost[job],
+                (self.now if isnan(started) else started) - submitted,
             )
 
     def changes(self) -> Iterator[Change]:

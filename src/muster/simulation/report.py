@@ -13,7 +13,7 @@ from muster.simulation.assertions import Assertion, AssertionSyntaxError, Verdic
 from muster.simulation.engine import Engine, Waiting
 from muster.simulation.reading import Reading, ScenarioError, read_scenario
 from muster.simulation.record import Change, JobOutcome, Record
-from muster.simulation.site import build_site
+from muster.simulation.site import Site, build_site
 from muster.simulation.summary import Summary, summarize
 
 Progress = Callable[[Record], None]
@@ -60,8 +60,9 @@ def simulate(
     if seed is not None:
         scenario = reading.scenario
         reading = replace(reading, scenario=replace(scenario, spec=replace(scenario.spec, seed=seed)))
-    asserted = _parse_assertions(reading, assertions)
-    engine = Engine(reading, build_site(reading, configuration), configuration)
+    site = build_site(reading, configuration)
+    asserted = _parse_assertions(reading, assertions, site)
+    engine = Engine(reading, site, configuration)
     stopped = False
     try:
         engine.run(progress)
@@ -79,16 +80,17 @@ def simulate(
     )
 
 
-def _parse_assertions(reading: Reading, more: Sequence[str]) -> list[Assertion]:
+def _parse_assertions(reading: Reading, more: Sequence[str], site: Site) -> list[Assertion]:
+    known = {"queue": [one.metadata.name for one in site.cluster_queues], "work": list(site.templates)}
     parsed = []
     for number, text in enumerate(reading.scenario.spec.assertions):
         try:
-            parsed.append(parse_assertion(text))
+            parsed.append(parse_assertion(text, known))
         except AssertionSyntaxError as error:
             raise reading.source.error(f"spec.assert[{number}]", str(error)) from None
     for text in more:
         try:
-            parsed.append(parse_assertion(text))
+            parsed.append(parse_assertion(text, known))
         except AssertionSyntaxError as error:
             raise ScenarioError(f"--assert: {error}") from None
     return parsed

@@ -4,7 +4,7 @@ A scenario is a YAML file of the kind `Scenario`. Queues, flavors, nodes and job
 """
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -156,7 +156,7 @@ class Spec(Part, frozen=True):
     """
 
     seed: int = 1
-    start: datetime = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
+    start: Annotated[datetime, msgspec.Meta(tz=True)] = datetime(2026, 1, 5, tzinfo=UTC)  # a Monday
     until: str | float | None = None
     manifests: tuple[str, ...] = ()
     nodes: tuple[NodePool, ...] = ()

@@ -5,6 +5,7 @@ queue that it would get. The server lives in memory and for that time alone.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -12,9 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api import kueue
+from muster.api.batch import Job
 from muster.api.config import Configuration
-from muster.api.core import NAMESPACE, NODE, Namespace, Node
+from muster.api.core import NAMESPACE, NODE, POD, Namespace, Node
 from muster.api.groups.scheduling import PRIORITY_CLASS, PriorityClass
+from muster.api.jobset import JobSet
 from muster.api.kinds import Kind
 from muster.api.kueue.names import PRIORITY_CLASS_LABEL, QUEUE_NAME_LABEL
 from muster.api.meta import Condition, ObjectMeta
@@ -26,27 +29,35 @@ from muster.cluster.store import MemoryJournal
 from muster.controllers.integrations.framework import Integration, UnreadableJobError
 from muster.controllers.integrations.priorities import find_class
 from muster.controllers.integrations.table import INTEGRATIONS
+from muster.gang.order.ends import End, end_of
+from muster.insight.record.build import record_of
 from muster.runtime.client import Client
 from muster.runtime.clock import VirtualClock, run_virtual
 from muster.runtime.externalinputs import ExternalInputs
 from muster.runtime.ids import Ids, Random
+from muster.runtime.objects import key_of
 from muster.runtime.transport import Request
 from muster.simulation.reading import Reading, ScenarioError
+from muster.simulation.scenario import Work
 
 _STRICT = {"fieldValidation": "Strict"}
 _DRY_RUN = _STRICT | {"dryRun": "All"}
 _PODS = "pods"
+# Kinds of work: the simulation makes all work itself.
+_WORK = frozenset((POD, kueue.WORKLOAD, *(one.kind for one in INTEGRATIONS)))
 
 
 class JobTemplate(Struct, frozen=True):
     """A job as the server would store it.
 
     workload: what it asks of its queue. local_queue: `namespace/name`, or "". pod_priority: the priority of its pods.
+    end: when it ends by its own limits, or as its user expects, in seconds from its start; None if that is unknown.
     """
 
     workload: kueue.Workload
     local_queue: str
     pod_priority: int
+    end: End | None
 
 
 class Site(Struct, frozen=True):
@@ -83,20 +94,23 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
     async with control_plane(MemoryJournal(), inputs, configuration) as plane:
         client = plane.client()
         await _store_all(plane, client, reading.manifests)
-        nodes = await _make_nodes(plane, client, reading)
-        nodes += [_make_ready(one) for one in (await client.list(NODE)).items]
+        nodes = [_complete(one) for one in (await client.list(NODE)).items]
+        nodes += await _make_nodes(plane, client, reading, {one.metadata.name for one in nodes})
         classes = _Classes(
             {one.metadata.name: one for one in (await client.list(kueue.WORKLOAD_PRIORITY_CLASS)).items},
             {one.metadata.name: one for one in (await client.list(PRIORITY_CLASS)).items},
         )
+        local_queues = (await client.list(kueue.LOCAL_QUEUE)).items
         templates = {}
         for number, work in enumerate(spec.work):
             path = f"spec.work[{number}].template"
-            document = _name_queue(work.template, work.name, work.queue)
-            templates[work.name] = await _read_template(plane, client, reading, path, document, classes)
+            document = _name_queue(reading, path, work)
+            template = await _read_template(plane, client, reading, path, document, classes)
+            _require_queues(reading, number, work, template, {key_of(one) for one in local_queues})
+            templates[work.name] = template
         return Site(
             (await client.list(kueue.CLUSTER_QUEUE)).items,
-            (await client.list(kueue.LOCAL_QUEUE)).items,
+            local_queues,
             (await client.list(kueue.COHORT)).items,
             (await client.list(kueue.RESOURCE_FLAVOR)).items,
             (await client.list(NAMESPACE)).items,
@@ -105,10 +119,23 @@ async def _build(reading: Reading, configuration: Configuration) -> Site:
         )
 
 
+def _require_queues(reading: Reading, number: int, work: Work, template: JobTemplate, known: AbstractSet[str]) -> None:
+    """Refuse a LocalQueue that no manifest defines: its jobs would run without any quota."""
+    path, namespace = f"spec.work[{number}]", template.workload.metadata.namespace
+    named = {f"{path}.{'queue' if work.queue else 'template'}": template.local_queue} if template.local_queue else {}
+    queues = work.trace.queues if work.trace is not None else {}
+    named |= {f"{path}.trace.queues.{log}": f"{namespace}/{queue}" for log, queue in queues.items()}
+    for field, queue in named.items():
+        if queue not in known:
+            raise reading.source.error(field, f"no manifest defines the LocalQueue {queue}")
+
+
 async def _store_all(plane: ControlPlane, client: Client, manifests: Iterable[Manifest]) -> None:
     known = {one.metadata.name for one in (await client.list(NAMESPACE)).items}
     for one in sorted(manifests, key=lambda one: one.document["kind"] != NAMESPACE.kind):
         kind = _find_kind(plane, one.document, one.title)
+        if kind in _WORK:
+            raise ScenarioError(f"{one.title}: would have no effect: jobs are the templates of spec.work")
         namespace = (one.document["metadata"].get("namespace") or "default") if kind.namespaced else ""
         if namespace and namespace not in known:
             await client.create(NAMESPACE, Namespace(metadata=ObjectMeta(name=namespace)))
@@ -128,12 +155,13 @@ def _find_kind(plane: ControlPlane, document: Mapping[str, Any], where: str) -> 
     return resource.kind
 
 
-async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading) -> list[Node]:
+async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading, others: AbstractSet[str]) -> list[Node]:
+    """Return the nodes of the pools. others: the names of the other nodes."""
     nodes = []
     for number, pool in enumerate(reading.scenario.spec.nodes):
         path = f"spec.nodes[{number}].template"
         document = {"apiVersion": NODE.api_version, "kind": NODE.kind} | pool.template
-        document["metadata"] = (document.get("metadata") or {}) | {"name": f"{pool.name}-0"}
+        document["metadata"] = _read_metadata(pool.template, reading, path) | {"name": f"{pool.name}-0"}
         stored = await _try_out(plane, client, reading, path, document, Node)
         try:
             status = msgspec.convert(document, Node).status
@@ -141,31 +169,42 @@ async def _make_nodes(plane: ControlPlane, client: Client, reading: Reading) -> 
             raise reading.source.error(path, str(error)) from None
         if not status.allocatable and not status.capacity:
             raise reading.source.error(path, "status.allocatable is needed: what a node of the pool has")
-        allocatable = {_PODS: "110"} | (status.allocatable or status.capacity)
-        node = _make_ready(replace(stored, status=replace(status, allocatable=allocatable)))
+        node = _complete(replace(stored, status=status))
         for index in range(pool.count):
             name = f"{pool.name}-{index}"
+            if name in others:
+                raise reading.source.error(f"spec.nodes[{number}].name", f"{name} is the name of a Node, too")
             labels = node.metadata.labels | {"kubernetes.io/hostname": name}
             nodes.append(replace(node, metadata=replace(node.metadata, name=name, labels=labels)))
     return nodes
 
 
-def _make_ready(node: Node) -> Node:
-    if is_ready(node):
-        return node
-    conditions = (*node.status.conditions, Condition(type="Ready", status="True"))
-    return replace(node, status=replace(node.status, conditions=conditions))
+def _complete(node: Node) -> Node:
+    """Return a node with what a kubelet adds: it is ready, and takes 110 pods if nothing else is said."""
+    status = node.status
+    ready = () if is_ready(node) else (Condition(type="Ready", status="True"),)
+    allocatable = {_PODS: "110"} | (status.allocatable or status.capacity)
+    return replace(node, status=replace(status, allocatable=allocatable, conditions=(*status.conditions, *ready)))
 
 
-def _name_queue(template: Mapping[str, Any], name: str, queue: str) -> dict[str, Any]:
-    """Return the manifest of a job with its name and its LocalQueue."""
-    namespace, _, local = queue.rpartition("/")
-    meta = dict(template.get("metadata") or {}) | {"name": name}
+def _read_metadata(template: Mapping[str, Any], reading: Reading, path: str) -> dict[str, Any]:
+    meta = template.get("metadata") or {}
+    if not isinstance(meta, dict):
+        raise reading.source.error(f"{path}.metadata", "must be a map")
+    if not isinstance(meta.get("labels") or {}, dict):
+        raise reading.source.error(f"{path}.metadata.labels", "must be a map of strings")
+    return meta
+
+
+def _name_queue(reading: Reading, path: str, work: Work) -> dict[str, Any]:
+    """Return the manifest of the jobs of a work, with their name and their LocalQueue."""
+    namespace, _, local = work.queue.rpartition("/")
+    meta = _read_metadata(work.template, reading, path) | {"name": work.name}
     if namespace:
         meta["namespace"] = namespace
     if local:
         meta["labels"] = (meta.get("labels") or {}) | {QUEUE_NAME_LABEL: local}
-    return dict(template) | {"metadata": meta}
+    return work.template | {"metadata": meta}
 
 
 async def _read_template(
@@ -194,7 +233,9 @@ async def _read_template(
     spec = kueue.WorkloadSpec(pod_sets=podsets, queue_name=queue, priority=priority)
     workload = kueue.Workload(metadata=ObjectMeta(name=meta.name, namespace=meta.namespace), spec=spec)
     _, pod_priority = find_class("", pod_class, classes.own.get, classes.of_pods.get, classes.of_pods.values())
-    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0)
+    deadline = record_of(job).deadline if isinstance(job, Job | JobSet) else None
+    end = end_of(meta, deadline, started=0.0)
+    return JobTemplate(workload, f"{meta.namespace}/{queue}" if queue else "", pod_priority or 0, end)
 
 
 async def _try_out(

@@ -36,7 +36,7 @@ class Spread(Struct, frozen=True):
 class GroupSummary(Struct, frozen=True):
     """What became of some jobs.
 
-    wait: seconds from submission to the first start. slowdown: bounded slowdown.
+    wait: seconds from submission to the first start, or so far. slowdown: bounded slowdown of jobs that have ended.
     lost: pod seconds that evictions undid.
     """
 
@@ -107,7 +107,7 @@ def _summarize_group(jobs: Sequence[JobOutcome]) -> GroupSummary:
         ended,
         started - ended,
         len(jobs) - started,
-        Spread.of(job.wait for job in jobs if job.wait is not None),
+        Spread.of(job.wait for job in jobs),
         Spread.of(slowdown for job in jobs if (slowdown := compute_slowdown(job)) is not None),
         sum(job.evictions for job in jobs),
         sum(job.lost for job in jobs),

@@ -1,11 +1,15 @@
 """Read logs of batch machines in the Standard Workload Format (Feitelson's Parallel Workloads Archive), version 2.2."""
 
 from collections.abc import Iterable, Iterator
+from math import isfinite
 from typing import NamedTuple
 
 _FIELDS = 18
 # Fields of a line, from 0.
-_SUBMIT, _RUN, _USED, _WANTED, _LIMIT, _USER, _QUEUE = 1, 3, 4, 7, 8, 11, 14
+_SUBMIT, _RUN, _USED, _WANTED, _LIMIT, _STATUS, _USER, _QUEUE = 1, 3, 4, 7, 8, 10, 11, 14
+# The statuses of lines that are a part of a job that was swapped out; another line is the whole job.
+_PARTS = frozenset((2, 3, 4))
+_MOST_PROCESSORS = 2**31 - 1
 
 
 class LogError(ValueError):
@@ -35,6 +39,7 @@ def read_log(lines: Iterable[str]) -> Iterator[LoggedJob]:
     Raises:
         LogError: a line is no job.
     """
+    names: set[int] = set()
     for number, line in enumerate(lines, 1):
         if not (text := line.strip()) or text.startswith(";"):
             continue
@@ -43,10 +48,16 @@ def read_log(lines: Iterable[str]) -> Iterator[LoggedJob]:
             raise LogError(number, f"has {len(fields)} fields instead of {_FIELDS}")
         try:
             submit, run, limit = (float(fields[field]) for field in (_SUBMIT, _RUN, _LIMIT))
-            used, wanted = int(fields[_USED]), int(fields[_WANTED])
-            name = int(fields[0])
+            name, used, wanted, status = (int(fields[field]) for field in (0, _USED, _WANTED, _STATUS))
         except ValueError:
             raise LogError(number, "holds a field that is no number") from None
+        if not all(map(isfinite, (submit, run, limit))) or max(used, wanted) > _MOST_PROCESSORS:
+            raise LogError(number, "holds a number that is too large")
+        if status in _PARTS:
+            continue
+        if name in names:
+            raise LogError(number, f"is the second line of job {name}")
+        names.add(name)
         if submit < 0:
             raise LogError(number, "was submitted before the log begins")
         processors = used if used > 0 else wanted

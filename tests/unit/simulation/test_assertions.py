@@ -8,7 +8,8 @@ from muster.simulation.record import JobOutcome
 
 def job(number, wait, queue="prod"):
     ended = None if wait is None else wait + 100.0
-    return JobOutcome(f"j-{number}", "w", queue, 1, number % 2, 0.0, 100.0, wait, ended, number % 3, 0.0)
+    so_far = 9000.0 if wait is None else wait
+    return JobOutcome(f"j-{number}", "w", queue, 1, number % 2, 0.0, 100.0, wait, ended, number % 3, 0.0, so_far)
 
 
 JOBS = [job(number, float(number)) for number in range(100)] + [job(100, None), job(101, 5000.0, "dev")]
@@ -17,10 +18,11 @@ JOBS = [job(number, float(number)) for number in range(100)] + [job(100, None), 
 @pytest.mark.parametrize(
     ("text", "value", "holds"),
     [
-        ("p99(wait, queue=prod) < 30m", 98.0, True),
-        ("p50(wait, queue=prod) <= 49", 49.0, True),
-        ("max(wait) < 1h", 5000.0, False),
-        ("max(wait,queue=prod,priority=0)==98", 98.0, True),
+        ("p99(wait, queue=prod) < 30m", 99.0, True),
+        ("max(wait, queue=prod) < 30m", 9000.0, False),
+        ("p50(wait, queue=prod) <= 50", 50.0, True),
+        ("max(wait, queue=dev) < 1h", 5000.0, False),
+        ("max(wait,queue=prod,priority=1)==99", 99.0, True),
         ("mean(slowdown, queue=prod) < 1.4", 1.495, False),
         ("sum(evictions) > 90", 102.0, True),
         ("count(ended) >= 101", 101.0, True),
@@ -29,7 +31,7 @@ JOBS = [job(number, float(number)) for number in range(100)] + [job(100, None), 
     ],
 )
 def test_an_assertion(text, value, holds):
-    verdict = judge(parse_assertion(text), JOBS)
+    verdict = judge(parse_assertion(text, {}), JOBS)
     assert verdict.holds == holds
     assert verdict.value == (None if value is None else pytest.approx(value))
 
@@ -44,8 +46,10 @@ def test_an_assertion(text, value, holds):
         ("p50(wait, colour=red) < 5", "colour is none of queue, work, priority"),
         ("p50(wait) < soon", "invalid duration"),
         ("p50(slowdown) < 5m", "5m is no number"),
+        ("p50(slowdown) < nan", "nan is no number"),
+        ("count(waiting, queue=prdo) == 0", "there is no queue prdo, but prod, dev"),
     ],
 )
 def test_what_is_no_assertion(text, problem):
     with pytest.raises(AssertionSyntaxError, match=problem):
-        parse_assertion(text)
+        parse_assertion(text, {"queue": ["prod", "dev"]})

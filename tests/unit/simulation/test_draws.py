@@ -1,5 +1,6 @@
 """What a scenario draws, and when its jobs come."""
 
+from collections import Counter
 from datetime import UTC, datetime
 from itertools import islice
 from random import Random
@@ -32,7 +33,7 @@ def test_a_time_span(text, seconds):
     assert parse_seconds(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["soon", "", "5", "-1s", -1, "dh", float("nan"), float("inf")])
+@pytest.mark.parametrize("text", ["soon", "", "5", "-1s", -1, "dh", "²d", float("nan"), float("inf")])
 def test_what_is_no_time_span(text):
     with pytest.raises(DrawError):
         parse_seconds(text)
@@ -64,6 +65,7 @@ def test_values_are_distributed_as_the_scenario_says(document, mean, low, high):
         ({"uniform": {"from": "2s", "to": "1s"}}, "uniform: to is less than from"),
         ({"exponential": {"mean": 0}}, "exponential.mean: must be positive"),
         ({"lognormal": {"median": 0, "sigma": 1}}, "lognormal: median must be positive"),
+        ({"lognormal": {"median": 1, "sigma": 1000}}, "lognormal: median must be positive, and sigma from 0 to 100"),
         ({"empirical": "empty.txt"}, "empirical: empty.txt holds no value"),
         ({"constant": "soon"}, "constant: invalid duration"),
     ],
@@ -93,8 +95,20 @@ def test_jobs_come_in_order_and_as_often_as_said(document, seed):
     assert times[-1] / len(times) == pytest.approx(10, rel=0.25)
 
 
+def test_whole_numbers_are_equally_likely():
+    counted = Counter(map(round, drawn({"uniform": {"from": 1, "to": 4}}, parse_number, 4000)))
+    assert sorted(counted) == [1, 2, 3, 4]
+    assert min(counted.values()) > 900
+
+
 def test_bursts_come_when_they_are_said_to():
     assert arrive({"burst": {"at": ["1h", 0], "count": 2}}) == [0, 0, 3600, 3600]
+
+
+def test_a_week_may_end_with_the_calendar():
+    arrivals = msgspec.convert({"weekly": {"every": "1h"}}, Arrivals)
+    times = draw_arrivals(arrivals, datetime(9999, 12, 31, 23, tzinfo=UTC), Random(1))
+    assert len(list(islice(times, 100))) == 100
 
 
 def test_a_week_has_its_nights_and_weekends():

@@ -18,9 +18,11 @@ def test_the_outcome_of_a_few_jobs():
     record.start(second, 60.0)
     record.change(75.0, "q", "default", "cpu", -2000)
     record.end(second, 110.0)
+    record.now = 150.0
     summary = summarize(list(record.jobs()), list(record.changes()), 150.0)
     assert (summary.total.submitted, summary.total.ended, summary.total.running, summary.total.waiting) == (3, 1, 1, 1)
     assert summary.queues["q"].wait == Spread(25.0, 0.0, 50.0, 50.0, 50.0)
+    assert summary.queues[""].wait == Spread(130.0, 130.0, 130.0, 130.0, 130.0), "it still waits"
     assert (summary.total.evictions, summary.total.lost) == (1, 100.0)
     assert summary.makespan == 110.0
     [use] = summary.use

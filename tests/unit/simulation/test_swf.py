@@ -25,6 +25,12 @@ def test_where_the_log_does_not_know_what_was_used_the_request_counts():
     assert read(LINE.replace("128", "-1").format(wanted=64, limit=-1))[0].processors == 64
 
 
+def test_the_parts_of_a_job_that_was_swapped_out_are_left_out():
+    whole = LINE.format(wanted=1, limit=-1)
+    parts = [whole.replace("-1   4   1", f" {status}   4   1") for status in (2, 3, 4)]
+    assert read("\n".join([whole.replace("-1   4   1", " 1   4   1"), *parts])) == read(whole)
+
+
 @pytest.mark.parametrize("line", [LINE.replace("3726", "-1"), LINE.replace("128", "0")])
 def test_jobs_that_never_ran_are_left_out(line):
     assert read(line.format(wanted=-1, limit=-1)) == []
@@ -35,6 +41,10 @@ def test_jobs_that_never_ran_are_left_out(line):
     [
         ("1 2 3", "line 4: has 3 fields instead of 18"),
         (LINE.replace("3726", "long").format(wanted=1, limit=1), "line 4: holds a field that is no number"),
+        (LINE.replace("3726", "inf").format(wanted=1, limit=1), "line 4: holds a number that is too large"),
+        (LINE.format(wanted=1, limit="nan"), "line 4: holds a number that is too large"),
+        (LINE.replace("128", str(2**31)).format(wanted=1, limit=1), "line 4: holds a number that is too large"),
+        (f"{LINE}\n{LINE}".format(wanted=1, limit=1), "line 5: is the second line of job 7"),
         (LINE.replace("1460", "-5").format(wanted=1, limit=1), "line 4: was submitted before the log begins"),
     ],
 )

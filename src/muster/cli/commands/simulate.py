@@ -1,8 +1,12 @@
 """`muster simulate`: play a scenario in virtual time, and report what became of its jobs."""
 
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +15,7 @@ from muster.cli.names.examples import examples
 
 if TYPE_CHECKING:
     from muster.cli.terminal.liveline import LiveLine
+    from muster.simulation.assertions import Verdict
     from muster.simulation.record import Record
     from muster.simulation.report import Report
     from muster.simulation.summary import GroupSummary, Summary
@@ -30,7 +35,10 @@ _NAMED = 5
 )
 @click.argument("scenario", metavar="SCENARIO", type=click.Path())
 @click.option(
-    "--report", metavar="DIR", type=click.Path(path_type=Path), help="Write summary, jobs and timeline there."
+    "--report",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write summary, jobs and timeline there.",
 )
 @click.option("--assert", "assertions", metavar="TEXT", multiple=True, help="Fail unless this holds of the outcome.")
 @click.option("--seed", type=int, help="The source of everything that is drawn, instead of the scenario's.")
@@ -48,8 +56,10 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
     from muster.simulation.report import simulate, write_report
 
     live = LiveLine()
+    progress = _Progress(live)
     try:
-        outcome = simulate(scenario, assertions=assertions, seed=seed, progress=_Progress(live))
+        with _deferring_interrupts(progress):
+            outcome = simulate(scenario, assertions=assertions, seed=seed, progress=progress)
     except ScenarioError as error:
         live.show("", "")
         say(f"Error: {error}")
@@ -65,20 +75,42 @@ def command(scenario: str, report: Path | None, assertions: tuple[str, ...], see
 
 
 class _Progress:
-    """Shows how far a simulation is, a few times a second."""
+    """Shows how far a simulation is, a few times a second, and stops it between two moments."""
 
     def __init__(self, live: "LiveLine") -> None:
         self._live = live
         self._began = self._shown = time.monotonic()
         self._moments = 0
+        self._interrupted = False
+
+    def interrupt(self, number: int, _frame: FrameType | None) -> None:
+        """Stop the simulation after the present moment; another interrupt ends the process at once."""
+        self._interrupted = True
+        signal.signal(number, signal.SIG_DFL)
 
     def __call__(self, record: "Record") -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt
         self._moments += 1
         now = time.monotonic()
         if now - self._shown >= _SHOW_SECONDS:
             self._shown = now
             rate = self._moments / (now - self._began)
             self._live.show("", f"{_format_seconds(record.now)} simulated, {len(record):,} jobs, {rate:,.0f} moments/s")
+
+
+@contextmanager
+def _deferring_interrupts(progress: _Progress) -> Iterator[None]:
+    """Let an interrupt wait for the end of a moment: within it, the record of the jobs is incomplete."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # the shell lets a background job ignore interrupts
+        yield
+        return
+    signal.signal(signal.SIGINT, progress.interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _make_table(summary: "Summary") -> str:
@@ -94,7 +126,7 @@ def _make_table(summary: "Summary") -> str:
                 one.queue,
                 one.flavor,
                 one.resource,
-                *(format_quantity(one.resource, n) for n in (round(one.mean), one.peak)),
+                *(format_quantity(one.resource, n) for n in (one.mean, one.peak)),
             )
             for one in summary.use
         ]
@@ -122,10 +154,15 @@ def _list_remarks(outcome: "Report") -> list[str]:
         lines.append(f"{len(never) - _NAMED:,} more jobs could never run")
     if outcome.stopped:
         lines.append(f"stopped after {_format_seconds(outcome.summary.seconds)} of virtual time: the report ends there")
-    for verdict in outcome.verdicts:
-        value = "no such job" if verdict.value is None else f"{verdict.value:g}"
-        lines.append(f"{'holds' if verdict.holds else 'FAILS'}: {verdict.assertion.text} (it is {value})")
-    return lines
+    return [*lines, *map(_format_verdict, outcome.verdicts)]
+
+
+def _format_verdict(verdict: "Verdict") -> str:
+    if verdict.value is None:
+        value = "no such job"
+    else:
+        value = _format_seconds(verdict.value) if verdict.assertion.is_of_time else f"{verdict.value:g}"
+    return f"{'holds' if verdict.holds else 'FAILS'}: {verdict.assertion.text} (it is {value})"
 
 
 def _format_seconds(seconds: float) -> str:
