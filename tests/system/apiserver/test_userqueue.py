@@ -138,6 +138,38 @@ def test_a_user_has_so_many_jobs_in_line():
     story()
 
 
+def test_a_job_that_changes_its_queue_is_new_in_the_line():
+    @api
+    async def story(api):
+        box = await Box(api).start()
+        await box.team("vision", "ada", **{USER_LIMITS: "waiting-jobs=1"})
+        await box.team("speech", "ada")
+        assert await box.lands(ADA, name="first", queue="vision") == "vision"
+        assert await box.lands(ADA, name="second", queue="speech") == "speech"
+        move = {"metadata": {"labels": {QUEUE: "vision"}}}
+        moved = await api.merge(f"{JOBS}/second", move, user=ADA)
+        why = "ada has 1 waiting job in ClusterQueue vision, and each user may have 1 in line"
+        assert (moved.status, moved.message) == (403, f'jobs.batch "second" is forbidden: {why}')
+        await api.call("DELETE", f"{JOBS}/first")
+        assert (await api.merge(f"{JOBS}/second", move, user=ADA)).status == 200
+        labelled = await api.merge(f"{JOBS}/second", {"metadata": {"labels": {"note": "x"}}}, user=ADA)
+        assert labelled.status == 200
+
+    story()
+
+
+def test_another_local_queue_of_the_same_line_counts_nothing():
+    @api
+    async def story(api):
+        box = await Box(api).start()
+        await box.team("vision", "ada", **{USER_LIMITS: "waiting-jobs=1"})
+        await api.made(LOCAL_QUEUES, {"metadata": {"name": "also"}, "spec": {"clusterQueue": "vision"}})
+        assert await box.lands(ADA, name="first") == "vision"
+        assert (await api.merge(f"{JOBS}/first", {"metadata": {"labels": {QUEUE: "also"}}}, user=ADA)).status == 200
+
+    story()
+
+
 def test_a_user_has_so_many_gpus_in_line():
     @api
     async def story(api):

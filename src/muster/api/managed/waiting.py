@@ -29,8 +29,8 @@ def refuse_in_line(user: str, queue: str, limits: UserLimits, waiting: InLine, m
     """Return why a user may not have more in line in a ClusterQueue, or "" if the user may."""
     if limits.waiting_jobs is not None and waiting.jobs + more.jobs > limits.waiting_jobs:
         return (
-            f"{user} has {waiting.jobs} waiting jobs in ClusterQueue {queue}, and each user may have "
-            f"{limits.waiting_jobs} in line"
+            f"{user} has {waiting.jobs} waiting {'job' if waiting.jobs == 1 else 'jobs'} in ClusterQueue {queue}, "
+            f"and each user may have {limits.waiting_jobs} in line"
         )
     if limits.waiting_gpus is not None and more.gpus and waiting.gpus + more.gpus > limits.waiting_gpus:
         return (

@@ -35,6 +35,7 @@ from muster.cluster.nodes.disk.states import States
 from muster.cluster.nodes.disk.storage import PodRecord, Storage, seed_of
 from muster.cluster.nodes.fence import Fence, can_take_pods, is_to_end
 from muster.cluster.nodes.gpukeeper import GpuKeeper
+from muster.cluster.nodes.gpus.device import FAMILIES
 from muster.cluster.nodes.gpus.finding import Health, NoAnswerError, discover, first_of, played
 from muster.cluster.nodes.gpus.finding import Usage as GpuUsage
 from muster.cluster.nodes.gpus.holding import Gpus, NoGpusError
@@ -328,6 +329,9 @@ class ProcessNode:
         self._machine = await self._find_machine()
         offers = {resource: amount(resource, quantity) for resource, quantity in self._offered.items()}
         scratch = self._storage.scratch()
+        allocatable = offered(self._machine, self._offered)
+        for resource in (one for one in offers if amount(one, allocatable[one]) < offers[one]):
+            log.warning("%s: offers %s %s: the machine has no more", self.node_name, allocatable[resource], resource)
         isolated = await self._probe_isolation(scratch)
         self._remover.add([scratch])
         if not isolated.complete:
@@ -345,7 +349,7 @@ class ProcessNode:
             network=self._network,
             gpus=Gpus(first_of(self._machine.gpus, offers)),
             isolation=isolated,
-            allocatable=offered(self._machine, self._offered),
+            allocatable=allocatable,
             host_address=self._host_address,
             cpus=None if isinstance(groups, Cgroups) and groups.has("cpu") else self._find_cpus(),
             cgroups=None if isinstance(groups, str) else groups,
@@ -594,7 +598,8 @@ class ProcessNode:
 def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """Return the resources that the node has for pods.
 
-    instead: quantities that replace or extend those of the machine.
+    instead: quantities that replace or extend those of the machine, but for GPUs: more than the machine has are not
+    offered, because the node would reject the pods that get them.
     """
     resources: dict[str, Quantity] = {
         "cpu": f"{machine.milli_cpus}m" if machine.milli_cpus % 1000 else str(machine.milli_cpus // 1000),
@@ -603,7 +608,12 @@ def offered(machine: Machine, instead: Mapping[str, Quantity]) -> dict[str, Quan
         "pods": str(DEFAULT_PODS),
     }
     counts = Counter(gpu.family.resource for gpu in machine.gpus)
-    return resources | {resource: str(count) for resource, count in counts.items()} | dict(instead)
+    limited = {
+        family.resource: str(counts[family.resource])
+        for family in FAMILIES
+        if amount(family.resource, instead.get(family.resource, "0")) > counts[family.resource]
+    }
+    return resources | {resource: str(count) for resource, count in counts.items()} | dict(instead) | limited
 
 
 def _status_patch(runner: PodRunner, plan: PodPlan) -> dict[str, Any] | None:

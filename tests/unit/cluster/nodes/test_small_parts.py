@@ -148,6 +148,13 @@ def test_nodes_that_share_a_machine_share_it_fairly():
     assert offered(machine.part(whole, 0, 3), {})["cpu"] == "1333m"
 
 
+@pytest.mark.parametrize(("named", "offers"), [("1", "1"), ("2", "2"), ("3", "2"), ("0", "0")])
+def test_a_node_offers_no_more_gpus_than_the_machine_has(named, offers):
+    two = machine.Machine("host", 4000, 1 << 30, 1 << 40, tuple(Gpu(NVIDIA, number) for number in range(2)))
+    assert offered(two, {"nvidia.com/gpu": named})["nvidia.com/gpu"] == offers
+    assert offered(two, {"amd.com/gpu": named})["amd.com/gpu"] == "0"
+
+
 def test_the_machine_is_looked_at(tmp_path):
     found = machine.discover(tmp_path)
     assert found.milli_cpus > 0

@@ -1,4 +1,4 @@
-"""Refuses a new job whose user has as much in line in its ClusterQueue as the queue's limits allow.
+"""Refuses a job that is new in a ClusterQueue and whose user has as much in line there as the queue's limits allow.
 
 A count reads all jobs in the store, and only where the ClusterQueue limits what waits. Uncommitted writes count, so two
 requests cannot both take the last place.
@@ -15,6 +15,7 @@ from muster.api.ours.users import short_user
 from muster.api.values.quantity import QuantityError
 from muster.cluster.apiserver.admission.chain import Attempt
 from muster.cluster.apiserver.admission.plugins.storedqueues import find_cluster_queue
+from muster.cluster.apiserver.decode import Document
 from muster.cluster.store import Store
 from muster.controllers.integrations.admission import readable
 from muster.controllers.integrations.framework import Integration, UnreadableJobError
@@ -28,22 +29,27 @@ class WaitingLimits:
         self._integrations = {one.kind.resource: one for one in integrations}
 
     def __call__(self, attempt: Attempt, store: Store) -> None:
-        """Raise `ApiError` (403) if the user of a new job has too much in line."""
+        """Raise `ApiError` (403) if the user of a job that enters a ClusterQueue has too much in line there."""
         integration = self._integrations.get(attempt.resource.key)
-        if integration is None or attempt.operation != "CREATE" or attempt.subresource:
+        if integration is None or attempt.operation not in ("CREATE", "UPDATE") or attempt.subresource:
             return
+        if attempt.old is not None and _queue_label(attempt.old) == _queue_label(attempt.document):
+            return  # most updates are of the status, and need no look at the queues
         job = readable(attempt.document, integration.kind)
         if job is None or not integration.is_suspended(job):
             return
         meta = meta_of(job)
         submitter = meta.annotations.get(SUBMITTER_ANNOTATION, "")
-        queue = find_cluster_queue(store, attempt.namespace, meta.labels.get(QUEUE_NAME_LABEL, ""))
+        queue = find_cluster_queue(store, attempt.namespace, _queue_label(attempt.document))
         if queue is None or not submitter:
             return
         limits = read_limits(queue.metadata.annotations)
         if limits.waiting_jobs is None and limits.waiting_gpus is None:
             return
         name = queue.metadata.name
+        earlier = find_cluster_queue(store, attempt.namespace, _queue_label(attempt.old)) if attempt.old else None
+        if earlier is not None and earlier.metadata.name == name:
+            return  # another LocalQueue of the same line
         waiting = sum(self._find_waiting(store, submitter, name), InLine())
         if why := refuse_in_line(short_user(submitter), name, limits, waiting, _measure(integration, job)):
             raise attempt.refused(why)
@@ -62,6 +68,11 @@ class WaitingLimits:
                 target = find_cluster_queue(store, entry.key.namespace, meta.labels.get(QUEUE_NAME_LABEL, ""))
                 if integration.end(job) is None and target is not None and target.metadata.name == queue:
                     yield _measure(integration, job)
+
+
+def _queue_label(document: Document) -> str:
+    """Return the LocalQueue that a job names, or ""."""
+    return str(((document.get("metadata") or {}).get("labels") or {}).get(QUEUE_NAME_LABEL) or "")
 
 
 def _measure(integration: Integration[Any], job: Any) -> InLine:
