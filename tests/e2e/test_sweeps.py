@@ -97,7 +97,7 @@ def plain(shared_up):
     [
         (["retry", "plain"], "plain is no sweep, and only trials of a sweep can be retried"),
         (["ps", "plain", "--trials"], "plain is no sweep: it has no trials"),
-        (["cancel", "plain", "--index", "0"], "plain is no sweep: its workers have ranks"),
+        (["cancel", "plain", "--index", "0"], "Error: plain is no sweep: its workers have ranks"),
         (["cancel", "plain", "tune", "--index", "0"], "--index: name one job, without --delete"),
         (["logs", "plain", "--index", "0"], "plain is no sweep: its workers have ranks"),
         (["ps", "--trials"], "--trials needs the name of one sweep: muster ps JOB --trials"),

@@ -38,7 +38,7 @@ from muster.cli.session import connect, run, target_options
     "--priority",
     metavar="P",
     default="",
-    help="The WorkloadPriorityClass; while the job runs, only another one than it was submitted with.",
+    help="The WorkloadPriorityClass; while the job runs, only if it was submitted with one.",
 )
 @click.option("--force", is_flag=True, help="Also a time limit that the job has passed already, which ends it.")
 @click.option("--name", "new_name", metavar="N", default="", hidden=True)

@@ -80,12 +80,12 @@ async def _cancel(target: Target, jobs: tuple[str, ...], *, index: str, delete: 
     from muster.cli.actions.each import each
 
     async with connect(target) as session:
+        if index:
+            outcome = await cancel_trials(session.client, jobs[0], session.namespace, index)
+            click.echo(f"{jobs[0]} {outcome}")
+            return
 
         async def end(name: str) -> None:
-            if index:
-                outcome = await cancel_trials(session.client, name, session.namespace, index)
-            else:
-                outcome = await cancel(session.client, name, session.namespace, delete=delete)
-            click.echo(f"{name} {outcome}")
+            click.echo(f"{name} {await cancel(session.client, name, session.namespace, delete=delete)}")
 
         await each(jobs, end)
