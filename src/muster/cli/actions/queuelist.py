@@ -83,4 +83,4 @@ def _list_users(users: list[str] | None) -> str:
     if users is None:
         return "-"
     more = len(users) - _MOST_USERS
-    return (",".join(users[:_MOST_USERS]) + (f" and {more} more" if more > 0 else "")) or "nobody"
+    return (",".join(users[:_MOST_USERS]) + (f" and {more} more" if more > 0 else "")) or "(none)"
